@@ -1,0 +1,61 @@
+"""The base of all records, and the digests that give them their names."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+_ID_BYTES = 16
+
+
+class Record(BaseModel):
+    """An immutable, validated value. Unknown fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class EntityRecord(Record):
+    """A record that is stored as an entity; `kind` names its type in the store."""
+
+    kind: ClassVar[str]
+
+    def payload(self) -> str:
+        """The record as JSON, fields in declared order: the bytes that its id is made from."""
+        return self.model_dump_json()
+
+
+def canonical_json(value: Mapping[str, Any] | Iterable[Any] | str | float | None) -> str:
+    """`value` as JSON with sorted keys and no spaces, the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest_of(*parts: str) -> str:
+    """A 128-bit BLAKE2b digest over `parts`, as 32 hex digits; parts cannot run into each other."""
+    state = hashlib.blake2b(digest_size=_ID_BYTES)
+    for part in parts:
+        data = part.encode()
+        state.update(b"%d:" % len(data))
+        state.update(data)
+    return state.hexdigest()
+
+
+def entity_id(
+    dataset: str, kind: str, payload: str, parents: Iterable[tuple[str, str]] = ()
+) -> str:
+    """The content-derived id of an entity, as 32 hex digits.
+
+    Args:
+        dataset: the dataset that the entity belongs to.
+        kind: the record's `kind`.
+        payload: the record as JSON (`EntityRecord.payload`).
+        parents: (role, parent id) pairs; their order does not matter.
+    """
+    lineage = (f"{role}={parent}" for role, parent in sorted(parents))
+    return digest_of(dataset, kind, payload, *lineage)
+
+
+def sha256_of(data: bytes) -> str:
+    """The SHA-256 of `data` as 64 hex digits: the name of a blob and of a released file."""
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,83 @@
+"""Requests to chat models and what comes back."""
+
+from typing import Any
+
+from pydantic import Field
+
+from schemas.base import Record, canonical_json, digest_of, sha256_of
+
+
+class ModelRef(Record):
+    """A model at a revision: a plain value, safe in cache keys and in provenance."""
+
+    name: str
+    revision: str
+
+    def __str__(self) -> str:
+        """`name@revision`."""
+        return f"{self.name}@{self.revision}"
+
+
+class ChatImage(Record):
+    """An encoded image that goes with a request."""
+
+    media_type: str
+    data: bytes = Field(repr=False)
+
+
+class ChatRequest(Record):
+    """One request: an instruction, optional images, and the JSON schema that the answer must meet.
+
+    `prompt_digest` is the digest of the prompt *template*, `purpose` the stage that asks. `subject`
+    is the text that the request is about (a caption to rewrite, say): built-in models, which do not
+    read English instructions, work on it.
+    """
+
+    purpose: str
+    prompt: str
+    prompt_digest: str
+    subject: str = ""
+    images: tuple[ChatImage, ...] = ()
+    answer_schema: dict[str, Any] | None = None
+
+    def key(self, model: ModelRef, parameters: dict[str, Any]) -> str:
+        """The identity of this call: equal for equal model, parameters, prompt, schema, images."""
+        return digest_of(
+            str(model),
+            canonical_json(parameters),
+            self.prompt_digest,
+            self.prompt,
+            self.subject,
+            canonical_json(self.answer_schema),
+            *(sha256_of(image.data) for image in self.images),
+        )
+
+
+class ChatAnswer(Record):
+    """A model's answer. `text` is raw: stages take reasoning and chatter out of it.
+
+    `truncated` says that the answer ended at the token limit; `seconds` is the time of the call.
+    """
+
+    text: str
+    tokens_in: int = Field(ge=0)
+    tokens_out: int = Field(ge=0)
+    seconds: float = Field(ge=0)
+    truncated: bool = False
+
+
+class ChatFailure(Record):
+    """A call without a usable answer, after the retries that its kind of failure deserves.
+
+    `reason` is a snake_case word (`timeout`, `rate_limited`, `server_error`, `refused_request`,
+    `unreachable`, `empty_answer`); `retriable` tells whether asking again later may help: such
+    inputs stay pending, the others are quarantined. `raw` is what the server said.
+    """
+
+    reason: str
+    detail: str
+    retriable: bool
+    raw: str = ""
+
+
+ChatOutcome = ChatAnswer | ChatFailure

@@ -1,0 +1,64 @@
+"""What a description says of a person, and how a rewrite changed it."""
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from schemas.base import EntityRecord, Record
+
+Span = tuple[int, int]
+"""Start and end (exclusive) in characters of the text."""
+
+
+class Attribute(StrEnum):
+    """The attributes of a person that a description can state."""
+
+    SEX = "sex"
+    AGE = "age"
+    BUILD = "build"
+    SKIN = "skin"
+    HAIR = "hair"
+    GARMENT = "garment"
+    COLOUR = "colour"
+    PATTERN = "pattern"
+    LENGTH = "length"
+    FOOTWEAR = "footwear"
+    ACCESSORY = "accessory"
+    SIDE = "side"
+    ACTION = "action"
+
+
+class Fact(Record):
+    """One stated attribute: `subject` (what it is said of), `attribute`, canonical `value`, `span`.
+
+    For example «a dark blue jacket» states (jacket, garment, jacket) and (jacket, colour, blue).
+    """
+
+    subject: str
+    attribute: Attribute
+    value: str
+    span: Span
+
+
+class Finding(Record):
+    """One difference between a source description and its rewrite.
+
+    `source` and `rewrite` are the facts concerned; an addition has no `source`, a loss no
+    `rewrite`. `message` is one plain sentence for the reviewer.
+    """
+
+    change: Literal["added", "lost", "contradicted"]
+    message: str
+    source: Fact | None = None
+    rewrite: Fact | None = None
+
+
+class FaithfulnessReport(EntityRecord):
+    """The comparison of a rewrite with its source description.
+
+    `verdict` is `faithful` when nothing was added or contradicted (omissions are allowed: the
+    styles of UFine3C vary in length), else `suspect`: a person must look.
+    """
+
+    kind: ClassVar[str] = "faithfulness"
+    verdict: Literal["faithful", "suspect"]
+    findings: tuple[Finding, ...]

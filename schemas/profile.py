@@ -1,0 +1,126 @@
+"""The shape of a profile: which models do the work, with which settings, at which price."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from schemas.base import Record
+from schemas.chat import ModelRef
+
+
+class Prices(Record):
+    """What a model's tokens cost, per million, in `currency`."""
+
+    input_per_million: float = Field(ge=0)
+    output_per_million: float = Field(ge=0)
+    currency: str = "USD"
+
+    def cost(self, tokens_in: int, tokens_out: int) -> float:
+        """The price of one call."""
+        return (
+            tokens_in * self.input_per_million + tokens_out * self.output_per_million
+        ) / 1_000_000
+
+
+class Sampling(Record):
+    """How answers are drawn. A `seed` of None leaves the draw to the server."""
+
+    temperature: float = Field(default=0.7, ge=0, le=2)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    seed: int | None = 0
+    max_tokens: int = Field(default=1024, gt=0)
+
+
+class _ChatModelBase(Record):
+    name: str
+    revision: str
+    prices: Prices | None = None
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model as a value for keys and provenance."""
+        return ModelRef(name=self.name, revision=self.revision)
+
+
+class BuiltinRewriter(_ChatModelBase):
+    """The rule-based rewriter: no download, deterministic by seed."""
+
+    provider: Literal["builtin"] = "builtin"
+    name: str = "loupe-rule-rewriter"
+    revision: str = "1"
+    seed: int = 0
+    style: Literal["plain", "flowing", "brief"] = "plain"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an answer."""
+        return {"seed": self.seed, "style": self.style}
+
+
+class _SampledModel(_ChatModelBase):
+    sampling: Sampling = Sampling()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an answer."""
+        return self.sampling.model_dump()
+
+
+class OpenAIChat(_SampledModel):
+    """A model behind an OpenAI-compatible server, such as vLLM.
+
+    `api_key_variable` names the environment variable that holds the key: keys themselves never
+    stand in a profile.
+    """
+
+    provider: Literal["openai"]
+    base_url: str
+    api_key_variable: str | None = None
+    timeout_seconds: float = Field(default=120.0, gt=0)
+    max_retries: int = Field(default=5, ge=0)
+    max_in_flight: int = Field(default=32, gt=0)
+
+
+class VllmChat(_SampledModel):
+    """A model that vLLM loads into this process (extra `gpu`)."""
+
+    provider: Literal["vllm"]
+    engine_arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class TransformersChat(_SampledModel):
+    """A model that transformers loads into this process (extra `torch`)."""
+
+    provider: Literal["transformers"]
+    device: str = "auto"
+    dtype: str = "auto"
+    batch_size: int = Field(default=8, gt=0)
+
+
+ChatModelSpec = Annotated[
+    BuiltinRewriter | OpenAIChat | VllmChat | TransformersChat, Field(discriminator="provider")
+]
+
+
+class RewriteSettings(Record):
+    """The models that rewrite each description, and the prompt they are given."""
+
+    prompt: str = "rewrite_description"
+    models: tuple[ChatModelSpec, ...] = Field(min_length=1)
+    max_characters: int = Field(default=2000, gt=0)
+
+
+class FaithfulnessSettings(Record):
+    """When a rewrite counts as a copy: normalised edit similarity in [0, 1] at or above this."""
+
+    near_identical_similarity: float = Field(default=0.97, gt=0, le=1)
+    language: str = "en"
+
+
+class Profile(Record):
+    """A named choice of models and thresholds for every stage."""
+
+    name: str
+    description: str
+    rewrite: RewriteSettings
+    faithfulness: FaithfulnessSettings = FaithfulnessSettings()

@@ -1,0 +1,97 @@
+"""The entities of an image-text dataset, and what a stage says of an input that it cannot use."""
+
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from schemas.base import EntityRecord, Record
+
+Sha256 = str
+Split = Literal["train", "val", "test"]
+
+
+class Granularity(StrEnum):
+    """How detailed the captions of a source are (UFineBench, section 4.1)."""
+
+    FINE = "fine"
+    MEDIUM = "medium"
+    COARSE = "coarse"
+
+
+class Source(EntityRecord):
+    """A collection that was imported: one annotation file in a known format, with its terms."""
+
+    kind: ClassVar[str] = "source"
+    name: str
+    format: str
+    annotation_file: str
+    annotation_sha256: Sha256
+    licence: str
+    citation: str
+    homepage: str | None = None
+    granularity: Granularity | None = None
+
+
+class Image(EntityRecord):
+    """An image whose bytes lie in the blob store under `sha256`, upright and known to decode.
+
+    `file_path` is relative to the image root of its source, with forward slashes. `identity` is the
+    person (or, where the source knows no persons, the image) as the source names it.
+    `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied.
+    """
+
+    kind: ClassVar[str] = "image"
+    source: str
+    identity: str
+    split: Split | None
+    file_path: str
+    sha256: Sha256
+    source_sha256: Sha256
+    media_type: str
+    width_px: int = Field(gt=0)
+    height_px: int = Field(gt=0)
+
+
+class Caption(EntityRecord):
+    """A description of one image as its source gave it; `position` counts from 0 in the image."""
+
+    kind: ClassVar[str] = "caption"
+    source: str
+    text: str
+    position: int = Field(ge=0)
+
+
+class PromptText(EntityRecord):
+    """A prompt as it was used: what a rewrite is derived from beside its caption."""
+
+    kind: ClassVar[str] = "prompt"
+    prompt_id: str
+    version: str
+    digest: str
+    text: str
+
+
+class Rewrite(EntityRecord):
+    """A caption said in another way. `author` is a model (`name@revision`) or a person's pseudonym.
+
+    A person's edit is a rewrite too, derived (`edited_from`) from the one that was shown.
+    """
+
+    kind: ClassVar[str] = "rewrite"
+    source: str
+    text: str
+    author: str
+
+
+class Rejection(Record):
+    """Why a stage could not use one input. `reason` is a stable snake_case word, for counting.
+
+    `detail` is the sentence for people; `context` holds what is needed to mend or repeat it (file,
+    index, field, raw answer …).
+    """
+
+    stage: str
+    reason: str
+    detail: str
+    context: dict[str, Any] = Field(default_factory=dict)
