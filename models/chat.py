@@ -1,0 +1,46 @@
+"""What every chat model gives: one outcome per request, as soon as it is there."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from schemas.chat import ChatOutcome, ChatRequest, ModelRef
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A model that answers requests made of text and images, in text or in JSON.
+
+    Who owns what:
+
+    - The *model* owns how many requests run at once, retries of the world's faults (timeouts, 429,
+      5xx, lost connections) and the clock of each call. It never raises for a single request: what
+      failed comes back as a `ChatFailure`. It raises (`ModelError`, `ConfigurationError`) only for
+      what concerns all requests, before the first outcome.
+    - The *caller* owns the requests, the store, the budget, and the meaning of an answer: it takes
+      reasoning and chatter out, validates JSON, and decides what a failure means for its input.
+
+    What is promised:
+
+    - One (position, outcome) pair per request taken, exactly once, as each one finishes and in any
+      order. Positions count the requests from 0, in the order in which they were taken.
+    - Requests are taken lazily, one by one, and only when there is room in flight: a caller stops
+      the flow of requests by ending the iterable, and everything in flight is still answered.
+      `requests` is only ever advanced in the caller's own thread, inside `next()` of the result.
+    - Closing the iterator before its end cancels what is in flight; its outcomes are lost.
+    - An error that `requests` itself raises reaches the caller unchanged.
+    - An instance answers one stream of requests at a time.
+    """
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision: what cache keys and provenance say of this model."""
+        ...
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside model and request, determines an answer; JSON values only, never secrets."""
+        ...
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """(position, outcome) of each request, as each finishes."""
+        ...
