@@ -1,0 +1,185 @@
+"""Poses: which way a person is turned and what they do, as joint positions in metres."""
+
+import math
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.base import Record
+from sources.demonstration.chance import Chance
+from sources.demonstration.people import Build, Carried, Person, Sex, Side
+
+Point = NDArray[np.float64]
+"""A point in the person's frame, in metres: (to the person's left, up, forward)."""
+
+LEFT, RIGHT = 1.0, -1.0
+
+
+class Action(StrEnum):
+    """What a person does in an image."""
+
+    WALKING = "walking"
+    STANDING = "standing"
+    PHONE = "looking at a phone"
+    CALL = "talking on the phone"
+
+
+class View(StrEnum):
+    """The side of the person that we see."""
+
+    FRONT = "front"
+    BACK = "back"
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class Pose(Record):
+    """A moment of an action.
+
+    `yaw_degrees` is 0 for somebody who faces us, 90 for somebody who faces to the right of the
+    image (we see their right side), 180 for a back. `phase` in [0, 1) is the place in the step.
+    """
+
+    action: Action
+    yaw_degrees: float
+    phase: float
+
+    @property
+    def view(self) -> View:
+        """The side that we see most of."""
+        turn = (self.yaw_degrees + 45) % 360
+        return (View.FRONT, View.RIGHT, View.BACK, View.LEFT)[int(turn // 90)]
+
+
+def hand_of(person: Person) -> Side | None:
+    """The hand that holds something; None where both are free."""
+    carried = person.carried
+    in_hand = ("handbag", "briefcase", "shopping bag", "umbrella")
+    return carried.side if carried and carried.kind in in_hand else None
+
+
+def free_hand(person: Person) -> Side:
+    """The hand that a phone goes into."""
+    return Side.LEFT if hand_of(person) is Side.RIGHT else Side.RIGHT
+
+
+def draw_pose(chance: Chance, person: Person, view: View) -> Pose:
+    """A pose in which the person is seen from `view`, doing what can be seen from there."""
+    middle = {View.FRONT: 0.0, View.RIGHT: 90.0, View.BACK: 180.0, View.LEFT: 270.0}[view]
+    spread = 32 if view in (View.FRONT, View.BACK) else 18
+    actions: dict[Action, float] = {Action.WALKING: 6, Action.STANDING: 3}
+    if view is not View.BACK:
+        actions[Action.PHONE] = 1.5
+    if view in (View.FRONT, View(free_hand(person).value)):
+        actions[Action.CALL] = 1
+    return Pose(
+        action=chance.weigh(actions),
+        yaw_degrees=round((middle + chance.between(-spread, spread)) % 360, 1),
+        phase=round(chance.between(0, 1), 3) % 1.0,
+    )
+
+
+class Limb:
+    """Three joints: shoulder, elbow, wrist or hip, knee, ankle."""
+
+    def __init__(self, root: Point, middle: Point, end: Point) -> None:
+        self.root, self.middle, self.end = root, middle, end
+
+    def shifted(self, by: Point) -> "Limb":
+        """The limb moved by `by`."""
+        return Limb(self.root + by, self.middle + by, self.end + by)
+
+
+class Skeleton:
+    """Joint positions in the person's frame; limbs and toes by side, left first."""
+
+    def __init__(self, person: Person, pose: Pose) -> None:
+        self.shoulder_half = _SHOULDER[person.sex] + _WIDER[person.build]
+        self.hip_half = 0.095 + 0.5 * _WIDER[person.build]
+        legs = {side: _leg(pose, side, self.hip_half) for side in Side}
+        lowest = min(min(leg.end[1] - _ANKLE, toe[1] - 0.03) for leg, toe in legs.values())
+        drop = np.array([0.0, -lowest, 0.0])
+        self.legs = {side: leg.shifted(drop) for side, (leg, _) in legs.items()}
+        self.toes = {side: toe + drop for side, (_, toe) in legs.items()}
+        lean = 0.03 if person.age == "elderly" else 0.0
+        self.pelvis = np.array([0.0, _HIP, 0.0]) + drop
+        self.neck = np.array([0.0, _NECK, 0.01 + lean]) + drop
+        self.head = np.array([0.0, _HEAD, 0.03 + 2 * lean]) + drop
+        self.arms = {side: _arm(person, pose, side, self.shoulder_half) for side in Side}
+        self.arms = {side: arm.shifted(drop) for side, arm in self.arms.items()}
+
+
+_ANKLE, _HIP, _SHOULDER_Y, _NECK, _HEAD = 0.085, 0.90, 1.425, 1.49, 1.635
+_THIGH, _SHIN, _UPPER_ARM, _FOREARM = 0.42, 0.40, 0.29, 0.26
+_SHOULDER = {Sex.FEMALE: 0.152, Sex.MALE: 0.178}
+_WIDER = {Build.SLIM: -0.008, Build.MEDIUM: 0.006, Build.HEAVY: 0.034}
+
+
+def _sign(side: Side) -> float:
+    return LEFT if side is Side.LEFT else RIGHT
+
+
+def _leg(pose: Pose, side: Side, hip_half: float) -> tuple[Limb, Point]:
+    """A leg in the sagittal plane, and its toe."""
+    x = _sign(side) * hip_half
+    turn = 2 * math.pi * (pose.phase + (0.0 if side is Side.LEFT else 0.5))
+    thigh, bend = 0.42 * math.sin(turn), 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
+    if pose.action is not Action.WALKING:
+        thigh, bend = 0.03 * _sign(side) * math.sin(turn), 0.02
+    hip = np.array([x, _HIP, 0.0])
+    knee = hip + _THIGH * _swung(thigh)
+    ankle = knee + _SHIN * _swung(thigh - bend)
+    pitch = 0.75 * (thigh - bend) if thigh < bend else 0.3 * (thigh - bend)
+    toe = ankle + np.array([0.02 * _sign(side), -0.055, 0.0])
+    toe = toe + 0.165 * np.array([0.1 * _sign(side), math.sin(pitch), math.cos(pitch)])
+    return Limb(hip, knee, ankle), toe
+
+
+def _swung(angle: float) -> Point:
+    """A downward unit vector swung forward by `angle` radians."""
+    return np.array([0.0, -math.cos(angle), math.sin(angle)])
+
+
+def _arm(person: Person, pose: Pose, side: Side, shoulder_half: float) -> Limb:
+    sign = _sign(side)
+    shoulder = np.array([sign * shoulder_half, _SHOULDER_Y, 0.0])
+    target = _hand_target(person, pose, side, shoulder)
+    return _reach(shoulder, target, elbow_towards=np.array([0.5 * sign, -0.3, -1.0]))
+
+
+def _hand_target(person: Person, pose: Pose, side: Side, shoulder: Point) -> Point:
+    sign = _sign(side)
+    busy = pose.action in (Action.PHONE, Action.CALL) and side is free_hand(person)
+    if busy and pose.action is Action.CALL:
+        return np.array([sign * 0.115, 1.60, 0.07])
+    if busy:
+        return np.array([sign * 0.07, 1.24, 0.30])
+    if _holds_open_umbrella(person.carried, side):
+        return np.array([sign * 0.14, 1.22, 0.24])
+    swing = _arm_swing(person, pose, side)
+    hanging: Point = shoulder + np.array([sign * 0.055, 0.0, 0.02]) + 0.525 * _swung(swing)
+    return hanging
+
+
+def _arm_swing(person: Person, pose: Pose, side: Side) -> float:
+    """The angle of a hanging arm, in radians: against the leg of its side, little with a load."""
+    if pose.action is not Action.WALKING:
+        return 0.04
+    turn = 2 * math.pi * (pose.phase + (0.5 if side is Side.LEFT else 0.0))
+    return (0.12 if side is hand_of(person) else 0.45) * math.sin(turn) + 0.05
+
+
+def _holds_open_umbrella(carried: Carried | None, side: Side) -> bool:
+    return carried is not None and carried.kind == "umbrella" and carried.side is side
+
+
+def _reach(shoulder: Point, target: Point, elbow_towards: Point) -> Limb:
+    """An arm whose wrist is at `target`, or as near to it as the arm is long (law of cosines)."""
+    line = target - shoulder
+    span = min(float(np.linalg.norm(line)), _UPPER_ARM + _FOREARM - 0.002)
+    line = line / np.linalg.norm(line)
+    along = (_UPPER_ARM**2 - _FOREARM**2 + span**2) / (2 * span)
+    off = elbow_towards - line * float(elbow_towards @ line)
+    off = off / np.linalg.norm(off) * math.sqrt(max(0.0, _UPPER_ARM**2 - along**2))
+    return Limb(shoulder, shoulder + line * along + off, shoulder + line * span)
