@@ -1,0 +1,1 @@
+"""Reading public annotation files: every record validated, every image proven to be one."""

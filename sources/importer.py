@@ -1,0 +1,70 @@
+"""The formats that can be imported."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from schemas.errors import UsageError
+from schemas.records import Granularity
+from sources.json_lines import JSON_LINES
+from sources.pedes import CUHK_PEDES, ICFG_PEDES, RSTPREID, UFINE3C, UFINE6926
+from sources.records import ReadOptions, Row
+
+
+class Importer(Protocol):
+    """Reads one annotation format; a value without state, safe to share between threads."""
+
+    @property
+    def format(self) -> str:
+        """The name that the user calls it by."""
+
+    @property
+    def licence(self) -> str:
+        """The terms that the authors of the collection state."""
+
+    @property
+    def citation(self) -> str:
+        """The publication to name."""
+
+    @property
+    def homepage(self) -> str | None:
+        """Where the collection is described."""
+
+    @property
+    def granularity(self) -> Granularity | None:
+        """How detailed the captions are, where all of the collection's are alike."""
+
+    def rows(self, path: Path, options: ReadOptions | None = None) -> Iterator[Row]:
+        """The file's records in its order, holding one at a time in memory.
+
+        Each record gives exactly one `SourceRow` or one `BadRow` of scope `record`; a row whose
+        captions are partly bad is preceded by one `BadRow` of scope `caption` for each of those; a
+        file that breaks off ends with one `BadRow` of scope `file`.
+
+        Raises:
+            FormatError: on the first step, where the file is not of this format at all.
+        """
+
+
+_KNOWN: Final[tuple[Importer, ...]] = (
+    CUHK_PEDES,
+    ICFG_PEDES,
+    RSTPREID,
+    UFINE6926,
+    UFINE3C,
+    JSON_LINES,
+)
+IMPORTERS: Final[dict[str, Importer]] = {importer.format: importer for importer in _KNOWN}
+
+
+def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the command line
+    """The importer of a format; upper case and underscores are read as the user means them.
+
+    Raises:
+        UsageError: no format is called so.
+    """
+    importer = IMPORTERS.get(format.strip().casefold().replace("_", "-"))
+    if importer is None:
+        known = ", ".join(IMPORTERS)
+        raise UsageError(f"no format is called {format!r}; the known ones are {known}")
+    return importer

@@ -1,0 +1,201 @@
+"""JSON files read record by record: memory holds one record, whatever the size of the file.
+
+The standard library's decoder is the C one and tells where a value ends, which is all that a stream
+needs. (ijson was tried first: its C backend 3.6 ends the process with a segmentation fault on an
+integer of more than 4,300 digits, and the position it gives for a fault is the end of a buffer.)
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from schemas.errors import FormatError
+
+_CHUNK_BYTES = 256 * 1024
+_MAX_INTEGER_DIGITS = 400
+_SPACE = re.compile(r"[ \t\r\n\ufeff]*")
+_LONGEST_TOKEN = 16
+_CUT_TOKEN = re.compile(r"[-+.\\\w]{0,16}\Z")
+
+
+class JsonBreak(Exception):  # noqa: N818 - a place in a file, turned into a record by its reader
+    """Where a file stops being readable JSON: `offset` in bytes from its start."""
+
+    def __init__(self, reason: str, what: str, offset: int) -> None:
+        super().__init__(what)
+        self.reason = reason
+        self.what = what
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of an array: its array's key (empty for a list at the top), place and value."""
+
+    section: str
+    index: int
+    value: Any
+
+
+def _integer(digits: str) -> int | float:
+    """The number; one with absurdly many digits as a float, so that converting it costs nothing."""
+    return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else float(digits)
+
+
+# Not strict: a raw control character is a matter for the field that holds it, not for the file.
+DECODER = json.JSONDecoder(parse_int=_integer, strict=False)
+
+
+@contextmanager
+def open_annotations(path: Path) -> Iterator[BinaryIO]:
+    """`path` opened for reading bytes.
+
+    Raises:
+        FormatError: it is missing, a directory, empty or not readable.
+    """
+    try:
+        if path.is_dir():
+            raise FormatError(f"{path} is a directory, wanted an annotation file")
+        if path.is_file() and path.stat().st_size == 0:
+            raise FormatError(f"{path} is empty, wanted an annotation file")
+        file = path.open("rb")
+    except OSError as fault:
+        what = "does not exist" if isinstance(fault, FileNotFoundError) else f"{fault.strerror}"
+        raise FormatError(f"{path} cannot be read: {what}") from fault
+    with file:
+        yield file
+
+
+class JsonCursor:
+    """A place in a JSON file that moves from value to value and reads only what it needs."""
+
+    def __init__(self, file: BinaryIO, max_characters: int) -> None:
+        self._file = file
+        # Bytes that are not UTF-8 become lone surrogates: they spoil one caption, not the file.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._max_characters = max_characters
+        self._text = ""
+        self._at = 0
+        self._dropped_bytes = 0
+        self._ended = False
+
+    def peek(self) -> str:
+        """The next character that is not white space; empty at the end of the file."""
+        while True:
+            self._at = _space_end(self._text, self._at)
+            if self._at < len(self._text) or not self._grow():
+                return self._text[self._at : self._at + 1]
+
+    def take(self, *wanted: str) -> str:
+        """The next character, which must be one of `wanted`."""
+        found = self.peek()
+        if found not in wanted or not found:
+            raise self.fault(f"expecting {' or '.join(map(repr, wanted))}, got {found!r}")
+        self._at += 1
+        return found
+
+    def value(self) -> Any:
+        """The next value as a whole."""
+        self.peek()
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as fault:
+                # Far from the end of what was read, more text would not mend it.
+                unterminated = fault.msg.startswith("Unterminated")
+                at_end = unterminated or len(self._text) - fault.pos <= _LONGEST_TOKEN
+                if not (at_end and self._grow()):
+                    raise self.fault(fault.msg, fault.pos, cut=unterminated) from None
+            except RecursionError:
+                raise self.fault("too many levels of nesting") from None
+            else:
+                # A number at the very end of what was read may go on in what was not.
+                if _space_end(self._text, end) < len(self._text) or not self._grow():
+                    self._at = end
+                    return value
+
+    def fault(self, what: str, at: int | None = None, *, cut: bool = False) -> JsonBreak:
+        """The break at `at` (here by default): a cut file where nothing but its end is wrong."""
+        at = self._at if at is None else at
+        if self._ended and (cut or _CUT_TOKEN.match(self._text, at)):
+            end = self._offset(len(self._text))
+            return JsonBreak("truncated_file", "the file ends too early", end)
+        return JsonBreak("malformed_json", what[:1].lower() + what[1:], self._offset(at))
+
+    def _grow(self) -> bool:
+        """Reads on, doubling what is held; False at the end of the file."""
+        if self._ended:
+            return False
+        held = self._text[self._at :]
+        if len(held) > self._max_characters:
+            limit = f"a value of more than {self._max_characters:,} characters"
+            raise JsonBreak("record_too_large", limit, self._offset(self._at))
+        self._dropped_bytes = self._offset(self._at)
+        chunk = self._file.read(max(_CHUNK_BYTES, len(held)))
+        self._ended = not chunk
+        self._text = held + self._decoder.decode(chunk, final=self._ended)
+        self._at = 0
+        return True
+
+    def _offset(self, at: int) -> int:
+        return self._dropped_bytes + len(self._text[:at].encode("utf-8", "surrogateescape"))
+
+
+def _space_end(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def stream_list(file: BinaryIO, max_characters: int) -> Iterator[Element]:
+    """The elements of the list that the file consists of.
+
+    Raises:
+        JsonBreak: after the elements before it.
+    """
+    cursor = JsonCursor(file, max_characters)
+    yield from _elements(cursor, "")
+    _end(cursor)
+
+
+def stream_sections(file: BinaryIO, max_characters: int) -> Iterator[Element]:
+    """The elements of every list that stands directly in the object that the file consists of.
+
+    Raises:
+        JsonBreak: after the elements before it.
+    """
+    cursor = JsonCursor(file, max_characters)
+    cursor.take("{")
+    if cursor.peek() == "}":
+        return
+    while True:
+        section = cursor.value()
+        cursor.take(":")
+        if cursor.peek() == "[":
+            yield from _elements(cursor, str(section))
+        else:
+            cursor.value()
+        if cursor.take(",", "}") == "}":
+            return _end(cursor)
+
+
+def _elements(cursor: JsonCursor, section: str) -> Iterator[Element]:
+    cursor.take("[")
+    if cursor.peek() == "]":
+        cursor.take("]")
+        return
+    index = 0
+    while True:
+        yield Element(section, index, cursor.value())
+        index += 1
+        if cursor.take(",", "]") == "]":
+            return
+
+
+def _end(cursor: JsonCursor) -> None:
+    if cursor.peek():
+        raise cursor.fault("more after the end of the JSON value")

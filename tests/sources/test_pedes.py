@@ -1,0 +1,99 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import FormatError
+from sources.importer import importer_for
+from sources.records import BadRow, ReadOptions, Row, SourceRow
+
+GOOD = {"id": 1, "split": "train", "file_path": "a/1.jpg", "captions": ["A man.", "A tall man."]}
+
+
+def written(tmp_path: Path, value: object) -> Path:
+    path = tmp_path / "annotations.json"
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path
+
+
+def read(path: Path, format: str = "cuhk-pedes", options: ReadOptions | None = None) -> list[Row]:  # noqa: A002
+    return list(importer_for(format).rows(path, options))
+
+
+def test_a_record_becomes_a_row(tmp_path: Path) -> None:
+    (row,) = read(written(tmp_path, [GOOD]))
+    assert row == SourceRow(
+        index=0,
+        identity="1",
+        split="train",
+        file_path="a/1.jpg",
+        captions=("A man.", "A tall man."),
+        positions=(0, 1),
+    )
+
+
+@pytest.mark.parametrize("format", ["cuhk-pedes", "icfg-pedes", "ufine6926", "ufine3c"])
+def test_all_of_the_family_read_the_common_form(tmp_path: Path, format: str) -> None:  # noqa: A002
+    extra = {"processed_tokens": [["a", "man"]], "source": "UFine6926"}
+    (row,) = read(written(tmp_path, [GOOD | extra]), format)
+    assert isinstance(row, SourceRow)
+
+
+def test_rstpreid_calls_the_path_img_path(tmp_path: Path) -> None:
+    record = {"id": 0, "img_path": "0000_c14_0031.jpg", "captions": ["A man."], "split": "val"}
+    (row,) = read(written(tmp_path, [record]), "rstpreid")
+    assert isinstance(row, SourceRow)
+    assert (row.identity, row.file_path, row.split) == ("0", "0000_c14_0031.jpg", "val")
+
+
+def test_texts_are_normalised_and_a_bad_caption_leaves_a_gap(tmp_path: Path) -> None:
+    captions = ["  Cafe\u0301 \n\tman\u00a0here ", "", 5, "bell\x07", "The last."]
+    record = GOOD | {"file_path": "cam_a\\.\\000_45.bmp", "captions": captions}
+    *bad, row = read(written(tmp_path, [record]))
+    assert isinstance(row, SourceRow)
+    assert row.captions == ("Café man here", "The last.")
+    assert row.positions == (0, 4)
+    assert row.file_path == "cam_a/000_45.bmp"
+    found = [(b.scope, b.field, b.reason) for b in bad if isinstance(b, BadRow)]
+    assert found == [
+        ("caption", "captions[1]", "empty_caption"),
+        ("caption", "captions[2]", "wrong_type"),
+        ("caption", "captions[3]", "control_characters"),
+    ]
+
+
+def test_the_limits_are_the_callers(tmp_path: Path) -> None:
+    options = ReadOptions(max_words=2)
+    *bad, row = read(written(tmp_path, [GOOD]), options=options)
+    assert isinstance(row, SourceRow)
+    assert row.captions == ("A man.",)
+    assert [b.detail for b in bad if isinstance(b, BadRow)] == [
+        "captions[1] is too long: got 3 words, wanted at most 2"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty, wanted an annotation file"),
+        ("hello", "is not a cuhk-pedes file, at byte 0: expecting '[', got 'h'"),
+        ("  {}", "is not a cuhk-pedes file, at byte 2: expecting '[', got '{'"),
+        ("[]", "is not a cuhk-pedes file: it has no records in its list"),
+        ("[1]", "its first record has none of the fields captions, file_path, id"),
+        ('[{"a": 1}]', "its first record has none of the fields captions, file_path, id"),
+        ('[{"id": 1, ', "is not a cuhk-pedes file, at byte 11: the file ends too early"),
+    ],
+)
+def test_another_format_stops_at_once(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        read(written(tmp_path, content))
+    assert str(caught.value) == f"{tmp_path / 'annotations.json'} {message}" or message in str(
+        caught.value
+    )
+
+
+def test_a_missing_file_and_a_directory_stop_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"none\.json cannot be read: does not exist$"):
+        read(tmp_path / "none.json")
+    with pytest.raises(FormatError, match=r"is a directory, wanted an annotation file$"):
+        read(tmp_path)
