@@ -1,0 +1,341 @@
+"""An OpenAI-compatible chat server that counts, and fails when told to.
+
+It answers every request deterministically, from the request alone, and counts how often it saw each
+distinct request. As a process of its own it outlives whatever is killed in a test::
+
+    python -m tests.servers.counting_server --port 8123 --state counts.jsonl
+
+Beside `POST /v1/chat/completions` and `GET /v1/models` it has a desk for the test:
+
+- `GET /counts`: `{"distinct": …, "total": …, "peak_in_flight": …, "counts": {digest: times}}`
+- `POST /faults`: a JSON list of `Fault`s; each waits for a request that it matches
+- `POST /reset`: forget counts and faults
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Literal
+
+MODEL = "counting"
+
+_LONGEST_STRING = 2000  # characters of an echoed string, unless the schema allows fewer
+
+
+@dataclass
+class Fault:
+    """What goes wrong with the next `times` requests whose prompt contains `match`.
+
+    - `status`: an error with `status` and, if given, `retry_after_seconds`
+    - `slow`: the answer comes after `seconds`
+    - `reset`: the connection is reset without a word
+    - `malformed`: status 200 and a body that is cut off within its JSON
+    - `page`: status 200 and an HTML page, as a proxy in between might say
+    - `content`: a proper answer whose text is `text` (None: null) and whose end is `finish_reason`
+    """
+
+    kind: Literal["status", "slow", "reset", "malformed", "page", "content"]
+    times: int = 1
+    match: str = ""
+    status: int = 500
+    retry_after_seconds: float | None = None
+    seconds: float = 1.0
+    text: str | None = ""
+    finish_reason: str = "stop"
+
+
+@dataclass
+class SeenRequest:
+    """One chat request as it arrived."""
+
+    digest: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@dataclass
+class Ledger:
+    """What the server saw and what it is to do wrong; safe between threads."""
+
+    state_file: Path | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    seen: list[SeenRequest] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    in_flight: int = 0
+    peak_in_flight: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        if self.state_file and self.state_file.exists():
+            self.counts.update(self.state_file.read_text().split())
+
+    @contextmanager
+    def taking(self, request: SeenRequest) -> Iterator[Fault | None]:
+        """Count `request`, and say what is to go wrong with it."""
+        with self._lock:
+            self.counts[request.digest] += 1
+            self.seen.append(request)
+            if self.state_file:
+                with self.state_file.open("a") as state:
+                    state.write(request.digest + "\n")
+            self.in_flight += 1
+            self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+            fault = self._next_fault(json.dumps(request.body["messages"], ensure_ascii=False))
+        try:
+            yield fault
+        finally:
+            with self._lock:
+                self.in_flight -= 1
+
+    def _next_fault(self, messages: str) -> Fault | None:
+        for fault in self.faults:
+            if fault.match in messages:
+                fault.times -= 1
+                if fault.times == 0:
+                    self.faults.remove(fault)
+                return fault
+        return None
+
+    def add_faults(self, *faults: Fault) -> None:
+        """Let these go wrong, in this order."""
+        with self._lock:
+            self.faults.extend(faults)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self.counts.clear()
+            self.seen.clear()
+            self.faults.clear()
+            self.peak_in_flight = 0
+            if self.state_file:
+                self.state_file.unlink(missing_ok=True)
+
+    def summary(self) -> dict[str, Any]:
+        """The counts as JSON values."""
+        with self._lock:
+            return {
+                "distinct": len(self.counts),
+                "total": self.counts.total(),
+                "peak_in_flight": self.peak_in_flight,
+                "counts": dict(self.counts),
+            }
+
+
+class CountingServer(ThreadingHTTPServer):
+    """The server on a loopback port (0: a free one), with its ledger."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(
+        self, port: int = 0, state_file: Path | None = None, delay_seconds: float = 0
+    ) -> None:
+        self.ledger = Ledger(state_file)
+        self.delay_seconds = delay_seconds
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    @property
+    def base_url(self) -> str:
+        """What a profile calls `base_url`."""
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is no news; anything else is printed as usual."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+@contextmanager
+def counting_server(delay_seconds: float = 0) -> Iterator[CountingServer]:
+    """A server in a thread of this process, on a free port."""
+    with CountingServer(delay_seconds=delay_seconds) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: CountingServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body leave together
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        if self.path == "/counts":
+            self._send_json(self.server.ledger.summary())
+        elif self.path == "/v1/models":
+            self._send_json({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+        else:
+            self._send_json({"error": {"message": f"no {self.path} here"}}, status=404)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path == "/v1/chat/completions":
+            self._chat(body)
+        elif self.path == "/faults":
+            self.server.ledger.add_faults(*(Fault(**fault) for fault in json.loads(body)))
+            self._send_json({"faults": [asdict(fault) for fault in self.server.ledger.faults]})
+        elif self.path == "/reset":
+            self.server.ledger.reset()
+            self._send_json({})
+        else:
+            self._send_json({"error": {"message": f"no {self.path} here"}}, status=404)
+
+    def _chat(self, body: bytes) -> None:
+        request = json.loads(body)
+        canonical = json.dumps(request, sort_keys=True, ensure_ascii=False).encode()
+        seen = SeenRequest(hashlib.sha256(canonical).hexdigest(), dict(self.headers), request)
+        with self.server.ledger.taking(seen) as fault:
+            time.sleep(self.server.delay_seconds)
+            if fault is None:
+                self._send_json(completion(request))
+            else:
+                self._go_wrong(fault, request)
+
+    def _go_wrong(self, fault: Fault, request: dict[str, Any]) -> None:
+        match fault.kind:
+            case "status":
+                after = fault.retry_after_seconds
+                headers = {} if after is None else {"Retry-After": str(after)}
+                error = {"error": {"message": f"told to answer {fault.status}"}}
+                self._send_json(error, fault.status, headers)
+            case "slow":
+                time.sleep(fault.seconds)
+                self._send_json(completion(request))
+            case "reset":
+                # Lingering for no time makes the kernel send RST instead of FIN.
+                linger = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                self.close_connection = True
+                self.connection.close()
+            case "malformed":
+                self._send(json.dumps(completion(request)).encode()[:-20], "application/json")
+            case "page":
+                self._send(b"<html><body>Please log in.</body></html>", "text/html")
+            case "content":
+                answer = completion(request)
+                answer["choices"][0]["message"]["content"] = fault.text
+                answer["choices"][0]["finish_reason"] = fault.finish_reason
+                self._send_json(answer)
+
+    def _send_json(
+        self, value: Any, status: int = 200, headers: dict[str, str] | None = None
+    ) -> None:
+        self._send(json.dumps(value).encode(), "application/json", status, headers)
+
+    def _send(
+        self,
+        body: bytes,
+        media_type: str,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", media_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - as in the base
+        """Silence: the ledger knows."""
+
+
+def completion(request: dict[str, Any]) -> dict[str, Any]:
+    """A chat completion for `request`; the same request always gets the same one."""
+    prompt = prompt_text(request)
+    text = reworded(prompt)
+    schema = request.get("response_format", {}).get("json_schema", {}).get("schema")
+    if schema is not None:
+        text = json.dumps(instance_of(schema, text), ensure_ascii=False)
+    tokens_in, tokens_out = len(prompt.split()), len(text.split())
+    return {
+        "id": "chatcmpl-" + hashlib.sha256(prompt.encode()).hexdigest()[:16],
+        "object": "chat.completion",
+        "created": 0,
+        "model": request.get("model", MODEL),
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": text},
+            }
+        ],
+        "usage": {
+            "prompt_tokens": tokens_in,
+            "completion_tokens": tokens_out,
+            "total_tokens": tokens_in + tokens_out,
+        },
+    }
+
+
+def prompt_text(request: dict[str, Any]) -> str:
+    """The text of the last message, images left out."""
+    content = request["messages"][-1]["content"]
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
+
+
+def reworded(prompt: str) -> str:
+    """The last paragraph of `prompt` with its sentences in another order and a new beginning.
+
+    No fact is added or lost, so that checks of faithfulness find nothing to object to.
+    """
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", prompt) if part.strip()]
+    last = paragraphs[-1] if paragraphs else ""
+    sentences = re.split(r"(?<=[.!?])\s+", last)
+    return "What the picture shows is this: " + " ".join([*sentences[1:], sentences[0]])
+
+
+def instance_of(schema: dict[str, Any], text: str) -> Any:
+    """A JSON value that meets `schema` (the plain subset that prompts use), made from `text`."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            parts = schema.get("properties", {})
+            return {name: instance_of(part, text) for name, part in parts.items()}
+        case "array":
+            return [instance_of(schema["items"], text)] * schema.get("minItems", 1)
+        case "string":
+            return text[: schema.get("maxLength", _LONGEST_STRING)]
+        case "integer" | "number":
+            return schema.get("minimum", 0)
+        case "boolean":
+            return True
+    return None
+
+
+def main() -> None:
+    """Serve until the process is ended."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--state", type=Path, default=None, help="file that keeps the counts")
+    parser.add_argument("--delay", type=float, default=0, help="seconds before each answer")
+    arguments = parser.parse_args()
+    with CountingServer(arguments.port, arguments.state, arguments.delay) as server:
+        print(server.base_url, flush=True)  # noqa: T201 - whoever started this wants the address
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
