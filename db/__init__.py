@@ -1,0 +1,1 @@
+"""The provenance store (SQL), the blob store (fsspec), and questions asked of both."""

@@ -1,0 +1,116 @@
+"""The blob store: bytes under the name of their SHA-256, on any fsspec file system."""
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from schemas.base import sha256_of
+from schemas.errors import (
+    BlobMismatchError,
+    ConfigurationError,
+    MissingBlobError,
+    MissingExtraError,
+)
+
+_SUFFIXES = {
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/webp": ".webp",
+    "image/bmp": ".bmp",
+    "image/gif": ".gif",
+    "application/json": ".json",
+    "text/plain": ".txt",
+}
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def suffix_of(media_type: str) -> str:
+    """The file name suffix of a media type, with its dot."""
+    return _SUFFIXES.get(media_type, ".bin")
+
+
+class BlobStore:
+    """Content-addressed files: `sha256/ab/abcdef….jpg` under `url` (a folder, or `s3://…`).
+
+    Writing is atomic and deduplicating; bytes are compared with their digest at every read, so that
+    what is damaged is reported, never served. Safe in threads.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._filesystem, root = fsspec.core.url_to_fs(url)
+        except ImportError as error:
+            raise MissingExtraError(f"the blob store {url!r}", "s3") from error
+        except ValueError as error:
+            raise ConfigurationError(
+                f"the blob store must be a folder or an fsspec URL such as 's3://bucket/path'; "
+                f"got {url!r} ({error})"
+            ) from error
+        self._root = root.rstrip("/")
+        self._is_local = isinstance(self._filesystem, LocalFileSystem)
+
+    def put(self, data: bytes, media_type: str) -> str:
+        """Stores `data` and gives its SHA-256. Storing the same bytes again does nothing."""
+        sha256 = sha256_of(data)
+        path = self.path_of(sha256, media_type)
+        if self.has(sha256, media_type, len(data)):
+            return sha256
+        if self._is_local:
+            _write_atomically(Path(path), data)
+        else:
+            self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
+        return sha256
+
+    def has(self, sha256: str, media_type: str, size: int | None = None) -> bool:
+        """Whether a blob is stored (and, where `size` is given, has that many bytes)."""
+        try:
+            found = self._filesystem.info(self.path_of(sha256, media_type))
+        except FileNotFoundError:
+            return False
+        return size is None or found["size"] == size
+
+    def read(self, sha256: str, media_type: str) -> bytes:
+        """The bytes of a blob.
+
+        Raises:
+            MissingBlobError: nothing is stored under that digest.
+            BlobMismatchError: what is stored there has another digest.
+        """
+        path = self.path_of(sha256, media_type)
+        try:
+            data: bytes = self._filesystem.cat_file(path)
+        except FileNotFoundError as error:
+            raise MissingBlobError(f"no blob {sha256} is stored at {path!r}") from error
+        if (found := sha256_of(data)) != sha256:
+            raise BlobMismatchError(
+                f"the blob at {path!r} is damaged: its bytes have the digest {found}, "
+                f"its name says {sha256}; restore that file from a backup, "
+                f"or delete it and import its source again"
+            )
+        return data
+
+    def path_of(self, sha256: str, media_type: str) -> str:
+        """Where a blob lies on the file system of the store."""
+        if not _SHA256.fullmatch(sha256):
+            raise ConfigurationError(
+                f"a blob's name must be a SHA-256 of 64 hex digits; got {sha256!r}"
+            )
+        return f"{self._root}/sha256/{sha256[:2]}/{sha256}{suffix_of(media_type)}"
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".incoming-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,107 @@
+"""Decisions: appended one after the other; an entity's state is folded from them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from sqlalchemy import Connection, insert, select, update
+
+from db.agents import AgentRef, register_agents
+from db.entities import pages
+from db.tables import Decision, Entity
+
+Verdict = Literal["accept", "reject", "edit", "withdraw"]
+State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
+
+_STATE_AFTER: dict[str, State] = {
+    "accept": "accepted",
+    "reject": "rejected",
+    "edit": "superseded",
+    "withdraw": "withdrawn",
+}
+
+
+class NewDecision(NamedTuple):
+    """A decision that is about to be stored. An `edit` names the entity that takes the place."""
+
+    entity_id: str
+    verdict: Verdict
+    agent: AgentRef
+    reason: str = ""
+    successor_id: str | None = None
+    annotation_key: str | None = None
+
+
+def fold(verdicts: Sequence[str]) -> State:
+    """The state after `verdicts`, oldest first: the last one counts, but a withdrawal is final."""
+    state: State = "proposed"
+    for verdict in verdicts:
+        if state != "withdrawn":
+            state = _STATE_AFTER[verdict]
+    return state
+
+
+def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -> None:
+    """Stores `decisions` and brings the states of their entities up to date.
+
+    A decision that says what the last one on its entity already said is not repeated, so that
+    deciding again (a flow re-run, a pull repeated) changes nothing.
+    """
+    if not decisions:
+        return
+    entity_ids = sorted({decision.entity_id for decision in decisions})
+    last = _last_decisions(connection, entity_ids)
+    register_agents(connection, sorted({decision.agent for decision in decisions}))
+    rows = []
+    for decision in decisions:
+        row = _row(decision)
+        if last.get(decision.entity_id) != row:
+            last[decision.entity_id] = row
+            rows.append({**row, "decided_at": datetime.now(UTC)})
+    if rows:
+        connection.execute(insert(Decision), rows)
+        refresh_states(connection, entity_ids)
+
+
+def _row(decision: NewDecision) -> dict[str, str | None]:
+    return {
+        "entity_id": decision.entity_id,
+        "verdict": decision.verdict,
+        "agent_id": decision.agent.id,
+        "reason": decision.reason,
+        "successor_id": decision.successor_id,
+        "annotation_key": decision.annotation_key,
+    }
+
+
+def _last_decisions(
+    connection: Connection, entity_ids: Sequence[str]
+) -> dict[str, dict[str, str | None]]:
+    last: dict[str, dict[str, str | None]] = {}
+    for page in pages(entity_ids):
+        query = select(
+            Decision.entity_id,
+            Decision.verdict,
+            Decision.agent_id,
+            Decision.reason,
+            Decision.successor_id,
+            Decision.annotation_key,
+        ).where(Decision.entity_id.in_(page))
+        for row in connection.execute(query.order_by(Decision.id)):
+            last[row.entity_id] = dict(row._mapping)
+    return last
+
+
+def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
+    """Folds the decisions on each entity into its cached `state`."""
+    for page in pages(entity_ids):
+        verdicts: dict[str, list[str]] = {entity_id: [] for entity_id in page}
+        query = select(Decision.entity_id, Decision.verdict).where(Decision.entity_id.in_(page))
+        for entity_id, verdict in connection.execute(query.order_by(Decision.id)):
+            verdicts[entity_id].append(verdict)
+        by_state: dict[State, list[str]] = defaultdict(list)
+        for entity_id, history in verdicts.items():
+            by_state[fold(history)].append(entity_id)
+        for state, ids in by_state.items():
+            connection.execute(update(Entity).where(Entity.id.in_(ids)).values(state=state))

@@ -1,0 +1,99 @@
+"""Opens the database, SQLite or PostgreSQL, and brings its tables up to date."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import alembic.command
+import alembic.config
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from db.tables import Base
+from schemas.errors import ConfigurationError
+
+BUSY_TIMEOUT_SECONDS = 30
+_DIALECTS = ("sqlite", "postgresql")
+
+
+def open_engine(url: str) -> Engine:
+    """An engine for `url`: `sqlite:///file.db` or `postgresql://user@host/database`.
+
+    SQLite is put into WAL mode with foreign keys on; transactions that write begin `IMMEDIATE`, so
+    that two writers wait for each other instead of failing.
+
+    Raises:
+        ConfigurationError: the URL is malformed or names another database.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigurationError(
+            f"database URL must be like 'sqlite:///loupe.db' or "
+            f"'postgresql://user@host/name'; got {url!r}"
+        ) from error
+    backend = parsed.get_backend_name()
+    if backend not in _DIALECTS:
+        raise ConfigurationError(
+            f"database must be one of {', '.join(_DIALECTS)}; got {backend!r} "
+            f"in {parsed.render_as_string(hide_password=True)!r}"
+        )
+    if backend == "postgresql":
+        return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+    return _open_sqlite(parsed.database, url)
+
+
+def _open_sqlite(database: str | None, url: str) -> Engine:
+    if database in (None, "", ":memory:"):
+        raise ConfigurationError(f"the SQLite database must be a file; got {url!r}")
+    Path(str(database)).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(
+        url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False}
+    )
+    event.listen(engine, "connect", _set_pragmas)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_pragmas(connection: Any, _record: ConnectionPoolEntry) -> None:
+    connection.isolation_level = None  # SQLAlchemy, not the driver, begins transactions
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "foreign_keys=ON",
+        "cache_size=-65536",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def migrate(engine: Engine) -> None:
+    """Brings the tables of `engine` to the newest version. Does nothing where they are.
+
+    Raises:
+        ConfigurationError: the database does not answer, or was written by a newer Loupe.
+    """
+    config = alembic.config.Config()
+    config.set_main_option("script_location", "db:migrations")
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7061708)")
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, "head")
+
+
+def insert_new(
+    connection: Connection, table: type[Base], rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Inserts `rows` into `table`; rows whose key is there already are left as they are."""
+    values = list(rows)
+    if not values:
+        return
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    connection.execute(dialect.insert(table).on_conflict_do_nothing(), values)

@@ -1,0 +1,160 @@
+"""Entities: made from records, stored, found again."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import ColumnElement, Select, select
+from sqlalchemy.orm import InstrumentedAttribute
+
+from db.store import Store
+from db.tables import Derivation, Entity
+from schemas.base import EntityRecord, entity_id
+
+R = TypeVar("R", bound=EntityRecord)
+Parents = tuple[tuple[str, str], ...]
+
+LIVE = ("proposed", "accepted")
+_PAGE = 1000
+
+
+class NewEntity(NamedTuple):
+    """An entity that is about to be stored; `parents` are (role, parent id) pairs."""
+
+    id: str
+    dataset: str
+    kind: str
+    payload: str
+    split: str | None
+    group: str | None
+    parents: Parents
+    model_call: str | None
+
+
+class StoredEntity(NamedTuple):
+    """An entity as it lies in the store."""
+
+    id: str
+    dataset: str
+    kind: str
+    split: str | None
+    group: str | None
+    state: str
+    payload: str
+
+    def record(self, record_type: type[R]) -> R:
+        """The payload as the record it was made from."""
+        return record_type.model_validate_json(self.payload)
+
+
+def new_entity(
+    record: EntityRecord,
+    dataset: str,
+    *,
+    parents: Iterable[tuple[str, str]] = (),
+    split: str | None = None,
+    group: str | None = None,
+    model_call: str | None = None,
+) -> NewEntity:
+    """`record` as an entity of `dataset`, with its content-derived id."""
+    payload = record.payload()
+    links = tuple(parents)
+    return NewEntity(
+        entity_id(dataset, record.kind, payload, links),
+        dataset,
+        record.kind,
+        payload,
+        split,
+        group,
+        links,
+        model_call,
+    )
+
+
+def pages(ids: Iterable[str], size: int = _PAGE) -> Iterator[list[str]]:
+    """`ids` in lists of at most `size`, small enough for one `IN (…)`."""
+    remaining = iter(ids)
+    while page := list(islice(remaining, size)):
+        yield page
+
+
+def select_entities() -> Select[str, str, str, str | None, str | None, str, str]:
+    """A query for the columns of `StoredEntity`, to be narrowed down."""
+    return select(
+        Entity.id,
+        Entity.dataset,
+        Entity.kind,
+        Entity.split,
+        Entity.group_key,
+        Entity.state,
+        Entity.payload,
+    )
+
+
+def _stored(rows: Iterable[Sequence[Any]]) -> list[StoredEntity]:
+    return [StoredEntity._make(row) for row in rows]
+
+
+def fetch(store: Store, ids: Iterable[str]) -> dict[str, StoredEntity]:
+    """The entities with these ids; ids that do not exist are left out."""
+    found: dict[str, StoredEntity] = {}
+    with store.read() as connection:
+        for page in pages(ids):
+            rows = connection.execute(select_entities().where(Entity.id.in_(page)))
+            found.update((entity.id, entity) for entity in _stored(rows))
+    return found
+
+
+def find(
+    store: Store,
+    dataset: str,
+    kind: str,
+    *,
+    states: Sequence[str] | None = None,
+    split: str | None = None,
+    groups: Sequence[str] | None = None,
+) -> Iterator[StoredEntity]:
+    """The entities of a dataset and kind, by id, read in pages: memory does not grow with them."""
+    conditions: list[ColumnElement[bool]] = [Entity.dataset == dataset, Entity.kind == kind]
+    if states is not None:
+        conditions.append(Entity.state.in_(states))
+    if split is not None:
+        conditions.append(Entity.split == split)
+    if groups is not None:
+        conditions.append(Entity.group_key.in_(groups))
+    query = select_entities().where(*conditions).order_by(Entity.id).limit(_PAGE)
+    after = ""
+    while True:
+        with store.read() as connection:
+            page = _stored(connection.execute(query.where(Entity.id > after)))
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def parents_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[str]]:
+    """For each id the ids that it was derived from in `role`, in order of id."""
+    return _related(store, ids, role, Derivation.child_id, Derivation.parent_id)
+
+
+def children_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[str]]:
+    """For each id the ids that were derived from it in `role`, in order of id."""
+    return _related(store, ids, role, Derivation.parent_id, Derivation.child_id)
+
+
+def _related(
+    store: Store,
+    ids: Iterable[str],
+    role: str,
+    here: InstrumentedAttribute[str],
+    there: InstrumentedAttribute[str],
+) -> dict[str, list[str]]:
+    related: dict[str, list[str]] = defaultdict(list)
+    with store.read() as connection:
+        for page in pages(ids):
+            query = select(here, there).where(here.in_(page), Derivation.role == role)
+            for own, other in connection.execute(query.order_by(there)):
+                related[own].append(other)
+    return related

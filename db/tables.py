@@ -1,0 +1,249 @@
+"""The tables of the provenance store. Words are those of W3C PROV.
+
+What is searched by gets a column; the rest of an entity is its payload, the record as JSON. Nothing
+is ever updated but the caches `entity.state` and `review_task.state`, which are folds of appended
+rows, and leases.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC time, also on SQLite, which forgets time zones."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        """Refuse naive times, store UTC."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        """Give the time back as UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """The base of all tables."""
+
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map = {datetime: UtcDateTime(), dict[str, Any]: JSON()}  # noqa: RUF012
+
+
+Digest = String(32)
+
+
+class Agent(Base):
+    """Somebody who acts: a person, a model at a revision, a piece of software at a version."""
+
+    __tablename__ = "agent"
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    name: Mapped[str] = mapped_column(Text)
+    revision: Mapped[str] = mapped_column(Text, default="")
+
+
+class Plan(Base):
+    """A stage at a version with a configuration: what an activity carried out (`prov:Plan`)."""
+
+    __tablename__ = "plan"
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    stage: Mapped[str] = mapped_column(Text, index=True)
+    version: Mapped[str] = mapped_column(String(32))
+    configuration: Mapped[dict[str, Any]]
+
+
+class Activity(Base):
+    """One run of one plan over one chunk."""
+
+    __tablename__ = "activity"
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    plan_key: Mapped[str] = mapped_column(ForeignKey("plan.key"))
+    dataset: Mapped[str] = mapped_column(Text)
+    code_revision: Mapped[str] = mapped_column(Text)
+    flow_run: Mapped[str] = mapped_column(Text)
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime]
+
+
+class Association(Base):
+    """This agent had a part in that activity."""
+
+    __tablename__ = "association"
+
+    activity_id: Mapped[str] = mapped_column(ForeignKey("activity.id"), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"), primary_key=True)
+
+
+class ModelCall(Base):
+    """One request to a model and its answer, stored the moment it returned: paid for once."""
+
+    __tablename__ = "model_call"
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    stage: Mapped[str] = mapped_column(Text)
+    dataset: Mapped[str] = mapped_column(Text, index=True)
+    prompt_digest: Mapped[str] = mapped_column(Text)
+    parameters: Mapped[dict[str, Any]]
+    request: Mapped[dict[str, Any]]
+    response: Mapped[str] = mapped_column(Text)
+    status: Mapped[str] = mapped_column(String(32))
+    tokens_in: Mapped[int]
+    tokens_out: Mapped[int]
+    seconds: Mapped[float]
+    cost: Mapped[float | None]
+    currency: Mapped[str | None] = mapped_column(String(8))
+    called_at: Mapped[datetime]
+
+
+class Entity(Base):
+    """A thing with a content-derived id. Never changed; `state` is the fold of its decisions."""
+
+    __tablename__ = "entity"
+    __table_args__ = (
+        Index("ix_entity_pending", "dataset", "kind", "state", "id"),
+        Index("ix_entity_group", "dataset", "kind", "group_key"),
+    )
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    dataset: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(String(32))
+    split: Mapped[str | None] = mapped_column(String(8))
+    group_key: Mapped[str | None] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16))
+    payload: Mapped[str] = mapped_column(Text)
+    activity_id: Mapped[str] = mapped_column(ForeignKey("activity.id"))
+    model_call_key: Mapped[str | None] = mapped_column(ForeignKey("model_call.key"))
+
+
+class Derivation(Base):
+    """`child` was derived from `parent`, which played `role` in it."""
+
+    __tablename__ = "derivation"
+
+    child_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
+    role: Mapped[str] = mapped_column(String(32), primary_key=True)
+    parent_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+
+
+class Work(Base):
+    """What became of one input of one plan: done, or rejected with a reason."""
+
+    __tablename__ = "work"
+
+    plan_key: Mapped[str] = mapped_column(ForeignKey("plan.key"), primary_key=True)
+    input: Mapped[str] = mapped_column(Text, primary_key=True)
+    status: Mapped[str] = mapped_column(String(16))
+    activity_id: Mapped[str] = mapped_column(ForeignKey("activity.id"))
+    reason: Mapped[str | None] = mapped_column(String(64))
+    rejection: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class Claim(Base):
+    """A lease on a chunk of pending inputs: ids from `lower` to `upper`, until `expires_at`."""
+
+    __tablename__ = "claim"
+    __table_args__ = (Index("ix_claim_plan", "plan_key", "dataset"),)
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    plan_key: Mapped[str] = mapped_column(Digest)
+    dataset: Mapped[str] = mapped_column(Text)
+    lower: Mapped[str] = mapped_column(Text)
+    upper: Mapped[str] = mapped_column(Text)
+    owner: Mapped[str] = mapped_column(Text)
+    expires_at: Mapped[datetime]
+
+
+class Decision(Base):
+    """Accept, reject, edit or withdraw an entity: by whom, when, why. Appended, never changed."""
+
+    __tablename__ = "decision"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
+    verdict: Mapped[str] = mapped_column(String(16))
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    reason: Mapped[str] = mapped_column(Text, default="")
+    decided_at: Mapped[datetime]
+    successor_id: Mapped[str | None] = mapped_column(ForeignKey("entity.id"))
+    annotation_key: Mapped[str | None] = mapped_column(ForeignKey("annotation.key"))
+
+
+class ReviewTask(Base):
+    """An entity that was sent to a review queue; `key` is made from queue, entity and page."""
+
+    __tablename__ = "review_task"
+    __table_args__ = (Index("ix_review_task_queue_state", "queue", "state"),)
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    queue: Mapped[str] = mapped_column(Text)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
+    server: Mapped[str] = mapped_column(Text)
+    project_id: Mapped[int]
+    task_id: Mapped[int | None]
+    state: Mapped[str] = mapped_column(String(16))
+    pushed_at: Mapped[datetime]
+
+
+class Annotation(Base):
+    """What came back from Label Studio for a review task; `key` is made from its content."""
+
+    __tablename__ = "annotation"
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    review_task_key: Mapped[str] = mapped_column(ForeignKey("review_task.key"), index=True)
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    remote_id: Mapped[int]
+    result: Mapped[dict[str, Any]]
+    lead_time_seconds: Mapped[float | None]
+    annotated_at: Mapped[datetime]
+    received_at: Mapped[datetime]
+
+
+class Release(Base):
+    """An immutable snapshot; `id` is the digest of its manifest."""
+
+    __tablename__ = "release"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    dataset: Mapped[str] = mapped_column(Text)
+    version: Mapped[str] = mapped_column(Text)
+    folder: Mapped[str] = mapped_column(Text)
+    manifest: Mapped[dict[str, Any]]
+    built_at: Mapped[datetime]
+
+
+class ReleaseItem(Base):
+    """An entity that is a row, or stands in a row, of a release."""
+
+    __tablename__ = "release_item"
+
+    release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)

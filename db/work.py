@@ -1,0 +1,274 @@
+"""Work: which inputs of a plan are pending, who has claimed them, and what became of them.
+
+A *plan* is (stage, version, configuration); its key and an input make the key of a piece of work.
+Pending is what has no work row. Runs side by side share the pending inputs by leases on chunks.
+"""
+
+import os
+import socket
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import psutil
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, select, update
+
+from db.agents import AgentRef, register_agents
+from db.decisions import NewDecision, append_decisions
+from db.engine import insert_new
+from db.entities import NewEntity, StoredEntity, pages, select_entities
+from db.store import Store
+from db.tables import Activity, Association, Claim, Derivation, Entity, Plan, Work
+from schemas.base import canonical_json, digest_of
+from schemas.records import Rejection
+
+LEASE_SECONDS = 60.0
+
+
+class Pending(NamedTuple):
+    """Which entities a stage takes as inputs."""
+
+    dataset: str
+    kind: str
+    states: tuple[str, ...]
+
+
+class ClaimedChunk(NamedTuple):
+    """Inputs that this process alone works on until the lease ends."""
+
+    claim_id: str
+    inputs: tuple[StoredEntity, ...]
+
+
+class WorkResult(NamedTuple):
+    """What became of one input: new entities and decisions, or a rejection."""
+
+    input: str
+    entities: tuple[NewEntity, ...] = ()
+    decisions: tuple[NewDecision, ...] = ()
+    rejection: Rejection | None = None
+
+
+class ActivityRecord(NamedTuple):
+    """The run of a plan over one chunk, and who had a part in it."""
+
+    plan_key: str
+    dataset: str
+    code_revision: str
+    flow_run: str
+    started_at: datetime
+    agents: tuple[AgentRef, ...] = ()
+
+
+def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> str:
+    """Stores the plan and gives its key; the same three values give the same key."""
+    key = digest_of(stage, version, canonical_json(configuration))
+    row = {"key": key, "stage": stage, "version": version, "configuration": configuration}
+    with store.write() as connection:
+        insert_new(connection, Plan, [row])
+    return key
+
+
+@cache
+def process_owner() -> str:
+    """This process as the owner of leases: host, process id and the time it started."""
+    started = psutil.Process().create_time()
+    return f"{socket.gethostname()}/{os.getpid()}/{started:.3f}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether `owner` is known to have ended; False for processes on other hosts."""
+    host, pid, started = owner.rsplit("/", 2)
+    if host != socket.gethostname():
+        return False
+    try:
+        return abs(psutil.Process(int(pid)).create_time() - float(started)) > 1.0
+    except psutil.NoSuchProcess:
+        return True
+
+
+def count_pending(store: Store, plan_key: str, pending: Pending) -> int:
+    """How many inputs the plan has still to work on, claimed or not."""
+    query = select(func.count()).select_from(Entity).where(_is_pending(plan_key, pending))
+    with store.read() as connection:
+        return connection.execute(query).scalar_one()
+
+
+def claim_chunk(
+    store: Store, plan_key: str, pending: Pending, size: int, after: str = ""
+) -> ClaimedChunk | None:
+    """Leases up to `size` pending inputs with ids above `after`, or None when there are none."""
+    with store.write() as connection:
+        _lock_plan(connection, plan_key)
+        _drop_ended_claims(connection, plan_key)
+        claimed = exists().where(
+            Claim.plan_key == plan_key,
+            Claim.dataset == pending.dataset,
+            Entity.id.between(Claim.lower, Claim.upper),
+        )
+        query = (
+            select_entities()
+            .where(_is_pending(plan_key, pending), ~claimed, Entity.id > after)
+            .order_by(Entity.id)
+            .limit(size)
+        )
+        inputs = tuple(StoredEntity._make(row) for row in connection.execute(query))
+        if not inputs:
+            return None
+        claim_id = _insert_claim(connection, plan_key, pending.dataset, inputs)
+    return ClaimedChunk(claim_id, inputs)
+
+
+def _is_pending(plan_key: str, pending: Pending) -> ColumnElement[bool]:
+    worked = exists().where(Work.plan_key == plan_key, Work.input == Entity.id)
+    return and_(
+        Entity.dataset == pending.dataset,
+        Entity.kind == pending.kind,
+        Entity.state.in_(pending.states),
+        ~worked,
+    )
+
+
+def _lock_plan(connection: Connection, plan_key: str) -> None:
+    """Claims of one plan are made one after the other (SQLite has one writer anyway)."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(int(plan_key[:15], 16))))
+
+
+def _drop_ended_claims(connection: Connection, plan_key: str) -> None:
+    now = datetime.now(UTC)
+    connection.execute(delete(Claim).where(Claim.plan_key == plan_key, Claim.expires_at <= now))
+    owners = connection.execute(select(Claim.owner).where(Claim.plan_key == plan_key).distinct())
+    if gone := [owner for (owner,) in owners if is_gone(owner)]:
+        connection.execute(delete(Claim).where(Claim.owner.in_(gone)))
+
+
+def _insert_claim(
+    connection: Connection, plan_key: str, dataset: str, inputs: Sequence[StoredEntity]
+) -> str:
+    claim_id = uuid4().hex
+    connection.execute(
+        insert(Claim),
+        {
+            "id": claim_id,
+            "plan_key": plan_key,
+            "dataset": dataset,
+            "lower": inputs[0].id,
+            "upper": inputs[-1].id,
+            "owner": process_owner(),
+            "expires_at": datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS),
+        },
+    )
+    return claim_id
+
+
+def renew_claims(store: Store) -> None:
+    """Prolongs all leases of this process; to be called well within `LEASE_SECONDS`."""
+    expires_at = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
+    with store.write() as connection:
+        connection.execute(
+            update(Claim).where(Claim.owner == process_owner()).values(expires_at=expires_at)
+        )
+
+
+def drop_claim(store: Store, claim_id: str) -> None:
+    """Gives a chunk back unfinished."""
+    with store.write() as connection:
+        connection.execute(delete(Claim).where(Claim.id == claim_id))
+
+
+def worked_inputs(store: Store, plan_key: str, inputs: Sequence[str]) -> set[str]:
+    """Those of `inputs` that the plan has already worked on."""
+    done: set[str] = set()
+    with store.read() as connection:
+        for page in pages(inputs):
+            query = select(Work.input).where(Work.plan_key == plan_key, Work.input.in_(page))
+            done.update(connection.execute(query).scalars())
+    return done
+
+
+def commit_chunk(
+    store: Store,
+    activity: ActivityRecord,
+    results: Sequence[WorkResult],
+    claim_id: str | None = None,
+) -> None:
+    """Stores a chunk's entities, derivations, decisions and work rows in one transaction.
+
+    Work that another run has committed meanwhile (its lease had been taken over) stands: entities
+    are content-addressed, so nothing is doubled.
+    """
+    activity_id = uuid4().hex
+    with store.write() as connection:
+        _insert_activity(connection, activity_id, activity)
+        entities = [entity for result in results for entity in result.entities]
+        insert_new(connection, Entity, _entity_rows(entities, activity_id))
+        insert_new(connection, Derivation, _derivation_rows(entities))
+        insert_new(
+            connection,
+            Work,
+            [_work_row(activity.plan_key, activity_id, result) for result in results],
+        )
+        append_decisions(connection, [d for result in results for d in result.decisions])
+        if claim_id is not None:
+            connection.execute(delete(Claim).where(Claim.id == claim_id))
+
+
+def _insert_activity(connection: Connection, activity_id: str, activity: ActivityRecord) -> None:
+    connection.execute(
+        insert(Activity),
+        {
+            "id": activity_id,
+            "plan_key": activity.plan_key,
+            "dataset": activity.dataset,
+            "code_revision": activity.code_revision,
+            "flow_run": activity.flow_run,
+            "started_at": activity.started_at,
+            "ended_at": datetime.now(UTC),
+        },
+    )
+    agent_ids = register_agents(connection, activity.agents)
+    insert_new(
+        connection,
+        Association,
+        [{"activity_id": activity_id, "agent_id": agent_id} for agent_id in agent_ids],
+    )
+
+
+def _entity_rows(entities: Sequence[NewEntity], activity_id: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": entity.id,
+            "dataset": entity.dataset,
+            "kind": entity.kind,
+            "split": entity.split,
+            "group_key": entity.group,
+            "state": "proposed",
+            "payload": entity.payload,
+            "activity_id": activity_id,
+            "model_call_key": entity.model_call,
+        }
+        for entity in entities
+    ]
+
+
+def _derivation_rows(entities: Sequence[NewEntity]) -> list[dict[str, str]]:
+    return [
+        {"child_id": entity.id, "role": role, "parent_id": parent}
+        for entity in entities
+        for role, parent in entity.parents
+    ]
+
+
+def _work_row(plan_key: str, activity_id: str, result: WorkResult) -> dict[str, Any]:
+    rejection = result.rejection
+    return {
+        "plan_key": plan_key,
+        "input": result.input,
+        "status": "rejected" if rejection else "done",
+        "activity_id": activity_id,
+        "reason": rejection.reason if rejection else None,
+        "rejection": rejection.model_dump(mode="json") if rejection else None,
+    }
