@@ -43,20 +43,24 @@ class Finding(Record):
     """One difference between a source description and its rewrite.
 
     `source` and `rewrite` are the facts concerned; an addition has no `source`, a loss no
-    `rewrite`. `message` is one plain sentence for the reviewer.
+    `rewrite`. `message` is one plain sentence for the reviewer. A `minor` one is of the size in
+    which honest annotators of one image differ: neighbouring steps of a scale (average or tall), an
+    impression added (slim), a closer word (sneakers for shoes).
     """
 
     change: Literal["added", "lost", "contradicted"]
     message: str
     source: Fact | None = None
     rewrite: Fact | None = None
+    minor: bool = False
 
 
 class FaithfulnessReport(EntityRecord):
     """The comparison of a rewrite with its source description.
 
-    `verdict` is `faithful` when nothing was added or contradicted (omissions are allowed: the
-    styles of UFine3C vary in length), else `suspect`: a person must look.
+    `verdict` is `faithful` when nothing was added or contradicted but for minor findings
+    (omissions are allowed: the styles of UFine3C vary in length), else `suspect`: a person must
+    look. `FaithfulnessSettings.strict` makes minor findings count as well.
     """
 
     kind: ClassVar[str] = "faithfulness"

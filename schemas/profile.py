@@ -111,10 +111,16 @@ class RewriteSettings(Record):
 
 
 class FaithfulnessSettings(Record):
-    """When a rewrite counts as a copy: normalised edit similarity in [0, 1] at or above this."""
+    """When a rewrite counts as a copy, and whether small differences count.
+
+    `near_identical_similarity` is a normalised edit similarity in [0, 1]: a copy is at or above it.
+    With `strict`, minor findings (neighbouring steps of a scale, impressions added, closer words)
+    make a rewrite suspect too.
+    """
 
     near_identical_similarity: float = Field(default=0.97, gt=0, le=1)
     language: str = "en"
+    strict: bool = False
 
 
 class Profile(Record):

@@ -1,0 +1,1 @@
+"""The work itself: plain functions, records in, one result or one rejection per input."""

@@ -1,0 +1,1 @@
+"""Small deterministic models that need no download."""

@@ -1,0 +1,84 @@
+"""What a description says, as things and the facts stated of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+
+from schemas.faithfulness import Attribute, Fact, Span
+
+
+class Role(StrEnum):
+    """What a thing is to the person."""
+
+    PERSON = auto()
+    HAIR = auto()
+    ITEM = auto()
+    PART = auto()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an item is held or worn: «left», «hand»; either may be ""."""
+
+    side: str
+    body: str
+
+
+@dataclass(eq=False)
+class Thing:
+    """Something that facts are stated of: the person, the hair, an item worn or carried, its part.
+
+    `span` is the head noun where it was first named, `phrase` that noun with its modifiers and
+    without its article. An item may be `negated` («no bag»). `inherited` colours are those that a
+    neighbour in a list may lend («black trousers and shoes»). `carried` tells that a
+    verb of holding led to it.
+    """
+
+    role: Role
+    kind: str
+    span: Span = (0, 0)
+    phrase: Span = (0, 0)
+    facts: list[Fact] = field(default_factory=list)
+    parts: list["Thing"] = field(default_factory=list)
+    shades: dict[Span, str] = field(default_factory=dict)
+    inherited: tuple[str, ...] = ()
+    places: list[Place] = field(default_factory=list)
+    carried: bool = False
+    negated: bool = False
+    known: bool = True
+
+    def state(self, attribute: Attribute, value: str, span: Span) -> None:
+        """Adds a fact, once."""
+        if not any(f.attribute is attribute and f.value == value for f in self.facts):
+            self.facts.append(Fact(subject=self.kind, attribute=attribute, value=value, span=span))
+
+    def values(self, attribute: Attribute) -> tuple[str, ...]:
+        """The values stated for an attribute, in order."""
+        return tuple(fact.value for fact in self.facts if fact.attribute is attribute)
+
+    def all(self, attribute: Attribute) -> tuple[Fact, ...]:
+        """The facts stated for an attribute, in order."""
+        return tuple(fact for fact in self.facts if fact.attribute is attribute)
+
+
+@dataclass(eq=False)
+class Description:
+    """A parsed description: the person, the hair, and the items in order of appearance."""
+
+    text: str
+    person: Thing
+    hair: Thing
+    items: list[Thing] = field(default_factory=list)
+
+    def things(self) -> Iterator[Thing]:
+        """Everything that facts are stated of."""
+        yield self.person
+        yield self.hair
+        for item in self.items:
+            yield item
+            yield from item.parts
+
+    def facts(self) -> tuple[Fact, ...]:
+        """All facts, by place in the text."""
+        found = (fact for thing in self.things() for fact in thing.facts)
+        return tuple(sorted(found, key=lambda fact: (fact.span, fact.attribute)))

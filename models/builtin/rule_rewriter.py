@@ -1,0 +1,90 @@
+"""The built-in rewriter: says a description of a person in another way, by rules, offline."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from models.builtin.person.composer import Composer
+from models.builtin.person.description import Description
+from models.builtin.person.lexicon import Tag, load_lexicon
+from models.builtin.person.mentions import find_mentions
+from models.builtin.person.parser import parse_description
+from schemas.base import digest_of
+from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest, ModelRef
+from schemas.profile import BuiltinRewriter
+
+_LAST_PLACE = re.compile(
+    r"^(?P<what>.+?)\s+(?P<where>(?:on|in|at|near|next to|by|under|behind) .+)$"
+)
+
+
+class RuleRewriter:
+    """A `ChatModel` that rewrites the subject of each request and answers `{"rewrite": …}`.
+
+    It parses the facts of the description and composes them anew, in another order and other
+    sentences; what it did not parse it leaves out, and it adds nothing. The same specification and
+    text always give the same answer.
+    """
+
+    def __init__(self, specification: BuiltinRewriter) -> None:
+        self._specification = specification
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision."""
+        return self._specification.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Seed and style."""
+        return self._specification.parameters
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """(position, answer) of each request, in order; requests are taken one by one."""
+        for position, request in enumerate(requests):
+            started = perf_counter()
+            text = json.dumps({"rewrite": self.rewrite(request.subject)}, ensure_ascii=False)
+            seconds = perf_counter() - started
+            yield position, ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=seconds)
+
+    def rewrite(self, description: str) -> str:
+        """`description` in other words."""
+        specification = self._specification
+        draw = Random(digest_of(str(specification.seed), specification.style, description))  # noqa: S311 - a choice of words
+        parsed = parse_description(description)
+        if _is_of_a_person(parsed):
+            return Composer(parsed, specification.style, draw).compose()
+        return _turned_around(description, draw)
+
+
+def _is_of_a_person(parsed: Description) -> bool:
+    """Whether the parsed facts cover the text well enough to stand for it."""
+    if len(parsed.facts()) < 3 or not any(item.known for item in parsed.items):
+        return False
+    mentions = find_mentions(parsed.text, load_lexicon())
+    unknown = sum(mention.has(Tag.OTHER) for mention in mentions)
+    return unknown / max(1, len(mentions)) < 0.34
+
+
+def _turned_around(text: str, draw: Random) -> str:
+    """A caption of anything with its place first, or introduced as a picture."""
+    sentence = " ".join(text.split()).rstrip(".")
+    place = _LAST_PLACE.match(sentence)
+    if place is not None and draw.random() < 0.5:
+        return f"{_capital(place['where'])}, {_lower(place['what'])}."
+    opening = draw.choice(("The image shows", "The picture shows", "Here we see"))
+    return f"{opening} {_lower(sentence)}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _lower(text: str) -> str:
+    """Lower-cases an article or the like at the start; names keep their capital."""
+    first = text.split(" ", 1)[0].lower()
+    common = first in ("a", "an", "the", "this", "two", "three", "four", "some", "there", "several")
+    return text[:1].lower() + text[1:] if common else text

@@ -1,0 +1,42 @@
+"""Checks that a rewritten description says what its source says, and nothing else."""
+
+from collections.abc import Sequence
+
+from models.builtin.person.parser import parse_description
+from schemas.base import Record
+from schemas.faithfulness import FaithfulnessReport
+from schemas.profile import FaithfulnessSettings
+from schemas.records import Rejection
+from stages.description_differences import find_differences
+from stages.rewrite_defects import find_defect
+
+VERSION = "1"
+STAGE = "check_faithfulness"
+
+
+class RewritePair(Record):
+    """A source description, its rewrite, and the earlier rewrites of the same image."""
+
+    source: str
+    rewrite: str
+    siblings: tuple[str, ...] = ()
+
+
+def check_faithfulness(
+    pairs: Sequence[RewritePair], settings: FaithfulnessSettings
+) -> list[FaithfulnessReport | Rejection]:
+    """One result per pair, in order: what differs, or why the rewrite cannot be used at all."""
+    return [_check(pair, settings) for pair in pairs]
+
+
+def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessReport | Rejection:
+    defect = find_defect(pair.source, pair.rewrite, pair.siblings, settings)
+    if defect is not None:
+        reason, detail = defect
+        context = {"source": pair.source, "rewrite": pair.rewrite}
+        return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
+    findings = find_differences(parse_description(pair.source), parse_description(pair.rewrite))
+    decisive = any(
+        finding.change != "lost" and (settings.strict or not finding.minor) for finding in findings
+    )
+    return FaithfulnessReport(verdict="suspect" if decisive else "faithful", findings=findings)

@@ -1,0 +1,160 @@
+"""Finds what makes a rewrite unusable whatever it says: empty, refused, gibberish, a copy."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any
+
+from rapidfuzz import fuzz
+
+from models.builtin.person.lexicon import load_lexicon
+from schemas.profile import FaithfulnessSettings
+
+_CANNOT = r"i (?:can(?:no|')t|can not|won't|will not|am (?:not able|unable)|'m (?:not able|unable))"
+_TASK = (
+    r"help|assist|comply|provide|rewrite|fulfil|do (?:that|this)|create|generate|describe|identify"
+    r"|process|continue|share|see|view"
+)
+_REFUSAL = re.compile(
+    r"\b(?:as an ai\b|as a (?:large )?language model|i(?: am|'m) (?:so |very |really )?sorry\b"
+    r"|i apologi[sz]e\b|my apologies\b|unable to (?:assist|help|comply|fulfil)"
+    rf"|{_CANNOT} (?:to )?(?:{_TASK})|against my (?:guidelines|policy|programming)|content policy)",
+    re.IGNORECASE,
+)
+_ECHO = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules)\b"
+    r"|\bsystem prompt\b|<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>"
+    r"|\bplease reorgani[sz]e the description",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_KNOWN_SHARE = 0.5
+_DEGENERATE_SHARE = 0.34
+_SURE = 0.9
+
+
+def find_defect(
+    source: str, rewrite: str, siblings: Sequence[str], settings: FaithfulnessSettings
+) -> tuple[str, str] | None:
+    """(reason, sentence) of the first defect of `rewrite`, or None when it can be compared."""
+    if not rewrite.strip():
+        return "empty", "The rewrite is empty."
+    if (control := _control_character(rewrite)) is not None:
+        return "control_characters", f"The rewrite holds the control character {control!r}."
+    if match := _REFUSAL.search(rewrite.replace("’", "'")):
+        return "refusal", f"The model refused: {match.group()!r}."
+    if (match := _ECHO.search(rewrite)) is not None:
+        return "instruction_echo", f"The rewrite repeats an instruction: {match.group()!r}."
+    return _language_defect(source, rewrite, settings.language) or _copy_defect(
+        source, rewrite, siblings, settings.near_identical_similarity
+    )
+
+
+def _control_character(text: str) -> str | None:
+    """The first control, private-use, unassigned or replacement character, if any."""
+    for character in text:
+        if character in "\n\r\t":
+            continue
+        if unicodedata.category(character) in ("Cc", "Co", "Cn", "Cs") or character == "�":
+            return character
+    return None
+
+
+def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str] | None:
+    if language != "en":
+        return None  # the word lists are English; other languages are left to the reviewers
+    words = [word.lower() for word in _WORD.findall(rewrite)]
+    known = _known_share(words, source)
+    if known >= _KNOWN_SHARE:
+        if _degenerate(words):
+            return "gibberish", "The rewrite repeats words or strings them without grammar."
+        return None
+    guess, probability = _guess_language(rewrite)
+    share = f"{known:.0%} of its words are known"
+    if guess != language and probability >= _SURE and _looks_like_language(words):
+        return "wrong_language", f"The rewrite is in {guess!r}, wanted {language!r} ({share})."
+    return "gibberish", f"The rewrite is not readable English ({share})."
+
+
+def _looks_like_language(words: list[str]) -> bool:
+    return len(words) >= 3 and sum(map(len, words)) / len(words) < 14
+
+
+def _known_share(words: list[str], source: str) -> float:
+    if not words:
+        return 0.0
+    vocabulary = _vocabulary() | {word.lower() for word in _WORD.findall(source)}
+    return sum(_stem_known(word, vocabulary) for word in words) / len(words)
+
+
+def _stem_known(word: str, vocabulary: frozenset[str]) -> bool:
+    stems = (word, *(word.removesuffix(suffix) for suffix in ("s", "es", "d", "ed", "ing", "ly")))
+    return any(stem in vocabulary or stem + "e" in vocabulary for stem in stems)
+
+
+@lru_cache(maxsize=1)
+def _vocabulary() -> frozenset[str]:
+    """The commonest English words and those of the lexicon, in lower case."""
+    common = files("stages").joinpath("common_english.txt").read_text("utf-8").split()
+    return frozenset(common).union(word for phrase in load_lexicon().terms for word in phrase)
+
+
+def _guess_language(text: str) -> tuple[str, float]:
+    """(ISO 639-1 code, probability in [0, 1]) of the language that `text` most looks like."""
+    guess, probability = _identifier().classify(text)
+    return str(guess), float(probability)
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+_DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "my"))
+_CLOSED = _DETERMINERS | frozenset(
+    ("of", "with", "and", "or", "is", "are", "was", "were", "at", "for", "from", "to", "he", "she")
+)
+
+
+def _degenerate(words: list[str]) -> bool:
+    """Whether words repeat each other or stand where no sentence has them («the of», «a the»)."""
+    pairs = list(pairwise(words))
+    if len(pairs) < 3:
+        return len(words) < 2
+    wrong = sum(one == other or (one in _DETERMINERS and other in _CLOSED) for one, other in pairs)
+    varied = len(set(words)) / len(words)
+    return wrong / len(pairs) > _DEGENERATE_SHARE / 2 or (len(words) > 30 and varied < 0.2)
+
+
+def _copy_defect(
+    source: str, rewrite: str, siblings: Iterable[str], limit: float
+) -> tuple[str, str] | None:
+    if (likeness := _similarity(source, rewrite)) >= limit:
+        return (
+            "near_identical_to_source",
+            f"The rewrite is {likeness:.0%} the same as its source; the limit is {limit:.0%}.",
+        )
+    for sibling in siblings:
+        if (likeness := _similarity(sibling, rewrite)) >= limit:
+            return (
+                "near_identical_to_sibling",
+                (
+                    f"The rewrite is {likeness:.0%} the same as another rewrite of the image; "
+                    f"the limit is {limit:.0%}."
+                ),
+            )
+    return None
+
+
+def _similarity(one: str, other: str) -> float:
+    """Normalised edit similarity in [0, 1], blind to case, punctuation and spacing."""
+    return fuzz.ratio(_bare(one), _bare(other)) / 100
+
+
+def _bare(text: str) -> str:
+    return " ".join(_WORD.findall(text.lower()))
