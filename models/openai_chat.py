@@ -1,7 +1,6 @@
 """Chat models behind an OpenAI-compatible server, such as vLLM's."""
 
 import os
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -12,6 +11,7 @@ import openai
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel, Field, ValidationError
 
+from models.messages import chat_messages
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
@@ -152,7 +152,7 @@ def _body(spec: OpenAIChat, request: ChatRequest) -> dict[str, Any]:
     """The arguments of the client's `create`: what the server will be sent."""
     body: dict[str, Any] = {
         "model": spec.name,
-        "messages": [{"role": "user", "content": _content(request)}],
+        "messages": chat_messages(request),
         "temperature": spec.sampling.temperature,
         "top_p": spec.sampling.top_p,
         "max_tokens": spec.sampling.max_tokens,
@@ -165,17 +165,6 @@ def _body(spec: OpenAIChat, request: ChatRequest) -> dict[str, Any]:
             "json_schema": {"name": "answer", "strict": True, "schema": request.answer_schema},
         }
     return body
-
-
-def _content(request: ChatRequest) -> str | list[dict[str, Any]]:
-    if not request.images:
-        return request.prompt
-    urls = (
-        f"data:{image.media_type};base64,{b64encode(image.data).decode()}"
-        for image in request.images
-    )
-    images = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-    return [*images, {"type": "text", "text": request.prompt}]
 
 
 def _refused(error: openai.APIStatusError) -> ChatFailure:

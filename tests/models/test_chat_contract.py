@@ -1,0 +1,275 @@
+"""One contract, kept by every chat model: real ones with tiny random weights included."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from models.chat import ChatModel
+from models.registry import build_chat_model
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from schemas.profile import BuiltinRewriter, OpenAIChat, Sampling, TransformersChat, VllmChat
+from services.environments import environment_python
+from tests.servers.child_model import child_model
+from tests.servers.counting_server import CountingServer, counting_server
+from tests.servers.vllm_server import MAX_MODEL_TOKENS, vllm_variables
+
+REVISION = "test-revision"
+IN_FLIGHT = 4
+SAMPLING = Sampling(temperature=0, max_tokens=120, seed=0)
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"rewrite": {"type": "string", "maxLength": 40}},
+    "required": ["rewrite"],
+    "additionalProperties": False,
+}
+DESCRIPTIONS = (
+    "A woman with long black hair wears a dark blue jacket. She carries a red bag.",
+    "A man in a grey T-shirt walks to the left.",
+    "Un garçon porte un pull « à rayures » ☃ 红色的包.",
+    'She says "yes"\\no\n\nand leaves.',
+    "x",
+    "A girl, about ten years old, in a yellow dress and white shoes.",
+    "An old man sits on a bench.",
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model under test. `in_flight` bounds the requests it takes before an outcome is out.
+
+    A built-in model writes what its rules give: a schema's `maxLength` does not bind it.
+    """
+
+    model: ChatModel
+    in_flight: int
+    obeys_lengths: bool = True
+
+
+def request(description: str) -> ChatRequest:
+    return ChatRequest(
+        purpose="rewrite_descriptions",
+        prompt=f"Say the description in another way.\n\n{description}",
+        prompt_digest="digest-of-the-template",
+        subject=description,
+        answer_schema=SCHEMA,
+    )
+
+
+def requests(count: int = len(DESCRIPTIONS)) -> list[ChatRequest]:
+    return [request(DESCRIPTIONS[at % len(DESCRIPTIONS)]) for at in range(count)]
+
+
+@pytest.fixture(scope="module")
+def subjects(
+    request: pytest.FixtureRequest,
+) -> Callable[[str], Subject]:
+    """Builds each subject when it is first asked for, once."""
+    built: dict[str, Subject] = {}
+
+    def fixture(name: str) -> Any:
+        return request.getfixturevalue(name)
+
+    def openai(base_url: str, model: str) -> Subject:
+        spec = OpenAIChat(
+            provider="openai",
+            name=model,
+            revision=REVISION,
+            base_url=base_url,
+            max_in_flight=IN_FLIGHT,
+            sampling=SAMPLING,
+        )
+        return Subject(build_chat_model(spec), IN_FLIGHT)
+
+    def build(name: str) -> Subject:
+        match name:
+            case "builtin":
+                rewriter = BuiltinRewriter(revision=REVISION)
+                return Subject(build_chat_model(rewriter), 1, obeys_lengths=False)
+            case "counting-server":
+                return openai(fixture("counting_for_all").base_url, "counting")
+            case "vllm-server":
+                server = fixture("vllm_server")
+                return openai(server.base_url, server.model)
+            case "offline-vllm":
+                return Subject(fixture("offline_vllm"), IN_FLIGHT)
+            case _:
+                transformers = TransformersChat(
+                    provider="transformers",
+                    name=str(fixture("tiny_qwen3")),
+                    revision=REVISION,
+                    batch_size=IN_FLIGHT,
+                    device="cpu",
+                    sampling=SAMPLING,
+                )
+                return Subject(build_chat_model(transformers), IN_FLIGHT)
+
+    def ask(name: str) -> Subject:
+        if name not in built:
+            built[name] = build(name)
+        return built[name]
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def counting_for_all() -> Iterator[CountingServer]:
+    with counting_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def offline_vllm(
+    vllm_environment: Path, tiny_qwen3: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ChatModel]:
+    """vLLM's engine without a server, in the environment that has vLLM."""
+    spec = VllmChat(
+        provider="vllm",
+        name=str(tiny_qwen3),
+        revision=REVISION,
+        sampling=SAMPLING,
+        engine_arguments={
+            "max_num_seqs": IN_FLIGHT,
+            "max_model_len": MAX_MODEL_TOKENS,
+            "dtype": "float32",
+            "enforce_eager": True,
+        },
+    )
+    work_folder = tmp_path_factory.mktemp("offline-vllm")
+    python = environment_python(vllm_environment)
+    variables = vllm_variables(work_folder)
+    with child_model(python, spec, work_folder / "vllm.log", variables) as model:
+        yield model
+
+
+@pytest.fixture(
+    params=[
+        "builtin",
+        "counting-server",
+        pytest.param("transformers", marks=pytest.mark.slow),
+        pytest.param("vllm-server", marks=[pytest.mark.vllm, pytest.mark.slow]),
+        pytest.param("offline-vllm", marks=[pytest.mark.vllm, pytest.mark.slow]),
+    ],
+    scope="module",
+)
+def subject(request: pytest.FixtureRequest, subjects: Callable[[str], Subject]) -> Subject:
+    return subjects(request.param)
+
+
+def closable(model: ChatModel, asked: Iterator[ChatRequest]) -> Any:
+    """The outcomes as the generator that they are: an iterator that can be closed."""
+    return closing(cast("Any", model.answer(asked)))
+
+
+def test_each_request_is_answered_once_under_its_own_position(subject: Subject) -> None:
+    outcomes = list(subject.model.answer(requests(10)))
+    assert sorted(position for position, _ in outcomes) == list(range(10))
+    for _, outcome in outcomes:
+        assert isinstance(outcome, ChatAnswer), outcome
+
+
+def test_an_answer_belongs_to_the_request_of_its_position(subject: Subject) -> None:
+    together = dict(subject.model.answer(requests()))
+    for position, alone in enumerate(requests()):
+        [(_, outcome)] = subject.model.answer([alone])
+        assert text_of(outcome) == text_of(together[position])
+
+
+def test_no_requests_give_no_outcomes(subject: Subject) -> None:
+    assert list(subject.model.answer([])) == []
+
+
+def test_requests_are_taken_only_while_there_is_room(subject: Subject) -> None:
+    taken = 0
+
+    def endless() -> Iterator[ChatRequest]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield request(DESCRIPTIONS[taken % len(DESCRIPTIONS)])
+
+    with closable(subject.model, endless()) as outcomes:
+        for received in range(1, 2 * subject.in_flight + 2):
+            next(outcomes)
+            assert taken <= received - 1 + subject.in_flight
+
+
+def test_what_is_in_flight_when_requests_end_is_answered(subject: Subject) -> None:
+    """A caller with a budget stops handing out requests after the first outcome."""
+    taken = 0
+    spent = False
+
+    def until_spent() -> Iterator[ChatRequest]:
+        nonlocal taken
+        while not spent:
+            taken += 1
+            yield request(DESCRIPTIONS[0])
+
+    received = []
+    for position, _ in subject.model.answer(until_spent()):
+        spent = True
+        received.append(position)
+    assert sorted(received) == list(range(taken))
+    assert taken <= subject.in_flight
+
+
+def test_closing_early_leaves_the_model_fit_for_more(subject: Subject) -> None:
+    with closable(subject.model, iter(requests(20))) as outcomes:
+        next(outcomes)
+    assert len(list(subject.model.answer(requests(2)))) == 2
+
+
+def test_an_error_in_the_requests_reaches_the_caller(subject: Subject) -> None:
+    def failing() -> Iterator[ChatRequest]:
+        yield request(DESCRIPTIONS[0])
+        raise ZeroDivisionError("from the caller's own code")
+
+    if subject.model.__class__.__name__ == "ChildModel":
+        pytest.skip("the error would have to cross into another process")
+    with pytest.raises(ZeroDivisionError, match="the caller's own code"):
+        list(subject.model.answer(failing()))
+    assert len(list(subject.model.answer(requests(2)))) == 2
+
+
+def test_the_same_request_gets_the_same_answer(subject: Subject) -> None:
+    first = {at: text_of(outcome) for at, outcome in subject.model.answer(requests())}
+    again = {at: text_of(outcome) for at, outcome in subject.model.answer(requests())}
+    assert first == again
+
+
+def test_a_schema_is_kept(subject: Subject) -> None:
+    for _, outcome in subject.model.answer(requests()):
+        answer = json.loads(text_of(outcome))
+        assert list(answer) == ["rewrite"]
+        assert isinstance(answer["rewrite"], str)
+        if subject.obeys_lengths:
+            assert len(answer["rewrite"]) <= 40
+
+
+def test_tokens_and_time_are_counted(subject: Subject) -> None:
+    for _, outcome in subject.model.answer(requests(3)):
+        assert isinstance(outcome, ChatAnswer)
+        assert outcome.seconds >= 0
+        if subject.obeys_lengths:  # a built-in model has no tokens
+            assert outcome.tokens_in > 0
+            assert 0 < outcome.tokens_out <= SAMPLING.max_tokens
+        assert not outcome.truncated
+
+
+def test_name_revision_and_parameters_are_values_for_keys(subject: Subject) -> None:
+    model = subject.model
+    assert isinstance(model, ChatModel)
+    assert model.ref.name
+    assert model.ref.revision == REVISION
+    assert json.loads(json.dumps(model.parameters)) == model.parameters
+    asked = request(DESCRIPTIONS[0])
+    assert asked.key(model.ref, model.parameters) == asked.key(model.ref, model.parameters)
+
+
+def text_of(outcome: ChatOutcome) -> str:
+    assert not isinstance(outcome, ChatFailure), outcome
+    return outcome.text

@@ -1,0 +1,129 @@
+"""A chat model that lives in a process of another environment, behind the same Protocol.
+
+The child loads the model that its argument describes; parent and child then talk in turns through a
+pair of pipes, so that laziness, order and early closing are those of the model itself::
+
+    child                          parent
+    ("ready", name, revision)
+                                   "answer"
+    ("want",)                      a request as a dictionary, or None: there are no more
+    ("outcome", position, …)       True to go on, False to close
+    ("end",)
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+from models.chat import ChatModel
+from models.registry import build_chat_model
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.profile import ChatModelSpec
+from tests.servers.processes import REPOSITORY, end_group
+
+_SPEC: TypeAdapter[ChatModelSpec] = TypeAdapter(ChatModelSpec)
+_START_SECONDS = 600
+
+
+class ChildModel:
+    """The parent's end: a `ChatModel`."""
+
+    def __init__(self, link: "Connection[Any, Any]", parameters: dict[str, Any]) -> None:
+        if not link.poll(_START_SECONDS):
+            raise RuntimeError("the child process did not load its model in time")
+        _, name, revision = link.recv()
+        self.ref = ModelRef(name=name, revision=revision)
+        self.parameters = parameters
+        self._link = link
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        pending = iter(requests)
+        self._link.send("answer")
+        while True:
+            match self._link.recv():
+                case ("want",):
+                    request = next(pending, None)
+                    self._link.send(None if request is None else request.model_dump())
+                case ("outcome", position, answered, fields):
+                    outcome = ChatAnswer(**fields) if answered else ChatFailure(**fields)
+                    go_on = False
+                    try:
+                        yield position, outcome
+                        go_on = True
+                    finally:
+                        self._link.send(go_on)
+                        if not go_on:
+                            self._link.recv()  # the child's ("end",)
+                case ("end",):
+                    return
+
+
+@contextmanager
+def child_model(
+    python: Path, spec: ChatModelSpec, log_file: Path, variables: dict[str, str]
+) -> Iterator[ChildModel]:
+    """The model of `spec`, loaded by the interpreter `python` in a process of its own."""
+    ours, theirs = Pipe()
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            [str(python), "-m", __name__, str(theirs.fileno()), spec.model_dump_json()],
+            cwd=REPOSITORY,
+            env={**os.environ, **variables},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    theirs.close()
+    try:
+        yield ChildModel(ours, spec.parameters)
+    except (EOFError, ConnectionError) as error:
+        raise RuntimeError(f"the child process ended: {log_file.read_text()[-3000:]}") from error
+    finally:
+        ours.close()
+        end_group(process)
+
+
+def main() -> None:
+    """The child's end: answer until the parent hangs up."""
+    link: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    model = build_chat_model(_SPEC.validate_json(sys.argv[2]))
+    link.send(("ready", model.ref.name, model.ref.revision))
+    while True:
+        try:
+            link.recv()  # "answer"
+        except (EOFError, ConnectionError):
+            return
+        _answer(model, link)
+        link.send(("end",))
+
+
+def _answer(model: ChatModel, link: "Connection[Any, Any]") -> None:
+    def requests() -> Iterator[ChatRequest]:
+        while True:
+            link.send(("want",))
+            if (fields := link.recv()) is None:
+                return
+            yield ChatRequest(**fields)
+
+    # Every implementation is a generator; the Protocol asks only for an iterator.
+    outcomes = cast("Any", model.answer(requests()))
+    with closing(outcomes):
+        for position, outcome in outcomes:
+            answered = isinstance(outcome, ChatAnswer)
+            link.send(("outcome", position, answered, outcome.model_dump()))
+            if not link.recv():
+                return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""A real vLLM server on the CPU, from the environment that `services.environments` installs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.environments import environment_python
+from tests.servers.processes import free_port, running
+
+MAX_MODEL_TOKENS = 2048
+
+
+@dataclass(frozen=True)
+class VllmServer:
+    """Where the server is (`base_url` ends in /v1) and what it calls its model."""
+
+    base_url: str
+    model: str
+
+
+@contextmanager
+def vllm_cpu_server(
+    environment: Path, model_folder: Path, work_folder: Path
+) -> Iterator[VllmServer]:
+    """A server of the model in `model_folder`, ready to answer; logs go to `work_folder`."""
+    port = free_port()
+    command: list[str | Path] = [
+        *(environment_python(environment), "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", model_folder, "--served-model-name", "tiny"),
+        *("--host", "127.0.0.1", "--port", str(port)),
+        *("--max-model-len", str(MAX_MODEL_TOKENS), "--dtype", "float32", "--enforce-eager"),
+    ]
+    with running(
+        command,
+        f"http://127.0.0.1:{port}/health",
+        work_folder / "vllm.log",
+        vllm_variables(work_folder),
+    ):
+        yield VllmServer(f"http://127.0.0.1:{port}/v1", "tiny")
+
+
+def vllm_variables(work_folder: Path) -> dict[str, str]:
+    """Environment variables that keep vLLM offline, small and quiet."""
+    return {
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "VLLM_CACHE_ROOT": str(work_folder / "vllm-cache"),
+        "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+        "VLLM_NO_USAGE_STATS": "1",
+    }
