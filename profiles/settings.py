@@ -1,0 +1,99 @@
+"""Where this installation keeps its things and on which ports its servers listen.
+
+Every setting has a default that works on a laptop and can be overridden by an environment variable
+with the prefix `LOUPE_`: `LOUPE_HOME`, `LOUPE_DATABASE_URL`, `LOUPE_LABEL_STUDIO_PORT` and so on.
+"""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from schemas.errors import ConfigurationError
+
+PREFIX = "LOUPE_"
+_PROJECT = Path(__file__).parents[1]
+Port = Annotated[int, Field(ge=1, le=65535)]
+SecretUrl = Annotated[str, Field(repr=False)]
+"""A URL that may hold a password: it stays out of `repr`."""
+
+
+class Settings(BaseSettings):
+    """The settings of one installation; read them with `load_settings`.
+
+    Paths are absolute, so that servers and workers started elsewhere mean the same place. An empty
+    `label_studio_url` stands for the Label Studio that `loupe up` starts; an empty
+    `label_studio_database_url` for a SQLite file under `home`.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid"
+    )
+
+    home: Path = Path(".loupe")
+    environments: Path = _PROJECT / ".environments"
+    profile: str = "builtin"
+    database_url: SecretUrl = ""
+    blobs_url: str = ""
+    prefect_port: Port = 4200
+    label_studio_port: Port = 8080
+    blobs_port: Port = 8090
+    label_studio_url: str = ""
+    label_studio_token: SecretStr | None = None
+    label_studio_database_url: SecretUrl = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derive_from_home(cls, values: dict[str, object]) -> dict[str, object]:
+        home = _absolute(values.get("home", ".loupe"))
+        return {
+            "database_url": f"sqlite:///{home / 'loupe.db'}",
+            "blobs_url": str(home / "blobs"),
+            **values,
+            "home": home,
+            "environments": _absolute(values.get("environments", _PROJECT / ".environments")),
+        }
+
+    def environment(self) -> dict[str, str]:
+        """These settings as environment variables, for a process that is to share them.
+
+        Secrets are in it as they are: hand it to a process, never to a log or a command line.
+        """
+        values = {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else value
+            for name, value in self
+        }
+        return {PREFIX + name.upper(): str(value) for name, value in values.items() if value}
+
+
+def load_settings(**overrides: object) -> Settings:
+    """The settings in force: `overrides` before environment variables before defaults.
+
+    Raises:
+        ConfigurationError: a value is wrong, or a `LOUPE_` variable is none that we know.
+    """
+    _refuse_unknown_variables()
+    try:
+        return Settings.model_validate(overrides)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{PREFIX}{str(problem['loc'][0]).upper()}: {problem['msg']}, got {problem['input']!r}"
+            for problem in error.errors()
+        )
+        raise ConfigurationError(f"the settings cannot be used: {problems}") from error
+
+
+def _absolute(path: object) -> Path:
+    return Path(str(path)).expanduser().absolute()
+
+
+def _refuse_unknown_variables() -> None:
+    known = sorted(PREFIX + name.upper() for name in Settings.model_fields)
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(known)}"
+            raise ConfigurationError(f"the environment variable {name} is no setting; {hint}")

@@ -1,0 +1,65 @@
+"""The secrets of the servers that we start: made once, at random, kept in one private file."""
+
+import secrets
+from pathlib import Path
+
+from pydantic import SecretStr, ValidationError, field_serializer
+
+from schemas.base import Record
+from schemas.errors import ServiceError
+from services.private_files import locked, services_folder, write_private
+
+
+class Credentials(Record):
+    """Who may log in to our Label Studio. Secrets show as `**********` wherever this is printed."""
+
+    label_studio_email: str
+    label_studio_password: SecretStr
+    label_studio_secret_key: SecretStr
+    label_studio_token: SecretStr | None = None
+
+    @field_serializer(
+        "label_studio_password", "label_studio_secret_key", "label_studio_token", when_used="json"
+    )
+    def _reveal_to_the_file(self, value: SecretStr | None) -> str | None:
+        return value.get_secret_value() if value is not None else None
+
+
+def credentials_path(home: Path) -> Path:
+    """Where the credentials of the installation in `home` are kept."""
+    return services_folder(home) / "credentials.json"
+
+
+def load_credentials(home: Path) -> Credentials:
+    """The credentials of the installation in `home`, made at random on the first call.
+
+    Raises:
+        ServiceError: the file is damaged.
+    """
+    path = credentials_path(home)
+    with locked(path.with_suffix(".lock")):
+        if not path.exists():
+            write_private(path, _new_credentials().model_dump_json(indent=2))
+    path.chmod(0o600)
+    try:
+        return Credentials.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise ServiceError(
+            f"{path} does not hold credentials ({error.error_count()} problems); restore it, or "
+            "remove it together with the Label Studio data beside it to start afresh"
+        ) from None
+
+
+def save_token(home: Path, token: SecretStr) -> Credentials:
+    """Keep the API token of Label Studio beside the password that it was got with."""
+    credentials = load_credentials(home).model_copy(update={"label_studio_token": token})
+    write_private(credentials_path(home), credentials.model_dump_json(indent=2))
+    return credentials
+
+
+def _new_credentials() -> Credentials:
+    return Credentials(
+        label_studio_email="loupe@localhost",
+        label_studio_password=SecretStr(secrets.token_urlsafe(24)),
+        label_studio_secret_key=SecretStr(secrets.token_urlsafe(48)),
+    )

@@ -1,0 +1,192 @@
+"""Our own Label Studio: its environment, what it is allowed to do, and a token to talk to it."""
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import httpx
+from pydantic import SecretStr
+
+from profiles.settings import Settings
+from schemas.errors import ConfigurationError, ServiceError
+from services.credentials import Credentials, load_credentials, save_token
+from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
+
+NAME = "label-studio"
+# 25 s on an idle machine; migrations are slow where many share two cores.
+_FIRST_START_SECONDS = 600.0
+_INHERITED = re.compile(r"PATH|HOME|LANG|LC_.*|TZ|TMPDIR|SSL_CERT_.*|.*_proxy|.*_PROXY")
+
+
+class LabelStudioAccess(NamedTuple):
+    """Where a Label Studio is and the token that it accepts."""
+
+    url: str
+    token: SecretStr
+
+
+def start_label_studio(
+    home: Path,
+    port: int,
+    environment: Path,
+    database_url: str = "",
+    ssrf_protection: bool = True,
+) -> RunningService:
+    """Label Studio on the loopback interface, with its data under `<home>/label-studio`.
+
+    Args:
+        home: the installation's folder.
+        port: the port to listen on.
+        environment: the virtual environment that Label Studio is installed in.
+        database_url: `postgresql://user:password@host:port/name`; empty for SQLite.
+        ssrf_protection: False lets it call loopback addresses (webhooks in tests).
+
+    Raises:
+        ServiceError: it could not be started.
+    """
+    url = f"http://{LOOPBACK}:{port}"
+    data = home / "label-studio"
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    variables = {
+        **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
+        **_hardening(ssrf_protection),
+        **_identity(load_credentials(home)),
+        **_database(database_url),
+        "LABEL_STUDIO_BASE_DATA_DIR": str(data),
+        "LABEL_STUDIO_PORT": str(port),
+    }
+    program = environment / "bin" / "label-studio"
+    options = ("--no-browser", "--log-level", "ERROR", "--internal-host", LOOPBACK)
+    spec = ServiceSpec(
+        name=NAME,
+        command=(str(program), "start", *options, "--port", str(port)),
+        working_directory=data,
+        environment=variables,
+        url=url,
+        port=port,
+        port_option="--label-studio-port",
+        timeout_seconds=_FIRST_START_SECONDS,
+    )
+    return start(home, spec, lambda: answers(f"{url}/health"))
+
+
+def label_studio_access(settings: Settings) -> LabelStudioAccess:
+    """The Label Studio of the settings: a foreign one by URL and token, else our own.
+
+    Raises:
+        ConfigurationError: a URL without a token.
+        ServiceError: our own does not run, or lets us not in.
+    """
+    if settings.label_studio_url:
+        if settings.label_studio_token is None:
+            raise ConfigurationError(
+                f"LOUPE_LABEL_STUDIO_URL is {settings.label_studio_url!r}, so "
+                "LOUPE_LABEL_STUDIO_TOKEN must hold a personal access token of it; it is not set"
+            )
+        return LabelStudioAccess(settings.label_studio_url, settings.label_studio_token)
+    service = running(settings.home, NAME)
+    if service is None or service.url is None:
+        raise ServiceError("Label Studio is not running; start it with: loupe up")
+    return LabelStudioAccess(service.url, label_studio_token(settings.home, service.url))
+
+
+def label_studio_token(home: Path, url: str) -> SecretStr:
+    """A personal access token of our Label Studio, made on the first call and kept.
+
+    Raises:
+        ServiceError: Label Studio does not answer, or does not know our password.
+    """
+    credentials = load_credentials(home)
+    with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+        try:
+            token = credentials.label_studio_token
+            if token is not None and _is_accepted(client, token):
+                return token
+            token = _create_token(client, credentials)
+        except httpx.HTTPError as error:
+            raise ServiceError(f"Label Studio at {url} does not answer: {error}") from error
+    save_token(home, token)
+    return token
+
+
+def _is_accepted(client: httpx.Client, token: SecretStr) -> bool:
+    answer = client.post("/api/token/refresh", json={"refresh": token.get_secret_value()})
+    return answer.is_success
+
+
+def _create_token(client: httpx.Client, credentials: Credentials) -> SecretStr:
+    """Log in as a browser would, the only way to a first token, and ask for one."""
+    page = "/user/login/"
+    referer = {"Referer": str(client.base_url.join(page))}
+    client.get(page).raise_for_status()
+    form = {
+        "email": credentials.label_studio_email,
+        "password": credentials.label_studio_password.get_secret_value(),
+        "csrfmiddlewaretoken": client.cookies["csrftoken"],
+    }
+    if client.post(page, data=form, headers=referer).status_code != httpx.codes.FOUND:
+        raise ServiceError(
+            f"Label Studio at {client.base_url} does not accept the password of "
+            f"{credentials.label_studio_email}; if it was changed there, put the new one into "
+            "credentials.json"
+        )
+    answer = client.post(
+        "/api/token/", headers={**referer, "X-CSRFToken": client.cookies["csrftoken"]}
+    )
+    if not answer.is_success:
+        raise ServiceError(
+            f"Label Studio at {client.base_url} gave no access token: status {answer.status_code}"
+        )
+    return SecretStr(answer.json()["token"])
+
+
+def _hardening(ssrf_protection: bool) -> dict[str, str]:
+    """What Label Studio may not do.
+
+    It reads every variable with its prefix first and then without (`DEBUG`, `HOST`, `PASSWORD`),
+    which is why it inherits next to nothing of our own environment.
+    """
+    return {
+        "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": str(ssrf_protection).lower(),
+        "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
+        "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED": "false",
+        "LABEL_STUDIO_ENABLE_LOCAL_FILES_STORAGE": "false",
+        "LABEL_STUDIO_ALLOWED_HOSTS": f"{LOOPBACK},localhost",
+        "LABEL_STUDIO_CORS_ALLOW_ALL_ORIGINS": "false",
+        "LABEL_STUDIO_COLLECT_ANALYTICS": "false",
+        "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
+        "LABEL_STUDIO_SENTRY_DSN": "",
+        "LABEL_STUDIO_FRONTEND_SENTRY_DSN": "",
+        "LABEL_STUDIO_DEBUG": "false",
+    }
+
+
+def _identity(credentials: Credentials) -> dict[str, str]:
+    """The first user and the signing key, where other users of the machine cannot read them."""
+    return {
+        "LABEL_STUDIO_USERNAME": credentials.label_studio_email,
+        "LABEL_STUDIO_PASSWORD": credentials.label_studio_password.get_secret_value(),
+        "SECRET_KEY": credentials.label_studio_secret_key.get_secret_value(),
+    }
+
+
+def _database(url: str) -> dict[str, str]:
+    if not url:
+        return {"LABEL_STUDIO_DJANGO_DB": "sqlite"}
+    parts = urlsplit(url)
+    name = parts.path.removeprefix("/")
+    if not parts.scheme.startswith("postgres") or not parts.hostname or not name:
+        raise ConfigurationError(
+            "LOUPE_LABEL_STUDIO_DATABASE_URL must be postgresql://user:password@host:port/name; "
+            f"got the scheme {parts.scheme!r}, host {parts.hostname!r} and name {name!r}"
+        )
+    return {
+        "LABEL_STUDIO_DJANGO_DB": "default",
+        "LABEL_STUDIO_POSTGRE_HOST": parts.hostname,
+        "LABEL_STUDIO_POSTGRE_PORT": str(parts.port or 5432),
+        "LABEL_STUDIO_POSTGRE_NAME": name,
+        "LABEL_STUDIO_POSTGRE_USER": unquote(parts.username or ""),
+        "LABEL_STUDIO_POSTGRE_PASSWORD": unquote(parts.password or ""),
+    }

@@ -1,0 +1,302 @@
+"""Servers as detached processes: started once, found again, ended with everything they started.
+
+A started server is described by a small JSON file, `<home>/services/<name>.json`. A process id
+alone says little, because the system uses it again: a record is believed only when the process with
+that id was also created at the recorded time.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import httpx
+import psutil
+from pydantic import Field, ValidationError
+
+from schemas.base import Record
+from schemas.errors import ServiceError
+from services.private_files import locked, services_folder, write_private
+
+LOOPBACK = "127.0.0.1"
+_CREATE_TIME_TOLERANCE_SECONDS = 2.0
+_LOG_LINES_IN_ERRORS = 15
+
+
+class ServiceSpec(Record):
+    """How to start a server. Secrets belong into `environment`: command lines are public.
+
+    `port` is None for a process that listens nowhere. `port_option` is the option of `loupe up`
+    that chooses another port.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    working_directory: Path
+    environment: Mapping[str, str] = Field(repr=False)
+    url: str | None = None
+    port: int | None = None
+    port_option: str | None = None
+    timeout_seconds: float = Field(default=60.0, gt=0)
+
+
+class RunningService(Record):
+    """A server that was started, as its record file says."""
+
+    name: str
+    pid: int
+    create_time: float
+    command: tuple[str, ...]
+    port: int | None
+    url: str | None
+    log: Path
+
+
+class ServiceState(StrEnum):
+    """What can be said of a server without asking it anything."""
+
+    RUNNING = "running"
+    CRASHED = "crashed"
+    STOPPED = "stopped"
+
+
+def start(home: Path, spec: ServiceSpec, is_ready: Callable[[], bool]) -> RunningService:
+    """The server, started and ready; one that runs already is left as it is.
+
+    What a crashed predecessor left behind is ended first. Callers that come at the same time wait
+    for each other.
+
+    Raises:
+        ServiceError: the port is taken, the server died, or it was not ready in time.
+    """
+    folder = services_folder(home)
+    with locked(folder / f"{spec.name}.lock"):
+        if found := running(home, spec.name):
+            return found
+        stop(home, spec.name)
+        if spec.port is not None:
+            require_free_port(spec.port, spec.port_option)
+        service, process = _spawn(folder, spec)
+        write_private(folder / f"{spec.name}.json", service.model_dump_json(indent=2))
+        try:
+            _wait_until_ready(service, process, is_ready, spec.timeout_seconds)
+        except BaseException:
+            stop(home, spec.name)
+            raise
+        return service
+
+
+def running(home: Path, name: str) -> RunningService | None:
+    """The server's record if its very process is alive, else None."""
+    service = recorded(home, name)
+    return service if service is not None and _leader(service) is not None else None
+
+
+def state(home: Path, name: str) -> ServiceState:
+    """Whether the server runs, was stopped, or went away without being stopped."""
+    if recorded(home, name) is None:
+        return ServiceState.STOPPED
+    return ServiceState.RUNNING if running(home, name) else ServiceState.CRASHED
+
+
+def stop(home: Path, name: str, grace_seconds: float = 10.0) -> bool:
+    """End the server and every process it started, by id: TERM, then KILL. True if any was alive.
+
+    The server goes first, so that it can take leave of its children in order.
+    """
+    service = recorded(home, name)
+    if service is None:
+        return False
+    members = _members(service)
+    leader = [process for process in members if process.pid == service.pid]
+    _signal(leader, psutil.Process.terminate)
+    psutil.wait_procs(leader, timeout=grace_seconds)
+    rest = _members(service) or members
+    _signal(rest, psutil.Process.terminate)
+    _, stubborn = psutil.wait_procs(rest, timeout=grace_seconds / 2)
+    _signal(stubborn, psutil.Process.kill)
+    psutil.wait_procs(stubborn, timeout=grace_seconds)
+    _record_path(home, name).unlink(missing_ok=True)
+    return bool(members)
+
+
+def recorded(home: Path, name: str) -> RunningService | None:
+    """What the record file says, alive or not; None without one."""
+    path = _record_path(home, name)
+    try:
+        return RunningService.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise ServiceError(
+            f"{path} is not the record of a server ({error.error_count()} problems): "
+            "end the server by hand if it still runs, then remove the file"
+        ) from None
+
+
+def answers(url: str, timeout_seconds: float = 2.0) -> bool:
+    """Whether a GET of `url` brings a success."""
+    try:
+        return httpx.get(url, timeout=timeout_seconds, trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def require_free_port(port: int, option: str | None = None) -> None:
+    """Nothing, if `port` can be listened on.
+
+    Raises:
+        ServiceError: it is taken; says by whom, where the system tells.
+    """
+    if _can_listen(port):
+        return
+    advice = f"; choose another with {option}" if option else ""
+    raise ServiceError(f"port {port} is taken by {_holder_of(port)}{advice}")
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _record_path(home: Path, name: str) -> Path:
+    return home / "services" / f"{name}.json"
+
+
+def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.Popen[bytes]]:
+    """Start the process in a session of its own, so that it outlives us and is found by it."""
+    log = folder / f"{spec.name}.log"
+    if log.exists():
+        log.replace(log.with_suffix(".previous.log"))
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                spec.command,
+                cwd=spec.working_directory,
+                env=dict(spec.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ServiceError(f"{spec.name} could not be started: {error}") from error
+    # Whoever starts a process has to collect it, or it stays a zombie while we live.
+    threading.Thread(target=process.wait, name=f"reap-{spec.name}", daemon=True).start()
+    try:
+        create_time = psutil.Process(process.pid).create_time()
+    except psutil.NoSuchProcess:
+        create_time = time.time()
+    service = RunningService(
+        name=spec.name,
+        pid=process.pid,
+        create_time=create_time,
+        command=spec.command,
+        port=spec.port,
+        url=spec.url,
+        log=log,
+    )
+    return service, process
+
+
+def _wait_until_ready(
+    service: RunningService,
+    process: subprocess.Popen[bytes],
+    is_ready: Callable[[], bool],
+    timeout_seconds: float,
+) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not is_ready():
+        if process.poll() is not None:
+            raise ServiceError(
+                f"{service.name} ended with exit status {process.returncode} while starting;"
+                f"{_end_of_log(service)}"
+            )
+        if time.monotonic() > deadline:
+            raise ServiceError(
+                f"{service.name} was not ready after {timeout_seconds:.0f} s;{_end_of_log(service)}"
+            )
+        time.sleep(0.1)
+
+
+def _end_of_log(service: RunningService) -> str:
+    lines = service.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    last = "".join(f"\n  {line}" for line in lines[-_LOG_LINES_IN_ERRORS:])
+    return f" the end of {service.log}:{last or ' (it is empty)'}"
+
+
+def _leader(service: RunningService) -> psutil.Process | None:
+    """The server's own process, if it is alive and the one that we started."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(service.pid)
+        if _is_ours(service, process) and _is_alive(process):
+            return process
+    return None
+
+
+def _is_ours(service: RunningService, process: psutil.Process) -> bool:
+    return abs(process.create_time() - service.create_time) < _CREATE_TIME_TOLERANCE_SECONDS
+
+
+def _members(service: RunningService) -> list[psutil.Process]:
+    """The server and its descendants, those that outlived it included.
+
+    Orphans still carry the server's session id. The system gives that number to no new process
+    while the session has members: if a stranger has it, nobody of ours is left.
+    """
+    found: dict[int, psutil.Process] = {}
+    with contextlib.suppress(psutil.NoSuchProcess):
+        leader = psutil.Process(service.pid)
+        if not _is_ours(service, leader):
+            return []
+        found = {process.pid: process for process in [leader, *leader.children(recursive=True)]}
+    for process in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(process.pid) == service.pid:
+                found[process.pid] = process
+    return [process for process in found.values() if _is_alive(process)]
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _signal(processes: list[psutil.Process], send: Callable[[psutil.Process], None]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            send(process)
+
+
+def _can_listen(port: int) -> bool:
+    with socket.socket() as client:
+        client.settimeout(1)
+        if client.connect_ex((LOOPBACK, port)) == 0:
+            return False
+    with socket.socket() as probe:
+        # Connections that a stopped server left in TIME_WAIT do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _holder_of(port: int) -> str:
+    with contextlib.suppress(psutil.Error):
+        for connection in psutil.net_connections(kind="tcp"):
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,)
+            if listens and connection.pid:
+                command = " ".join(psutil.Process(connection.pid).cmdline())
+                return f"pid {connection.pid} ({command[:80]})"
+    return "another process"
