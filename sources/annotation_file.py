@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
 from schemas.errors import FormatError
-from sources.json_stream import Element, JsonBreak, open_annotations
+from sources.json_stream import Element, JsonBreak, JsonCursor, open_annotations
 from sources.records import BadRow, ReadOptions
 
-Stream = Callable[[BinaryIO, int], Iterator[Element]]
+Stream = Callable[[JsonCursor], Iterator[Element]]
 
 
 def read_elements(
@@ -34,8 +33,9 @@ def read_elements(
     """
     counts = dict.fromkeys(sections, 0)
     with open_annotations(path) as file:
+        cursor = JsonCursor(file, options.max_record_characters)
         try:
-            for element in stream(file, options.max_record_characters):
+            for element in stream(cursor):
                 if element.section not in counts:
                     continue
                 if counts[element.section] == 0:

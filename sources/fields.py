@@ -12,6 +12,8 @@ from sources.records import BadRow, ReadOptions, Row, SourceRow, raw_text, shown
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 _MAX_NAME_CHARACTERS = 1000
+# Paths that are in normal form already, which is nearly all: PurePosixPath is slow.
+_PLAIN_PATH = re.compile(r"[^/\\.][^/\\]*(?:/[^/\\.][^/\\]*)*")
 # Controls that are not white space, lone surrogates, bidirectional overrides, non-characters.
 _CONTROL = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
@@ -165,7 +167,8 @@ def checked_path(field: Field) -> str:
     value = _present(field)
     if not isinstance(value, str):
         raise _wrong_type(field, "a path")
-    return str(PurePosixPath(_name(field, value).replace("\\", "/")))
+    name = _name(field, value)
+    return name if _PLAIN_PATH.fullmatch(name) else str(PurePosixPath(name.replace("\\", "/")))
 
 
 def checked_caption(field: Field, options: ReadOptions) -> str:

@@ -6,7 +6,9 @@ from typing import Final, Protocol
 
 from schemas.errors import UsageError
 from schemas.records import Granularity
+from sources.coco import COCO_CAPTIONS
 from sources.json_lines import JSON_LINES
+from sources.karpathy import KARPATHY_COCO, KARPATHY_FLICKR30K
 from sources.pedes import CUHK_PEDES, ICFG_PEDES, RSTPREID, UFINE3C, UFINE6926
 from sources.records import ReadOptions, Row
 
@@ -52,6 +54,9 @@ _KNOWN: Final[tuple[Importer, ...]] = (
     RSTPREID,
     UFINE6926,
     UFINE3C,
+    COCO_CAPTIONS,
+    KARPATHY_COCO,
+    KARPATHY_FLICKR30K,
     JSON_LINES,
 )
 IMPORTERS: Final[dict[str, Importer]] = {importer.format: importer for importer in _KNOWN}

@@ -6,9 +6,11 @@ integer of more than 4,300 digits, and the position it gives for a fault is the 
 """
 
 import codecs
+import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +76,11 @@ def open_annotations(path: Path) -> Iterator[BinaryIO]:
 class JsonCursor:
     """A place in a JSON file that moves from value to value and reads only what it needs."""
 
-    def __init__(self, file: BinaryIO, max_characters: int) -> None:
+    def __init__(
+        self, file: BinaryIO, max_characters: int, chunk_bytes: int = _CHUNK_BYTES
+    ) -> None:
         self._file = file
+        self._chunk_bytes = chunk_bytes
         # Bytes that are not UTF-8 become lone surrogates: they spoil one caption, not the file.
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._max_characters = max_characters
@@ -114,10 +119,13 @@ class JsonCursor:
             except RecursionError:
                 raise self.fault("too many levels of nesting") from None
             else:
-                # A number at the very end of what was read may go on in what was not.
-                if _space_end(self._text, end) < len(self._text) or not self._grow():
+                # A number at the end of what was read may go on in what was not.
+                may_go_on = isinstance(value, int | float) and _CUT_TOKEN.match(self._text, end)
+                if not may_go_on:
                     self._at = end
                     return value
+                if not self._grow():
+                    raise self.fault("expecting ',' delimiter", end)
 
     def fault(self, what: str, at: int | None = None, *, cut: bool = False) -> JsonBreak:
         """The break at `at` (here by default): a cut file where nothing but its end is wrong."""
@@ -136,7 +144,7 @@ class JsonCursor:
             limit = f"a value of more than {self._max_characters:,} characters"
             raise JsonBreak("record_too_large", limit, self._offset(self._at))
         self._dropped_bytes = self._offset(self._at)
-        chunk = self._file.read(max(_CHUNK_BYTES, len(held)))
+        chunk = self._file.read(max(self._chunk_bytes, len(held)))
         self._ended = not chunk
         self._text = held + self._decoder.decode(chunk, final=self._ended)
         self._at = 0
@@ -147,53 +155,54 @@ class JsonCursor:
 
 
 def _space_end(text: str, at: int) -> int:
+    if text[at : at + 1] > " " and text[at] != "\ufeff":
+        return at
     match = _SPACE.match(text, at)
     return match.end() if match else at
 
 
-def stream_list(file: BinaryIO, max_characters: int) -> Iterator[Element]:
+def stream_list(cursor: JsonCursor) -> Iterator[Element]:
     """The elements of the list that the file consists of.
 
     Raises:
         JsonBreak: after the elements before it.
     """
-    cursor = JsonCursor(file, max_characters)
     yield from _elements(cursor, "")
     _end(cursor)
 
 
-def stream_sections(file: BinaryIO, max_characters: int) -> Iterator[Element]:
+def stream_sections(cursor: JsonCursor) -> Iterator[Element]:
     """The elements of every list that stands directly in the object that the file consists of.
 
     Raises:
         JsonBreak: after the elements before it.
     """
-    cursor = JsonCursor(file, max_characters)
     cursor.take("{")
-    if cursor.peek() == "}":
-        return
-    while True:
-        section = cursor.value()
+    counts: Counter[str] = Counter()
+    while cursor.peek() == '"':
+        section = str(cursor.value())
         cursor.take(":")
         if cursor.peek() == "[":
-            yield from _elements(cursor, str(section))
+            counts[section] = yield from _elements(cursor, section, counts[section])
         else:
             cursor.value()
         if cursor.take(",", "}") == "}":
             return _end(cursor)
+    cursor.take("}")
+    return _end(cursor)
 
 
-def _elements(cursor: JsonCursor, section: str) -> Iterator[Element]:
+def _elements(cursor: JsonCursor, section: str, first: int = 0) -> Generator[Element, None, int]:
+    """The elements of the array that comes next, counted from `first`; returns the count after."""
     cursor.take("[")
     if cursor.peek() == "]":
         cursor.take("]")
-        return
-    index = 0
-    while True:
+        return first
+    for index in itertools.count(first):
         yield Element(section, index, cursor.value())
-        index += 1
         if cursor.take(",", "]") == "]":
-            return
+            break
+    return index + 1
 
 
 def _end(cursor: JsonCursor) -> None:

@@ -1,0 +1,141 @@
+"""Encoded images turned into pictures, and pictures that stand wrong into upright ones."""
+
+import io
+import struct
+from typing import Final
+
+from PIL import Image
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from sources.metadata import UPRIGHT, ExifFacts, read_exif
+
+# What Pillow's decoders raise on hostile bytes; the fuzz test of this module holds the list.
+_DECODER_FAULTS: Final = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    LookupError,
+    AssertionError,
+    EOFError,
+    MemoryError,
+    struct.error,
+    Warning,
+)
+_UPRIGHT_BY_ORIENTATION: Final = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_SAVE_OPTIONS: Final[dict[str, dict[str, object]]] = {
+    "JPEG": {"quality": 95, "subsampling": 0},
+    "PNG": {},
+    "WEBP": {"lossless": True},
+    "BMP": {},
+}
+
+
+class ImageRefusedError(Exception):
+    """A file breaks a rule; becomes an `images.ImageProblem` and goes no further."""
+
+    def __init__(self, reason: str, what: str) -> None:
+        super().__init__(what)
+        self.reason = reason
+        self.what = what
+
+
+class _Jpeg(JpegImageFile):
+    """A JPEG that leaves its EXIF block alone: on a damaged one Pillow's reader warns."""
+
+    def _read_dpi_from_exif(self) -> None:
+        """Nothing: a resolution in dots per inch is not asked for."""
+
+
+def decoded(data: bytes, max_pixels: int) -> ImageFile:
+    """The image that `data` holds, its pixels decoded; told by its content, never by a name.
+
+    Raises:
+        ImageRefusedError: it is none that we read, moves, is damaged or has too many pixels by its
+            header, which is asked before anything is decoded.
+    """
+    try:
+        picture = _opened(data)
+        if picture is None:
+            what = f"is not an image: begins with {data[:8]!r}, wanted JPEG, PNG, WebP or BMP"
+            raise ImageRefusedError("not_an_image", what)
+        width, height = picture.size
+        if not 0 < width * height <= max_pixels:
+            what = f"has {width:,}×{height:,} pixels, wanted from 1 to {max_pixels:,} in all"
+            raise ImageRefusedError("too_many_pixels" if width * height else "no_pixels", what)
+        if getattr(picture, "is_animated", False):
+            raise ImageRefusedError("animated_image", "moves, wanted a single picture")
+        picture.load()
+    except _DECODER_FAULTS as fault:
+        if "truncated" in str(fault).casefold():
+            what = "is cut off: the file ends before its last pixel"
+            raise ImageRefusedError("truncated_image", what) from fault
+        what = f"cannot be decoded: {str(fault) or type(fault).__name__}"
+        raise ImageRefusedError("undecodable_image", what) from fault
+    return picture
+
+
+def _opened(data: bytes) -> ImageFile | None:
+    """The image's header, read by the one decoder that its first bytes ask for.
+
+    Not through `Image.open`: its own pixel cap is a process-wide setting, and between one and two
+    times that cap it speaks through the process-wide `warnings` filters.
+    """
+    file = io.BytesIO(data)
+    if data.startswith(b"\xff\xd8\xff"):
+        return _Jpeg(file)
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PngImageFile(file)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return WebPImageFile(file)
+    if data.startswith(b"BM"):
+        return BmpImageFile(file)
+    return None
+
+
+def exif_facts(picture: ImageFile) -> ExifFacts:
+    """Orientation and location; damaged metadata may tell a place, and so counts as telling one."""
+    info = picture.info
+    facts = ExifFacts(UPRIGHT, has_location=False)
+    if block := info.get("exif"):
+        facts = read_exif(block) or ExifFacts(UPRIGHT, has_location=True)
+    packets = (info.get("xmp"), info.get("XML:com.adobe.xmp"))
+    tells = any(b"GPS" in (p.encode() if isinstance(p, str) else p) for p in packets if p)
+    # "mp": further pictures behind the first, each with metadata of its own.
+    hidden = "mp" in info or any(str(key).startswith("Raw profile type") for key in info)
+    return facts._replace(has_location=facts.has_location or tells or hidden)
+
+
+def encoded_upright(picture: ImageFile, orientation: int) -> tuple[bytes, tuple[int, int]]:
+    """The picture turned upright in its own format, of its metadata only the colours; its size.
+
+    Raises:
+        ImageRefusedError: it cannot be encoded.
+    """
+    turn = _UPRIGHT_BY_ORIENTATION.get(orientation)
+    kept = {
+        key: picture.info[key] for key in ("icc_profile", "transparency") if key in picture.info
+    }
+    options = _SAVE_OPTIONS[str(picture.format)] | kept
+    encoded = io.BytesIO()
+    try:
+        upright = picture.copy() if turn is None else picture.transpose(turn)
+        upright.info = {}
+        upright.save(encoded, str(picture.format), **options)
+    except _DECODER_FAULTS as fault:
+        what = f"cannot be turned upright: {fault}"
+        raise ImageRefusedError("undecodable_image", what) from fault
+    return encoded.getvalue(), upright.size

@@ -1,0 +1,43 @@
+"""Small encoded pictures, sound and hostile, for the tests of this folder."""
+
+import io
+import struct
+import zlib
+from typing import Any
+
+from PIL import Image
+
+
+def encoded(format: str = "JPEG", size: tuple[int, int] = (24, 48), **options: Any) -> bytes:  # noqa: A002
+    """A picture of four coloured quarters: no turn or mirroring of it looks like another."""
+    return encode(quarters(size), format, **options)
+
+
+def quarters(size: tuple[int, int] = (24, 48)) -> Image.Image:
+    """Red, green above blue, white."""
+    small = Image.new("RGB", (2, 2))
+    small.putdata([(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)])
+    return small.resize(size, Image.Resampling.NEAREST)
+
+
+def encode(picture: Image.Image, format: str, **options: Any) -> bytes:  # noqa: A002
+    """`picture` in a format."""
+    buffer = io.BytesIO()
+    picture.save(buffer, format, **options)
+    return buffer.getvalue()
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG of some hundred bytes whose header promises more."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", header)
+        + _chunk(b"IDAT", zlib.compress(b"\x00" * 1000))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    checksum = zlib.crc32(name + data)
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", checksum)

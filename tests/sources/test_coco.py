@@ -1,0 +1,137 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import FormatError
+from sources.coco import split_in_name
+from sources.importer import importer_for
+from sources.reading import read_source
+from sources.records import BadRow, ReadOptions, Row, SourceRow
+
+IMAGES = [{"id": 9, "file_name": "000009.jpg"}, {"id": 4, "file_name": "000004.jpg"}]
+ANNOTATIONS = [
+    {"id": 1, "image_id": 4, "caption": "A cat."},
+    {"id": 2, "image_id": 9, "caption": "A dog.\n"},
+    {"id": 3, "image_id": 4, "caption": "A small cat."},
+]
+
+
+def read(folder: Path, content: dict[str, Any], name: str = "captions_val2017.json") -> list[Row]:
+    path = folder / name
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return list(read_source(importer_for("coco-captions"), path))
+
+
+def row(index: int, identity: str, *captions: str) -> SourceRow:
+    return SourceRow(
+        index=index,
+        identity=identity,
+        split="val",
+        file_path=f"{identity:0>6}.jpg",
+        captions=captions,
+        positions=tuple(range(len(captions))),
+    )
+
+
+@pytest.mark.parametrize("first", ["images", "annotations"])
+def test_images_meet_their_captions_whichever_come_first(tmp_path: Path, first: str) -> None:
+    content: dict[str, Any] = {"info": {"year": 2017}, "licenses": [{"id": 1}]}
+    lists = {"images": IMAGES, "annotations": ANNOTATIONS}
+    content |= {first: lists[first]} | lists
+    assert list(content)[2] == first
+    assert read(tmp_path, content) == [
+        row(0, "9", "A dog."),
+        row(1, "4", "A cat.", "A small cat."),
+    ]
+
+
+def test_what_does_not_meet_is_told(tmp_path: Path) -> None:
+    images = [*IMAGES, {"id": 9, "file_name": "again.jpg"}, {"id": 5, "file_name": "5.jpg"}]
+    annotations = [*ANNOTATIONS, {"image_id": 77, "caption": "Nobody's."}]
+    rows = read(tmp_path, {"images": images, "annotations": annotations})
+    bad = [(b.scope, b.index, b.field, b.reason) for b in rows if isinstance(b, BadRow)]
+    assert bad == [
+        ("record", 2, "images[2].id", "duplicate_image"),
+        ("caption", 3, "annotations[3].image_id", "unknown_image"),
+        ("record", 3, "images[3]", "no_usable_caption"),
+    ]
+    assert sum(isinstance(r, SourceRow) for r in rows) == len(IMAGES)
+
+
+def test_bad_captions_leave_gaps_and_bad_images_are_told(tmp_path: Path) -> None:
+    annotations = [{"image_id": 4, "caption": ""}, *ANNOTATIONS, {"image_id": "x", "caption": 1}, 7]
+    images = [*IMAGES, {"id": 3}, "x"]
+    rows = read(tmp_path, {"annotations": ANNOTATIONS[:1] + annotations, "images": images})
+    bad = [(b.scope, b.field, b.reason) for b in rows if isinstance(b, BadRow)]
+    assert bad == [
+        ("caption", "annotations[1].caption", "empty_caption"),
+        ("caption", "annotations[5].caption", "wrong_type"),
+        ("caption", "", "wrong_type"),
+        ("record", "images[2].file_name", "missing_field"),
+        ("record", "", "wrong_type"),
+    ]
+    cat = next(r for r in rows if isinstance(r, SourceRow) and r.identity == "4")
+    assert cat.captions == ("A cat.", "A cat.", "A small cat.")
+    assert cat.positions == (0, 2, 3)
+
+
+def test_a_list_that_is_named_twice_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "captions.json"
+    one, two = json.dumps(IMAGES[:1]), json.dumps(IMAGES[1:])
+    annotations = json.dumps(ANNOTATIONS)
+    path.write_text(f'{{"images": {one}, "images": {two}, "annotations": {annotations}}}')
+    rows = list(importer_for("coco-captions").rows(path))
+    assert [r.identity for r in rows if isinstance(r, SourceRow)] == ["9", "4"]
+
+
+def test_a_cut_file_keeps_what_met(tmp_path: Path) -> None:
+    path = tmp_path / "captions.json"
+    text = json.dumps({"images": IMAGES, "annotations": ANNOTATIONS})
+    path.write_text(text[:-20])
+    rows = list(importer_for("coco-captions").rows(path))
+    assert [(b.scope, b.reason) for b in rows if isinstance(b, BadRow)] == [
+        ("file", "truncated_file")
+    ]
+    assert [r.captions for r in rows if isinstance(r, SourceRow)] == [("A dog.",), ("A cat.",)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "it has no records under 'images'"),
+        ({"images": IMAGES}, "it has no records under 'annotations'"),
+        ({"images": IMAGES, "annotations": {}}, "it has no records under 'annotations'"),
+        (
+            {"images": IMAGES, "annotations": [{"image_id": 9, "bbox": [0, 0, 1, 1]}]},
+            "its first record under 'annotations' has none of the fields caption",
+        ),
+    ],
+)
+def test_another_format_stops_with_one_sentence(
+    tmp_path: Path, content: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(FormatError, match=f"is not a coco-captions file: {message}$"):
+        read(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("captions_train2014.json", "train"),
+        ("captions_val2017.json", "val"),
+        ("Captions-Test.json", "test"),
+        ("captions.json", "test"),
+        ("trainer_interval.json", "test"),
+    ],
+)
+def test_the_split_is_in_the_name(name: str, split: str) -> None:
+    assert split_in_name(name) == split
+
+
+def test_the_split_may_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "captions_val2017.json"
+    path.write_text(json.dumps({"images": IMAGES, "annotations": ANNOTATIONS}))
+    rows = importer_for("coco-captions").rows(path, ReadOptions(split="train"))
+    assert {r.split for r in rows if isinstance(r, SourceRow)} == {"train"}

@@ -1,0 +1,161 @@
+import io
+import struct
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+from PIL.PngImagePlugin import PngInfo
+
+from sources.decoding import ImageRefusedError, decoded, encoded_upright, exif_facts
+from sources.metadata import UPRIGHT, ExifFacts
+from tests.sources.pictures import encode, encoded, quarters
+
+FORMATS = ["JPEG", "PNG", "WEBP", "BMP"]
+MAX_PIXELS = 100_000
+GPS = 0x8825
+XMP_WITH_PLACE = b'<x:xmpmeta><rdf:Description exif:GPSLatitude="48,8.3N"/></x:xmpmeta>'
+
+
+def exif_block(orientation: int = UPRIGHT, *, place: bool = False) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    if place:
+        exif.get_ifd(GPS)[1] = "N"
+        exif.get_ifd(GPS)[2] = (48.0, 8.0, 3.0)
+    return exif.tobytes()
+
+
+def upright(data: bytes) -> tuple[bytes, tuple[int, int]]:
+    picture = decoded(data, MAX_PIXELS)
+    return encoded_upright(picture, exif_facts(picture).orientation)
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_ends_upright(format: str, orientation: int) -> None:  # noqa: A002
+    options: dict[str, Any] = {"lossless": True} if format == "WEBP" else {}
+    data = encoded(format, exif=exif_block(orientation), **options)
+    kept, size = upright(data)
+    with Image.open(io.BytesIO(data)) as original, Image.open(io.BytesIO(kept)) as turned:
+        expected = ImageOps.exif_transpose(original)
+        assert size == turned.size == expected.size
+        assert not turned.getexif()
+        assert turned.format == format
+        for at in ((4, 4), (size[0] - 5, 4), (4, size[1] - 5), (size[0] - 5, size[1] - 5)):
+            assert close(turned.convert("RGB").getpixel(at), expected.convert("RGB").getpixel(at))
+
+
+def close(one: Any, other: Any) -> bool:
+    return all(abs(a - b) <= 12 for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(encoded(exif=exif_block(place=True)), id="JPEG with a GPS block"),
+        pytest.param(encoded("PNG", exif=exif_block(place=True)), id="PNG with a GPS block"),
+        pytest.param(encoded("WEBP", exif=exif_block(place=True)), id="WebP with a GPS block"),
+        pytest.param(encoded(xmp=XMP_WITH_PLACE), id="JPEG with XMP"),
+        pytest.param(encoded("WEBP", xmp=XMP_WITH_PLACE), id="WebP with XMP"),
+        pytest.param(encoded(exif=b"Exif\x00\x00damaged"), id="damaged EXIF"),
+        pytest.param(
+            encoded("MPO", save_all=True, append_images=[quarters()], exif=exif_block(place=True)),
+            id="several pictures in one JPEG",
+        ),
+    ],
+)
+def test_a_place_does_not_survive(data: bytes) -> None:
+    picture = decoded(data, MAX_PIXELS)
+    assert exif_facts(picture).has_location
+    kept, size = encoded_upright(picture, UPRIGHT)
+    assert size == (24, 48)
+    for trace in (b"Exif", b"eXIf", b"GPS", b"EXIF", b"MPF", b"XMP "):
+        assert trace not in kept
+    assert exif_facts(decoded(kept, MAX_PIXELS)) == ExifFacts(UPRIGHT, has_location=False)
+
+
+def test_a_place_in_the_text_of_a_png_does_not_survive() -> None:
+    for key in ("XML:com.adobe.xmp", "Raw profile type exif"):
+        notes = PngInfo()
+        notes.add_itxt(key, XMP_WITH_PLACE.decode())
+        picture = decoded(encoded("PNG", pnginfo=notes), MAX_PIXELS)
+        assert exif_facts(picture).has_location
+        assert b"GPS" not in encoded_upright(picture, UPRIGHT)[0]
+
+
+def test_harmless_metadata_is_no_place() -> None:
+    picture = decoded(encoded(exif=exif_block(), comment=b"a comment"), MAX_PIXELS)
+    assert exif_facts(picture) == ExifFacts(UPRIGHT, has_location=False)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_a_png_of_any_mode_keeps_it(mode: str) -> None:
+    data = encode(quarters().convert("L" if mode == "I;16" else mode).convert(mode), "PNG")
+    kept, _ = encoded_upright(decoded(data, MAX_PIXELS), 6)
+    assert decoded(kept, MAX_PIXELS).mode == mode
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_a_jpeg_of_any_mode_keeps_it(mode: str) -> None:
+    data = encode(quarters().convert(mode), "JPEG")
+    assert decoded(encoded_upright(decoded(data, MAX_PIXELS), 3)[0], MAX_PIXELS).mode == mode
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP"])
+def test_what_moves_is_refused(format: str) -> None:  # noqa: A002
+    frames = [quarters(), quarters().rotate(180)]
+    data = encode(frames[0], format, save_all=True, append_images=frames[1:], duration=100)
+    with pytest.raises(ImageRefusedError, match="moves, wanted a single picture") as caught:
+        decoded(data, MAX_PIXELS)
+    assert caught.value.reason == "animated_image"
+
+
+@cache
+def whole(format: str) -> bytes:  # noqa: A002
+    return encoded(format, size=(48, 96), **({} if format == "BMP" else {"exif": exif_block(6)}))
+
+
+def survives(data: bytes) -> bool:
+    """Whether `data` goes through; anything but a refusal is an error of the test."""
+    try:
+        picture = decoded(data, MAX_PIXELS)
+        encoded_upright(picture, exif_facts(picture).orientation)
+    except ImageRefusedError:
+        return False
+    return True
+
+
+@settings(max_examples=150)
+@given(format=st.sampled_from(FORMATS), data=st.data())
+def test_damage_is_refused_or_survived(format: str, data: st.DataObject) -> None:  # noqa: A002
+    damaged = bytearray(whole(format))
+    places = st.integers(0, min(len(damaged) - 1, 400)) | st.integers(0, len(damaged) - 1)
+    for at in data.draw(st.lists(places, min_size=1, max_size=4)):
+        damaged[at] = data.draw(st.integers(0, 255))
+    survives(bytes(damaged))
+
+
+@settings(max_examples=60)
+@given(format=st.sampled_from(["JPEG", "PNG", "BMP"]), data=st.data())
+def test_a_cut_image_is_refused(format: str, data: st.DataObject) -> None:  # noqa: A002
+    """But for a cut within the last bytes, which hold no pixels."""
+    length = data.draw(st.integers(0, len(whole(format)) - 32))
+    assert not survives(whole(format)[:length])
+
+
+@given(
+    st.sampled_from([b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF\x20\0\0\0WEBP", b"BM"]),
+    st.binary(),
+)
+def test_a_promise_without_an_image_is_refused(magic: bytes, rest: bytes) -> None:
+    assert not survives(magic + rest)
+
+
+def test_an_image_of_no_width_is_refused() -> None:
+    data = bytearray(encoded("BMP"))
+    struct.pack_into("<i", data, 18, 0)
+    with pytest.raises(ImageRefusedError):
+        decoded(bytes(data), MAX_PIXELS)

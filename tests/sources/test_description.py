@@ -1,0 +1,46 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import FormatError
+from schemas.records import Granularity, Source
+from sources.description import describe_source, digest_file
+from sources.importer import importer_for
+
+
+def test_a_source_has_its_importers_terms_and_its_files_digest(tmp_path: Path) -> None:
+    path = tmp_path / "reid_raw.json"
+    path.write_bytes(b"[]" * 1_000_000)
+    source = describe_source(importer_for("cuhk-pedes"), path)
+    assert source == Source(
+        name="cuhk-pedes",
+        format="cuhk-pedes",
+        annotation_file="reid_raw.json",
+        annotation_sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        licence="Research use only, from the authors on request",
+        citation=importer_for("cuhk-pedes").citation,
+        homepage="https://github.com/ShuangLI59/Person-Search-with-Natural-Language-Description",
+        granularity=Granularity.COARSE,
+    )
+
+
+def test_the_user_may_know_better(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"{}")
+    source = describe_source(
+        importer_for("json-lines"),
+        path,
+        name="street",
+        licence="CC0-1.0",
+        citation="Ours",
+        homepage="https://example.org",
+        granularity=Granularity.MEDIUM,
+    )
+    assert (source.name, source.licence, source.citation) == ("street", "CC0-1.0", "Ours")
+    assert (source.homepage, source.granularity) == ("https://example.org", Granularity.MEDIUM)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"none\.json cannot be read: No such file"):
+        digest_file(tmp_path / "none.json")

@@ -1,0 +1,129 @@
+"""Any JSON value in the place of any field gives a row or a bad row, and none is lost."""
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sources.importer import importer_for
+from sources.reading import read_source
+from sources.records import BadRow, Row, SourceRow
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(10**399)
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["\ud800", "\x00", "../x", "train", "\ufeff", "\u200b", "𝔄 man"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+GOOD: dict[str, dict[str, Any]] = {
+    "cuhk-pedes": {"id": 1, "split": "train", "file_path": "1.jpg", "captions": ["A man."]},
+    "rstpreid": {"id": 1, "split": "train", "img_path": "1.jpg", "captions": ["A man."]},
+    "karpathy-coco": {
+        "cocoid": 1,
+        "split": "restval",
+        "filepath": "val2014",
+        "filename": "1.jpg",
+        "sentences": [{"raw": "A man."}],
+    },
+    "json-lines": {"file_name": "1.jpg", "captions": [{"caption": "A man."}, "A tall man."]},
+}
+
+
+@contextmanager
+def file_of(format: str, records: list[Any]) -> Iterator[Path]:  # noqa: A002
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "annotations.json"
+        if format == "json-lines":
+            path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+        elif format.startswith("karpathy"):
+            path.write_text(json.dumps({"images": records}))
+        else:
+            path.write_text(json.dumps(records))
+        yield path
+
+
+def assert_accounted_for(rows: list[Row], records: int) -> None:
+    """Each record gave one row, or one bad row of its own."""
+    outcomes = Counter(
+        row.index for row in rows if isinstance(row, SourceRow) or row.scope == "record"
+    )
+    assert outcomes == dict.fromkeys(range(records), 1)
+    for row in rows:
+        row.model_dump_json().encode("utf-8")
+
+
+@given(format=st.sampled_from(sorted(GOOD)), data=st.data())
+def test_a_field_may_be_anything(format: str, data: st.DataObject) -> None:  # noqa: A002
+    good = GOOD[format]
+    field = data.draw(st.sampled_from(sorted(good)))
+    records = [good, good | {field: data.draw(json_values)}, good]
+    with file_of(format, records) as path:
+        assert_accounted_for(list(importer_for(format).rows(path)), len(records))
+
+
+@given(format=st.sampled_from(sorted(GOOD)), record=json_values)
+def test_a_record_may_be_anything(format: str, record: Any) -> None:  # noqa: A002
+    records = [GOOD[format], record, GOOD[format]]
+    with file_of(format, records) as path:
+        assert_accounted_for(list(importer_for(format).rows(path)), len(records))
+
+
+@given(format=st.sampled_from(sorted(GOOD)), caption=json_values)
+def test_a_caption_may_be_anything(format: str, caption: Any) -> None:  # noqa: A002
+    field = "sentences" if format.startswith("karpathy") else "captions"
+    good = GOOD[format]
+    records = [good, good | {field: [caption, good[field][0]]}]
+    with file_of(format, records) as path:
+        rows = list(importer_for(format).rows(path))
+    assert_accounted_for(rows, len(records))
+    (second,) = [row for row in rows if isinstance(row, SourceRow) and row.index == 1]
+    bad = [row for row in rows if isinstance(row, BadRow)]
+    assert len(second.captions) + len(bad) == len(records[1][field])
+    assert second.captions[-1] == "A man."
+
+
+@given(splits=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["train", "val", "test"]))))
+def test_no_identity_is_left_in_two_splits(splits: list[tuple[int, str]]) -> None:
+    good = GOOD["cuhk-pedes"]
+    records = [good | {"id": 99}] + [good | {"id": i, "split": s} for i, s in splits]
+    with file_of("cuhk-pedes", records) as path:
+        rows = list(read_source(importer_for("cuhk-pedes"), path))
+    assert_accounted_for(rows, len(records))
+    kept = {(row.identity, row.split) for row in rows if isinstance(row, SourceRow)}
+    assert len(kept) == len({identity for identity, _ in kept})
+    torn = {i for i, _ in splits if len({s for j, s in splits if j == i}) > 1}
+    assert {row.identity for row in rows if isinstance(row, SourceRow)} == {
+        str(record["id"]) for record in records if record["id"] not in torn
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "normal"),
+    [
+        ("a/b.jpg", "a/b.jpg"),
+        ("a\\b.jpg", "a/b.jpg"),
+        ("./a//b.jpg", "a/b.jpg"),
+        ("a/./b.jpg", "a/b.jpg"),
+        ("../a.jpg", "../a.jpg"),
+        ("\\etc\\passwd", "/etc/passwd"),
+        ("a b/c d.jpg", "a b/c d.jpg"),
+        ("a/.hidden.jpg", "a/.hidden.jpg"),
+    ],
+)
+def test_paths_have_one_form(path: str, normal: str) -> None:
+    with file_of("cuhk-pedes", [GOOD["cuhk-pedes"] | {"file_path": path}]) as file:
+        (row,) = importer_for("cuhk-pedes").rows(file)
+    assert isinstance(row, SourceRow)
+    assert row.file_path == normal

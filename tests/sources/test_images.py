@@ -1,0 +1,183 @@
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from schemas.base import sha256_of
+from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_image
+from sources.records import SourceRow
+from tests.sources.pictures import encoded, png_header
+
+DATA = Path("../shared/data")
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not on this machine")
+
+
+def sound(root: Path, file_path: str, limits: ImageLimits | None = None) -> InspectedImage:
+    image = inspect_image(root, file_path, limits)
+    assert isinstance(image, InspectedImage), image
+    return image
+
+
+def problem(root: Path, file_path: str, limits: ImageLimits | None = None) -> ImageProblem:
+    image = inspect_image(root, file_path, limits)
+    assert isinstance(image, ImageProblem)
+    return image
+
+
+@pytest.mark.parametrize(
+    ("format", "media_type"),
+    [("JPEG", "image/jpeg"), ("PNG", "image/png"), ("WEBP", "image/webp"), ("BMP", "image/bmp")],
+)
+def test_a_sound_image_keeps_its_bytes(tmp_path: Path, format: str, media_type: str) -> None:  # noqa: A002
+    data = encoded(format)
+    (tmp_path / "wrong_name.txt").write_bytes(data)
+    image = sound(tmp_path, "wrong_name.txt")
+    assert image.data == data
+    assert image.sha256 == image.source_sha256 == sha256_of(data)
+    assert (image.width_px, image.height_px, image.media_type) == (24, 48, media_type)
+
+
+@pytest.mark.parametrize("format", ["GIF", "TIFF", "PPM", "ICO"])
+def test_other_formats_are_not_read(tmp_path: Path, format: str) -> None:  # noqa: A002
+    (tmp_path / "a.jpg").write_bytes(encoded(format))
+    assert problem(tmp_path, "a.jpg").reason == "not_an_image"
+
+
+def test_an_empty_file_is_not_an_image(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"")
+    assert problem(tmp_path, "a.jpg").detail == (
+        "image 'a.jpg' is not an image: begins with b'', wanted JPEG, PNG, WebP or BMP"
+    )
+
+
+def test_the_limits_are_the_callers(tmp_path: Path) -> None:
+    data = encoded("PNG")
+    (tmp_path / "a.png").write_bytes(data)
+    exact = ImageLimits(max_bytes=len(data), max_pixels=24 * 48)
+    assert sound(tmp_path, "a.png", exact).width_px == 24
+    too_many = problem(tmp_path, "a.png", exact.model_copy(update={"max_pixels": 24 * 48 - 1}))
+    assert too_many.reason == "too_many_pixels"
+    too_large = problem(tmp_path, "a.png", exact.model_copy(update={"max_bytes": len(data) - 1}))
+    assert too_large.detail == (
+        f"image 'a.png' has {len(data):,} bytes, wanted at most {len(data) - 1:,}"
+    )
+
+
+@pytest.mark.parametrize("size", [(10_000, 10_000), (30_000, 30_000), (2**31 - 1, 2**31 - 1)])
+def test_a_header_is_believed_before_anything_is_decoded(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    """The first size is where Pillow would warn, and warnings are errors here."""
+    (tmp_path / "bomb.png").write_bytes(png_header(*size))
+    assert problem(tmp_path, "bomb.png").reason == "too_many_pixels"
+
+
+@pytest.mark.parametrize(
+    ("file_path", "reason"),
+    [
+        ("../outside.jpg", "path_outside_root"),
+        ("a/../../outside.jpg", "path_outside_root"),
+        ("a/../a.jpg", "path_outside_root"),
+        ("..\\outside.jpg", "path_outside_root"),
+        ("/etc/passwd", "path_outside_root"),
+        ("\\\\server\\share", "path_outside_root"),
+        ("c:a.jpg", "path_outside_root"),
+        ("link_out.jpg", "path_outside_root"),
+        ("folder_out/outside.jpg", "path_outside_root"),
+        ("a.jpg/b.jpg", "missing_image"),
+        ("link_to_nothing.jpg", "missing_image"),
+        ("a\x00.jpg", "unreadable_image"),
+        ("loop", "unreadable_image"),
+        ("x" * 5000, "unreadable_image"),
+        ("\ud800.jpg", "unreadable_image"),
+        (f"{chr(0xDCFF)}.jpg", "unreadable_image"),
+        ("", "not_a_file"),
+        (".", "not_a_file"),
+    ],
+)
+def test_no_path_leads_out_of_the_root(tmp_path: Path, file_path: str, reason: str) -> None:
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    for path in (root / "a.jpg", tmp_path / "outside.jpg"):
+        path.write_bytes(encoded())
+    (root / "link_out.jpg").symlink_to(tmp_path / "outside.jpg")
+    (root / "folder_out").symlink_to(tmp_path)
+    (root / "link_to_nothing.jpg").symlink_to(root / "none.jpg")
+    (root / "loop").symlink_to(root / "loop")
+    found = problem(root, file_path)
+    assert found.reason == reason
+    found.model_dump_json().encode("utf-8")
+
+
+def test_links_that_stay_below_the_root_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "images").mkdir(parents=True)
+    (tmp_path / "disk" / "images" / "a.jpg").write_bytes(encoded())
+    (tmp_path / "disk" / "link.jpg").symlink_to("images/a.jpg")
+    (tmp_path / "root").symlink_to(tmp_path / "disk")
+    assert sound(tmp_path / "root", "link.jpg").data == encoded()
+
+
+def test_a_device_is_no_image() -> None:
+    assert problem(Path("/dev"), "null").reason == "not_a_file"
+
+
+def test_a_problem_becomes_the_bad_row_of_its_row() -> None:
+    row = SourceRow(
+        index=4, identity="1", split="test", file_path="a.jpg", captions=("A man.",), positions=(0,)
+    )
+    found = ImageProblem(file_path="a.jpg", reason="missing_image", detail="image 'a.jpg' …")
+    bad = found.as_bad_row(row, "reid_raw.json")
+    assert (bad.file, bad.index, bad.field) == ("reid_raw.json", 4, "file_path")
+    assert (bad.scope, bad.reason, bad.detail) == ("record", "missing_image", "image 'a.jpg' …")
+    assert SourceRow.model_validate_json(bad.raw) == row
+
+
+def test_threads_see_what_one_thread_sees(tmp_path: Path) -> None:
+    files = {
+        "good.jpg": encoded(),
+        "turned.jpg": encoded(exif=orientation(6)),
+        "bomb.png": png_header(30_000, 30_000),
+        "cut.jpg": encoded(size=(200, 400))[:1500],
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    names = sorted(files) * 25
+    with ThreadPoolExecutor(max_workers=8) as threads:
+        together = list(threads.map(lambda name: inspect_image(tmp_path, name), names))
+    assert together == [inspect_image(tmp_path, name) for name in sorted(files)] * 25
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(encoded())
+    before = open_files()
+    for file_path in ("a.jpg", "none.jpg", ".", "../a.jpg"):
+        inspect_image(tmp_path, file_path)
+    assert open_files() == before
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@needs_data
+def test_real_photographs_are_sound() -> None:
+    for path in sorted((DATA / "coco_captions").glob("*.jpg")):
+        image = sound(DATA, f"coco_captions/{path.name}")
+        assert image.data == path.read_bytes()
+
+
+@needs_data
+def test_a_real_photograph_taken_on_its_side_is_turned_and_a_corrupt_one_refused() -> None:
+    """A camera wrote orientation 6 into the first; the second lacks its first bytes."""
+    turned = sound(DATA, "near_duplicates/ukbench09268.jpg")
+    assert turned.sha256 != turned.source_sha256
+    assert turned.height_px > turned.width_px
+    assert b"Exif" not in turned.data
+    assert problem(DATA, "near_duplicates/ukbench09268_corrupt.jpg").reason == "not_an_image"
+
+
+def orientation(value: int) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = value
+    return exif.tobytes()

@@ -1,0 +1,35 @@
+import re
+
+import pytest
+
+from schemas.errors import UsageError
+from sources.importer import IMPORTERS, importer_for
+
+
+def test_formats_are_known_by_their_names() -> None:
+    assert list(IMPORTERS) == [
+        "cuhk-pedes",
+        "icfg-pedes",
+        "rstpreid",
+        "ufine6926",
+        "ufine3c",
+        "coco-captions",
+        "karpathy-coco",
+        "karpathy-flickr30k",
+        "json-lines",
+    ]
+    for name, importer in IMPORTERS.items():
+        assert importer.format == name
+        assert importer.licence
+        assert importer.citation
+
+
+@pytest.mark.parametrize("written", ["cuhk-pedes", "CUHK-PEDES", " cuhk_pedes "])
+def test_a_name_is_read_as_meant(written: str) -> None:
+    assert importer_for(written) is IMPORTERS["cuhk-pedes"]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    message = f"no format is called 'voc'; the known ones are {', '.join(IMPORTERS)}"
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        importer_for("voc")

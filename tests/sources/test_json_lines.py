@@ -1,0 +1,78 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import FormatError
+from sources.importer import importer_for
+from sources.records import BadRow, ReadOptions, Row, SourceRow
+
+DATA = Path("../shared/data/coco_captions/annotations.jsonl")
+LINE = '{"file_name": "0.jpg", "url": "http://x", "captions": [{"caption": "A cat."}, "A dog."]}'
+
+
+def read(folder: Path, text: str, options: ReadOptions | None = None) -> list[Row]:
+    path = folder / "annotations.jsonl"
+    path.write_text(text, encoding="utf-8")
+    return list(importer_for("json-lines").rows(path, options))
+
+
+@pytest.mark.skipif(not DATA.is_file(), reason=f"{DATA} is not on this machine")
+def test_real_annotations_are_read_without_loss() -> None:
+    rows = list(importer_for("json-lines").rows(DATA))
+    lines = DATA.read_text(encoding="utf-8").splitlines()
+    assert len(rows) == len(lines)
+    for row, line in zip(rows, lines, strict=True):
+        record = json.loads(line)
+        assert isinstance(row, SourceRow)
+        assert row.file_path == row.identity == record["file_name"]
+        assert row.split == "test"
+        assert row.captions == tuple(c["caption"].strip() for c in record["captions"])
+
+
+def test_captions_may_be_objects_or_texts(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, LINE)
+    assert isinstance(row, SourceRow)
+    assert row.captions == ("A cat.", "A dog.")
+
+
+def test_the_split_is_the_records_then_the_one_asked_for(tmp_path: Path) -> None:
+    own = '{"file_name": "1.jpg", "identity": 7, "split": "val", "captions": ["A cat."]}'
+    rows = read(tmp_path, f"{LINE}\n{own}\n", ReadOptions(split="train"))
+    found = [(r.identity, r.split) for r in rows if isinstance(r, SourceRow)]
+    assert found == [("0.jpg", "train"), ("7", "val")]
+
+
+def test_a_broken_line_costs_itself(tmp_path: Path) -> None:
+    lines = [LINE, "", '{"file_name": "1.jpg", "captions": [', "[1]", f"\ufeff  {LINE}\r"]
+    rows = read(tmp_path, "\n".join(lines))
+    bad = [(b.index, b.reason, b.detail) for b in rows if isinstance(b, BadRow)]
+    assert bad == [
+        (1, "malformed_json", "line 3 is not JSON at character 36: expecting value"),
+        (2, "wrong_type", "the record has the wrong type: got [1], wanted an object"),
+    ]
+    assert [r.index for r in rows if isinstance(r, SourceRow)] == [0, 3]
+
+
+def test_a_line_over_the_limit_is_passed_over(tmp_path: Path) -> None:
+    long = json.dumps({"file_name": "1.jpg", "captions": ["x" * 5000]})
+    rows = read(tmp_path, f"{LINE}\n{long}\n{LINE}", ReadOptions(max_record_characters=1000))
+    assert [(b.index, b.reason, b.detail) for b in rows if isinstance(b, BadRow)] == [
+        (1, "record_too_large", "line 2 is too long, wanted at most 1,000 characters")
+    ]
+    assert [r.index for r in rows if isinstance(r, SourceRow)] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty, wanted an annotation file"),
+        ("\n \n", "is not a json-lines file: it has no records"),
+        ("[\n" + LINE + "\n]", "line 1, its first, is not a JSON object"),
+        ("\n{\n", "line 2, its first, is not a JSON object"),
+        ('{"id": 1}', "is not a JSON object with one of the fields captions, file_name"),
+    ],
+)
+def test_another_format_stops_at_once(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read(tmp_path, text)
