@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Select, select
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from db.store import Store
 from db.tables import Derivation, Entity
@@ -33,8 +33,9 @@ class NewEntity(NamedTuple):
 
 
 class StoredEntity(NamedTuple):
-    """An entity as it lies in the store."""
+    """An entity as it lies in the store; `seq` is its number there, `id` its name everywhere."""
 
+    seq: int
     id: str
     dataset: str
     kind: str
@@ -79,9 +80,10 @@ def pages(ids: Iterable[str], size: int = _PAGE) -> Iterator[list[str]]:
         yield page
 
 
-def select_entities() -> Select[str, str, str, str | None, str | None, str, str]:
+def select_entities() -> Select[int, str, str, str, str | None, str | None, str, str]:
     """A query for the columns of `StoredEntity`, to be narrowed down."""
     return select(
+        Entity.seq,
         Entity.id,
         Entity.dataset,
         Entity.kind,
@@ -115,7 +117,7 @@ def find(
     split: str | None = None,
     groups: Sequence[str] | None = None,
 ) -> Iterator[StoredEntity]:
-    """The entities of a dataset and kind, by id, read in pages: memory does not grow with them."""
+    """The entities of a dataset and kind, oldest first, in pages: memory does not grow with them."""
     conditions: list[ColumnElement[bool]] = [Entity.dataset == dataset, Entity.kind == kind]
     if states is not None:
         conditions.append(Entity.state.in_(states))
@@ -123,38 +125,54 @@ def find(
         conditions.append(Entity.split == split)
     if groups is not None:
         conditions.append(Entity.group_key.in_(groups))
-    query = select_entities().where(*conditions).order_by(Entity.id).limit(_PAGE)
-    after = ""
+    query = select_entities().where(*conditions).order_by(Entity.seq).limit(_PAGE)
+    after = 0
     while True:
         with store.read() as connection:
-            page = _stored(connection.execute(query.where(Entity.id > after)))
+            page = _stored(connection.execute(query.where(Entity.seq > after)))
         yield from page
         if len(page) < _PAGE:
             return
-        after = page[-1].id
+        after = page[-1].seq
 
 
 def parents_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[str]]:
     """For each id the ids that it was derived from in `role`, in order of id."""
-    return _related(store, ids, role, Derivation.child_id, Derivation.parent_id)
+    return _related(store, ids, role, Derivation.child_seq, Derivation.parent_seq)
 
 
 def children_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[str]]:
     """For each id the ids that were derived from it in `role`, in order of id."""
-    return _related(store, ids, role, Derivation.parent_id, Derivation.child_id)
+    return _related(store, ids, role, Derivation.parent_seq, Derivation.child_seq)
 
 
 def _related(
     store: Store,
     ids: Iterable[str],
     role: str,
-    here: InstrumentedAttribute[str],
-    there: InstrumentedAttribute[str],
+    here: InstrumentedAttribute[int],
+    there: InstrumentedAttribute[int],
 ) -> dict[str, list[str]]:
+    own, other = aliased(Entity), aliased(Entity)
+    query = (
+        select(own.id, other.id)
+        .join(Derivation, here == own.seq)
+        .join(other, there == other.seq)
+        .where(Derivation.role == role)
+        .order_by(other.id)
+    )
     related: dict[str, list[str]] = defaultdict(list)
     with store.read() as connection:
         for page in pages(ids):
-            query = select(here, there).where(here.in_(page), Derivation.role == role)
-            for own, other in connection.execute(query.order_by(there)):
-                related[own].append(other)
+            for own_id, other_id in connection.execute(query.where(own.id.in_(page))):
+                related[own_id].append(other_id)
     return related
+
+
+def sequence_numbers(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
+    """The `seq` of each id that is stored."""
+    numbers: dict[str, int] = {}
+    for page in pages(ids):
+        rows = connection.execute(select(Entity.id, Entity.seq).where(Entity.id.in_(page)))
+        numbers.update((row.id, row.seq) for row in rows)
+    return numbers

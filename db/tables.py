@@ -3,6 +3,10 @@
 What is searched by gets a column; the rest of an entity is its payload, the record as JSON. Nothing
 is ever updated but the caches `entity.state` and `review_task.state`, which are folds of appended
 rows, and leases.
+
+Entities are known outside by their content-derived `id`; the tables that hold a row or more for each
+of them (`derivation`, `work`) use the number `seq` instead, which grows: an index over random digests
+costs a page write a row, one over growing numbers almost nothing.
 """
 
 from datetime import UTC, datetime
@@ -10,14 +14,17 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     DateTime,
     Dialect,
     ForeignKey,
     Index,
+    Integer,
     MetaData,
     String,
     Text,
     TypeDecorator,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -54,6 +61,7 @@ class Base(DeclarativeBase):
 
 
 Digest = String(32)
+Number = BigInteger().with_variant(Integer, "sqlite")
 
 
 class Agent(Base):
@@ -72,7 +80,8 @@ class Plan(Base):
 
     __tablename__ = "plan"
 
-    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    key: Mapped[str] = mapped_column(Digest, unique=True)
     stage: Mapped[str] = mapped_column(Text, index=True)
     version: Mapped[str] = mapped_column(String(32))
     configuration: Mapped[dict[str, Any]]
@@ -83,8 +92,8 @@ class Activity(Base):
 
     __tablename__ = "activity"
 
-    id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    plan_key: Mapped[str] = mapped_column(ForeignKey("plan.key"))
+    id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"))
     dataset: Mapped[str] = mapped_column(Text)
     code_revision: Mapped[str] = mapped_column(Text)
     flow_run: Mapped[str] = mapped_column(Text)
@@ -97,7 +106,7 @@ class Association(Base):
 
     __tablename__ = "association"
 
-    activity_id: Mapped[str] = mapped_column(ForeignKey("activity.id"), primary_key=True)
+    activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"), primary_key=True)
     agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"), primary_key=True)
 
 
@@ -128,18 +137,24 @@ class Entity(Base):
 
     __tablename__ = "entity"
     __table_args__ = (
-        Index("ix_entity_pending", "dataset", "kind", "state", "id"),
-        Index("ix_entity_group", "dataset", "kind", "group_key"),
+        Index("ix_entity_pending", "dataset", "kind", "seq"),
+        Index(
+            "ix_entity_group",
+            "group_key",
+            sqlite_where=text("group_key IS NOT NULL"),
+            postgresql_where=text("group_key IS NOT NULL"),
+        ),
     )
 
-    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    seq: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(Digest, unique=True)
     dataset: Mapped[str] = mapped_column(Text)
     kind: Mapped[str] = mapped_column(String(32))
     split: Mapped[str | None] = mapped_column(String(8))
     group_key: Mapped[str | None] = mapped_column(Text)
     state: Mapped[str] = mapped_column(String(16))
     payload: Mapped[str] = mapped_column(Text)
-    activity_id: Mapped[str] = mapped_column(ForeignKey("activity.id"))
+    activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"))
     model_call_key: Mapped[str | None] = mapped_column(ForeignKey("model_call.key"))
 
 
@@ -147,36 +162,42 @@ class Derivation(Base):
     """`child` was derived from `parent`, which played `role` in it."""
 
     __tablename__ = "derivation"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
-    child_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
+    child_seq: Mapped[int] = mapped_column(ForeignKey("entity.seq"), primary_key=True)
     role: Mapped[str] = mapped_column(String(32), primary_key=True)
-    parent_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+    parent_seq: Mapped[int] = mapped_column(ForeignKey("entity.seq"), primary_key=True, index=True)
 
 
 class Work(Base):
-    """What became of one input of one plan: done, or rejected with a reason."""
+    """What became of one input of one plan: done, or rejected with a reason.
+
+    `input` is the `seq` of an entity or, for an import, the index of a record in its file (whose
+    digest is part of the plan).
+    """
 
     __tablename__ = "work"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
-    plan_key: Mapped[str] = mapped_column(ForeignKey("plan.key"), primary_key=True)
-    input: Mapped[str] = mapped_column(Text, primary_key=True)
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
+    input: Mapped[int] = mapped_column(Number, primary_key=True)
     status: Mapped[str] = mapped_column(String(16))
-    activity_id: Mapped[str] = mapped_column(ForeignKey("activity.id"))
+    activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"))
     reason: Mapped[str | None] = mapped_column(String(64))
-    rejection: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    rejection: Mapped[str | None] = mapped_column(Text)  # a `Rejection` as JSON
 
 
 class Claim(Base):
-    """A lease on a chunk of pending inputs: ids from `lower` to `upper`, until `expires_at`."""
+    """A lease on a chunk of pending inputs, from `lower` to `upper`, until `expires_at`."""
 
     __tablename__ = "claim"
-    __table_args__ = (Index("ix_claim_plan", "plan_key", "dataset"),)
+    __table_args__ = (Index("ix_claim_plan", "plan_id", "dataset"),)
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    plan_key: Mapped[str] = mapped_column(Digest)
+    plan_id: Mapped[int]
     dataset: Mapped[str] = mapped_column(Text)
-    lower: Mapped[str] = mapped_column(Text)
-    upper: Mapped[str] = mapped_column(Text)
+    lower: Mapped[int] = mapped_column(Number)
+    upper: Mapped[int] = mapped_column(Number)
     owner: Mapped[str] = mapped_column(Text)
     expires_at: Mapped[datetime]
 

@@ -17,14 +17,28 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, in
 
 from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, append_decisions
-from db.engine import insert_new
-from db.entities import NewEntity, StoredEntity, pages, select_entities
+from db.engine import insert_new, insert_new_text
+from db.entities import NewEntity, StoredEntity, pages, select_entities, sequence_numbers
 from db.store import Store
 from db.tables import Activity, Association, Claim, Derivation, Entity, Plan, Work
 from schemas.base import canonical_json, digest_of
 from schemas.records import Rejection
 
 LEASE_SECONDS = 60.0
+
+_ENTITY_COLUMNS = (
+    "id",
+    "dataset",
+    "kind",
+    "split",
+    "group_key",
+    "state",
+    "payload",
+    "activity_id",
+    "model_call_key",
+)
+_DERIVATION_COLUMNS = ("child_seq", "role", "parent_seq")
+_WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejection")
 
 
 class Pending(NamedTuple):
@@ -45,7 +59,7 @@ class ClaimedChunk(NamedTuple):
 class WorkResult(NamedTuple):
     """What became of one input: new entities and decisions, or a rejection."""
 
-    input: str
+    input: int
     entities: tuple[NewEntity, ...] = ()
     decisions: tuple[NewDecision, ...] = ()
     rejection: Rejection | None = None
@@ -54,7 +68,7 @@ class WorkResult(NamedTuple):
 class ActivityRecord(NamedTuple):
     """The run of a plan over one chunk, and who had a part in it."""
 
-    plan_key: str
+    plan_id: int
     dataset: str
     code_revision: str
     flow_run: str
@@ -62,13 +76,13 @@ class ActivityRecord(NamedTuple):
     agents: tuple[AgentRef, ...] = ()
 
 
-def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> str:
-    """Stores the plan and gives its key; the same three values give the same key."""
+def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> int:
+    """Stores the plan and gives its number; the same three values give the same number."""
     key = digest_of(stage, version, canonical_json(configuration))
     row = {"key": key, "stage": stage, "version": version, "configuration": configuration}
     with store.write() as connection:
         insert_new(connection, Plan, [row])
-    return key
+        return connection.execute(select(Plan.id).where(Plan.key == key)).scalar_one()
 
 
 @cache
@@ -89,40 +103,40 @@ def is_gone(owner: str) -> bool:
         return True
 
 
-def count_pending(store: Store, plan_key: str, pending: Pending) -> int:
+def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
     """How many inputs the plan has still to work on, claimed or not."""
-    query = select(func.count()).select_from(Entity).where(_is_pending(plan_key, pending))
+    query = select(func.count()).select_from(Entity).where(_is_pending(plan_id, pending))
     with store.read() as connection:
         return connection.execute(query).scalar_one()
 
 
 def claim_chunk(
-    store: Store, plan_key: str, pending: Pending, size: int, after: str = ""
+    store: Store, plan_id: int, pending: Pending, size: int, after: int = 0
 ) -> ClaimedChunk | None:
-    """Leases up to `size` pending inputs with ids above `after`, or None when there are none."""
+    """Leases up to `size` pending inputs numbered above `after`, or None when there are none."""
     with store.write() as connection:
-        _lock_plan(connection, plan_key)
-        _drop_ended_claims(connection, plan_key)
+        _lock_plan(connection, plan_id)
+        _drop_ended_claims(connection, plan_id)
         claimed = exists().where(
-            Claim.plan_key == plan_key,
+            Claim.plan_id == plan_id,
             Claim.dataset == pending.dataset,
-            Entity.id.between(Claim.lower, Claim.upper),
+            Entity.seq.between(Claim.lower, Claim.upper),
         )
         query = (
             select_entities()
-            .where(_is_pending(plan_key, pending), ~claimed, Entity.id > after)
-            .order_by(Entity.id)
+            .where(_is_pending(plan_id, pending), ~claimed, Entity.seq > after)
+            .order_by(Entity.seq)
             .limit(size)
         )
         inputs = tuple(StoredEntity._make(row) for row in connection.execute(query))
         if not inputs:
             return None
-        claim_id = _insert_claim(connection, plan_key, pending.dataset, inputs)
+        claim_id = _insert_claim(connection, plan_id, pending.dataset, inputs)
     return ClaimedChunk(claim_id, inputs)
 
 
-def _is_pending(plan_key: str, pending: Pending) -> ColumnElement[bool]:
-    worked = exists().where(Work.plan_key == plan_key, Work.input == Entity.id)
+def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
+    worked = exists().where(Work.plan_id == plan_id, Work.input == Entity.seq)
     return and_(
         Entity.dataset == pending.dataset,
         Entity.kind == pending.kind,
@@ -131,32 +145,32 @@ def _is_pending(plan_key: str, pending: Pending) -> ColumnElement[bool]:
     )
 
 
-def _lock_plan(connection: Connection, plan_key: str) -> None:
+def _lock_plan(connection: Connection, plan_id: int) -> None:
     """Claims of one plan are made one after the other (SQLite has one writer anyway)."""
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(int(plan_key[:15], 16))))
+        connection.execute(select(func.pg_advisory_xact_lock(plan_id)))
 
 
-def _drop_ended_claims(connection: Connection, plan_key: str) -> None:
+def _drop_ended_claims(connection: Connection, plan_id: int) -> None:
     now = datetime.now(UTC)
-    connection.execute(delete(Claim).where(Claim.plan_key == plan_key, Claim.expires_at <= now))
-    owners = connection.execute(select(Claim.owner).where(Claim.plan_key == plan_key).distinct())
+    connection.execute(delete(Claim).where(Claim.plan_id == plan_id, Claim.expires_at <= now))
+    owners = connection.execute(select(Claim.owner).where(Claim.plan_id == plan_id).distinct())
     if gone := [owner for (owner,) in owners if is_gone(owner)]:
         connection.execute(delete(Claim).where(Claim.owner.in_(gone)))
 
 
 def _insert_claim(
-    connection: Connection, plan_key: str, dataset: str, inputs: Sequence[StoredEntity]
+    connection: Connection, plan_id: int, dataset: str, inputs: Sequence[StoredEntity]
 ) -> str:
     claim_id = uuid4().hex
     connection.execute(
         insert(Claim),
         {
             "id": claim_id,
-            "plan_key": plan_key,
+            "plan_id": plan_id,
             "dataset": dataset,
-            "lower": inputs[0].id,
-            "upper": inputs[-1].id,
+            "lower": inputs[0].seq,
+            "upper": inputs[-1].seq,
             "owner": process_owner(),
             "expires_at": datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS),
         },
@@ -179,12 +193,12 @@ def drop_claim(store: Store, claim_id: str) -> None:
         connection.execute(delete(Claim).where(Claim.id == claim_id))
 
 
-def worked_inputs(store: Store, plan_key: str, inputs: Sequence[str]) -> set[str]:
+def worked_inputs(store: Store, plan_id: int, inputs: Sequence[int]) -> set[int]:
     """Those of `inputs` that the plan has already worked on."""
-    done: set[str] = set()
+    done: set[int] = set()
     with store.read() as connection:
         for page in pages(inputs):
-            query = select(Work.input).where(Work.plan_key == plan_key, Work.input.in_(page))
+            query = select(Work.input).where(Work.plan_id == plan_id, Work.input.in_(page))
             done.update(connection.execute(query).scalars())
     return done
 
@@ -200,28 +214,29 @@ def commit_chunk(
     Work that another run has committed meanwhile (its lease had been taken over) stands: entities
     are content-addressed, so nothing is doubled.
     """
-    activity_id = uuid4().hex
     with store.write() as connection:
-        _insert_activity(connection, activity_id, activity)
+        activity_id = _insert_activity(connection, activity)
         entities = [entity for result in results for entity in result.entities]
-        insert_new(connection, Entity, _entity_rows(entities, activity_id))
-        insert_new(connection, Derivation, _derivation_rows(entities))
-        insert_new(
+        insert_new_text(connection, Entity, _ENTITY_COLUMNS, _entity_rows(entities, activity_id))
+        insert_new_text(
+            connection, Derivation, _DERIVATION_COLUMNS, _derivation_rows(connection, entities)
+        )
+        insert_new_text(
             connection,
             Work,
-            [_work_row(activity.plan_key, activity_id, result) for result in results],
+            _WORK_COLUMNS,
+            [_work_row(activity.plan_id, activity_id, result) for result in results],
         )
         append_decisions(connection, [d for result in results for d in result.decisions])
         if claim_id is not None:
             connection.execute(delete(Claim).where(Claim.id == claim_id))
 
 
-def _insert_activity(connection: Connection, activity_id: str, activity: ActivityRecord) -> None:
-    connection.execute(
-        insert(Activity),
+def _insert_activity(connection: Connection, activity: ActivityRecord) -> int:
+    row = connection.execute(
+        insert(Activity).returning(Activity.id),
         {
-            "id": activity_id,
-            "plan_key": activity.plan_key,
+            "plan_id": activity.plan_id,
             "dataset": activity.dataset,
             "code_revision": activity.code_revision,
             "flow_run": activity.flow_run,
@@ -229,46 +244,55 @@ def _insert_activity(connection: Connection, activity_id: str, activity: Activit
             "ended_at": datetime.now(UTC),
         },
     )
+    activity_id = row.scalar_one()
     agent_ids = register_agents(connection, activity.agents)
     insert_new(
         connection,
         Association,
         [{"activity_id": activity_id, "agent_id": agent_id} for agent_id in agent_ids],
     )
+    return activity_id
 
 
-def _entity_rows(entities: Sequence[NewEntity], activity_id: str) -> list[dict[str, Any]]:
+def _entity_rows(entities: Sequence[NewEntity], activity_id: int) -> list[tuple[Any, ...]]:
     return [
-        {
-            "id": entity.id,
-            "dataset": entity.dataset,
-            "kind": entity.kind,
-            "split": entity.split,
-            "group_key": entity.group,
-            "state": "proposed",
-            "payload": entity.payload,
-            "activity_id": activity_id,
-            "model_call_key": entity.model_call,
-        }
+        (
+            entity.id,
+            entity.dataset,
+            entity.kind,
+            entity.split,
+            entity.group,
+            "proposed",
+            entity.payload,
+            activity_id,
+            entity.model_call,
+        )
         for entity in entities
     ]
 
 
-def _derivation_rows(entities: Sequence[NewEntity]) -> list[dict[str, str]]:
+def _derivation_rows(
+    connection: Connection, entities: Sequence[NewEntity]
+) -> list[tuple[Any, ...]]:
+    related = {entity.id for entity in entities if entity.parents}
+    related.update(parent for entity in entities for _, parent in entity.parents)
+    seq = sequence_numbers(connection, related)
     return [
-        {"child_id": entity.id, "role": role, "parent_id": parent}
+        (seq[entity.id], role, seq[parent])
         for entity in entities
         for role, parent in entity.parents
     ]
 
 
-def _work_row(plan_key: str, activity_id: str, result: WorkResult) -> dict[str, Any]:
+def _work_row(plan_id: int, activity_id: int, result: WorkResult) -> tuple[Any, ...]:
     rejection = result.rejection
-    return {
-        "plan_key": plan_key,
-        "input": result.input,
-        "status": "rejected" if rejection else "done",
-        "activity_id": activity_id,
-        "reason": rejection.reason if rejection else None,
-        "rejection": rejection.model_dump(mode="json") if rejection else None,
-    }
+    if rejection is None:
+        return (plan_id, result.input, "done", activity_id, None, None)
+    return (
+        plan_id,
+        result.input,
+        "rejected",
+        activity_id,
+        rejection.reason,
+        rejection.model_dump_json(),
+    )

@@ -33,12 +33,8 @@ def canonical_json(value: Mapping[str, Any] | Iterable[Any] | str | float | None
 
 def digest_of(*parts: str) -> str:
     """A 128-bit BLAKE2b digest over `parts`, as 32 hex digits; parts cannot run into each other."""
-    state = hashlib.blake2b(digest_size=_ID_BYTES)
-    for part in parts:
-        data = part.encode()
-        state.update(b"%d:" % len(data))
-        state.update(data)
-    return state.hexdigest()
+    framed = b"".join(b"%d:%b" % (len(data), data) for data in map(str.encode, parts))
+    return hashlib.blake2b(framed, digest_size=_ID_BYTES).hexdigest()
 
 
 def entity_id(
@@ -52,7 +48,7 @@ def entity_id(
         payload: the record as JSON (`EntityRecord.payload`).
         parents: (role, parent id) pairs; their order does not matter.
     """
-    lineage = (f"{role}={parent}" for role, parent in sorted(parents))
+    lineage = [f"{role}={parent}" for role, parent in sorted(parents)]
     return digest_of(dataset, kind, payload, *lineage)
 
 

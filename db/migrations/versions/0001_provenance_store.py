@@ -23,24 +23,26 @@ def upgrade() -> None:
     op.create_table(
         "claim",
         sa.Column("id", sa.String(length=32), nullable=False),
-        sa.Column("plan_key", sa.String(length=32), nullable=False),
+        sa.Column("plan_id", sa.Integer(), nullable=False),
         sa.Column("dataset", sa.Text(), nullable=False),
-        sa.Column("lower", sa.Text(), nullable=False),
-        sa.Column("upper", sa.Text(), nullable=False),
+        sa.Column("lower", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("upper", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("owner", sa.Text(), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_claim")),
     )
     with op.batch_alter_table("claim", schema=None) as batch_op:
-        batch_op.create_index("ix_claim_plan", ["plan_key", "dataset"], unique=False)
+        batch_op.create_index("ix_claim_plan", ["plan_id", "dataset"], unique=False)
 
     op.create_table(
         "plan",
+        sa.Column("id", sa.Integer(), autoincrement=True, nullable=False),
         sa.Column("key", sa.String(length=32), nullable=False),
         sa.Column("stage", sa.Text(), nullable=False),
         sa.Column("version", sa.String(length=32), nullable=False),
         sa.Column("configuration", sa.JSON(), nullable=False),
-        sa.PrimaryKeyConstraint("key", name=op.f("pk_plan")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_plan")),
+        sa.UniqueConstraint("key", name=op.f("uq_plan_key")),
     )
     with op.batch_alter_table("plan", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_plan_stage"), ["stage"], unique=False)
@@ -57,14 +59,19 @@ def upgrade() -> None:
     )
     op.create_table(
         "activity",
-        sa.Column("id", sa.String(length=32), nullable=False),
-        sa.Column("plan_key", sa.String(length=32), nullable=False),
+        sa.Column(
+            "id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=True,
+            nullable=False,
+        ),
+        sa.Column("plan_id", sa.Integer(), nullable=False),
         sa.Column("dataset", sa.Text(), nullable=False),
         sa.Column("code_revision", sa.Text(), nullable=False),
         sa.Column("flow_run", sa.Text(), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["plan_key"], ["plan.key"], name=op.f("fk_activity_plan_key_plan")),
+        sa.ForeignKeyConstraint(["plan_id"], ["plan.id"], name=op.f("fk_activity_plan_id_plan")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_activity")),
     )
     op.create_table(
@@ -94,7 +101,9 @@ def upgrade() -> None:
 
     op.create_table(
         "association",
-        sa.Column("activity_id", sa.String(length=32), nullable=False),
+        sa.Column(
+            "activity_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
         sa.Column("agent_id", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(
             ["activity_id"], ["activity.id"], name=op.f("fk_association_activity_id_activity")
@@ -106,6 +115,12 @@ def upgrade() -> None:
     )
     op.create_table(
         "entity",
+        sa.Column(
+            "seq",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=True,
+            nullable=False,
+        ),
         sa.Column("id", sa.String(length=32), nullable=False),
         sa.Column("dataset", sa.Text(), nullable=False),
         sa.Column("kind", sa.String(length=32), nullable=False),
@@ -113,7 +128,9 @@ def upgrade() -> None:
         sa.Column("group_key", sa.Text(), nullable=True),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("payload", sa.Text(), nullable=False),
-        sa.Column("activity_id", sa.String(length=32), nullable=False),
+        sa.Column(
+            "activity_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
         sa.Column("model_call_key", sa.String(length=32), nullable=True),
         sa.ForeignKeyConstraint(
             ["activity_id"], ["activity.id"], name=op.f("fk_entity_activity_id_activity")
@@ -121,41 +138,56 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(
             ["model_call_key"], ["model_call.key"], name=op.f("fk_entity_model_call_key_model_call")
         ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_entity")),
+        sa.PrimaryKeyConstraint("seq", name=op.f("pk_entity")),
+        sa.UniqueConstraint("id", name=op.f("uq_entity_id")),
     )
     with op.batch_alter_table("entity", schema=None) as batch_op:
-        batch_op.create_index("ix_entity_group", ["dataset", "kind", "group_key"], unique=False)
-        batch_op.create_index("ix_entity_pending", ["dataset", "kind", "state", "id"], unique=False)
+        batch_op.create_index(
+            "ix_entity_group",
+            ["group_key"],
+            unique=False,
+            sqlite_where=sa.text("group_key IS NOT NULL"),
+            postgresql_where=sa.text("group_key IS NOT NULL"),
+        )
+        batch_op.create_index("ix_entity_pending", ["dataset", "kind", "seq"], unique=False)
 
     op.create_table(
         "work",
-        sa.Column("plan_key", sa.String(length=32), nullable=False),
-        sa.Column("input", sa.Text(), nullable=False),
+        sa.Column("plan_id", sa.Integer(), nullable=False),
+        sa.Column("input", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("status", sa.String(length=16), nullable=False),
-        sa.Column("activity_id", sa.String(length=32), nullable=False),
+        sa.Column(
+            "activity_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
         sa.Column("reason", sa.String(length=64), nullable=True),
-        sa.Column("rejection", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("rejection", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["activity_id"], ["activity.id"], name=op.f("fk_work_activity_id_activity")
         ),
-        sa.ForeignKeyConstraint(["plan_key"], ["plan.key"], name=op.f("fk_work_plan_key_plan")),
-        sa.PrimaryKeyConstraint("plan_key", "input", name=op.f("pk_work")),
+        sa.ForeignKeyConstraint(["plan_id"], ["plan.id"], name=op.f("fk_work_plan_id_plan")),
+        sa.PrimaryKeyConstraint("plan_id", "input", name=op.f("pk_work")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "derivation",
-        sa.Column("child_id", sa.String(length=32), nullable=False),
+        sa.Column(
+            "child_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
         sa.Column("role", sa.String(length=32), nullable=False),
-        sa.Column("parent_id", sa.String(length=32), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["child_id"], ["entity.id"], name=op.f("fk_derivation_child_id_entity")
+        sa.Column(
+            "parent_seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
         ),
         sa.ForeignKeyConstraint(
-            ["parent_id"], ["entity.id"], name=op.f("fk_derivation_parent_id_entity")
+            ["child_seq"], ["entity.seq"], name=op.f("fk_derivation_child_seq_entity")
         ),
-        sa.PrimaryKeyConstraint("child_id", "role", "parent_id", name=op.f("pk_derivation")),
+        sa.ForeignKeyConstraint(
+            ["parent_seq"], ["entity.seq"], name=op.f("fk_derivation_parent_seq_entity")
+        ),
+        sa.PrimaryKeyConstraint("child_seq", "role", "parent_seq", name=op.f("pk_derivation")),
+        sqlite_with_rowid=False,
     )
     with op.batch_alter_table("derivation", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_derivation_parent_id"), ["parent_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_derivation_parent_seq"), ["parent_seq"], unique=False)
 
     op.create_table(
         "release_item",
@@ -265,13 +297,17 @@ def downgrade() -> None:
 
     op.drop_table("release_item")
     with op.batch_alter_table("derivation", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_derivation_parent_id"))
+        batch_op.drop_index(batch_op.f("ix_derivation_parent_seq"))
 
     op.drop_table("derivation")
     op.drop_table("work")
     with op.batch_alter_table("entity", schema=None) as batch_op:
         batch_op.drop_index("ix_entity_pending")
-        batch_op.drop_index("ix_entity_group")
+        batch_op.drop_index(
+            "ix_entity_group",
+            sqlite_where=sa.text("group_key IS NOT NULL"),
+            postgresql_where=sa.text("group_key IS NOT NULL"),
+        )
 
     op.drop_table("entity")
     op.drop_table("association")
