@@ -1,0 +1,70 @@
+import json
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from schemas.errors import ServiceError
+from services.credentials import credentials_path, load_credentials, save_token
+
+
+def test_credentials_are_made_once(tmp_path: Path) -> None:
+    first = load_credentials(tmp_path)
+    assert load_credentials(tmp_path) == first
+    assert len(first.label_studio_password.get_secret_value()) >= 32
+    assert len(first.label_studio_secret_key.get_secret_value()) >= 64
+
+
+def test_two_installations_have_different_ones(tmp_path: Path) -> None:
+    one, other = load_credentials(tmp_path / "one"), load_credentials(tmp_path / "other")
+    assert one.label_studio_password != other.label_studio_password
+    assert one.label_studio_secret_key != other.label_studio_secret_key
+
+
+def test_made_at_the_same_time_they_are_the_same(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: load_credentials(tmp_path), range(8)))
+    assert all(credentials == made[0] for credentials in made)
+
+
+def test_only_the_owner_can_read_them(tmp_path: Path) -> None:
+    load_credentials(tmp_path)
+    path = credentials_path(tmp_path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_mode_that_was_opened_is_closed_again(tmp_path: Path) -> None:
+    load_credentials(tmp_path)
+    credentials_path(tmp_path).chmod(0o644)
+    load_credentials(tmp_path)
+    assert stat.S_IMODE(credentials_path(tmp_path).stat().st_mode) == 0o600
+
+
+def test_they_do_not_show_when_printed(tmp_path: Path) -> None:
+    credentials = load_credentials(tmp_path)
+    for secret in (credentials.label_studio_password, credentials.label_studio_secret_key):
+        assert secret.get_secret_value() not in f"{credentials!r} {credentials}"
+        assert secret.get_secret_value() not in str(credentials.model_dump())
+
+
+def test_a_token_is_kept_beside_the_rest(tmp_path: Path) -> None:
+    before = load_credentials(tmp_path)
+    save_token(tmp_path, SecretStr("a-token"))
+    after = load_credentials(tmp_path)
+    assert after.label_studio_token == SecretStr("a-token")
+    assert after.label_studio_password == before.label_studio_password
+    assert stat.S_IMODE(credentials_path(tmp_path).stat().st_mode) == 0o600
+    assert json.loads(credentials_path(tmp_path).read_text())["label_studio_token"] == "a-token"
+
+
+def test_a_damaged_file_is_reported_without_what_it_holds(tmp_path: Path) -> None:
+    load_credentials(tmp_path)
+    credentials_path(tmp_path).write_text('{"label_studio_password": "hunter2"}')
+    with pytest.raises(
+        ServiceError, match=r"credentials\.json does not hold credentials"
+    ) as caught:
+        load_credentials(tmp_path)
+    assert "hunter2" not in str(caught.value)

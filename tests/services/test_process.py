@@ -1,0 +1,215 @@
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from schemas.errors import ServiceError
+from services.process import (
+    LOOPBACK,
+    RunningService,
+    ServiceSpec,
+    ServiceState,
+    answers,
+    free_port,
+    recorded,
+    running,
+    start,
+    state,
+    stop,
+)
+
+HTTP_SERVER = "-m", "http.server", "--bind", LOOPBACK
+CHILD_THAT_IGNORES_TERM = """
+import signal, subprocess, sys, time
+if len(sys.argv) > 1:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("child ready", flush=True)
+else:
+    subprocess.Popen([sys.executable, __file__, "child"])
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def home(stopping: Callable[[str], Path]) -> Path:
+    return stopping("web")
+
+
+def web_spec(home: Path, port: int, *command: str, timeout_seconds: float = 30) -> ServiceSpec:
+    return ServiceSpec(
+        name="web",
+        command=(sys.executable, *(command or (*HTTP_SERVER, str(port)))),
+        working_directory=home,
+        environment=dict(os.environ),
+        url=f"http://{LOOPBACK}:{port}",
+        port=port,
+        port_option="--web-port",
+        timeout_seconds=timeout_seconds,
+    )
+
+
+def start_web(home: Path) -> RunningService:
+    port = free_port()
+    return start(home, web_spec(home, port), lambda: answers(f"http://{LOOPBACK}:{port}"))
+
+
+def test_a_started_server_answers_is_recorded_and_stops(home: Path) -> None:
+    service = start_web(home)
+    assert service.url is not None
+    assert answers(service.url)
+    assert running(home, "web") == recorded(home, "web") == service
+    assert state(home, "web") is ServiceState.RUNNING
+    assert stop(home, "web")
+    assert not answers(service.url)
+    assert state(home, "web") is ServiceState.STOPPED
+    assert not stop(home, "web")
+
+
+def test_it_lives_in_a_session_of_its_own_so_that_it_outlives_its_starter(home: Path) -> None:
+    service = start_web(home)
+    assert os.getsid(service.pid) == service.pid != os.getsid(0)
+
+
+def test_starting_twice_gives_the_same_server(home: Path) -> None:
+    first = start_web(home)
+    assert start_web(home) == first
+
+
+def test_starting_at_the_same_time_starts_one(home: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        services = set(pool.map(lambda _: start_web(home).pid, range(4)))
+    assert len(services) == 1
+
+
+def test_a_taken_port_is_named_with_its_holder(home: Path) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            ServiceError,
+            match=rf"port {port} is taken by pid {os.getpid()} \(.*; choose .* with --web-port",
+        ):
+            start(home, web_spec(home, port), lambda: True)
+    assert recorded(home, "web") is None
+
+
+def test_a_port_taken_on_all_interfaces_is_taken(home: Path) -> None:
+    with (
+        socket.create_server(("0.0.0.0", 0)) as taken,  # noqa: S104  # the case under test
+        pytest.raises(ServiceError, match="is taken by pid"),
+    ):
+        start(home, web_spec(home, taken.getsockname()[1]), lambda: True)
+
+
+def test_a_server_that_dies_while_starting_is_reported_with_the_end_of_its_log(home: Path) -> None:
+    spec = web_spec(home, free_port(), "-c", "import sys; print('no database'); sys.exit(3)")
+    with pytest.raises(ServiceError, match=r"web ended with exit status 3 while .*\n  no database"):
+        start(home, spec, lambda: False)
+    assert state(home, "web") is ServiceState.STOPPED
+
+
+def test_a_server_that_is_not_ready_in_time_is_ended(home: Path) -> None:
+    port = free_port()
+    spec = web_spec(home, port, timeout_seconds=1)
+    with pytest.raises(ServiceError, match="web was not ready after 1 s"):
+        start(home, spec, lambda: False)
+    assert not answers(f"http://{LOOPBACK}:{port}")
+
+
+def test_a_program_that_does_not_exist_is_reported(home: Path) -> None:
+    spec = web_spec(home, free_port()).model_copy(update={"command": ("/no/such/program",)})
+    with pytest.raises(ServiceError, match=r"web could not be started: .*/no/such/program"):
+        start(home, spec, lambda: True)
+
+
+def test_a_crashed_server_is_recognised_and_started_again(home: Path) -> None:
+    crashed = start_web(home)
+    os.kill(crashed.pid, signal.SIGKILL)
+    wait_until(lambda: state(home, "web") is ServiceState.CRASHED)
+    assert running(home, "web") is None
+    assert start_web(home).pid != crashed.pid
+    assert state(home, "web") is ServiceState.RUNNING
+
+
+def test_a_reused_process_id_is_neither_believed_nor_ended(home: Path) -> None:
+    service = start_web(home)
+    stop(home, "web")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        an_hour_ago = {"pid": stranger.pid, "create_time": time.time() - 3600}
+        stale = service.model_copy(update=an_hour_ago)
+        (home / "services" / "web.json").write_text(stale.model_dump_json())
+        assert running(home, "web") is None
+        assert state(home, "web") is ServiceState.CRASHED
+        assert not stop(home, "web")
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_stopping_ends_the_whole_tree_even_what_ignores_term(home: Path) -> None:
+    child = start_stubborn_tree(home)
+    stop(home, "web", grace_seconds=1)
+    assert not psutil.pid_exists(child.pid) or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_what_a_crashed_server_left_behind_is_ended_too(home: Path) -> None:
+    orphan = start_stubborn_tree(home)
+    service = recorded(home, "web")
+    assert service is not None
+    os.kill(service.pid, signal.SIGKILL)
+    wait_until(lambda: state(home, "web") is ServiceState.CRASHED)
+    assert orphan.is_running()
+    assert stop(home, "web", grace_seconds=1)
+    assert not psutil.pid_exists(orphan.pid) or orphan.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_damaged_record_is_reported(home: Path) -> None:
+    record = home / "services" / "web.json"
+    record.parent.mkdir()
+    record.write_text('{"name": "web"')
+    with pytest.raises(ServiceError, match=r"web\.json is not the record of a server"):
+        running(home, "web")
+    record.unlink()
+
+
+def test_the_record_is_private_and_holds_no_environment(home: Path) -> None:
+    service = start_web(home)
+    path = home / "services" / "web.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert "environment" not in path.read_text()
+    assert service == RunningService.model_validate_json(path.read_text())
+
+
+def test_the_log_of_the_run_before_is_kept(home: Path) -> None:
+    for word in ("first", "second"):
+        spec = web_spec(home, free_port(), "-c", f"import sys; sys.exit({word!r})")
+        with pytest.raises(ServiceError, match=word):
+            start(home, spec, lambda: False)
+    assert "second" in (home / "services" / "web.log").read_text()
+    assert "first" in (home / "services" / "web.previous.log").read_text()
+
+
+def start_stubborn_tree(home: Path) -> psutil.Process:
+    """A server whose child ignores TERM; returns the child."""
+    program = home / "tree.py"
+    program.write_text(CHILD_THAT_IGNORES_TERM)
+    log = home / "services" / "web.log"
+    spec = web_spec(home, free_port(), str(program))
+    service = start(home, spec, lambda: "child ready" in log.read_text())
+    (child,) = psutil.Process(service.pid).children()
+    return child
+
+
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = 10) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.05)
