@@ -1,0 +1,247 @@
+import json
+import logging
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.openai_chat import OpenAIChatModel, _read_completion
+from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
+from schemas.errors import ConfigurationError
+from schemas.profile import OpenAIChat, Sampling
+from tests.servers.counting_server import CountingServer, Fault
+from tests.servers.processes import free_port
+
+SCHEMA = {"type": "object", "properties": {"rewrite": {"type": "string"}}, "required": ["rewrite"]}
+SECRET = "sk-not-for-other-eyes"
+
+
+def model_of(base_url: str, **settings: Any) -> OpenAIChatModel:
+    fields = {"name": "some/model", "revision": "1", "max_retries": 1, **settings}
+    return OpenAIChatModel(OpenAIChat(provider="openai", base_url=base_url, **fields))
+
+
+def request(text: str = "A man walks.", **fields: Any) -> ChatRequest:
+    return ChatRequest(purpose="test", prompt=f"Reword.\n\n{text}", prompt_digest="d", **fields)
+
+
+def ask(model: OpenAIChatModel, asked: ChatRequest | None = None) -> ChatOutcome:
+    [(_, outcome)] = model.answer([asked or request()])
+    return outcome
+
+
+def body_of(server: CountingServer) -> dict[str, Any]:
+    [seen] = server.ledger.seen
+    return seen.body
+
+
+def test_the_server_is_sent_model_sampling_and_schema(counting: CountingServer) -> None:
+    sampling = Sampling(temperature=0.3, top_p=0.9, seed=7, max_tokens=50)
+    ask(model_of(counting.base_url, sampling=sampling), request(answer_schema=SCHEMA))
+    assert body_of(counting) == {
+        "model": "some/model",
+        "messages": [{"role": "user", "content": "Reword.\n\nA man walks."}],
+        "temperature": 0.3,
+        "top_p": 0.9,
+        "seed": 7,
+        "max_tokens": 50,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True, "schema": SCHEMA},
+        },
+    }
+
+
+def test_without_a_seed_none_is_sent(counting: CountingServer) -> None:
+    ask(model_of(counting.base_url, sampling=Sampling(seed=None)))
+    assert "seed" not in body_of(counting)
+
+
+def test_images_are_sent_as_data_urls_before_the_prompt(counting: CountingServer) -> None:
+    image = ChatImage(media_type="image/png", data=b"\x89PNG")
+    ask(model_of(counting.base_url), request(images=(image,)))
+    assert body_of(counting)["messages"][0]["content"] == [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+        {"type": "text", "text": "Reword.\n\nA man walks."},
+    ]
+
+
+def test_the_key_comes_from_the_variable_that_is_named(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_MODEL_KEY", SECRET)
+    ask(model_of(counting.base_url, api_key_variable="MY_MODEL_KEY"))
+    assert counting.ledger.seen[0].headers["Authorization"] == f"Bearer {SECRET}"
+
+
+def test_an_account_in_the_environment_is_not_sent_to_others(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(variable, SECRET)
+    ask(model_of(counting.base_url))
+    assert SECRET not in str(counting.ledger.seen[0].headers)
+
+
+def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_MODEL_KEY", raising=False)
+    with pytest.raises(ConfigurationError, match="environment variable MY_MODEL_KEY"):
+        model_of("http://127.0.0.1:1/v1", api_key_variable="MY_MODEL_KEY")
+
+
+def test_the_key_is_not_logged(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MY_MODEL_KEY", SECRET)
+    counting.ledger.add_faults(Fault("status", status=500))
+    with caplog.at_level(logging.DEBUG):
+        ask(model_of(counting.base_url, api_key_variable="MY_MODEL_KEY"))
+    assert "chat/completions" in caplog.text
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
+def test_a_passing_fault_is_retried(counting: CountingServer, status: int) -> None:
+    counting.ledger.add_faults(Fault("status", status=status, retry_after_seconds=0.01))
+    assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
+    assert counting.ledger.summary()["total"] == 2
+
+
+def test_retry_after_is_honoured(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("status", status=429, retry_after_seconds=1.5))
+    start = time.monotonic()
+    answer = ask(model_of(counting.base_url))
+    assert time.monotonic() - start >= 1.5
+    assert isinstance(answer, ChatAnswer)
+    assert answer.seconds < 1.5  # the time of the call, without the waiting
+
+
+def test_a_lost_connection_is_retried(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("reset"))
+    assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "retriable"),
+    [
+        (400, "refused_request", False),
+        (401, "misconfigured", True),
+        (403, "misconfigured", True),
+        (404, "misconfigured", True),
+        (408, "timeout", True),
+        (409, "server_error", True),
+        (413, "refused_request", False),
+        (422, "refused_request", False),
+        (429, "rate_limited", True),
+        (500, "server_error", True),
+        (502, "server_error", True),
+    ],
+)
+def test_what_a_lasting_status_means(
+    counting: CountingServer, status: int, reason: str, retriable: bool
+) -> None:
+    counting.ledger.add_faults(Fault("status", status=status, times=9))
+    failure = ask(model_of(counting.base_url, max_retries=0))
+    assert isinstance(failure, ChatFailure)
+    assert (failure.reason, failure.retriable) == (reason, retriable)
+    assert f"status {status}" in failure.detail
+    assert "told to answer" in failure.raw
+
+
+def test_a_server_that_does_not_answer_in_time(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("slow", seconds=2, times=9))
+    failure = ask(model_of(counting.base_url, max_retries=0, timeout_seconds=0.2))
+    assert isinstance(failure, ChatFailure)
+    assert (failure.reason, failure.retriable) == ("timeout", True)
+    assert "0.2 seconds" in failure.detail
+
+
+def test_a_server_that_is_not_there() -> None:
+    base_url = f"http://127.0.0.1:{free_port()}/v1"
+    failure = ask(model_of(base_url))
+    assert isinstance(failure, ChatFailure)
+    assert (failure.reason, failure.retriable) == ("unreachable", True)
+    assert base_url in failure.detail
+
+
+@pytest.mark.parametrize(("kind", "said"), [("malformed", '"choices"'), ("page", "Please log in")])
+def test_a_body_that_is_no_completion_is_kept(
+    counting: CountingServer, kind: Any, said: str
+) -> None:
+    counting.ledger.add_faults(Fault(kind))
+    failure = ask(model_of(counting.base_url))
+    assert isinstance(failure, ChatFailure)
+    assert (failure.reason, failure.retriable) == ("server_error", True)
+    assert said in failure.raw
+
+
+def test_an_answer_cut_at_the_token_limit_says_so(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("content", text='{"rewr', finish_reason="length"))
+    answer = ask(model_of(counting.base_url))
+    assert isinstance(answer, ChatAnswer)
+    assert (answer.text, answer.truncated) == ('{"rewr', True)
+
+
+def test_an_empty_answer_still_counts_its_tokens(counting: CountingServer) -> None:
+    """A model may spend everything on reasoning; that was paid for."""
+    counting.ledger.add_faults(Fault("content", text=None, finish_reason="length"))
+    answer = ask(model_of(counting.base_url))
+    assert isinstance(answer, ChatAnswer)
+    assert answer.text == ""
+    assert answer.tokens_in > 0
+    assert answer.tokens_out > 0
+
+
+def test_reasoning_is_left_out_and_a_refusal_is_the_answer() -> None:
+    message = {"content": "Said.", "reasoning_content": "Thought.", "refusal": None}
+    body = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    assert answer_in(body).text == "Said."
+    body["choices"][0]["message"] = {"content": None, "refusal": "I cannot."}
+    assert answer_in(body).text == "I cannot."
+
+
+def test_a_completion_without_choices_is_an_empty_answer() -> None:
+    outcome = _read_completion('{"choices": []}', 0.1)
+    assert isinstance(outcome, ChatFailure)
+    assert outcome.reason == "empty_answer"
+
+
+@settings(deadline=None)
+@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_any_body_gives_an_outcome(body: str) -> None:
+    assert isinstance(_read_completion(body, 0.1), ChatFailure)
+
+
+def test_one_bad_request_leaves_the_others_alone(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("status", status=400, match="person 3 "))
+    asked = [request(f"This is person {number} of ten.") for number in range(10)]
+    outcomes = dict(model_of(counting.base_url).answer(asked))
+    assert [at for at, outcome in outcomes.items() if isinstance(outcome, ChatFailure)] == [3]
+    assert len(outcomes) == 10
+
+
+def test_many_requests_are_in_flight_but_no_more_than_allowed(counting: CountingServer) -> None:
+    counting.delay_seconds = 0.2
+    asked = (request(f"person {number}") for number in range(16))
+    assert len(list(model_of(counting.base_url, max_in_flight=4).answer(asked))) == 16
+    summary = counting.ledger.summary()
+    assert summary["peak_in_flight"] == 4
+    assert summary["distinct"] == summary["total"] == 16
+
+
+def test_closing_early_does_not_wait_for_what_is_in_flight(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("slow", seconds=30, match="slow", times=9))
+    outcomes: Any = model_of(counting.base_url).answer([request("slow"), request("quick")])
+    position, _ = next(outcomes)
+    start = time.monotonic()
+    outcomes.close()
+    assert time.monotonic() - start < 10
+    assert position == 1
+
+
+def answer_in(body: dict[str, Any]) -> ChatAnswer:
+    outcome = _read_completion(json.dumps(body), 0.1)
+    assert isinstance(outcome, ChatAnswer)
+    return outcome
