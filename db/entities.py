@@ -13,6 +13,7 @@ from db.tables import Derivation, Entity
 from schemas.base import EntityRecord, entity_id
 
 R = TypeVar("R", bound=EntityRecord)
+K = TypeVar("K", str, int)
 Parents = tuple[tuple[str, str], ...]
 
 LIVE = ("proposed", "accepted")
@@ -73,7 +74,7 @@ def new_entity(
     )
 
 
-def pages(ids: Iterable[str], size: int = _PAGE) -> Iterator[list[str]]:
+def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
     """`ids` in lists of at most `size`, small enough for one `IN (…)`."""
     remaining = iter(ids)
     while page := list(islice(remaining, size)):
@@ -117,7 +118,7 @@ def find(
     split: str | None = None,
     groups: Sequence[str] | None = None,
 ) -> Iterator[StoredEntity]:
-    """The entities of a dataset and kind, oldest first, in pages: memory does not grow with them."""
+    """The entities of a dataset and kind, oldest first, in pages of constant memory."""
     conditions: list[ColumnElement[bool]] = [Entity.dataset == dataset, Entity.kind == kind]
     if states is not None:
         conditions.append(Entity.state.in_(states))
@@ -169,10 +170,15 @@ def _related(
     return related
 
 
-def sequence_numbers(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
-    """The `seq` of each id that is stored."""
-    numbers: dict[str, int] = {}
-    for page in pages(ids):
-        rows = connection.execute(select(Entity.id, Entity.seq).where(Entity.id.in_(page)))
-        numbers.update((row.id, row.seq) for row in rows)
-    return numbers
+def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) -> None:
+    """Stores the links of `entities` (stored already) to their parents."""
+    links = [(role, entity.id, parent) for entity in entities for role, parent in entity.parents]
+    if not links:
+        return
+    mark = "%s" if connection.dialect.name == "postgresql" else "?"
+    connection.exec_driver_sql(
+        "INSERT INTO derivation (child_seq, role, parent_seq) "  # noqa: S608 no foreign text
+        f"SELECT child.seq, {mark}, parent.seq FROM entity AS child, entity AS parent "
+        f"WHERE child.id = {mark} AND parent.id = {mark} ON CONFLICT DO NOTHING",
+        links,
+    )

@@ -4,9 +4,9 @@ What is searched by gets a column; the rest of an entity is its payload, the rec
 is ever updated but the caches `entity.state` and `review_task.state`, which are folds of appended
 rows, and leases.
 
-Entities are known outside by their content-derived `id`; the tables that hold a row or more for each
-of them (`derivation`, `work`) use the number `seq` instead, which grows: an index over random digests
-costs a page write a row, one over growing numbers almost nothing.
+Entities are known outside by their content-derived `id`; the tables that hold a row or more for
+each of them (`derivation`, `work`) use the number `seq` instead, which grows: an index over random
+digests costs a page write a row, one over growing numbers almost nothing.
 """
 
 from datetime import UTC, datetime

@@ -18,9 +18,9 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, in
 from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new, insert_new_text
-from db.entities import NewEntity, StoredEntity, pages, select_entities, sequence_numbers
+from db.entities import NewEntity, StoredEntity, insert_derivations, pages, select_entities
 from db.store import Store
-from db.tables import Activity, Association, Claim, Derivation, Entity, Plan, Work
+from db.tables import Activity, Association, Claim, Entity, Plan, Work
 from schemas.base import canonical_json, digest_of
 from schemas.records import Rejection
 
@@ -37,7 +37,6 @@ _ENTITY_COLUMNS = (
     "activity_id",
     "model_call_key",
 )
-_DERIVATION_COLUMNS = ("child_seq", "role", "parent_seq")
 _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejection")
 
 
@@ -218,9 +217,7 @@ def commit_chunk(
         activity_id = _insert_activity(connection, activity)
         entities = [entity for result in results for entity in result.entities]
         insert_new_text(connection, Entity, _ENTITY_COLUMNS, _entity_rows(entities, activity_id))
-        insert_new_text(
-            connection, Derivation, _DERIVATION_COLUMNS, _derivation_rows(connection, entities)
-        )
+        insert_derivations(connection, entities)
         insert_new_text(
             connection,
             Work,
@@ -268,19 +265,6 @@ def _entity_rows(entities: Sequence[NewEntity], activity_id: int) -> list[tuple[
             entity.model_call,
         )
         for entity in entities
-    ]
-
-
-def _derivation_rows(
-    connection: Connection, entities: Sequence[NewEntity]
-) -> list[tuple[Any, ...]]:
-    related = {entity.id for entity in entities if entity.parents}
-    related.update(parent for entity in entities for _, parent in entity.parents)
-    seq = sequence_numbers(connection, related)
-    return [
-        (seq[entity.id], role, seq[parent])
-        for entity in entities
-        for role, parent in entity.parents
     ]
 
 
