@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from schemas.errors import ConfigurationError
 
 PREFIX = "LOUPE_"
+_PROFILE_OVERRIDE = "LOUPE_PROFILE__"  # read by profiles.loader
 _PROJECT = Path(__file__).parents[1]
 Port = Annotated[int, Field(ge=1, le=65535)]
 SecretUrl = Annotated[str, Field(repr=False)]
@@ -93,6 +94,8 @@ def _absolute(path: object) -> Path:
 def _refuse_unknown_variables() -> None:
     known = sorted(PREFIX + name.upper() for name in Settings.model_fields)
     for name in sorted(os.environ):
+        if name.startswith(_PROFILE_OVERRIDE):
+            continue
         if name.startswith(PREFIX) and name not in known:
             nearest = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(known)}"

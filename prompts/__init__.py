@@ -1,0 +1,1 @@
+"""Prompts as Markdown files with front matter, one file a prompt."""

@@ -1,0 +1,84 @@
+"""Loads profiles: TOML files, validated, overridable by environment variables.
+
+`LOUPE_PROFILE__REWRITE__MAX_CHARACTERS=500` overrides `rewrite.max_characters`; a value that reads
+as JSON is taken as JSON, so whole lists can be given too.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.errors import ConfigurationError
+from schemas.profile import Profile
+
+_FOLDER = Path(__file__).parent
+_OVERRIDE = "LOUPE_PROFILE__"
+
+
+def profile_names() -> list[str]:
+    """The profiles that ship with Loupe."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ) -> Profile:
+    """The profile of that name, or in that TOML file.
+
+    Raises:
+        ConfigurationError: there is no such profile, or a key in it is unknown or wrong.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        path = _FOLDER / f"{name_or_path}.toml"
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"there is no profile {name_or_path!r}; there is {', '.join(profile_names())}, "
+            f"or give the path of a .toml file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"profile {name_or_path!r} is not valid TOML: {error}") from error
+    values.setdefault("name", path.stem)
+    _apply_overrides(values, environment)
+    return validate_profile(values)
+
+
+def validate_profile(values: Mapping[str, Any]) -> Profile:
+    """`values` as a profile.
+
+    Raises:
+        ConfigurationError: a key is unknown, missing or wrong; the message names it.
+    """
+    try:
+        return Profile.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(
+            f"profile {values.get('name', '?')!r}: {key}: {first['msg']}"
+        ) from error
+
+
+def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> None:
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(_OVERRIDE):
+            continue
+        *path, last = variable.removeprefix(_OVERRIDE).lower().split("__")
+        target = values
+        for part in path:
+            target = target.setdefault(part, {})
+            if not isinstance(target, dict):
+                raise ConfigurationError(f"{variable} goes through {part!r}, which is no table")
+        target[last] = _as_json(text)
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

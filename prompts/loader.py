@@ -1,0 +1,97 @@
+"""Loads prompts and checks that what they declare is what they use."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import frontmatter
+import jinja2
+import jinja2.meta
+from pydantic import Field, ValidationError
+
+from schemas.base import Record, digest_of
+from schemas.errors import ConfigurationError
+
+_FOLDER = Path(__file__).parent
+_TEMPLATES = jinja2.Environment(
+    undefined=jinja2.StrictUndefined,
+    autoescape=False,  # noqa: S701 prompts are plain text for a model, not HTML
+    keep_trailing_newline=False,
+)
+
+
+class PromptHeader(Record):
+    """The front matter of a prompt file; `source` says where the instruction comes from."""
+
+    id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    version: str
+    source: str
+    variables: tuple[str, ...]
+
+
+class Prompt(PromptHeader):
+    """A prompt template. Its `digest` covers id, version and text: it is part of cache keys."""
+
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """The identity of this prompt's wording, as 32 hex digits."""
+        return digest_of(self.id, self.version, self.text)
+
+    def render(self, **values: str) -> str:
+        """The prompt with its variables filled in.
+
+        Raises:
+            ConfigurationError: the values are not exactly those that the prompt declares.
+        """
+        if set(values) != set(self.variables):
+            raise ConfigurationError(
+                f"prompt {self.id!r} takes the variables {sorted(self.variables)}; "
+                f"got {sorted(values)}"
+            )
+        return _TEMPLATES.from_string(self.text).render(values)
+
+
+@cache
+def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
+    """The prompt in `folder/prompt_id.md`.
+
+    Raises:
+        ConfigurationError: there is no such prompt, its front matter is wrong, or it uses a
+            variable that it does not declare or declares one that it does not use.
+    """
+    path = folder / f"{prompt_id}.md"
+    try:
+        document = frontmatter.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.md")))
+        raise ConfigurationError(f"there is no prompt {prompt_id!r}; there is: {known}") from None
+    prompt = _validate(path, dict(document.metadata), document.content)
+    if prompt.id != prompt_id:
+        raise ConfigurationError(f"{path.name}: id must be the file's name; got {prompt.id!r}")
+    _check_variables(path, prompt)
+    return prompt
+
+
+def _validate(path: Path, header: dict[str, Any], text: str) -> Prompt:
+    try:
+        return Prompt.model_validate({**header, "text": text})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(
+            f"{path.name}: front matter field {field!r}: {first['msg']}"
+        ) from error
+
+
+def _check_variables(path: Path, prompt: Prompt) -> None:
+    try:
+        used = jinja2.meta.find_undeclared_variables(_TEMPLATES.parse(prompt.text))
+    except jinja2.TemplateSyntaxError as error:
+        raise ConfigurationError(f"{path.name}, line {error.lineno}: {error.message}") from error
+    declared = set(prompt.variables)
+    if undeclared := sorted(used - declared):
+        raise ConfigurationError(f"{path.name} uses undeclared variables: {', '.join(undeclared)}")
+    if unused := sorted(declared - used):
+        raise ConfigurationError(f"{path.name} declares unused variables: {', '.join(unused)}")
