@@ -79,6 +79,9 @@ def decoded(data: bytes, max_pixels: int) -> ImageFile:
         if getattr(picture, "is_animated", False):
             raise ImageRefusedError("animated_image", "moves, wanted a single picture")
         picture.load()
+    except Image.DecompressionBombError as fault:  # of the WebP decoder's own check
+        what = f"has too many pixels, wanted from 1 to {max_pixels:,} in all"
+        raise ImageRefusedError("too_many_pixels", what) from fault
     except _DECODER_FAULTS as fault:
         if "truncated" in str(fault).casefold():
             what = "is cut off: the file ends before its last pixel"

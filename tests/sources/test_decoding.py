@@ -154,6 +154,15 @@ def test_a_promise_without_an_image_is_refused(magic: bytes, rest: bytes) -> Non
     assert not survives(magic + rest)
 
 
+def test_a_webp_that_promises_too_much_is_refused() -> None:
+    data = bytearray(encoded("WEBP", exif=exif_block()))
+    assert data[12:16] == b"VP8X"
+    data[24:30] = b"\xff\x3f\x00" * 2
+    with pytest.raises(ImageRefusedError, match="has too many pixels") as caught:
+        decoded(bytes(data), MAX_PIXELS)
+    assert caught.value.reason == "too_many_pixels"
+
+
 def test_an_image_of_no_width_is_refused() -> None:
     data = bytearray(encoded("BMP"))
     struct.pack_into("<i", data, 18, 0)
