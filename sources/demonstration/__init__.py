@@ -1,12 +1,12 @@
 """A world of drawn people whose every attribute is known, in three published annotation formats."""
 
-from sources.demonstration.writing import (
+from sources.demonstration.truth import (
     DemonstrationSource,
     DemonstrationWorld,
     Truth,
     load_truth,
-    write_people_world,
 )
+from sources.demonstration.writing import write_people_world
 
 __all__ = [
     "DemonstrationSource",

@@ -1,4 +1,4 @@
-"""Textures: plain and patterned cloth, skin, leather."""
+"""Textures: plain and patterned cloth, skin, hair."""
 
 import numpy as np
 
@@ -7,34 +7,49 @@ from sources.demonstration.people import Garment, Pattern
 from sources.demonstration.strokes import Field, Surface, Texture
 
 
-def plain(rgb: Rgb, folds: float = 0.0) -> Texture:
+def plain(rgb: Rgb, folds: float = 0.0, brightness: float = 1.0) -> Texture:
     """One colour, with soft folds of the given strength (0 … 0.1)."""
-    base = np.array(rgb, np.float32)
+    base = np.array(rgb, np.float32) * brightness
 
     def texture(surface: Surface) -> Field:
         if not folds:
-            return np.broadcast_to(base, (*surface.mask.shape, 3))
-        return np.asarray(base * (1 + folds * _folds(surface))[..., None], np.float32)
+            return np.broadcast_to(base, (surface.turn.size, 3))
+        return np.asarray(base * (1 + folds * _folds(surface))[:, None], np.float32)
 
     return texture
 
 
-def cloth(garment: Garment, folds: float = 0.05) -> Texture:
-    """The garment's cloth with its pattern; a print is added by who draws the chest."""
-    base = np.array(CLOTH[garment.colour], np.float32)
+def cloth(garment: Garment, brightness: float = 1.0) -> Texture:
+    """The garment's cloth with its pattern; a print is painted by who draws the chest."""
+    colour = plain(CLOTH[garment.colour], _FOLDS.get(garment.kind, 0.05), brightness)
     if garment.pattern in (Pattern.PLAIN, Pattern.PRINTED) or garment.second_colour is None:
-        return plain(CLOTH[garment.colour], folds)
-    second = np.array(CLOTH[garment.second_colour], np.float32)
-    cover = {Pattern.STRIPED: _stripes, Pattern.PLAID: _plaid, Pattern.DOTTED: _dots}[
-        garment.pattern
-    ]
+        return colour
+    second = np.array(CLOTH[garment.second_colour], np.float32) * brightness
+    marks = {Pattern.STRIPED: _stripes, Pattern.PLAID: _plaid, Pattern.DOTTED: _dots}
+    cover = marks[garment.pattern]
 
     def texture(surface: Surface) -> Field:
-        share = cover(surface)[..., None]
-        shade = (1 + folds * _folds(surface))[..., None]
-        return np.asarray((base * (1 - share) + second * share) * shade, np.float32)
+        share = cover(surface)[:, None]
+        return np.asarray(colour(surface) * (1 - share) + second * share, np.float32)
 
     return texture
+
+
+def strands(rgb: Rgb, style: str) -> Texture:
+    """Hair: fine strands, bent in waves where the style is wavy, and a soft shine."""
+    base = np.array(rgb, np.float32)
+
+    def texture(surface: Surface) -> Field:
+        bend = 0.012 * np.sin(48 * surface.along) if style == "wavy" else 0.0
+        lines = np.sin(330 * (surface.across + bend)) + np.sin(171 * (surface.across - bend) + 1)
+        shine = np.exp(-(((surface.along - 0.07) / 0.035) ** 2)) * (1 - surface.turn**2)
+        colour = base * (1 + 0.045 * lines)[:, None] + 26 * shine[:, None]
+        return np.asarray(colour, np.float32)
+
+    return texture
+
+
+_FOLDS = {"jeans": 0.06, "leggings": 0.02, "t-shirt": 0.04, "sweater": 0.03, "skirt": 0.05}
 
 
 def _folds(surface: Surface) -> Field:
@@ -44,13 +59,13 @@ def _folds(surface: Surface) -> Field:
 
 
 def _stripes(surface: Surface) -> Field:
-    return np.asarray((surface.along % 0.075) > 0.047, np.float32)
+    return np.asarray((surface.along % 0.078) > 0.046, np.float32)
 
 
 def _plaid(surface: Surface) -> Field:
-    down = (surface.along % 0.085) < 0.030
-    right = ((surface.across + 0.015) % 0.085) < 0.030
-    return np.asarray(0.42 * down + 0.42 * right, np.float32)
+    down = (surface.along % 0.085) < 0.026
+    right = ((surface.across + 0.013) % 0.085) < 0.026
+    return np.asarray(0.5 * down + 0.5 * right, np.float32)
 
 
 def _dots(surface: Surface) -> Field:
@@ -58,4 +73,4 @@ def _dots(surface: Surface) -> Field:
     row = np.floor(surface.along / step)
     x = (surface.across + 0.5 * step * (row % 2)) % step - step / 2
     y = surface.along % step - step / 2
-    return np.asarray(x * x + y * y < 0.0155**2, np.float32)
+    return np.asarray(x * x + y * y < 0.0165**2, np.float32)

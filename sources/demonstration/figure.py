@@ -1,82 +1,61 @@
-"""The figure of a person, part by part, from the back of the picture to the front."""
+"""The figure of a person: its parts in the order in which they hide each other."""
 
-import math
-from collections.abc import Callable
-from functools import partial
-
-from sources.demonstration.colours import CLOTH, HAIR, SKIN
-from sources.demonstration.fabrics import cloth, plain
-from sources.demonstration.people import Person, Side
-from sources.demonstration.poses import Limb, Point, Pose, Skeleton
-from sources.demonstration.strokes import Flat, Layer
-
-_PITCH = 0.13
+from sources.demonstration import carrying, clothing, head
+from sources.demonstration.frame import Frame
+from sources.demonstration.people import Carried, Side
 
 
-class Figure:
-    """Paints one person on a layer."""
+def paint_figure(frame: Frame) -> None:
+    """Paints all parts of the person, the farthest first."""
+    carried = frame.person.carried
+    arms = sorted(Side, key=lambda side: frame.depth(frame.bones.arms[side].end))
+    legs = sorted(Side, key=lambda side: frame.depth(frame.bones.legs[side].end))
+    behind = [side for side in arms if _is_behind(frame, side)]
+    _paint_carried(frame, carried, behind=True)
+    for side in behind:
+        clothing.paint_arm(frame, side)
+    head.paint_hair_behind(frame)
+    for side in legs:
+        clothing.paint_leg(frame, side)
+    clothing.paint_hips(frame)
+    clothing.paint_torso(frame)
+    if carried and carried.kind == "backpack":
+        carrying.paint_straps(frame, carried)
+    clothing.paint_hood_or_scarf(frame)
+    if carried and carried.kind == "backpack" and -0.9 < frame.cosine <= 0.1:
+        carrying.paint_backpack(frame, carried)
+    in_front = [side for side in arms if side not in behind]
+    raised = [side for side in in_front if frame.bones.arms[side].end[1] > 1.45]
+    for side in in_front:
+        if side not in raised:
+            clothing.paint_arm(frame, side)
+    head.paint_head(frame)
+    if carried and carried.kind == "backpack" and frame.cosine <= -0.9:
+        carrying.paint_backpack(frame, carried)
+    carrying.paint_phone(frame)
+    for side in raised:
+        clothing.paint_arm(frame, side)
+    _paint_carried(frame, carried, behind=False)
 
-    def __init__(self, person: Person, pose: Pose, layer: Layer) -> None:
-        self.person, self.pose, self.layer = person, pose, layer
-        self.bones = Skeleton(person, pose)
-        self.cosine = math.cos(math.radians(pose.yaw_degrees))
-        self.sine = math.sin(math.radians(pose.yaw_degrees))
 
-    def seen(self, point: Point) -> Flat:
-        """Where a point of the person's frame lies in the picture, in metres."""
-        return (
-            float(point[0] * self.cosine + point[2] * self.sine),
-            float(point[1] - _PITCH * self.depth(point)),
-        )
+def _is_behind(frame: Frame, side: Side) -> bool:
+    """True for an arm that the body hides."""
+    arm = frame.bones.arms[side]
+    return frame.depth(arm.root) < -0.08 or (frame.depth(arm.end) < -0.12)
 
-    def depth(self, point: Point) -> float:
-        """How near a point is to us, in metres from the middle of the person."""
-        return float(point[2] * self.cosine - point[0] * self.sine)
 
-    def paint(self) -> None:
-        """Paints all parts, the farthest first."""
-        parts: list[tuple[float, Callable[[], None]]] = [(0.0, self._torso), (0.01, self._head)]
-        for side in Side:
-            leg, arm = self.bones.legs[side], self.bones.arms[side]
-            parts.append((-1 + self.depth(leg.middle), partial(self._leg, leg, side)))
-            parts.append((self.depth(arm.root) * 2 + 0.02, partial(self._arm, arm)))
-        for _, paint in sorted(parts, key=lambda part: part[0]):
-            paint()
-
-    def _leg(self, leg: Limb, side: Side) -> None:
-        points = [self.seen(leg.root), self.seen(leg.middle), self.seen(leg.end)]
-        lower = self.person.lower or self.person.upper
-        self.layer.paint(
-            self.layer.tube([points[2], self.seen(self.bones.toes[side])], [0.045, 0.04]),
-            plain(CLOTH[self.person.footwear.colour]),
-        )
-        self.layer.paint(self.layer.tube(points, [0.09, 0.065, 0.05]), cloth(lower))
-
-    def _arm(self, arm: Limb) -> None:
-        points = [self.seen(arm.root), self.seen(arm.middle), self.seen(arm.end)]
-        self.layer.paint(self.layer.disc(points[2], 0.04, 0.045), plain(SKIN[self.person.skin]))
-        self.layer.paint(self.layer.tube(points, [0.06, 0.05, 0.04]), cloth(self.person.upper))
-
-    def _torso(self) -> None:
-        half = self.bones.shoulder_half * max(0.62, abs(self.cosine))
-        x, y = self.seen(self.bones.pelvis)
-        self.layer.paint(
-            self.layer.body(
-                [
-                    (y + 0.58, x - half * 0.5, x + half * 0.5),
-                    (y + 0.5, x - half, x + half),
-                    (y + 0.2, x - half * 0.85, x + half * 0.85),
-                    (y - 0.06, x - half, x + half),
-                ]
-            ),
-            cloth(self.person.upper),
-        )
-
-    def _head(self) -> None:
-        x, y = self.seen(self.bones.head)
-        self.layer.paint(self.layer.disc((x, y), 0.085, 0.12), plain(HAIR[self.person.hair.colour]))
-        if self.cosine > -0.3:
-            self.layer.paint(
-                self.layer.disc((x + 0.03 * self.sine, y - 0.02), 0.07, 0.1),
-                plain(SKIN[self.person.skin]),
-            )
+def _paint_carried(frame: Frame, carried: Carried | None, *, behind: bool) -> None:
+    if carried is None:
+        return
+    if carried.kind == "backpack":
+        if behind and frame.cosine > 0.1:
+            carrying.paint_backpack(frame, carried)
+        return
+    if carried.side is not None and _is_behind(frame, carried.side) is not behind:
+        return
+    if carried.kind == "umbrella":
+        carrying.paint_umbrella(frame, carried)
+    elif carried.kind == "shoulder bag":
+        carrying.paint_shoulder_bag(frame, carried)
+    else:
+        carrying.paint_hand_carried(frame, carried)

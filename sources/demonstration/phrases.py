@@ -64,7 +64,7 @@ def garment_phrase(garment: Garment, voice: Voice, *, detailed: bool = True) -> 
         return _counted(f"{before}{colour} {kind}", garment)
     pattern = voice.word(garment.pattern.value)
     if garment.pattern is Pattern.PRINTED:
-        where = f"with a {garment.second_colour} {pattern} on the chest"
+        where = f"with {with_article(f'{garment.second_colour} {pattern}')} on the chest"
         return _counted(f"{before}{colour} {kind}{' ' + where if detailed else ''}", garment)
     if not detailed:
         return _counted(f"{colour} {pattern} {kind}", garment)
@@ -80,12 +80,17 @@ def _size_words(garment: Garment) -> str:
     sleeve = {"long": "long-sleeved ", "short": "short-sleeved ", "sleeveless": "sleeveless "}
     words = sleeve.get(garment.sleeve or "", "") if garment.kind != "tank top" else ""
     if garment.kind in ("dress", "skirt", "trousers", "leggings") and garment.length:
-        words += f"{garment.length} "
+        return f"{garment.length} {words}"
     return words
 
 
+def is_plural(garment: Garment) -> bool:
+    """True for what comes in pairs, such as trousers."""
+    return garment.kind in _PLURAL
+
+
 def _counted(phrase: str, garment: Garment) -> str:
-    return phrase if garment.kind in _PLURAL else with_article(phrase)
+    return phrase if is_plural(garment) else with_article(phrase)
 
 
 def jacket_phrase(jacket: Jacket, open_jacket: bool | None) -> str:

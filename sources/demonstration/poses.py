@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from schemas.base import Record
 from sources.demonstration.chance import Chance
-from sources.demonstration.people import Build, Carried, Person, Sex, Side
+from sources.demonstration.people import Age, Build, Carried, Person, Sex, Side
 
 Point = NDArray[np.float64]
 """A point in the person's frame, in metres: (to the person's left, up, forward)."""
@@ -92,27 +92,27 @@ class Limb:
 
 
 class Skeleton:
-    """Joint positions in the person's frame; limbs and toes by side, left first."""
+    """Joint positions in the person's frame; limbs and toes by side.
+
+    `drop` is how far (metres, negative) a stride lowers the pelvis, `lean` how far old age bends
+    the head forward.
+    """
 
     def __init__(self, person: Person, pose: Pose) -> None:
-        self.shoulder_half = _SHOULDER[person.sex] + _WIDER[person.build]
-        self.hip_half = 0.095 + 0.5 * _WIDER[person.build]
-        legs = {side: _leg(pose, side, self.hip_half) for side in Side}
-        lowest = min(min(leg.end[1] - _ANKLE, toe[1] - 0.03) for leg, toe in legs.values())
-        drop = np.array([0.0, -lowest, 0.0])
-        self.legs = {side: leg.shifted(drop) for side, (leg, _) in legs.items()}
-        self.toes = {side: toe + drop for side, (_, toe) in legs.items()}
-        lean = 0.03 if person.age == "elderly" else 0.0
-        self.pelvis = np.array([0.0, _HIP, 0.0]) + drop
-        self.neck = np.array([0.0, _NECK, 0.01 + lean]) + drop
-        self.head = np.array([0.0, _HEAD, 0.03 + 2 * lean]) + drop
-        self.arms = {side: _arm(person, pose, side, self.shoulder_half) for side in Side}
-        self.arms = {side: arm.shifted(drop) for side, arm in self.arms.items()}
+        legs = {side: _leg(person, pose, side) for side in Side}
+        self.drop = -min(min(leg.end[1] - _ANKLE, toe[1] - 0.03) for leg, toe in legs.values())
+        self.lean = 0.05 if person.age is Age.ELDERLY else 0.0
+        down = np.array([0.0, self.drop, 0.0])
+        self.legs = {side: leg.shifted(down) for side, (leg, _) in legs.items()}
+        self.toes = {side: toe + down for side, (_, toe) in legs.items()}
+        self.head = np.array([0.0, _HEAD - 0.2 * self.lean, 0.025 + 1.4 * self.lean]) + down
+        lean = np.array([0.0, 0.0, 0.8 * self.lean])
+        self.arms = {side: _arm(person, pose, side).shifted(down + lean) for side in Side}
 
 
-_ANKLE, _HIP, _SHOULDER_Y, _NECK, _HEAD = 0.085, 0.90, 1.425, 1.49, 1.635
+_ANKLE, _HIP, _SHOULDER_Y, _HEAD = 0.085, 0.905, 1.392, 1.632
 _THIGH, _SHIN, _UPPER_ARM, _FOREARM = 0.42, 0.40, 0.29, 0.26
-_SHOULDER = {Sex.FEMALE: 0.152, Sex.MALE: 0.178}
+_SHOULDER = {Sex.FEMALE: 0.138, Sex.MALE: 0.166}
 _WIDER = {Build.SLIM: -0.008, Build.MEDIUM: 0.006, Build.HEAVY: 0.034}
 
 
@@ -120,9 +120,9 @@ def _sign(side: Side) -> float:
     return LEFT if side is Side.LEFT else RIGHT
 
 
-def _leg(pose: Pose, side: Side, hip_half: float) -> tuple[Limb, Point]:
+def _leg(person: Person, pose: Pose, side: Side) -> tuple[Limb, Point]:
     """A leg in the sagittal plane, and its toe."""
-    x = _sign(side) * hip_half
+    x = _sign(side) * (0.083 + 0.4 * _WIDER[person.build])
     turn = 2 * math.pi * (pose.phase + (0.0 if side is Side.LEFT else 0.5))
     thigh, bend = 0.42 * math.sin(turn), 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
     if pose.action is not Action.WALKING:
@@ -141,24 +141,27 @@ def _swung(angle: float) -> Point:
     return np.array([0.0, -math.cos(angle), math.sin(angle)])
 
 
-def _arm(person: Person, pose: Pose, side: Side, shoulder_half: float) -> Limb:
+def _arm(person: Person, pose: Pose, side: Side) -> Limb:
     sign = _sign(side)
-    shoulder = np.array([sign * shoulder_half, _SHOULDER_Y, 0.0])
+    half = _SHOULDER[person.sex] + _WIDER[person.build]
+    shoulder = np.array([sign * half, _SHOULDER_Y, 0.0])
     target = _hand_target(person, pose, side, shoulder)
-    return _reach(shoulder, target, elbow_towards=np.array([0.5 * sign, -0.3, -1.0]))
+    raised = bool(target[1] > shoulder[1])
+    elbow = np.array([0.5 * sign, -1.0, 0.35]) if raised else np.array([0.3 * sign, -0.3, -1.0])
+    return _reach(shoulder, target, elbow_towards=elbow)
 
 
 def _hand_target(person: Person, pose: Pose, side: Side, shoulder: Point) -> Point:
     sign = _sign(side)
     busy = pose.action in (Action.PHONE, Action.CALL) and side is free_hand(person)
     if busy and pose.action is Action.CALL:
-        return np.array([sign * 0.115, 1.60, 0.07])
+        return np.array([sign * 0.155, 1.515, 0.035])
     if busy:
         return np.array([sign * 0.07, 1.24, 0.30])
     if _holds_open_umbrella(person.carried, side):
-        return np.array([sign * 0.14, 1.22, 0.24])
+        return np.array([sign * 0.25, 1.24, 0.20])
     swing = _arm_swing(person, pose, side)
-    hanging: Point = shoulder + np.array([sign * 0.055, 0.0, 0.02]) + 0.525 * _swung(swing)
+    hanging: Point = shoulder + np.array([sign * 0.07, 0.0, 0.02]) + 0.528 * _swung(swing)
     return hanging
 
 

@@ -6,128 +6,47 @@ granularity, and one `truth.json` that says what every person and image really s
 
 import io
 import json
-import re
-from collections.abc import Iterator
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
 
 from PIL import Image
 
 from schemas.base import Record
-from schemas.records import Granularity, Split
+from schemas.records import Split
 from sources.demonstration.chance import Chance
 from sources.demonstration.descriptions import describe
 from sources.demonstration.drawing import Box, draw_person
+from sources.demonstration.layouts import LAYOUTS, Layout, annotation_row
 from sources.demonstration.people import Person, draw_person_attributes
 from sources.demonstration.poses import Pose, View, draw_pose
-from sources.demonstration.scenes import draw_scene
-
-LICENCE = "CC0-1.0"
-CITATION = (
-    "Loupe demonstration world: synthetic people drawn and described by a seeded program; "
-    "no real person is shown."
+from sources.demonstration.scenes import draw_scene, finish
+from sources.demonstration.truth import (
+    TRUTH_FILE,
+    DemonstrationSource,
+    DemonstrationWorld,
+    TrueIdentity,
+    TrueImage,
+    Truth,
 )
-TRUTH_FILE = "truth.json"
 
-Format = Literal["cuhk-pedes", "icfg-pedes", "ufine6926"]
-
-
-class DemonstrationSource(Record):
-    """Where one generated source lies, and how to read it."""
-
-    name: str
-    format: Format
-    annotation_file: Path
-    image_root: Path
-    granularity: Granularity
-    licence: str = LICENCE
-    citation: str = CITATION
-
-
-class DemonstrationWorld(Record):
-    """A generated world: its sources and the file with the truth about them."""
-
-    folder: Path
-    seed: int
-    sources: tuple[DemonstrationSource, ...]
-    truth_file: Path
-
-
-class TrueImage(Record):
-    """What is known of one image; `file_path` is as in the annotations."""
-
-    file_path: str
-    pose: Pose
-    captions: tuple[str, ...]
-    width_px: int
-    height_px: int
-    figure: Box
-
-
-class TrueIdentity(Record):
-    """What is known of one identity, whose `id` is as in the annotations."""
-
-    id: int
-    split: Split
-    person: Person
-    images: tuple[TrueImage, ...]
-
-
-class Truth(Record):
-    """Everything that is known of a world, by source name."""
-
-    seed: int
-    identities: dict[str, tuple[TrueIdentity, ...]]
-
-
-class _Plan(Record):
-    """How one source is laid out."""
-
-    name: str
-    format: Format
-    granularity: Granularity
-    annotation_file: str
-    image_root: str
-    file_path: str
-    images_per_identity: int
-    captions_per_image: int
-    has_validation: bool = False
-
-
-_PLANS = (
-    _Plan(
-        name="cuhk-pedes-demo",
-        format="cuhk-pedes",
-        granularity=Granularity.COARSE,
-        annotation_file="reid_raw.json",
-        image_root="images",
-        file_path="demo/{id:04d}_{number}.jpg",
-        images_per_identity=3,
-        captions_per_image=2,
-        has_validation=True,
-    ),
-    _Plan(
-        name="icfg-pedes-demo",
-        format="icfg-pedes",
-        granularity=Granularity.MEDIUM,
-        annotation_file="ICFG-PEDES.json",
-        image_root="images",
-        file_path="{split}/{id:04d}/{id:04d}_{number:03d}.jpg",
-        images_per_identity=6,
-        captions_per_image=1,
-    ),
-    _Plan(
-        name="ufine6926-demo",
-        format="ufine6926",
-        granularity=Granularity.FINE,
-        annotation_file="ufine6926.json",
-        image_root=".",
-        file_path="images/{serial}.jpg",
-        images_per_identity=4,
-        captions_per_image=2,
-    ),
-)
 _SIZES = ((128, 256), (144, 288), (160, 320), (176, 352), (192, 384))
+
+
+class _Task(Record):
+    """One identity to draw, describe and write."""
+
+    home: Path
+    seed: int
+    layout: Layout
+    identity: int
+    split: Split
+
+    def chance(self, *parts: str | int) -> Chance:
+        """A stream of draws for this identity and nothing else."""
+        return Chance(self.seed, self.layout.name, self.identity, *parts)
 
 
 def write_people_world(
@@ -136,11 +55,13 @@ def write_people_world(
     identities: int = 12,
     train_identities: int = 4,
     validation_identities: int = 2,
+    *,
+    workers: int = 1,
 ) -> DemonstrationWorld:
     """Renders and describes a world of people, and writes it under `folder`.
 
-    The same arguments give the same bytes (with the same Pillow and NumPy). What was in the files
-    is overwritten; other files in `folder` are left alone.
+    The same arguments give the same bytes (with the same Pillow and NumPy), however many workers.
+    What was in the files is overwritten; other files in `folder` are left alone.
 
     Args:
         folder: made if missing.
@@ -148,134 +69,118 @@ def write_people_world(
         identities: test identities per source.
         train_identities: training identities per source.
         validation_identities: validation identities, for the one source that has such a split.
+        workers: processes that draw; worth it from some hundred images on.
     """
     splits: dict[Split, int] = {
         "train": train_identities,
         "val": validation_identities,
         "test": identities,
     }
-    known = {plan.name: tuple(_write_source(folder, seed, plan, splits)) for plan in _PLANS}
-    truth_file = folder / TRUTH_FILE
-    truth_file.write_text(
-        Truth(seed=seed, identities=known).model_dump_json(indent=1) + "\n", encoding="utf-8"
-    )
-    sources = tuple(_source(folder, plan) for plan in _PLANS)
-    return DemonstrationWorld(folder=folder, seed=seed, sources=sources, truth_file=truth_file)
-
-
-def load_truth(folder: Path) -> Truth:
-    """The truth about the world that was written to `folder`."""
-    return Truth.model_validate_json((folder / TRUTH_FILE).read_bytes())
-
-
-def _source(folder: Path, plan: _Plan) -> DemonstrationSource:
-    home = folder / plan.name
-    return DemonstrationSource(
-        name=plan.name,
-        format=plan.format,
-        annotation_file=home / plan.annotation_file,
-        image_root=home / plan.image_root,
-        granularity=plan.granularity,
+    known = {}
+    with _mapping(workers) as run:
+        for layout in LAYOUTS:
+            tasks = list(_tasks(folder / layout.name, seed, layout, splits))
+            known[layout.name] = tuple(run(_write_identity, tasks))
+            _write_annotations(folder / layout.name, layout, known[layout.name])
+    truth = Truth(seed=seed, identities=known)
+    _write_text(folder / TRUTH_FILE, truth.model_dump_json(indent=1))
+    return DemonstrationWorld(
+        folder=folder,
+        seed=seed,
+        sources=tuple(_source(folder / layout.name, layout) for layout in LAYOUTS),
+        truth_file=folder / TRUTH_FILE,
     )
 
 
-def _write_source(
-    folder: Path, seed: int, plan: _Plan, splits: dict[Split, int]
-) -> Iterator[TrueIdentity]:
-    """Yields the identities of one source as they are drawn; the annotations come last."""
-    rows: list[dict[str, Any]] = []
-    number = 0
+_Mapping = Callable[[Callable[[_Task], TrueIdentity], list[_Task]], Iterable[TrueIdentity]]
+
+
+@contextmanager
+def _mapping(workers: int) -> Iterator[_Mapping]:
+    """Something that maps in order, here or in worker processes."""
+    if workers <= 1:
+        yield map
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        yield lambda work, tasks: pool.map(work, tasks, chunksize=4)
+
+
+def _tasks(home: Path, seed: int, layout: Layout, splits: dict[Split, int]) -> Iterator[_Task]:
+    identity = 0
     for split, count in splits.items():
-        for _ in range(count if split != "val" or plan.has_validation else 0):
-            number += 1
-            identity = _write_identity(folder, seed, plan, number, split)
-            rows.extend(_row(plan, identity, image) for image in identity.images)
-            yield identity
-    text = json.dumps(rows, ensure_ascii=False, indent=1)
-    (folder / plan.name / plan.annotation_file).write_text(text + "\n", encoding="utf-8")
+        for _ in range(count if split != "val" or layout.has_validation else 0):
+            identity += 1
+            yield _Task(home=home, seed=seed, layout=layout, identity=identity, split=split)
 
 
-def _write_identity(
-    folder: Path, seed: int, plan: _Plan, number: int, split: Split
-) -> TrueIdentity:
-    person = draw_person_attributes(Chance(seed, plan.name, number, "person"))
-    turn = Chance(seed, plan.name, number, "views")
-    views = [view for _ in range(2) for view in turn.shuffled(tuple(View))]
-    images = tuple(
-        _write_image(folder, seed, plan, number, split, person, position, view)
-        for position, view in enumerate(views[: plan.images_per_identity])
-    )
-    return TrueIdentity(id=number, split=split, person=person, images=images)
+def _write_identity(task: _Task) -> TrueIdentity:
+    """Draws one person from several sides; each side is seen once before one is seen twice."""
+    person = draw_person_attributes(task.chance("person"))
+    count = task.layout.images_per_identity
+    views: list[View] = []
+    for turn in range(-(-count // len(View))):
+        views += task.chance("views", turn).shuffled(tuple(View))
+    images = (_write_image(task, person, place, view) for place, view in enumerate(views[:count]))
+    return TrueIdentity(id=task.identity, split=task.split, person=person, images=tuple(images))
 
 
-def _write_image(
-    folder: Path,
-    seed: int,
-    plan: _Plan,
-    number: int,
-    split: Split,
-    person: Person,
-    position: int,
-    view: View,
-) -> TrueImage:
-    chance = Chance(seed, plan.name, number, position)
-    size = chance.pick(_SIZES)
+def _write_image(task: _Task, person: Person, position: int, view: View) -> TrueImage:
+    chance, layout = task.chance(position), task.layout
     pose = draw_pose(chance, person, view)
-    height = size[1] * chance.between(0.84, 0.93)
-    bottom = size[1] * chance.between(0.955, 0.98)
-    middle = size[0] * chance.between(0.46, 0.54)
-    canvas = draw_scene(chance, size, bottom)
-    figure = draw_person(
-        canvas,
-        person,
-        pose,
-        Box(middle - height / 4, bottom - height, middle + height / 4, bottom),
-        light=chance.between(-1, 1),
-    )
-    file_path = plan.file_path.format(
-        id=number,
-        split=split,
-        number=position + 1,
-        serial=(number - 1) * plan.images_per_identity + position + 1,
-    )
-    target = folder / plan.name / plan.image_root / file_path
+    picture, figure = render_crop(chance, person, pose)
+    file_path = layout.path_of(task.identity, task.split, position)
+    target = task.home / layout.image_root / file_path
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(_jpeg(canvas))
-    captions = tuple(
-        describe(person, pose, plan.granularity, annotator, chance)
-        for annotator in range(plan.captions_per_image)
-    )
+    target.write_bytes(_jpeg(picture))
     return TrueImage(
         file_path=file_path,
         pose=pose,
-        captions=captions,
-        width_px=size[0],
-        height_px=size[1],
+        captions=tuple(
+            describe(person, pose, layout.granularity, annotator, chance)
+            for annotator in range(layout.captions_per_image)
+        ),
+        width_px=picture.width,
+        height_px=picture.height,
         figure=figure,
     )
 
 
+def render_crop(chance: Chance, person: Person, pose: Pose) -> tuple[Image.Image, Box]:
+    """A person before a street as a detector would crop it, and the box of the figure in it."""
+    width, height = chance.pick(_SIZES)
+    under_umbrella = person.carried is not None and person.carried.kind == "umbrella"
+    stature = height * (0.77 if under_umbrella else chance.between(0.84, 0.93))
+    bottom = height * chance.between(0.955, 0.98)
+    middle = width * chance.between(0.46, 0.54)
+    canvas = draw_scene(chance, (width, height), bottom)
+    place = Box(middle - stature / 4, bottom - stature, middle + stature / 4, bottom)
+    figure = draw_person(canvas, person, pose, place, light=chance.between(-1, 1))
+    return finish(canvas, chance), figure
+
+
 def _jpeg(picture: Image.Image) -> bytes:
+    """The picture with full colour resolution, so that thin stripes keep their colours."""
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=90, subsampling=0)
     return buffer.getvalue()
 
 
-def _row(plan: _Plan, identity: TrueIdentity, image: TrueImage) -> dict[str, Any]:
-    """One image as the format has it; the field order follows the published files."""
-    captions = list(image.captions)
-    if plan.format == "ufine6926":
-        return {
-            "split": identity.split,
-            "id": identity.id,
-            "file_path": image.file_path,
-            "captions": captions,
-        }
-    tokens = [re.findall(r"[a-z]+(?:-[a-z]+)*", caption.lower()) for caption in captions]
-    return {
-        "split": identity.split,
-        "captions": captions,
-        "file_path": image.file_path,
-        "processed_tokens": tokens,
-        "id": identity.id,
-    }
+def _write_annotations(home: Path, layout: Layout, identities: Iterable[TrueIdentity]) -> None:
+    rows = [annotation_row(layout, one, image) for one in identities for image in one.images]
+    _write_text(home / layout.annotation_file, json.dumps(rows, ensure_ascii=False, indent=1))
+
+
+def _write_text(target: Path, text: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text + "\n", encoding="utf-8")
+
+
+def _source(home: Path, layout: Layout) -> DemonstrationSource:
+    return DemonstrationSource(
+        name=layout.name,
+        format=layout.format,
+        annotation_file=home / layout.annotation_file,
+        image_root=home / layout.image_root,
+        granularity=layout.granularity,
+    )

@@ -1,0 +1,160 @@
+"""Captions of the demonstration world against what is known of the person and the image."""
+
+import re
+from collections.abc import Iterator
+from statistics import mean
+
+import pytest
+
+from schemas.records import Granularity
+from sources.demonstration.chance import Chance
+from sources.demonstration.colours import CLOTH, HAIR
+from sources.demonstration.descriptions import describe
+from sources.demonstration.people import (
+    Age,
+    Build,
+    Carried,
+    Footwear,
+    Garment,
+    Hair,
+    Person,
+    Sex,
+    Side,
+    draw_person_attributes,
+)
+from sources.demonstration.poses import Action, Pose, View, draw_pose, free_hand
+
+_SAYINGS = {
+    "trousers": "pants",
+    "t-shirt": "T-shirt",
+    "sneakers": "sports shoes",
+    "knit hat": "beanie",
+    "baseball cap": "cap",
+}
+_COLOUR = "(" + "|".join(sorted({*CLOTH, *HAIR}, key=len, reverse=True)) + ")"
+_PATTERN = "(?: (?:striped|plaid|checked|polka-dot))?"
+_KINDS = (
+    "t-shirt|T-shirt|shirt|sweater|hoodie|polo shirt|tank top|dress|jacket|coat|vest|blazer|"
+    "trousers|pants|jeans|leggings|shorts|skirt|sneakers|sports shoes|leather shoes|boots|sandals|"
+    "flats|backpack|shoulder bag|handbag|briefcase|shopping bag|umbrella|baseball cap|cap|beanie|"
+    "knit hat|sun hat|scarf|socks|hair|beard"
+)
+_THING = re.compile(rf"\b{_COLOUR}(?: and {_COLOUR})?{_PATTERN} ({_KINDS})\b")
+
+
+def _cases(count: int = 150) -> Iterator[tuple[Person, Pose, Granularity, str]]:
+    for number in range(count):
+        person = draw_person_attributes(Chance("person", number))
+        pose = draw_pose(Chance("pose", number), person, tuple(View)[number % 4])
+        for granularity in Granularity:
+            for annotator in (0, 1):
+                chance = Chance("caption", number, annotator)
+                yield (
+                    person,
+                    pose,
+                    granularity,
+                    describe(person, pose, granularity, annotator, chance),
+                )
+
+
+def _colours_of(person: Person) -> dict[str, set[str | None]]:
+    """Every thing about the person by all its names, with its colours."""
+    things: dict[str, set[str | None]] = {"hair": {person.hair.colour}, "scarf": {person.scarf}}
+    things["beard"] = {person.hair.colour} if person.beard else set()
+    things["socks"] = {person.footwear.socks}
+    for garment in (person.upper, person.lower):
+        if garment:
+            things[garment.kind] = {garment.colour, garment.second_colour}
+    for thing in (person.jacket, person.footwear, person.carried, person.headwear):
+        if thing:
+            things[thing.kind] = {thing.colour}
+    return things | {_SAYINGS[kind]: things[kind] for kind in things if kind in _SAYINGS}
+
+
+def test_every_coloured_thing_in_a_caption_is_the_persons_own() -> None:
+    for person, _, _, caption in _cases():
+        known = _colours_of(person)
+        found = [match.groups() for match in _THING.finditer(caption)]
+        assert found, caption
+        for first, second, kind in found:
+            assert kind in known, (kind, caption)
+            assert {first, second} - {None} <= known[kind], caption
+
+
+def test_every_colour_word_in_a_caption_belongs_to_the_person() -> None:
+    for person, _, _, caption in _cases():
+        known = set.union(*_colours_of(person).values()) | {person.footwear.sole_colour}
+        known |= {"black"} if person.glasses else set()
+        said = set(re.findall(rf"\b{_COLOUR}\b(?! skin)", caption))
+        assert said <= known, caption
+
+
+def test_sides_are_the_persons_own() -> None:
+    for person, pose, _, caption in _cases():
+        for side, part in re.findall(r"\b(left|right) (hand|shoulder|side)\b", caption):
+            if part == "side":
+                assert pose.view == side
+            elif "phone in" in caption and side == free_hand(person) and part == "hand":
+                assert pose.action in (Action.PHONE, Action.CALL)
+            else:
+                assert person.carried is not None
+                assert person.carried.side == side
+
+
+def test_what_does_not_show_is_not_said() -> None:
+    for person, pose, _, caption in _cases():
+        if pose.view is View.BACK:
+            assert "glasses" not in caption
+            assert "beard" not in caption
+            assert "print" not in caption
+        jacket = person.jacket
+        if jacket and jacket.kind != "vest" and not (pose.view is View.FRONT and jacket.open):
+            assert not re.search(rf"\b{person.upper.kind}\b", caption, re.IGNORECASE)
+
+
+def test_captions_are_grammatical_in_what_can_be_checked() -> None:
+    for _, _, _, caption in _cases():
+        assert not re.search(r"\ba [aeio]|\ban [^aeio]|  | ,|\.\.|None", caption), caption
+        for sentence in caption.split(". "):
+            assert sentence[0].isupper(), caption
+        assert caption.endswith(".")
+        sentences = caption.split(". ")
+        assert len(set(sentences)) == len(sentences), caption
+
+
+@pytest.mark.parametrize(
+    ("granularity", "published_mean"),
+    [(Granularity.COARSE, 23.5), (Granularity.MEDIUM, 37.2), (Granularity.FINE, 80.8)],
+)
+def test_lengths_follow_the_published_means(
+    granularity: Granularity, published_mean: float
+) -> None:
+    lengths = [len(caption.split()) for _, _, kind, caption in _cases() if kind is granularity]
+    assert mean(lengths) == pytest.approx(published_mean, rel=0.08)
+
+
+def test_two_annotators_say_the_same_person_differently() -> None:
+    person = Person(
+        sex=Sex.MALE,
+        age=Age.YOUNG,
+        build=Build.SLIM,
+        skin="fair",
+        hair=Hair(colour="black", length="short", style="straight"),
+        beard=False,
+        headwear=None,
+        glasses=None,
+        scarf=None,
+        upper=Garment(kind="t-shirt", colour="red", sleeve="short"),
+        jacket=None,
+        lower=Garment(kind="trousers", colour="gray", length="long"),
+        footwear=Footwear(kind="sneakers", colour="white", sole_colour="black"),
+        carried=Carried(kind="briefcase", colour="brown", side=Side.LEFT),
+    )
+    pose = Pose(action=Action.WALKING, yaw_degrees=10, phase=0.2)
+    one, two = (
+        describe(person, pose, Granularity.FINE, annotator, Chance("x")) for annotator in (0, 1)
+    )
+    assert "gray trousers" in one
+    assert "gray pants" in two
+    for caption in (one, two):
+        assert "brown briefcase in his left hand" in caption
