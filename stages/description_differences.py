@@ -1,10 +1,11 @@
 """Compares what two descriptions state: every attribute that was added, lost or contradicted."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import Lexicon, load_lexicon
-from schemas.faithfulness import Attribute, Fact, Finding
+from schemas.faithfulness import Attribute, Fact, Finding, Span
 from stages.item_matching import Matching, match_items, related, same_place
 
 _POSTURES = frozenset(("walking", "standing", "sitting", "running", "riding", "crouching"))
@@ -25,6 +26,7 @@ _REACHES = {
     "ankle-length": 5,
     "floor-length": 6,
 }
+_SMALL_PARTS = frozenset(("zip", "button", "lace", "handle", "pocket", "lens"))
 _LEGS = frozenset(("lower", "whole"))
 _FULL_REACH = {"long": 5, "medium": 3, "short": 2}
 _COAT_REACH = {"long": 2, "medium": 1, "short": 0}
@@ -38,7 +40,43 @@ def find_differences(source: Description, rewrite: Description) -> tuple[Finding
         *_hair(source.hair, rewrite.hair, lexicon),
         *_items(source, rewrite, lexicon),
     ]
-    return tuple(findings)
+    told = {finding.rewrite.span for finding in findings if finding.rewrite is not None}
+    return (*findings, *_strange_words(source, rewrite, told, lexicon))
+
+
+def _strange_words(
+    source: Description, rewrite: Description, told: set[Span], lexicon: Lexicon
+) -> Iterator[Finding]:
+    """Colours and sides that the source has nowhere: a net under what the parser attaches wrongly.
+
+    Colours of skin are left to the comparison of persons, because they have words of their own.
+    """
+    skin = {fact.span for fact in rewrite.person.all(Attribute.SKIN)}
+    known = [fact.value for fact in source.colours]
+    for fact in rewrite.colours:
+        seen = any(start <= fact.span[0] < end for start, end in told | skin)
+        if not seen and not _has([*known, *_implied(known)], fact.value, lexicon):
+            yield added(fact)
+    yield from _strange_sides(source, rewrite, told)
+
+
+def _implied(colours: list[str]) -> list[str]:
+    return ["multicoloured"] if len(set(colours)) > 1 else []
+
+
+def _strange_sides(source: Description, rewrite: Description, told: set[Span]) -> Iterator[Finding]:
+    """A side that the source names nowhere, or names only for the other arm, hand or shoulder."""
+    places = {(place.side, place.body.rstrip("s")): fact for place, fact in source.places}
+    sides = {side for side, _ in places}
+    for place, fact in rewrite.places:
+        body = place.body.rstrip("s")
+        other = places.get(("left" if place.side == "right" else "right", body))
+        if fact.span in told or (place.side, body) in places:
+            continue
+        if other is not None:
+            yield contradicted(other, fact)
+        elif place.side not in sides:
+            yield added(fact)
 
 
 def added(fact: Fact, minor: bool = False) -> Finding:
@@ -64,6 +102,8 @@ def contradicted(source: Fact, rewrite: Fact, minor: bool = False) -> Finding:
 
 def _said(fact: Fact) -> str:
     if fact.attribute in (Attribute.GARMENT, Attribute.FOOTWEAR, Attribute.ACCESSORY):
+        return f"«{fact.value}»"
+    if fact.subject == "text":
         return f"«{fact.value}»"
     if fact.attribute is Attribute.SIDE:
         return f"that the {fact.subject} is on the {fact.value}"
@@ -173,7 +213,7 @@ def _items(source: Description, rewrite: Description, lexicon: Lexicon) -> Itera
     matching = match_items(present, [item for item in rewrite.items if not item.negated], lexicon)
     for one, other in matching.pairs:
         yield from _kinds(one, other, lexicon)
-        yield from _attributes(one, other, lexicon)
+        yield from _attributes(one, other, source, lexicon)
     yield from _unmatched(matching, present, source, lexicon)
     yield from _negated(source, rewrite, lexicon)
 
@@ -202,7 +242,7 @@ def _unmatched(
             left.remove(instead)
             yield contradicted(_name(instead), _name(item))
         elif not _repeats(item, present, lexicon):
-            yield added(_name(item))
+            yield added(_name(item), minor=not item.known and _is_familiar(item, source, lexicon))
     yield from (lost(_name(item)) for item in left)
 
 
@@ -217,6 +257,14 @@ def _repeats(item: Thing, present: list[Thing], lexicon: Lexicon) -> bool:
     )
 
 
+def _is_familiar(item: Thing, source: Description, lexicon: Lexicon) -> bool:
+    """Whether the source has the word of an unknown thing, and its colours somewhere."""
+    if not re.search(rf"\b{re.escape(item.kind)}", source.text, re.IGNORECASE):
+        return False
+    known = [colour for thing in source.things() for colour in thing.values(Attribute.COLOUR)]
+    return all(_has(known, colour, lexicon) for colour in item.values(Attribute.COLOUR))
+
+
 def _negated(source: Description, rewrite: Description, lexicon: Lexicon) -> Iterator[Finding]:
     for item in rewrite.items:
         if not item.negated:
@@ -227,19 +275,22 @@ def _negated(source: Description, rewrite: Description, lexicon: Lexicon) -> Ite
         yield contradicted(_name(candidates[0]), _name(item)) if candidates else added(_name(item))
 
 
-def _attributes(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def _attributes(
+    source: Thing, rewrite: Thing, whole: Description, lexicon: Lexicon
+) -> Iterator[Finding]:
     yield from _colours(source, rewrite, lexicon)
-    yield from _patterns(source, rewrite)
+    yield from _patterns(source, rewrite, whole)
     yield from _lengths(source, rewrite, lexicon)
     yield from _sides(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))
     for part in rewrite.parts:
-        yield from _part(source, part, lexicon)
+        yield from _part(source, part, whole, lexicon)
 
 
 def _colours(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
     main, theirs = source.all(Attribute.COLOUR), rewrite.all(Attribute.COLOUR)
     known = [fact.value for fact in main]
-    around = [*source.inherited, *(c for p in source.parts for c in p.values(Attribute.COLOUR))]
+    large = [part for part in source.parts if part.kind not in _SMALL_PARTS]
+    around = [*source.inherited, *(c for part in large for c in part.values(Attribute.COLOUR))]
     shared = [fact for fact in theirs if _has(known, fact.value, lexicon)]
     for fact in theirs:
         if fact in shared:
@@ -273,16 +324,17 @@ def _shades(source: Thing, rewrite: Thing, fact: Fact) -> Iterator[Finding]:
             yield contradicted(other, fact)
 
 
-def _patterns(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+def _patterns(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     known = source.all(Attribute.PATTERN)
     said = {fact.value for fact in known}
     for fact in rewrite.all(Attribute.PATTERN):
         if fact.value in said:
             continue
-        if fact.value == "graphic":
-            yield added(fact, minor=True)
+        elsewhere = any(fact.value in i.values(Attribute.PATTERN) for i in whole.items)
+        if fact.value == "graphic" or not known:
+            yield added(fact, minor=elsewhere or fact.value == "graphic")
         else:
-            yield contradicted(known[0], fact) if known else added(fact)
+            yield contradicted(known[0], fact)
     repeated = set(rewrite.values(Attribute.PATTERN))
     yield from (lost(fact) for fact in known if fact.value not in repeated)
 
@@ -327,7 +379,7 @@ def _sides(source: tuple[Fact, ...], rewrite: tuple[Fact, ...]) -> Iterator[Find
         yield from (lost(fact) for fact in source)
 
 
-def _part(source: Thing, part: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def _part(source: Thing, part: Thing, whole: Description, lexicon: Lexicon) -> Iterator[Finding]:
     """A part's colour must be that of the same part, or one that the item has somewhere."""
     same = [other for other in source.parts if other.kind == part.kind]
     coloured = [other for other in same if other.values(Attribute.COLOUR)]
@@ -342,6 +394,8 @@ def _part(source: Thing, part: Thing, lexicon: Lexicon) -> Iterator[Finding]:
         if coloured:
             yield contradicted(coloured[0].all(Attribute.COLOUR)[0], fact)
         else:
-            yield added(fact)
+            parts = (other for item in whole.items for other in item.parts)
+            alike = [p.values(Attribute.COLOUR) for p in parts if p.kind == part.kind]
+            yield added(fact, minor=any(_has(list(c), fact.value, lexicon) for c in alike))
     said = part.all(Attribute.SIDE)
     yield from _sides(tuple(f for other in same for f in other.all(Attribute.SIDE)), said)

@@ -63,12 +63,18 @@ class Thing:
 
 @dataclass(eq=False)
 class Description:
-    """A parsed description: the person, the hair, and the items in order of appearance."""
+    """A parsed description: the person, the hair, and the items in order of appearance.
+
+    `colours` and `places` hold every colour and every side of the body that the text names,
+    whatever they are said of.
+    """
 
     text: str
     person: Thing
     hair: Thing
     items: list[Thing] = field(default_factory=list)
+    colours: list[Fact] = field(default_factory=list)
+    places: list[tuple[Place, Fact]] = field(default_factory=list)
 
     def things(self) -> Iterator[Thing]:
         """Everything that facts are stated of."""

@@ -17,6 +17,7 @@ class Tag(StrEnum):
     COLOUR = auto()
     SHADE = auto()
     PATTERN = auto()
+    PATTERN_NOUN = auto()
     MATERIAL = auto()
     SLEEVE = auto()
     REACH = auto()
@@ -159,7 +160,7 @@ def load_lexicon() -> Lexicon:
     )
 
 
-_INFLECTED = {"parts": Tag.PART, "levels": Tag.LEVEL}
+_INFLECTED = {"parts": Tag.PART, "levels": Tag.LEVEL, "pattern_nouns": Tag.PATTERN_NOUN}
 _PLAIN = {
     "patterns": Tag.PATTERN,
     "materials": Tag.MATERIAL,

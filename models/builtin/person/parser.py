@@ -62,6 +62,7 @@ class _Reader:
         self._skin = Thing(Role.PERSON, "skin")
         self._buffer: list[Mention] = []
         self._before = _END  # the mention before the buffer
+        self._earlier_still = _END  # and the one before that
         self._definite = False
         self._indefinite = False
         self._subject: list[Thing] = []
@@ -71,7 +72,8 @@ class _Reader:
         self._owner: Thing | None = None
         self._open_parts: list[Thing] = []
         self._side: tuple[Place, Span] | None = None
-        self._clause_item: Thing | None = None
+        self._sentence_items: list[Thing] = []
+        self._person_acts = False
         self._negated = False
         self._carrying = False
         self._after_with = False
@@ -82,9 +84,17 @@ class _Reader:
     def read(self) -> Description:
         for position, mention in enumerate(self._mentions):
             self._position = position
+            if mention.has(Tag.COLOUR):
+                self._note_colour(mention)
             self._take(mention)
         self._flush()
         return self._description
+
+    def _note_colour(self, mention: Mention) -> None:
+        colour = mention.value(Tag.COLOUR)
+        self._description.colours.append(
+            Fact(subject="text", attribute=Attribute.COLOUR, value=colour, span=mention.span)
+        )
 
     # Looking around
 
@@ -117,6 +127,7 @@ class _Reader:
             ((Tag.SIDE,), self._take_side),
             ((Tag.ITEM,), self._item),
             ((Tag.PART,), self._part),
+            ((Tag.PATTERN_NOUN,), self._pattern_noun),
             ((Tag.SLEEVE,), self._sleeve),
             ((Tag.HAIR,), self._hair),
             ((Tag.SKIN,), self._skin_head),
@@ -146,12 +157,13 @@ class _Reader:
     def _stop(self, _mention: Mention) -> None:
         self._flush()
         self._subject, self._copula, self._negated = [], False, False
-        self._side, self._clause_item, self._carrying = None, None, False
+        self._side, self._sentence_items, self._carrying = None, [], False
+        self._person_acts = False
         self._open_parts, self._after_with, self._and_after_head = [], False, False
 
     def _modifier(self, mention: Mention) -> None:
         if not self._buffer:
-            self._before = self._at(-1)
+            self._before, self._earlier_still = self._at(-1), self._at(-2)
         self._buffer.append(mention)
 
     def _sleeve(self, mention: Mention) -> None:
@@ -184,7 +196,8 @@ class _Reader:
         self._negated = True
 
     def _article(self, mention: Mention) -> None:
-        if mention.phrase == "one" and self._at(-1).has(Tag.DEFINITE):
+        if mention.phrase == "one" and (self._buffer or self._at(-1).has(Tag.DEFINITE)):
+            self._other(mention)
             return
         self._flush()
         self._definite = mention.has(Tag.DEFINITE)
@@ -205,7 +218,7 @@ class _Reader:
         else:
             self._subject = [self._description.person]
             self._sex(mention.value(Tag.PRONOUN), mention.span)
-        self._copula, self._after_with = False, False
+        self._copula, self._after_with, self._person_acts = False, False, True
 
     def _focus_is_plural(self) -> bool:
         return self._focus is not None and self._focus.kind.endswith("s")
@@ -224,25 +237,45 @@ class _Reader:
 
     def _conjunction(self, mention: Mention) -> None:
         previous = self._at(-1)
-        if self._buffer and (not self._head_ahead() or (self._copula and self._ends_predicate())):
+        if self._buffer and self._ends_phrase(mention):
             self._flush()
         elif self._buffer:
             self._inside.append(mention)
         elif not self._buffer and previous.has(Tag.ITEM, Tag.PART) and mention.has(Tag.AND):
             self._and_after_head = True
         if mention.has(Tag.COMMA) and not self._buffer:
-            self._carrying = self._carrying and self._after_with
+            self._carrying = self._after_with = False
         if self._negated and mention.phrase != "or":
             self._negated = mention.phrase == "nor"
 
-    def _ends_predicate(self) -> bool:
-        """Whether a comma or «and» after «is black» opens a new clause."""
-        return self._at(0).has(Tag.COMMA) and not self._at(1).has(*_MODIFIERS, Tag.AND)
+    def _ends_phrase(self, mention: Mention) -> bool:
+        """Whether a comma or conjunction after modifiers ends them: no head follows, nor colour."""
+        follows = self._at(1)
+        if mention.has(Tag.AND) and follows.has(Tag.COLOUR, Tag.SHADE) and not self._head_ahead():
+            return False
+        if self._before.phrase == "in" and self._last is not None:
+            if mention.has(Tag.COMMA) or any(m in self._inside for m in self._within_buffer()):
+                return not follows.has(Tag.AND)
+        if self._buffer[-1].has(Tag.MATERIAL) and self._before.has(Tag.WITH, Tag.OF):
+            return True
+        predicate_ends = self._copula and mention.has(Tag.COMMA)
+        return not self._head_ahead() or (predicate_ends and not follows.has(*_MODIFIERS, Tag.AND))
+
+    def _within_buffer(self) -> list[Mention]:
+        """The mentions between the first of the buffer and here."""
+        start = self._mentions.index(self._buffer[0])
+        return self._mentions[start : self._position]
 
     def _other(self, mention: Mention) -> None:
         if mention.phrase in ("'s", "'"):
             return
+        if mention.phrase in ("one", "ones") and self._buffer and self._last is not None:
+            self._dress(self._last)
+            self._buffer = []
+            return
         follows = self._at(1)
+        if follows.has(Tag.BODY, Tag.LEVEL) and self._at(2).has(Tag.ITEM):
+            return
         if follows.has(*_HEADS, *_MODIFIERS, Tag.OTHER) or not self._names_a_thing(mention):
             if not follows.has(*_HEADS, *_MODIFIERS, Tag.OTHER, Tag.AND, Tag.COMMA):
                 self._flush()
@@ -289,9 +322,21 @@ class _Reader:
         self._dress(thing)
         self._place(thing)
         self._settle(thing)
-        self._focus = self._owner = self._clause_item = thing
+        self._focus = self._owner = thing
+        self._sentence_items.append(thing)
 
     def _unknown_item(self, mention: Mention) -> None:
+        """A thing that the lexicon does not know, or («with a gold buckle») a part of one."""
+        if self._before.has(Tag.OF) and self._last is not None and self._last.role is Role.PART:
+            self._dress(self._last)
+            self._settle(self._last)
+            return
+        if self._after_with and self._owner is not None:
+            part = Thing(Role.PART, mention.phrase, mention.span, self._start_of_phrase(mention))
+            self._owner.parts.append(part)
+            self._dress(part)
+            self._settle(part)
+            return
         thing = Thing(Role.ITEM, mention.phrase, mention.span, self._start_of_phrase(mention))
         thing.known = False
         thing.negated = self._negated
@@ -302,7 +347,8 @@ class _Reader:
         self._place(thing)
         self._settle(thing)
         self._subject = [thing]
-        self._focus = self._owner = self._clause_item = thing
+        self._focus = self._owner = thing
+        self._sentence_items.append(thing)
 
     def _settle(self, thing: Thing) -> None:
         self._buffer, self._last = [], thing
@@ -315,6 +361,8 @@ class _Reader:
         """The item that a head noun names: one named before, or a new one."""
         kind = self._shortened(kind)
         earlier = None if self._indefinite or self._negated else self._earlier(kind)
+        if earlier is None and self._at(-1).phrase in ("the", "this", "these"):
+            earlier = self._only_in_slot(kind)
         if earlier is not None and self._may_be(earlier):
             return earlier
         known = self._lexicon.kinds[kind]
@@ -341,6 +389,12 @@ class _Reader:
         )
         return next(related, None)
 
+    def _only_in_slot(self, kind: str) -> Thing | None:
+        """«The pants» after «shorts»: the one item that is worn where this kind is worn."""
+        slot = self._lexicon.slot(kind)
+        there = [i for i in self._description.items if self._lexicon.slot(i.kind) == slot]
+        return there[0] if len(there) == 1 else None
+
     def _may_be(self, earlier: Thing) -> bool:
         """Whether a phrase without «a» may mean an item named before: not in other colours."""
         named = [m.value(Tag.COLOUR) for m in self._buffer if m.has(Tag.COLOUR)]
@@ -362,9 +416,12 @@ class _Reader:
 
     def _part(self, mention: Mention) -> None:
         name = mention.value(Tag.PART)
-        if self._at(1).has(Tag.ITEM, Tag.PART) and not self._at(1).has(Tag.BODY):
+        if self._leads_to_item():
             return
         owner = self._owner
+        if owner is None and name in ("print", "whole"):
+            self._buffer = []
+            return
         if name == "whole":
             self._whole(owner)
             return
@@ -380,6 +437,25 @@ class _Reader:
         self._open_parts.append(part)
         self._subject = [part]
         self._settle(part)
+
+    def _leads_to_item(self) -> bool:
+        """Whether a part is only the first word of an item's name: «zip-up hoodie»."""
+        ahead = 1
+        while self._at(ahead).has(Tag.OTHER, Tag.PART) and ahead < 3:
+            ahead += 1
+        return self._at(ahead).has(Tag.ITEM)
+
+    def _pattern_noun(self, mention: Mention) -> None:
+        """«With white stripes» gives the garment a pattern, and the pattern a colour."""
+        owner = self._owner
+        if owner is None or self._at(1).has(*_HEADS, Tag.PATTERN, Tag.COLOUR):
+            self._modifier(mention)
+            return
+        owner.state(Attribute.PATTERN, mention.value(Tag.PATTERN_NOUN), mention.span)
+        marks = Thing(Role.PART, "marks", mention.span, self._start_of_phrase(mention))
+        owner.parts.append(marks)
+        self._dress(marks)
+        self._settle(marks)
 
     def _borrow(self, part: Thing) -> None:
         """«A white toe and sole»: the second part has the colour of the first."""
@@ -424,13 +500,13 @@ class _Reader:
         if person.span == (0, 0):
             person.span = mention.span
         self._settle(person)
-        self._subject = [person]
+        self._subject, self._person_acts = [person], self._at(1).phrase != "'s"
 
     def _is_companion(self) -> bool:
         """Whether «a woman» here is a picture, a fitting or somebody else."""
         if self._definite or not self._description.facts():
             return False
-        if self._at(1).phrase == "'s" or self._at(-1).has(Tag.ITEM):
+        if self._at(1).phrase == "'s":
             return True
         return self._after_with or self._carrying or self._before_is_relation()
 
@@ -554,13 +630,24 @@ class _Reader:
 
     def _action(self, mention: Mention) -> None:
         self._flush()
-        if not self._negated:
+        if not self._negated and not self._item_acts():
             person = self._description.person
             person.state(Attribute.ACTION, mention.value(Tag.ACTION), mention.span)
         self._definite = self._indefinite = self._copula = False
 
+    def _item_acts(self) -> bool:
+        """Whether the verb here is said of a thing: «the glasses sit on her nose»."""
+        if self._person_acts:
+            return False
+        back = 1
+        while self._at(-back).has(Tag.OTHER, Tag.FILLER):
+            back += 1
+        return self._at(-back).has(Tag.ITEM, Tag.PART, Tag.HAIR)
+
     def _level(self, mention: Mention) -> None:
         """«The jacket reaches his hips»: where a garment ends."""
+        if self._at(1).has(Tag.ITEM):
+            return
         self._flush()
         reaching = any(self._at(-back).has(Tag.REACHES) for back in range(1, 5))
         garment = self._last if self._last and self._last.role is Role.ITEM else self._owner
@@ -577,17 +664,32 @@ class _Reader:
             self._flush()
             return
         before = 1 if not owned else 2
-        fronted = not self._at(-before).has(Tag.PREPOSITION, Tag.WEAR, Tag.CARRY, Tag.OF)
+        fronted = not self._at(-before).has(Tag.PREPOSITION, Tag.WEAR, Tag.CARRY, Tag.OF, Tag.WITH)
         opens = (
             self._at(-before - 1).has(Tag.STOP, Tag.COMMA, Tag.AND) or self._at(-before - 1) is _END
         )
         self._flush()
         where = self._at(1).phrase if body else "hand"
         place = (Place(mention.value(Tag.SIDE), where), mention.span)
-        if fronted or opens or self._clause_item is None:
+        self._note_place(place)
+        item = self._held_item()
+        if fronted or opens or item is None:
             self._side = place
         else:
-            self._put(self._clause_item, place)
+            self._put(item, place)
+
+    def _note_place(self, place: tuple[Place, Span]) -> None:
+        where, span = place
+        fact = Fact(subject="text", attribute=Attribute.SIDE, value=where.side, span=span)
+        self._description.places.append((where, fact))
+
+    def _held_item(self) -> Thing | None:
+        """What the sentence has at a hand or shoulder: the last accessory, else the last item."""
+        for item in reversed(self._sentence_items):
+            known = self._lexicon.attribute(item.kind)
+            if known is Attribute.ACCESSORY and not item.values(Attribute.SIDE):
+                return item
+        return self._sentence_items[-1] if self._sentence_items else None
 
     def _put(self, item: Thing, place: tuple[Place, Span]) -> None:
         item.state(Attribute.SIDE, place[0].side, place[1])
@@ -599,10 +701,12 @@ class _Reader:
             self._side = None
 
     def _body(self, mention: Mention) -> None:
+        if self._at(1).has(Tag.ITEM):
+            return  # «wide-leg jeans»
         self._flush()
         sided = self._at(-1).has(Tag.SIDE)
-        if self._clause_item is not None and self._clause_item is self._last and not sided:
-            self._clause_item.places.append(Place("", mention.phrase))
+        if self._last in self._sentence_items and self._last is not None and not sided:
+            self._last.places.append(Place("", mention.phrase))
         self._definite = self._indefinite = False
 
     # Predicates
@@ -629,13 +733,25 @@ class _Reader:
             return [self._last]
         if self._before.phrase == "in":
             return [self._in_colour()]
+        if self._last is None:
+            return self._person_in_buffer()
+        if self._before.has(Tag.OF) or self._earlier_still.phrase.endswith("ed"):
+            return [self._last]
+        if self._before.has(Tag.WITH) and self._buffer[-1].has(Tag.MATERIAL) and self._owner:
+            trim = Thing(Role.PART, "trim", self._buffer[0].span, self._buffer[0].span)
+            self._owner.parts.append(trim)
+            return [trim]
+        return self._person_in_buffer()
+
+    def _person_in_buffer(self) -> list[Thing]:
         if any(m.has(Tag.AGE, Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE) for m in self._buffer):
             return [self._description.person]
         return []
 
     def _in_colour(self) -> Thing:
         """«A jacket in blue», «dressed in black»."""
-        if self._last is not None and self._last.role is Role.ITEM and self._clause_item:
+        dressed = self._earlier_still.has(Tag.WEAR, Tag.PERSON, Tag.BE, Tag.ACTION)
+        if not dressed and self._last is not None and self._last.role is not Role.PERSON:
             return self._last
         clothing = Thing(Role.ITEM, "clothing", self._buffer[0].span, self._buffer[0].span)
         clothing.state(Attribute.GARMENT, "clothing", self._buffer[0].span)
