@@ -248,6 +248,20 @@ class Annotation(Base):
     received_at: Mapped[datetime]
 
 
+class Pseudonym(Base):
+    """The name under which a user of a review server acts here.
+
+    Drawn at random, so that nobody who knows the users can tell from a release who is who; erase
+    the row and the person is anonymous for good.
+    """
+
+    __tablename__ = "pseudonym"
+
+    server: Mapped[str] = mapped_column(Text, primary_key=True)
+    user_id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(32), unique=True)
+
+
 class Release(Base):
     """An immutable snapshot; `id` is the digest of its manifest."""
 

@@ -177,6 +177,14 @@ def _insert_claim(
     return claim_id
 
 
+def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
+    """Whether another run holds a lease on inputs of this plan."""
+    with store.write() as connection:
+        _drop_ended_claims(connection, plan_id)
+        query = select(Claim.id).where(Claim.plan_id == plan_id, Claim.dataset == dataset)
+        return connection.execute(query.limit(1)).first() is not None
+
+
 def renew_claims(store: Store) -> None:
     """Prolongs all leases of this process; to be called well within `LEASE_SECONDS`."""
     expires_at = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
@@ -214,10 +222,8 @@ def commit_chunk(
     are content-addressed, so nothing is doubled.
     """
     with store.write() as connection:
-        activity_id = _insert_activity(connection, activity)
         entities = [entity for result in results for entity in result.entities]
-        insert_new_text(connection, Entity, _ENTITY_COLUMNS, _entity_rows(entities, activity_id))
-        insert_derivations(connection, entities)
+        activity_id = store_activity(connection, activity, entities)
         insert_new_text(
             connection,
             Work,
@@ -227,6 +233,16 @@ def commit_chunk(
         append_decisions(connection, [d for result in results for d in result.decisions])
         if claim_id is not None:
             connection.execute(delete(Claim).where(Claim.id == claim_id))
+
+
+def store_activity(
+    connection: Connection, activity: ActivityRecord, entities: Sequence[NewEntity]
+) -> int:
+    """Stores an activity with the entities it made and their links; gives its number."""
+    activity_id = _insert_activity(connection, activity)
+    insert_new_text(connection, Entity, _ENTITY_COLUMNS, _entity_rows(entities, activity_id))
+    insert_derivations(connection, entities)
+    return activity_id
 
 
 def _insert_activity(connection: Connection, activity: ActivityRecord) -> int:

@@ -1,0 +1,1 @@
+"""Prefect flows, the stage runner, deployments and the command line."""

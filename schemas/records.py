@@ -38,7 +38,8 @@ class Image(EntityRecord):
 
     `file_path` is relative to the image root of its source, with forward slashes. `identity` is the
     person (or, where the source knows no persons, the image) as the source names it.
-    `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied.
+    `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied or
+    metadata that told a place had to be taken out.
     """
 
     kind: ClassVar[str] = "image"
@@ -95,3 +96,18 @@ class Rejection(Record):
     reason: str
     detail: str
     context: dict[str, Any] = Field(default_factory=dict)
+
+
+class Sample(EntityRecord):
+    """The draw of identities from one source: settings, and a digest of what came out."""
+
+    kind: ClassVar[str] = "sample"
+    source: str
+    split: Split
+    seed: int
+    identities_wanted: int
+    images_per_identity: int | None
+    identities_available: int
+    identities_drawn: int
+    images_drawn: int
+    digest: str

@@ -1,0 +1,135 @@
+"""Model calls: stored the moment they return, found again by their key, added up."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import func, select
+
+from db.agents import AgentRef, register_agents
+from db.engine import insert_new
+from db.store import Store
+from db.tables import Agent, ModelCall
+from schemas.base import sha256_of
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+
+
+class NewCall(NamedTuple):
+    """A call that has just returned."""
+
+    key: str
+    model: ModelRef
+    parameters: dict[str, Any]
+    request: ChatRequest
+    outcome: ChatOutcome
+    dataset: str
+    cost: float | None
+    currency: str | None
+
+
+class CostRow(NamedTuple):
+    """What a model was paid for in a stage; `cost` is None where the profile gives no prices."""
+
+    model: str
+    stage: str
+    dataset: str
+    calls: int
+    failed: int
+    tokens_in: int
+    tokens_out: int
+    seconds: float
+    cost: float | None
+    currency: str | None
+
+
+def record_call(store: Store, call: NewCall) -> None:
+    """Stores a call in a transaction of its own. A call that is stored already stays as it is."""
+    agent = AgentRef.of_model(call.model)
+    with store.write() as connection:
+        register_agents(connection, [agent])
+        insert_new(connection, ModelCall, [_row(call, agent)])
+
+
+def find_call(store: Store, key: str) -> ChatOutcome | None:
+    """The outcome of the call with that key, or None where it was never made."""
+    with store.read() as connection:
+        row = connection.execute(select(ModelCall).where(ModelCall.key == key)).one_or_none()
+    if row is None:
+        return None
+    if row.status not in ("answered", "truncated"):
+        failure: dict[str, Any] = json.loads(row.response)
+        return ChatFailure(reason=row.status, retriable=False, **failure)
+    return ChatAnswer(
+        text=row.response,
+        tokens_in=row.tokens_in,
+        tokens_out=row.tokens_out,
+        seconds=row.seconds,
+        truncated=row.status == "truncated",
+    )
+
+
+def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
+    """Calls, tokens, seconds and money by model, stage and dataset."""
+    failed = func.count().filter(ModelCall.status.not_in(("answered", "truncated")))
+    query = (
+        select(
+            Agent.name,
+            Agent.revision,
+            ModelCall.stage,
+            ModelCall.dataset,
+            func.count(),
+            failed,
+            func.sum(ModelCall.tokens_in),
+            func.sum(ModelCall.tokens_out),
+            func.sum(ModelCall.seconds),
+            func.sum(ModelCall.cost),
+            ModelCall.currency,
+        )
+        .join(Agent, Agent.id == ModelCall.agent_id)
+        .group_by(
+            Agent.name, Agent.revision, ModelCall.stage, ModelCall.dataset, ModelCall.currency
+        )
+        .order_by(Agent.name, Agent.revision, ModelCall.stage, ModelCall.dataset)
+    )
+    if dataset is not None:
+        query = query.where(ModelCall.dataset == dataset)
+    with store.read() as connection:
+        return [CostRow(f"{row[0]}@{row[1]}", *row[2:]) for row in connection.execute(query)]
+
+
+def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
+    return {
+        "key": call.key,
+        "agent_id": agent.id,
+        "stage": call.request.purpose,
+        "dataset": call.dataset,
+        "prompt_digest": call.request.prompt_digest,
+        "parameters": call.parameters,
+        "request": _request_json(call.request),
+        "cost": call.cost,
+        "currency": call.currency,
+        "called_at": datetime.now(UTC),
+        **_outcome_columns(call.outcome),
+    }
+
+
+def _outcome_columns(outcome: ChatOutcome) -> dict[str, Any]:
+    if isinstance(outcome, ChatFailure):
+        response = json.dumps({"detail": outcome.detail, "raw": outcome.raw})
+        nothing = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0}
+        return {"response": response, "status": outcome.reason, **nothing}
+    return {
+        "response": outcome.text,
+        "status": "truncated" if outcome.truncated else "answered",
+        "tokens_in": outcome.tokens_in,
+        "tokens_out": outcome.tokens_out,
+        "seconds": outcome.seconds,
+    }
+
+
+def _request_json(request: ChatRequest) -> dict[str, Any]:
+    """The request as it was made; images by digest, since their bytes are in the blob store."""
+    values = request.model_dump(mode="json", exclude={"images"})
+    values["images"] = [sha256_of(image.data) for image in request.images]
+    return values

@@ -1,0 +1,155 @@
+"""A chat model whose every call is stored as it returns, and is never made twice."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from db.calls import NewCall, find_call, record_call
+from db.store import Store
+from models.chat import ChatModel
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import BudgetReachedError, ConfigurationError
+from schemas.profile import Prices
+
+
+class Budget:
+    """What a run may spend on model calls; safe in threads. Limits of None are no limits."""
+
+    def __init__(self, max_cost: float | None = None, max_tokens: int | None = None) -> None:
+        self.max_cost = max_cost
+        self.max_tokens = max_tokens
+        self.cost = 0.0
+        self.tokens = 0
+        self.calls = 0
+        self._lock = threading.Lock()
+
+    def spend(self, tokens: int, cost: float | None) -> None:
+        """Counts one call."""
+        with self._lock:
+            self.calls += 1
+            self.tokens += tokens
+            self.cost += cost or 0.0
+
+    def reached(self) -> str | None:
+        """The sentence that says which limit was reached, or None."""
+        if self.max_cost is not None and self.cost >= self.max_cost:
+            return f"the run has spent {self.cost:.4f} of --max-cost {self.max_cost:g}"
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return f"the run has used {self.tokens} of --max-tokens {self.max_tokens} tokens"
+        return None
+
+
+class RecordedChatModel:
+    """Wraps a chat model (and is one): known calls are answered from the store.
+
+    When the budget is reached no further request is sent; what is in flight is still stored, then
+    `BudgetReachedError` is raised. Failures worth another try are not stored.
+
+    Raises:
+        ConfigurationError: there is a limit on money, but no price for this model.
+    """
+
+    def __init__(
+        self, model: ChatModel, store: Store, dataset: str, prices: Prices | None, budget: Budget
+    ) -> None:
+        if budget.max_cost is not None and prices is None:
+            raise ConfigurationError(
+                f"--max-cost needs a price for every model, and the profile gives none for "
+                f"{model.ref}; add prices = {{ input_per_million = …, output_per_million = … }}"
+            )
+        self._model = model
+        self._store = store
+        self._dataset = dataset
+        self._prices = prices
+        self._budget = budget
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model that is wrapped."""
+        return self._model.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the model that is wrapped."""
+        return self._model.parameters
+
+    def key(self, request: ChatRequest) -> str:
+        """The key under which the call is stored."""
+        return request.key(self.ref, self.parameters)
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """As the model does; equal requests are sent once."""
+        stream = _Stream(self._store, self._budget, self.key)
+        for sent, outcome in self._model.answer(stream.unknown(requests)):
+            request = stream.sent[sent]
+            self._record(request, outcome)
+            stream.finish(self.key(request), outcome)
+            yield from stream.take_ready()
+        yield from stream.take_ready()
+        if stream.stopped_by:
+            raise BudgetReachedError(f"{stream.stopped_by}; run again to go on")
+
+    def _record(self, request: ChatRequest, outcome: ChatOutcome) -> None:
+        if isinstance(outcome, ChatFailure) and outcome.retriable:
+            return
+        cost = None
+        if isinstance(outcome, ChatAnswer):
+            if self._prices is not None:
+                cost = self._prices.cost(outcome.tokens_in, outcome.tokens_out)
+            self._budget.spend(outcome.tokens_in + outcome.tokens_out, cost)
+        record_call(
+            self._store,
+            NewCall(
+                key=self.key(request),
+                model=self.ref,
+                parameters=self.parameters,
+                request=request,
+                outcome=outcome,
+                dataset=self._dataset,
+                cost=cost,
+                currency=self._prices.currency if self._prices else None,
+            ),
+        )
+
+
+class _Stream:
+    """One stream of requests: which were sent, and who waits for which answer."""
+
+    def __init__(self, store: Store, budget: Budget, key: Callable[[ChatRequest], str]) -> None:
+        self._store = store
+        self._budget = budget
+        self._key = key
+        self._finished: dict[str, ChatOutcome] = {}
+        self._waiting: dict[str, list[int]] = {}
+        self._ready: list[tuple[int, ChatOutcome]] = []
+        self.sent: list[ChatRequest] = []
+        self.stopped_by: str | None = None
+
+    def unknown(self, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
+        """The requests that must be sent, taken one by one as there is room in flight."""
+        for position, request in enumerate(requests):
+            key = self._key(request)
+            if key in self._waiting:
+                self._waiting[key].append(position)
+                continue
+            outcome = self._finished.get(key) or find_call(self._store, key)
+            if outcome is not None:
+                self._finished[key] = outcome
+                self._ready.append((position, outcome))
+                continue
+            if stopped_by := self._budget.reached():
+                self.stopped_by = stopped_by
+                return
+            self._waiting[key] = [position]
+            self.sent.append(request)
+            yield request
+
+    def finish(self, key: str, outcome: ChatOutcome) -> None:
+        """Notes the outcome of a request that was sent."""
+        self._finished[key] = outcome
+        self._ready.extend((position, outcome) for position in self._waiting.pop(key))
+
+    def take_ready(self) -> Iterator[tuple[int, ChatOutcome]]:
+        """What can be given back by now, each once."""
+        ready, self._ready = self._ready, []
+        yield from ready

@@ -1,0 +1,90 @@
+"""Progress: a bar on a terminal, plain lines elsewhere."""
+
+import time
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class Progress(Protocol):
+    """Is told how far a stage has come; may be called from any thread."""
+
+    def start(self, stage: str, total: int | None) -> None:
+        """A stage begins on `total` inputs (None: not known)."""
+        ...
+
+    def advance(self, stage: str, count: int) -> None:
+        """`count` more inputs are done."""
+        ...
+
+    def end(self, stage: str, summary: str) -> None:
+        """The stage is over."""
+        ...
+
+
+class SilentProgress:
+    """Says nothing."""
+
+    def start(self, stage: str, total: int | None) -> None:
+        """Nothing."""
+
+    def advance(self, stage: str, count: int) -> None:
+        """Nothing."""
+
+    def end(self, stage: str, summary: str) -> None:
+        """Nothing."""
+
+
+class ConsoleProgress:
+    """Bars where the console is a terminal, else a line now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bars = Bars(
+            TextColumn("{task.description:<28}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, object] = {}
+        self._counts: dict[str, tuple[int, int | None, float]] = {}
+
+    def start(self, stage: str, total: int | None) -> None:
+        """Shows an empty bar."""
+        self._counts[stage] = (0, total, time.monotonic())
+        self._bars.start()
+        self._tasks[stage] = self._bars.add_task(stage, total=total)
+
+    def advance(self, stage: str, count: int) -> None:
+        """Moves the bar, or prints a line when the last one is a while ago."""
+        done, total, last = self._counts[stage]
+        done += count
+        now = time.monotonic()
+        if self._console.is_terminal:
+            self._bars.advance(self._tasks[stage], count)  # type: ignore[arg-type]
+        elif now - last >= _SECONDS_BETWEEN_LINES:
+            self._console.print(
+                f"{stage}: {done:,} of {total:,}" if total else f"{stage}: {done:,}"
+            )
+            last = now
+        self._counts[stage] = (done, total, last)
+
+    def end(self, stage: str, summary: str) -> None:
+        """Takes the bar away and prints the summary."""
+        self._bars.remove_task(self._tasks.pop(stage))  # type: ignore[arg-type]
+        self._bars.stop()
+        self._console.print(f"[bold]{stage:<28}[/bold] {summary}", highlight=False)

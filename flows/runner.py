@@ -1,0 +1,276 @@
+"""The stage runner: cuts pending inputs into chunks, runs the stage, commits each chunk whole.
+
+What a stage does is in `stages/`; here is when, with whom, and what is stored of it. A chunk's
+entities, derivations, decisions and work rows are one transaction, so a killed run costs at most
+the chunks that were in flight, and a run again goes on with what has no work row.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+from db.agents import AgentRef
+from db.entities import StoredEntity
+from db.work import (
+    LEASE_SECONDS,
+    ActivityRecord,
+    ClaimedChunk,
+    Pending,
+    WorkResult,
+    claim_chunk,
+    commit_chunk,
+    count_pending,
+    drop_claim,
+    live_claims,
+    register_plan,
+    renew_claims,
+    worked_inputs,
+)
+from flows.context import RunContext
+from flows.execution import open_executor
+
+MAX_CHUNKS = 1000
+_FIRST_PAUSE_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 1.0
+T = TypeVar("T")
+
+
+class Deferred(NamedTuple):
+    """An input that could not be worked on for now; it stays pending for the next run."""
+
+    input: int
+    reason: str
+
+
+StageResult = WorkResult | Deferred
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage as the runner needs it.
+
+    `configuration` holds all that determines the results beside the input: it is part of the work's
+    key. `chunk_size` is the least number of inputs a chunk; it grows so that a run has at most
+    `MAX_CHUNKS` chunks.
+    """
+
+    name: str
+    version: str
+    dataset: str
+    configuration: dict[str, Any]
+    agents: tuple[AgentRef, ...] = ()
+    chunk_size: int = 200
+    workers: int = 2
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What progress and artifacts call it."""
+        return self.label or self.name
+
+
+@dataclass
+class StageReport:
+    """What a run of a stage did; safe to add to from several threads.
+
+    `stalled` says that a whole chunk had to be deferred (a model server is gone, say): the stage
+    stops there instead of trying every further input.
+    """
+
+    stage: str
+    done: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    deferred: Counter[str] = field(default_factory=Counter)
+    already_done: int = 0
+    seconds: float = 0.0
+    stalled: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, results: Sequence[StageResult]) -> None:
+        """Counts the results of one chunk."""
+        with self._lock:
+            for result in results:
+                if isinstance(result, Deferred):
+                    self.deferred[result.reason] += 1
+                elif result.rejection is not None:
+                    self.rejected[result.rejection.reason] += 1
+                else:
+                    self.done += 1
+            if results and all(isinstance(result, Deferred) for result in results):
+                self.stalled = True
+
+    @property
+    def finished(self) -> int:
+        """How many inputs have got their work row in this run."""
+        return self.done + self.rejected.total()
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        parts = [f"{self.done:,} done"]
+        if self.already_done:
+            parts.append(f"{self.already_done:,} done before")
+        for counts, word in ((self.rejected, "rejected"), (self.deferred, "left for later")):
+            if counts:
+                reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
+                parts.append(f"{counts.total():,} {word} ({reasons})")
+        return f"{', '.join(parts)}  in {self.seconds:.1f} s"
+
+
+def run_stage(
+    context: RunContext,
+    stage: Stage,
+    pending: Pending,
+    work: Callable[[Sequence[StoredEntity]], Sequence[StageResult]],
+) -> StageReport:
+    """Runs `work` over all pending entities, sharing them with runs side by side.
+
+    `work` gives one result per input, in order. What it defers stays pending and is reported.
+    """
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    total = count_pending(context.store, plan_id, pending)
+    size = max(stage.chunk_size, -(-total // MAX_CHUNKS))
+
+    def run_chunk(chunk: ClaimedChunk) -> Sequence[StageResult]:
+        try:
+            return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id)
+        except BaseException:
+            drop_claim(context.store, chunk.claim_id)
+            raise
+
+    def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
+        pause = _FIRST_PAUSE_SECONDS
+        while not report.stalled:
+            before = report.finished
+            yield from _claims(context, plan_id, pending, size, report)
+            if report.finished > before:
+                pause = _FIRST_PAUSE_SECONDS
+            elif live_claims(context.store, plan_id, pending.dataset):
+                time.sleep(pause)  # chunks in flight, here or in a run side by side
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            else:
+                return
+
+    return _run(context, stage, total, chunks, run_chunk)
+
+
+def _claims(
+    context: RunContext, plan_id: int, pending: Pending, size: int, report: StageReport
+) -> Iterator[ClaimedChunk]:
+    after = 0
+    while not report.stalled and (
+        chunk := claim_chunk(context.store, plan_id, pending, size, after)
+    ):
+        after = chunk.inputs[-1].seq
+        yield chunk
+
+
+def run_stream(
+    context: RunContext,
+    stage: Stage,
+    items: Iterable[tuple[int, T]],
+    work: Callable[[Sequence[tuple[int, T]]], Sequence[StageResult]],
+    total: int | None = None,
+) -> StageReport:
+    """Runs `work` over numbered items that are not entities yet: an import, a draw.
+
+    Items that the plan has worked on before are skipped; the numbers must be the same every time.
+    """
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    counted = threading.Lock()
+
+    def chunks(report: StageReport) -> Iterator[list[tuple[int, T]]]:
+        remaining = iter(items)
+        while chunk := list(islice(remaining, stage.chunk_size)):
+            done = worked_inputs(context.store, plan_id, [number for number, _ in chunk])
+            with counted:
+                report.already_done += len(done)
+            if done:
+                context.progress.advance(stage.title, len(done))
+            if new := [item for item in chunk if item[0] not in done]:
+                yield new
+
+    def run_chunk(chunk: list[tuple[int, T]]) -> Sequence[StageResult]:
+        return _work_and_commit(context, stage, plan_id, work, chunk, None)
+
+    return _run(context, stage, total, chunks, run_chunk)
+
+
+def _run(
+    context: RunContext,
+    stage: Stage,
+    total: int | None,
+    chunks: Callable[[StageReport], Iterator[T]],
+    run_chunk: Callable[[T], Sequence[StageResult]],
+) -> StageReport:
+    report = StageReport(stage.title)
+    started = time.perf_counter()
+    context.progress.start(stage.title, total)
+
+    def process(chunk: T) -> None:
+        results = run_chunk(chunk)
+        report.add(results)
+        context.progress.advance(stage.title, len(results))
+
+    try:
+        with (
+            _renewed_leases(context),
+            open_executor(context.executor(stage.title, stage.workers)) as executor,
+        ):
+            for chunk in chunks(report):
+                executor.submit(_bind(process, chunk))
+    finally:
+        report.seconds = time.perf_counter() - started
+        context.progress.end(stage.title, report.summary)
+    return report
+
+
+def _bind(function: Callable[[T], None], argument: T) -> Callable[[], None]:
+    return lambda: function(argument)
+
+
+def _work_and_commit(
+    context: RunContext,
+    stage: Stage,
+    plan_id: int,
+    work: Callable[[Sequence[T]], Sequence[StageResult]],
+    inputs: Sequence[T],
+    claim_id: str | None,
+) -> Sequence[StageResult]:
+    started_at = datetime.now(UTC)
+    results = work(inputs)
+    activity = ActivityRecord(
+        plan_id=plan_id,
+        dataset=stage.dataset,
+        code_revision=context.code_revision,
+        flow_run=context.flow_run,
+        started_at=started_at,
+        agents=(context.software, *stage.agents),
+    )
+    finished = [result for result in results if isinstance(result, WorkResult)]
+    commit_chunk(context.store, activity, finished, claim_id)
+    return results
+
+
+@contextmanager
+def _renewed_leases(context: RunContext) -> Iterator[None]:
+    """Renews this process's leases from a thread for as long as the block runs."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(LEASE_SECONDS / 3):
+            renew_claims(context.store)
+
+    thread = threading.Thread(target=renew, name="lease-renewal", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
