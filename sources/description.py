@@ -33,8 +33,9 @@ def describe_source(
 ) -> Source:
     """The source that `path` is, by the importer's terms where the user gives no other.
 
-    The name is the format's by default. Of the path only the file's name is kept, so that the
-    same file imported from another folder is the same source.
+    The name is the format's by default, the homepage the importer's unless the citation is another
+    than the importer's: then the collection is another one too. Of the path only the file's name
+    is kept, so that the same file imported from another folder is the same source.
 
     Raises:
         FormatError: the file cannot be read.
@@ -46,6 +47,6 @@ def describe_source(
         annotation_sha256=digest_file(path),
         licence=licence or importer.licence,
         citation=citation or importer.citation,
-        homepage=homepage or importer.homepage,
+        homepage=homepage or (None if citation else importer.homepage),
         granularity=granularity or importer.granularity,
     )

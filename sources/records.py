@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Record
-from schemas.records import Split
+from schemas.records import Rejection, Split
 
 _RAW_CHARACTERS = 2000
 _SHOWN_CHARACTERS = 80
@@ -46,6 +46,11 @@ class BadRow(Record):
     raw: str
     scope: Literal["caption", "record", "file"] = "record"
 
+    def as_rejection(self) -> Rejection:
+        """The same as the rejection that goes to quarantine."""
+        context = self.model_dump(exclude={"reason", "detail"})
+        return Rejection(stage="import", reason=self.reason, detail=self.detail, context=context)
+
 
 Row = SourceRow | BadRow
 
@@ -66,25 +71,24 @@ class ReadOptions(Record):
 
 def raw_text(value: Any) -> str:
     """`value` as JSON text fit to be stored, cut after 2,000 characters with its length told."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except RecursionError:
-        return "(nested too deeply to be shown)"
-    return _cut(storable(text), _RAW_CHARACTERS)
+    return _cut(_json_text(value), _RAW_CHARACTERS)
 
 
 def shown(value: Any) -> str:
     """`value` as short JSON text, for a sentence."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except RecursionError:
-        return "(nested too deeply to be shown)"
-    return _cut(storable(text), _SHOWN_CHARACTERS)
+    return _cut(_json_text(value), _SHOWN_CHARACTERS)
 
 
 def storable(text: str) -> str:
     """`text` without what UTF-8 cannot hold: lone surrogates become written-out escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return storable(json.dumps(value, ensure_ascii=False))
+    except RecursionError:
+        return "(nested too deeply to be shown)"
 
 
 def _cut(text: str, length: int) -> str:

@@ -41,6 +41,12 @@ def test_the_user_may_know_better(tmp_path: Path) -> None:
     assert (source.homepage, source.granularity) == ("https://example.org", Granularity.MEDIUM)
 
 
+def test_another_citation_is_another_homepage(tmp_path: Path) -> None:
+    path = tmp_path / "reid_raw.json"
+    path.write_bytes(b"[]")
+    assert describe_source(importer_for("cuhk-pedes"), path, citation="Ours").homepage is None
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.json cannot be read: No such file"):
         digest_file(tmp_path / "none.json")

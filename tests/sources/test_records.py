@@ -1,0 +1,48 @@
+import json
+
+from sources.records import BadRow, raw_text, shown
+
+
+def test_a_bad_row_becomes_a_rejection_that_can_be_found_again() -> None:
+    bad = BadRow(
+        file="a.json",
+        index=3,
+        field="captions[1]",
+        reason="too_long",
+        detail="captions[1] is too long",
+        raw="{}",
+        scope="caption",
+    )
+    rejection = bad.as_rejection()
+    assert (rejection.stage, rejection.reason, rejection.detail) == (
+        "import",
+        bad.reason,
+        bad.detail,
+    )
+    assert rejection.context == {
+        "file": "a.json",
+        "index": 3,
+        "field": "captions[1]",
+        "raw": "{}",
+        "scope": "caption",
+    }
+
+
+def test_raw_text_is_cut_and_its_length_told() -> None:
+    text = raw_text({"captions": ["é" * 5000]})
+    assert text.startswith('{"captions": ["é')
+    assert text.endswith("… (5,018 characters)")
+    assert raw_text([1, "é"]) == '[1, "é"]'
+    assert len(shown("x" * 1000)) < 120
+
+
+def test_what_utf8_cannot_hold_is_written_out() -> None:
+    assert raw_text(["\ud800"]) == '["\\ud800"]'
+    assert json.loads(raw_text("\x00")) == "\x00"
+
+
+def test_what_is_nested_too_deeply_is_not_shown() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert raw_text(deep) == shown(deep) == "(nested too deeply to be shown)"
