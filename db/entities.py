@@ -13,7 +13,7 @@ from db.tables import Derivation, Entity
 from schemas.base import EntityRecord, entity_id
 
 R = TypeVar("R", bound=EntityRecord)
-K = TypeVar("K", str, int)
+K = TypeVar("K")
 Parents = tuple[tuple[str, str], ...]
 
 LIVE = ("proposed", "accepted")
@@ -75,7 +75,7 @@ def new_entity(
 
 
 def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
-    """`ids` in lists of at most `size`, small enough for one `IN (…)`."""
+    """`ids` in lists of at most `size`, few enough for one `IN (…)`."""
     remaining = iter(ids)
     while page := list(islice(remaining, size)):
         yield page
@@ -116,7 +116,6 @@ def find(
     *,
     states: Sequence[str] | None = None,
     split: str | None = None,
-    groups: Sequence[str] | None = None,
 ) -> Iterator[StoredEntity]:
     """The entities of a dataset and kind, oldest first, in pages of constant memory."""
     conditions: list[ColumnElement[bool]] = [Entity.dataset == dataset, Entity.kind == kind]
@@ -124,8 +123,6 @@ def find(
         conditions.append(Entity.state.in_(states))
     if split is not None:
         conditions.append(Entity.split == split)
-    if groups is not None:
-        conditions.append(Entity.group_key.in_(groups))
     query = select_entities().where(*conditions).order_by(Entity.seq).limit(_PAGE)
     after = 0
     while True:
@@ -135,6 +132,23 @@ def find(
         if len(page) < _PAGE:
             return
         after = page[-1].seq
+
+
+def find_in_groups(
+    store: Store, dataset: str, kind: str, groups: Iterable[str]
+) -> list[StoredEntity]:
+    """The entities of a dataset and kind that belong to `groups`, oldest first."""
+    found: list[StoredEntity] = []
+    with store.read() as connection:
+        for page in pages(groups):
+            query = select_entities().where(Entity.group_key.in_(page)).order_by(Entity.seq)
+            # dataset and kind are compared here, so that no planner prefers their index
+            found.extend(
+                entity
+                for entity in _stored(connection.execute(query))
+                if entity.dataset == dataset and entity.kind == kind
+            )
+    return found
 
 
 def parents_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[str]]:

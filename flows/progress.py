@@ -7,11 +7,14 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
+
+from flows.report import StageReport
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -27,7 +30,7 @@ class Progress(Protocol):
         """`count` more inputs are done."""
         ...
 
-    def end(self, stage: str, summary: str) -> None:
+    def end(self, report: StageReport) -> None:
         """The stage is over."""
         ...
 
@@ -41,7 +44,7 @@ class SilentProgress:
     def advance(self, stage: str, count: int) -> None:
         """Nothing."""
 
-    def end(self, stage: str, summary: str) -> None:
+    def end(self, report: StageReport) -> None:
         """Nothing."""
 
 
@@ -51,7 +54,7 @@ class ConsoleProgress:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._bars = Bars(
-            TextColumn("{task.description:<28}"),
+            TextColumn("{task.description:<32}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -60,7 +63,7 @@ class ConsoleProgress:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._tasks: dict[str, object] = {}
+        self._tasks: dict[str, TaskID] = {}
         self._counts: dict[str, tuple[int, int | None, float]] = {}
 
     def start(self, stage: str, total: int | None) -> None:
@@ -75,7 +78,7 @@ class ConsoleProgress:
         done += count
         now = time.monotonic()
         if self._console.is_terminal:
-            self._bars.advance(self._tasks[stage], count)  # type: ignore[arg-type]
+            self._bars.advance(self._tasks[stage], count)
         elif now - last >= _SECONDS_BETWEEN_LINES:
             self._console.print(
                 f"{stage}: {done:,} of {total:,}" if total else f"{stage}: {done:,}"
@@ -83,8 +86,8 @@ class ConsoleProgress:
             last = now
         self._counts[stage] = (done, total, last)
 
-    def end(self, stage: str, summary: str) -> None:
+    def end(self, report: StageReport) -> None:
         """Takes the bar away and prints the summary."""
-        self._bars.remove_task(self._tasks.pop(stage))  # type: ignore[arg-type]
+        self._bars.remove_task(self._tasks.pop(report.stage))
         self._bars.stop()
-        self._console.print(f"[bold]{stage:<28}[/bold] {summary}", highlight=False)
+        self._console.print(f"[bold]{report.stage:<32}[/bold] {report.summary}", highlight=False)

@@ -7,13 +7,12 @@ the chunks that were in flight, and a run again goes on with what has no work ro
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from db.agents import AgentRef
 from db.entities import StoredEntity
@@ -34,21 +33,12 @@ from db.work import (
 )
 from flows.context import RunContext
 from flows.execution import open_executor
+from flows.report import StageReport, StageResult
 
 MAX_CHUNKS = 1000
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
 T = TypeVar("T")
-
-
-class Deferred(NamedTuple):
-    """An input that could not be worked on for now; it stays pending for the next run."""
-
-    input: int
-    reason: str
-
-
-StageResult = WorkResult | Deferred
 
 
 @dataclass(frozen=True)
@@ -73,54 +63,6 @@ class Stage:
     def title(self) -> str:
         """What progress and artifacts call it."""
         return self.label or self.name
-
-
-@dataclass
-class StageReport:
-    """What a run of a stage did; safe to add to from several threads.
-
-    `stalled` says that a whole chunk had to be deferred (a model server is gone, say): the stage
-    stops there instead of trying every further input.
-    """
-
-    stage: str
-    done: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    deferred: Counter[str] = field(default_factory=Counter)
-    already_done: int = 0
-    seconds: float = 0.0
-    stalled: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def add(self, results: Sequence[StageResult]) -> None:
-        """Counts the results of one chunk."""
-        with self._lock:
-            for result in results:
-                if isinstance(result, Deferred):
-                    self.deferred[result.reason] += 1
-                elif result.rejection is not None:
-                    self.rejected[result.rejection.reason] += 1
-                else:
-                    self.done += 1
-            if results and all(isinstance(result, Deferred) for result in results):
-                self.stalled = True
-
-    @property
-    def finished(self) -> int:
-        """How many inputs have got their work row in this run."""
-        return self.done + self.rejected.total()
-
-    @property
-    def summary(self) -> str:
-        """One line for people."""
-        parts = [f"{self.done:,} done"]
-        if self.already_done:
-            parts.append(f"{self.already_done:,} done before")
-        for counts, word in ((self.rejected, "rejected"), (self.deferred, "left for later")):
-            if counts:
-                reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
-                parts.append(f"{counts.total():,} {word} ({reasons})")
-        return f"{', '.join(parts)}  in {self.seconds:.1f} s"
 
 
 def run_stage(
@@ -227,7 +169,7 @@ def _run(
                 executor.submit(_bind(process, chunk))
     finally:
         report.seconds = time.perf_counter() - started
-        context.progress.end(stage.title, report.summary)
+        context.progress.end(report)
     return report
 
 

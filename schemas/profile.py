@@ -1,8 +1,8 @@
 """The shape of a profile: which models do the work, with which settings, at which price."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.base import Record
 from schemas.chat import ModelRef
@@ -109,6 +109,16 @@ class RewriteSettings(Record):
     prompt: str = "rewrite_description"
     models: tuple[ChatModelSpec, ...] = Field(min_length=1)
     max_characters: int = Field(default=2000, gt=0)
+
+    @model_validator(mode="after")
+    def _tell_models_apart(self) -> Self:
+        refs = [str(model.ref) for model in self.models]
+        if len(set(refs)) < len(refs):
+            raise ValueError(
+                f"models must differ in name or revision, since rewrites carry them as their "
+                f"author; got {', '.join(refs)}"
+            )
+        return self
 
 
 class FaithfulnessSettings(Record):

@@ -107,7 +107,6 @@ class Sample(EntityRecord):
     seed: int
     identities_wanted: int
     images_per_identity: int | None
-    identities_available: int
     identities_drawn: int
     images_drawn: int
     digest: str

@@ -1,0 +1,1 @@
+"""The commands of `loupe`, one file a group."""

@@ -1,0 +1,47 @@
+"""How commands talk: results to standard output (JSON where asked), the rest to standard error."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
+    """`value` as one JSON document on standard output."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    sys.stdout.write("\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; numbers stand at the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    values = [list(row) for row in rows]
+    for place, column in enumerate(columns):
+        numeric = all(isinstance(row[place], int | float | None) for row in values)
+        table.add_column(column, justify="right" if numeric and values else "left")
+    for row in values:
+        table.add_row(*(_shown(value) for value in row))
+    out.print(table)
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.2f}"
+        case _:
+            return str(value)

@@ -1,0 +1,38 @@
+"""The build that runs where the user gives none: the generated world as three sources."""
+
+from pathlib import Path
+
+from schemas.build import SourceSpec, UFine3CBuild
+from sources.demonstration import DemonstrationWorld, write_people_world
+
+SEED = 7
+IDENTITIES = 12
+_IMAGES_PER_IDENTITY = 3  # of the medium source alone, as for ICFG-PEDES in `UFine3CBuild`
+
+
+def demonstration_build(home: Path, gate: str = "auto") -> UFine3CBuild:
+    """Writes the world under `home` (the same bytes every time) and gives its build."""
+    world = write_people_world(home / "demonstration" / f"people-{SEED}", SEED, IDENTITIES)
+    return UFine3CBuild(
+        dataset="ufine3c-demo",
+        seed=SEED,
+        identities_per_source=IDENTITIES - 2,
+        gate=gate,
+        sources=_specs(world),
+    )
+
+
+def _specs(world: DemonstrationWorld) -> tuple[SourceSpec, ...]:
+    return tuple(
+        SourceSpec(
+            name=source.name,
+            format=source.format,
+            annotations=source.annotation_file,
+            images=source.image_root,
+            granularity=source.granularity,
+            licence=source.licence,
+            citation=source.citation,
+            images_per_identity=_IMAGES_PER_IDENTITY if source.format == "icfg-pedes" else None,
+        )
+        for source in world.sources
+    )

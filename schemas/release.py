@@ -1,0 +1,169 @@
+"""What a release says of itself: its manifest, its statistics, and what is wrong with a copy."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from schemas.base import Record
+from schemas.records import Granularity, Sha256
+
+EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Version = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
+NonBlank = Annotated[str, Field(pattern=r"\S")]
+Count = Annotated[int, Field(ge=0)]
+
+UNSTATED = "unstated"
+"""The granularity of sources that state none."""
+
+
+class ReleasedFile(Record):
+    """A file of a release. `path` is relative to its folder, with forward slashes."""
+
+    path: str = Field(min_length=1)
+    sha256: HexSha256
+    size_bytes: Count
+
+
+class ReleasedSource(Record):
+    """A collection that rows come from, with its terms."""
+
+    entity_id: EntityId
+    name: NonBlank
+    format: str
+    annotation_file: str
+    annotation_sha256: Sha256
+    licence: NonBlank
+    citation: str
+    homepage: str | None
+    granularity: Granularity | None
+
+
+class ReleasedPrompt(Record):
+    """A prompt that rewrites of the release were asked for with."""
+
+    entity_id: EntityId
+    prompt_id: str
+    version: str
+    digest: str
+    text: str
+
+
+class ModelUse(Record):
+    """What a model with these parameters was asked for the captions of a release.
+
+    Counted are the answered calls behind all rewrites of the released images, the rejected ones
+    too. `cost` is a decimal number, None where a call had no price.
+    """
+
+    name: str
+    revision: str
+    parameters: dict[str, Any]
+    calls: Count
+    tokens_in: Count
+    tokens_out: Count
+    cost: str | None
+    currency: str | None
+
+
+class Distribution(Record):
+    """Whole numbers in short: quartiles are numbers that occur (nearest rank)."""
+
+    count: Count
+    mean: float
+    minimum: int
+    lower_quartile: int
+    median: int
+    upper_quartile: int
+    maximum: int
+
+
+class GranularityStatistics(Record):
+    """The lengths of captions of one granularity.
+
+    `histogram` counts captions by words: (10, 7) are seven captions of 10 to 19 words.
+    """
+
+    granularity: Granularity | Literal["unstated"]
+    images: Count
+    words: Distribution
+    histogram: tuple[tuple[int, int], ...]
+
+
+class SourceStatistics(Record):
+    """What a source gave; `rewrites` are those of its captions."""
+
+    name: str
+    granularity: Granularity | Literal["unstated"]
+    identities: Count
+    images: Count
+    originals: Count
+    rewrites: Count
+
+
+class RewriteStatistics(Record):
+    """What became of the rewrites that were proposed for the released images.
+
+    `released` are accepted ones and people's edits; of these, `reviewed` were decided on by a
+    person and `edited` written by one. `rejected` and `pending` ones are not in the release.
+    """
+
+    released: Count
+    reviewed: Count
+    edited: Count
+    rejected: Count
+    pending: Count
+
+
+class ReleaseStatistics(Record):
+    """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
+
+    `vocabulary` is the number of different words, letter case aside.
+    """
+
+    images: Count
+    captions: Count
+    identities: Count
+    vocabulary: Count
+    words: Distribution
+    splits: tuple[tuple[str, int], ...]
+    sources: tuple[SourceStatistics, ...]
+    granularities: tuple[GranularityStatistics, ...]
+    styles_per_image: tuple[tuple[int, int], ...]
+    authors: tuple[tuple[str, int], ...]
+    rewrites: RewriteStatistics
+
+
+class Manifest(Record):
+    """A release in one record. Its files stand beside it in `manifest.json`, under `files`.
+
+    `id` is the SHA-256 of the manifest, `files` included and `id` left out, as canonical JSON
+    (sorted keys, no spaces, UTF-8). `entities_sha256` is the digest of the ids of everything that
+    stands in the release, each followed by a line feed: image and captions row by row, then sources
+    and prompts in the order of this record.
+    """
+
+    schema_version: Literal[1] = 1
+    id: HexSha256
+    dataset: str
+    version: Version
+    demonstration: bool
+    unreviewed: bool
+    entities_sha256: HexSha256
+    sources: tuple[ReleasedSource, ...]
+    prompts: tuple[ReleasedPrompt, ...]
+    models: tuple[ModelUse, ...]
+    statistics: ReleaseStatistics
+
+
+class Problem(Record):
+    """One thing that is wrong with a folder that should be a release.
+
+    `fault` is a stable snake_case word; `message` one sentence that names the file and, where it is
+    one row, its number (counted from 1, as in the names of images).
+    """
+
+    fault: str
+    message: str
+    file: str
+    row: int | None = None
