@@ -30,7 +30,7 @@ def describe(
     """One caption of the image of `person` in `pose`, in the words of one of two annotators."""
     say = Sentences(person, visible_attributes(person, pose), VOICES[annotator % 2], chance)
     if granularity is Granularity.COARSE:
-        return _fill(_coarse(say), chance.between(16, 26))
+        return _fill(_coarse(say), chance.between(15, 25))
     if granularity is Granularity.MEDIUM:
         return _fill(_medium(say), chance.between(29, 37))
     return _fill(_fine(say, clothes_first=annotator % 2 == 1), chance.between(70, 87))

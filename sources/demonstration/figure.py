@@ -3,6 +3,7 @@
 from sources.demonstration import carrying, clothing, head
 from sources.demonstration.frame import Frame
 from sources.demonstration.people import Carried, Side
+from sources.demonstration.poses import View
 
 
 def paint_figure(frame: Frame) -> None:
@@ -44,6 +45,14 @@ def _is_behind(frame: Frame, side: Side) -> bool:
     return frame.depth(arm.root) < -0.08 or (frame.depth(arm.end) < -0.12)
 
 
+def _is_hidden(frame: Frame, carried: Carried) -> bool:
+    """True for what hangs on the far side of somebody seen from the side, as captions assume."""
+    from_the_side = frame.pose.view in (View.LEFT, View.RIGHT)
+    return (
+        from_the_side and carried.side is not None and carried.side.value != frame.pose.view.value
+    )
+
+
 def _paint_carried(frame: Frame, carried: Carried | None, *, behind: bool) -> None:
     if carried is None:
         return
@@ -51,7 +60,7 @@ def _paint_carried(frame: Frame, carried: Carried | None, *, behind: bool) -> No
         if behind and frame.cosine > 0.1:
             carrying.paint_backpack(frame, carried)
         return
-    if carried.side is not None and _is_behind(frame, carried.side) is not behind:
+    if _is_hidden(frame, carried) is not behind:
         return
     if carried.kind == "umbrella":
         carrying.paint_umbrella(frame, carried)

@@ -108,7 +108,8 @@ def _paint_face(frame: Frame) -> None:
         layer.paint(layer.disc((eye[0], eye[1] - 0.036), 0.017 * near, 0.012), cheek, round_=0.1)
         layer.paint(layer.disc(eye, 0.0165 * near, 0.0092), plain((245, 243, 238)), round_=0)
         layer.paint(layer.disc(eye, 0.0088 * near, 0.0090), plain((52, 38, 30)), round_=0)
-        brow = [(eye[0] - 0.020 * near, eye[1] + 0.019), (eye[0] + 0.020 * near, eye[1] + 0.021)]
+        up, tilt = eye[1] + 0.0205, 0.0015 * sign  # the inner ends higher, or all look angry
+        brow = [(eye[0] - 0.020 * near, up + tilt), (eye[0] + 0.020 * near, up - tilt)]
         layer.paint(layer.tube(brow, [0.0042, 0.0042]), plain(hair, 0, 0.8), round_=0)
     if person.beard:
         _paint_beard(frame, hair)

@@ -147,7 +147,7 @@ def _arm(person: Person, pose: Pose, side: Side) -> Limb:
     shoulder = np.array([sign * half, _SHOULDER_Y, 0.0])
     target = _hand_target(person, pose, side, shoulder)
     raised = bool(target[1] > shoulder[1])
-    elbow = np.array([0.5 * sign, -1.0, 0.35]) if raised else np.array([0.3 * sign, -0.3, -1.0])
+    elbow = np.array([0.45 * sign, -1.0, 0.3]) if raised else np.array([0.3 * sign, -0.3, -1.0])
     return _reach(shoulder, target, elbow_towards=elbow)
 
 
@@ -155,7 +155,7 @@ def _hand_target(person: Person, pose: Pose, side: Side, shoulder: Point) -> Poi
     sign = _sign(side)
     busy = pose.action in (Action.PHONE, Action.CALL) and side is free_hand(person)
     if busy and pose.action is Action.CALL:
-        return np.array([sign * 0.155, 1.515, 0.035])
+        return np.array([sign * 0.130, 1.470, 0.105])
     if busy:
         return np.array([sign * 0.07, 1.24, 0.30])
     if _holds_open_umbrella(person.carried, side):

@@ -71,6 +71,7 @@ class Layer:
         self.width, self.height, self.scale = width, height, scale
         self.origin, self.light = origin, light
         self.pixels = np.zeros((height, width, 4), np.uint8)
+        self._words = self.pixels.view(np.uint32)[..., 0]  # one item a pixel: masks much faster
 
     def paint(self, surface: Surface, texture: Texture, *, round_: float = 1.0) -> None:
         """Covers the surface with the texture; `round_` 0 is a flat thing, 1 a round body."""
@@ -80,14 +81,15 @@ class Layer:
         painted = np.empty((surface.turn.size, 4), np.uint8)
         painted[:, :3] = np.clip(texture(surface) * shade[:, None], 0, 255)
         painted[:, 3] = 255
-        self.pixels[surface.rows, surface.columns][surface.mask] = painted
+        window = self._words[surface.rows, surface.columns]
+        window[surface.mask] = painted.view(np.uint32)[:, 0]
 
     def darken(self, surface: Surface, strength: float) -> None:
         """A shadow on what is already painted under the surface."""
-        window = self.pixels[surface.rows, surface.columns]
-        under = window[surface.mask]
-        under[:, :3] = under[:, :3] * (1.0 - strength)
-        window[surface.mask] = under
+        window = self._words[surface.rows, surface.columns]
+        under = window[surface.mask].view(np.uint8).reshape(-1, 4)
+        under[:, :3] = under[:, :3] * np.float32(1.0 - strength)
+        window[surface.mask] = under.view(np.uint32)[:, 0]
 
     def tube(self, points: Sequence[Flat], radii: Sequence[float], *, cut: bool = False) -> Surface:
         """A round limb along `points`, as wide at each as its radius; `cut` off flat at its end."""
@@ -105,12 +107,13 @@ class Layer:
             place = np.clip(reached, 0, 1)
             away_x, away_y = x - x0 - place * dx, y - y0 - place * dy
             away, radius = np.sqrt(away_x**2 + away_y**2), r0 + place * (r1 - r0)
-            nearer = away / radius < nearest
-            to_the_right = np.where((away_x * -dy + away_y * dx) > 0, 1.0, -1.0) * away
-            nearest[nearer] = (away / radius)[nearer]
-            along[nearer] = (travelled + place * length)[nearer]
-            across[nearer] = to_the_right[nearer]
-            turn[nearer] = (to_the_right / radius)[nearer]
+            ratio = away / radius
+            nearer = ratio < nearest
+            to_the_right = np.where((away_x * -dy + away_y * dx) > 0, away, -away)
+            np.copyto(nearest, ratio, where=nearer)
+            np.copyto(along, travelled + place * length, where=nearer)
+            np.copyto(across, to_the_right, where=nearer)
+            np.copyto(turn, to_the_right / radius, where=nearer)
             travelled += length
         inside = (nearest <= 1) & ~(cut & (reached > 1) & (along >= travelled - 1e-6))
         return _surface(rows, columns, inside, (x, y, along, across, turn))

@@ -1,7 +1,7 @@
 """Captions of the demonstration world against what is known of the person and the image."""
 
 import re
-from collections.abc import Iterator
+from functools import cache
 from statistics import mean
 
 import pytest
@@ -42,19 +42,18 @@ _KINDS = (
 _THING = re.compile(rf"\b{_COLOUR}(?: and {_COLOUR})?{_PATTERN} ({_KINDS})\b")
 
 
-def _cases(count: int = 150) -> Iterator[tuple[Person, Pose, Granularity, str]]:
+@cache
+def _cases(count: int = 120) -> tuple[tuple[Person, Pose, Granularity, str], ...]:
+    cases = []
     for number in range(count):
         person = draw_person_attributes(Chance("person", number))
         pose = draw_pose(Chance("pose", number), person, tuple(View)[number % 4])
         for granularity in Granularity:
             for annotator in (0, 1):
                 chance = Chance("caption", number, annotator)
-                yield (
-                    person,
-                    pose,
-                    granularity,
-                    describe(person, pose, granularity, annotator, chance),
-                )
+                caption = describe(person, pose, granularity, annotator, chance)
+                cases.append((person, pose, granularity, caption))
+    return tuple(cases)
 
 
 def _colours_of(person: Person) -> dict[str, set[str | None]]:
