@@ -93,7 +93,7 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
 
 
 def measure(format_name: str, path: Path) -> None:
-    """Reads `path` and prints rows, processor seconds and the largest resident size in MiB as JSON."""
+    """Reads `path`; prints rows, processor seconds and largest resident size in MiB as JSON."""
     from sources.importer import importer_for
     from sources.reading import read_source
 
