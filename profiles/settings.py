@@ -16,6 +16,7 @@ from schemas.errors import ConfigurationError
 
 PREFIX = "LOUPE_"
 _PROFILE_OVERRIDE = "LOUPE_PROFILE__"  # read by profiles.loader
+_PROFILE_VALUES = f"{PREFIX}PROFILE__"  # read by `profiles.loader`
 _PROJECT = Path(__file__).parents[1]
 Port = Annotated[int, Field(ge=1, le=65535)]
 SecretUrl = Annotated[str, Field(repr=False)]
@@ -96,7 +97,7 @@ def _refuse_unknown_variables() -> None:
     for name in sorted(os.environ):
         if name.startswith(_PROFILE_OVERRIDE):
             continue
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(PREFIX) and name not in known and not name.startswith(_PROFILE_VALUES):
             nearest = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(known)}"
             raise ConfigurationError(f"the environment variable {name} is no setting; {hint}")

@@ -1,0 +1,126 @@
+"""Hands single images to Label Studio's page in the browser, and nothing else to nobody.
+
+`GET /blobs/<sha256>` answers only for images of open review tasks: whoever knows the digest of any
+other blob learns not even that it exists. Run it as `python -m services.blob_server --port N`; the
+installation is the one that the `LOUPE_` variables name.
+"""
+
+import argparse
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from profiles.settings import Settings, load_settings
+from schemas.errors import IntegrityError
+from services.process import LOOPBACK, RunningService, ServiceSpec, answers, start
+
+NAME = "blob-server"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# Raster formats only: an SVG is a program that runs where it is opened.
+_SERVED_TYPES = frozenset(
+    {"image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "image/tiff"}
+)
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+    "Cache-Control": "private, no-cache",
+    "Referrer-Policy": "no-referrer",
+}
+_log = logging.getLogger(__name__)
+
+
+def create_app(
+    read: Callable[[str, str], bytes],
+    media_type_of: Callable[[str], str | None],
+    origins: Sequence[str],
+) -> Starlette:
+    """The image server.
+
+    Args:
+        read: the verified bytes of a blob, by digest and media type; raises `IntegrityError` where
+            they are missing or not what they should be.
+        media_type_of: the media type of an image that an open review task shows, else None.
+        origins: the pages that may read the images, `http://host:port`.
+    """
+
+    def blob(request: Request) -> Response:
+        sha256 = request.path_params["sha256"]
+        media_type = media_type_of(sha256) if _SHA256.fullmatch(sha256) else None
+        if media_type not in _SERVED_TYPES:
+            return PlainTextResponse("not an image of an open task", 404, _HEADERS)
+        try:
+            return Response(read(sha256, media_type), 200, _HEADERS, media_type)
+        except IntegrityError as error:
+            _log.error("blob %s is not served: %s", sha256, error)
+            return PlainTextResponse("the stored image is damaged or missing", 500, _HEADERS)
+
+    def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    return Starlette(
+        routes=[Route("/blobs/{sha256}", blob), Route("/health", health)],
+        middleware=[
+            # A foreign page whose name is made to point here would otherwise count as our own.
+            Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"]),
+            Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["GET"]),
+        ],
+    )
+
+
+def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> RunningService:
+    """The image server of the installation as a detached process on the loopback interface.
+
+    Raises:
+        ServiceError: it could not be started.
+    """
+    url = f"http://{LOOPBACK}:{port}"
+    listed = [argument for origin in origins for argument in ("--origin", origin)]
+    settings.home.mkdir(parents=True, exist_ok=True)
+    spec = ServiceSpec(
+        name=NAME,
+        command=(sys.executable, "-m", "services.blob_server", "--port", str(port), *listed),
+        working_directory=settings.home,
+        environment={**os.environ, **settings.environment()},
+        url=url,
+        port=port,
+        port_option="--blobs-port",
+    )
+    return start(settings.home, spec, lambda: answers(f"{url}/health"))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve the images of the installation that the settings name."""
+    import uvicorn
+
+    from db.blobs import BlobStore
+    from db.reviews import open_image_media_type
+    from db.store import Store
+
+    parser = argparse.ArgumentParser(prog="python -m services.blob_server", description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--origin", action="append", default=[], help="a page that may read images")
+    options = parser.parse_args(arguments)
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+
+    def media_type_of(sha256: str) -> str | None:
+        with store.read() as connection:
+            return open_image_media_type(connection, sha256)
+
+    app = create_app(BlobStore(settings.blobs_url).read, media_type_of, options.origin)
+    uvicorn.run(app, host=LOOPBACK, port=options.port, log_level="warning", access_log=False)
+
+
+if __name__ == "__main__":
+    main()

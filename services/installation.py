@@ -1,0 +1,164 @@
+"""All servers of one installation together: bring them up, take them down, say how they are."""
+
+import hashlib
+from collections.abc import Callable, Collection
+from enum import StrEnum
+from pathlib import Path
+
+from profiles.settings import Settings
+from schemas.base import Record
+from services import blob_server, label_studio, prefect_server
+from services.environments import ensure_environment, is_installed
+from services.private_files import services_folder, write_private
+from services.process import (
+    LOOPBACK,
+    RunningService,
+    ServiceState,
+    answers,
+    recorded,
+    running,
+    stop,
+)
+from services.process import state as state_of
+
+Report = Callable[[str], None]
+
+
+class Component(StrEnum):
+    """What can be left out of `loupe up`."""
+
+    PREFECT = "prefect"
+    LABEL_STUDIO = "label-studio"
+    BLOBS = "blobs"
+
+
+_HEALTH_PATHS = {
+    prefect_server.SERVER: "/api/health",
+    label_studio.NAME: "/health",
+    blob_server.NAME: "/health",
+}
+# The worker goes first, so that it can still tell its server that it goes.
+_STOP_ORDER = (
+    prefect_server.WORKER,
+    prefect_server.SERVER,
+    blob_server.NAME,
+    label_studio.NAME,
+)
+
+
+class ServiceReport(Record):
+    """How one server is. `answers` is None where there is nothing to ask."""
+
+    name: str
+    state: ServiceState
+    answers: bool | None
+    url: str | None
+    pid: int | None
+    log: Path | None
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it does what its state says: a stopped server is no fault."""
+        return self.state is not ServiceState.CRASHED and self.answers is not False
+
+
+def bring_up(
+    settings: Settings,
+    components: Collection[Component],
+    working_directory: Path,
+    report: Report,
+) -> None:
+    """Start what does not run yet, one after the other; safe to call again.
+
+    Args:
+        settings: the installation.
+        components: what to start.
+        working_directory: where flows run: relative paths in their parameters start here.
+        report: is told each step in a sentence.
+
+    Raises:
+        ServiceError: a server could not be started; those before it stay up.
+    """
+    if Component.LABEL_STUDIO in components:
+        _bring_up_label_studio(settings, report)
+    if Component.BLOBS in components:
+        _bring_up_blobs(settings, report)
+    if Component.PREFECT in components:
+        _bring_up_prefect(settings, working_directory, report)
+
+
+def take_down(home: Path, report: Report) -> None:
+    """End every server of the installation, and what it started."""
+    for name in _STOP_ORDER:
+        if stop(home, name):
+            report(f"{name}: stopped")
+
+
+def survey(home: Path) -> tuple[ServiceReport, ...]:
+    """How every server of the installation is."""
+    return tuple(_report_on(home, name) for name in reversed(_STOP_ORDER))
+
+
+def _report_on(home: Path, name: str) -> ServiceReport:
+    state, record = state_of(home, name), recorded(home, name)
+    asked = state is ServiceState.RUNNING and record is not None and record.url is not None
+    return ServiceReport(
+        name=name,
+        state=state,
+        answers=answers(f"{record.url}{_HEALTH_PATHS[name]}") if asked and record else None,
+        url=record.url if record else None,
+        pid=record.pid if record else None,
+        log=record.log if record else None,
+    )
+
+
+def _bring_up_label_studio(settings: Settings, report: Report) -> None:
+    home, root = settings.home, settings.environments
+    if not _is_up(home, label_studio.NAME, report):
+        if not is_installed("label-studio", root):
+            report(f"{label_studio.NAME}: installing it once, about 1 GB, under {root}")
+        environment = ensure_environment("label-studio", root)
+        report(f"{label_studio.NAME}: starting (the first time takes half a minute or more)")
+        service = label_studio.start_label_studio(
+            home, settings.label_studio_port, environment, settings.label_studio_database_url
+        )
+        label_studio.label_studio_token(home, str(service.url))
+
+
+def _bring_up_blobs(settings: Settings, report: Report) -> None:
+    if not _is_up(settings.home, blob_server.NAME, report):
+        report(f"{blob_server.NAME}: starting")
+        review = running(settings.home, label_studio.NAME)
+        port = (review.port if review else None) or settings.label_studio_port
+        origins = [f"http://{host}:{port}" for host in (LOOPBACK, "localhost")]
+        blob_server.start_blob_server(settings, settings.blobs_port, origins)
+
+
+def _bring_up_prefect(settings: Settings, working_directory: Path, report: Report) -> None:
+    home = settings.home
+    if not _is_up(home, prefect_server.SERVER, report):
+        report(f"{prefect_server.SERVER}: starting")
+    server = prefect_server.start_prefect_server(home, settings.prefect_port)
+    if not _is_up(home, prefect_server.WORKER, report):
+        report(f"{prefect_server.WORKER}: starting")
+    prefect_server.start_prefect_worker(settings, str(server.url), working_directory)
+    registered = services_folder(home) / "deployments.registered"
+    fingerprint = _registration(server, working_directory)
+    if not registered.exists() or registered.read_text(encoding="utf-8") != fingerprint:
+        report("deployments: registering")
+        prefect_server.register_deployments(home, str(server.url), working_directory)
+        write_private(registered, fingerprint)
+
+
+def _registration(server: RunningService, working_directory: Path) -> str:
+    """What a registration depends on; a server started anew may have been updated meanwhile."""
+    digest = hashlib.sha256(prefect_server.DEPLOYMENTS.read_bytes()).hexdigest()
+    return f"{digest}\n{server.pid} {server.create_time}\n{working_directory}\n"
+
+
+def _is_up(home: Path, name: str, report: Report) -> bool:
+    service = running(home, name)
+    if service is not None:
+        where = f" at {service.url}" if service.url else ""
+        report(f"{name}: already running{where} (pid {service.pid})")
+    return service is not None

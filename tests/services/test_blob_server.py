@@ -1,0 +1,92 @@
+import logging
+
+import pytest
+from starlette.testclient import TestClient
+
+from schemas.errors import BlobMismatchError, MissingBlobError
+from services.blob_server import create_app
+
+ORIGIN = "http://127.0.0.1:8080"
+OPEN, CLOSED, DAMAGED, SVG, MISSING = (digit * 64 for digit in "abcde")
+MEDIA_TYPES = {
+    OPEN: "image/png",
+    DAMAGED: "image/png",
+    MISSING: "image/jpeg",
+    SVG: "image/svg+xml",
+}
+
+
+def read(sha256: str, media_type: str) -> bytes:
+    if sha256 == DAMAGED:
+        raise BlobMismatchError("the blob at '/secret/place' is damaged")
+    if sha256 == MISSING:
+        raise MissingBlobError("nothing at '/secret/place'")
+    return f"{media_type} {sha256[0]}".encode()
+
+
+@pytest.fixture
+def client() -> TestClient:
+    app = create_app(read, MEDIA_TYPES.get, [ORIGIN])
+    return TestClient(app, base_url="http://127.0.0.1:8090")
+
+
+def test_an_image_of_an_open_task_is_served_as_what_it_is(client: TestClient) -> None:
+    answer = client.get(f"/blobs/{OPEN}")
+    assert (answer.status_code, answer.content) == (200, b"image/png a")
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in answer.headers["content-security-policy"]
+
+
+def test_the_page_of_label_studio_may_read_it_and_no_other(client: TestClient) -> None:
+    ours = client.get(f"/blobs/{OPEN}", headers={"Origin": ORIGIN})
+    foreign = client.get(f"/blobs/{OPEN}", headers={"Origin": "https://example.org"})
+    assert ours.headers["access-control-allow-origin"] == ORIGIN
+    assert "access-control-allow-origin" not in foreign.headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/blobs/{CLOSED}",
+        f"/blobs/{SVG}",
+        f"/blobs/{OPEN.upper()}",
+        f"/blobs/{OPEN[:-1]}",
+        f"/blobs/{OPEN}.png",
+        "/blobs/",
+        "/blobs",
+        "/",
+        "/blobs/..%2f..%2fetc%2fpasswd",
+        "/blobs/../../etc/passwd",
+        "/docs",
+    ],
+)
+def test_nothing_else_is_served(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_only_reading_is_possible(client: TestClient) -> None:
+    assert client.head(f"/blobs/{OPEN}").status_code == 200
+    for method in ("POST", "PUT", "DELETE"):
+        assert client.request(method, f"/blobs/{OPEN}").status_code == 405
+
+
+@pytest.mark.parametrize("sha256", [DAMAGED, MISSING])
+def test_a_damaged_or_missing_blob_is_reported_and_not_served(
+    client: TestClient, caplog: pytest.LogCaptureFixture, sha256: str
+) -> None:
+    with caplog.at_level(logging.ERROR, logger="services.blob_server"):
+        answer = client.get(f"/blobs/{sha256}")
+    assert answer.status_code == 500
+    assert "/secret/place" not in answer.text
+    assert sha256 in caplog.text
+    assert "/secret/place" in caplog.text
+
+
+def test_a_foreign_host_name_that_points_here_is_refused(client: TestClient) -> None:
+    answer = client.get(f"/blobs/{OPEN}", headers={"Host": "attacker.example"})
+    assert answer.status_code == 400
+
+
+def test_it_says_that_it_lives(client: TestClient) -> None:
+    assert client.get("/health").json() == {"status": "ok"}
