@@ -1,5 +1,6 @@
 """Composes a new description from parsed facts: another order, other sentences, the same facts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -12,222 +13,249 @@ from schemas.faithfulness import Attribute
 Style = Literal["plain", "flowing", "brief"]
 
 _WORN = frozenset(("upper", "outer", "lower", "whole", "clothing"))
-_WORN_EXTRAS = frozenset(("head", "face", "mask", "neck", "wrist", "waist"))
-_ADJECTIVES = {
-    "young": "young",
-    "middle-aged": "middle-aged",
-    "elderly": "elderly",
-    "teenage": "teenage",
+_ADORNING = frozenset(("head", "face", "mask", "neck", "wrist", "waist"))
+_ON_FEET = frozenset(("feet", "socks"))
+_SKIN = {"fair": "fair skin", "medium": "slightly yellow skin", "dark": "dark skin"}
+_NOUNS = {
+    "male": {"boy": "boy", "gentleman": "gentleman", "guy": "man", "lad": "boy"},
+    "female": {"girl": "girl", "lady": "lady"},
 }
+_OBJECTS = {
+    "riding": frozenset(("bicycle", "skateboard")),
+    "pushing": frozenset(("stroller", "bicycle", "suitcase")),
+    "pulling": frozenset(("suitcase", "stroller")),
+    "reading": frozenset(("book", "paper")),
+    "smoking": frozenset(("cigarette",)),
+}
+_NEEDS_OBJECT = frozenset(("pushing", "pulling", "riding"))
 
 
 @dataclass(frozen=True)
 class Voice:
-    """How the person is called: noun, pronoun, possessive, and the endings that go with them."""
+    """How the person is called: noun, pronoun, possessive, and whether verbs are plural."""
 
     noun: str
     subject: str
     possessive: str
-    plural_verb: bool
+    plural: bool = False
 
     def verb(self, singular: str, plural: str) -> str:
         """The form that agrees with the pronoun."""
-        return plural if self.plural_verb else singular
+        return plural if self.plural else singular
 
 
 def voice_of(description: Description) -> Voice:
-    """The noun and pronouns for the person; neutral ones where no sex is stated."""
-    sexes = set(description.person.values(Attribute.SEX))
-    child = "child" in description.person.values(Attribute.AGE)
-    if sexes == {"male"}:
-        return Voice("boy" if child else "man", "he", "his", False)
-    if sexes == {"female"}:
-        return Voice("girl" if child else "woman", "she", "her", False)
-    return Voice("child" if child else "person", "they", "their", True)
+    """The noun and pronouns for the person; neutral ones where the text states no one sex."""
+    person = description.person
+    sexes = set(person.values(Attribute.SEX))
+    child = "child" in person.values(Attribute.AGE)
+    if len(sexes) != 1:
+        return Voice("child" if child else "person", "they", "their", plural=True)
+    sex = sexes.pop()
+    start, end = person.all(Attribute.SEX)[0].span
+    said = description.text[start:end].lower()
+    usual = ("boy" if child else "man") if sex == "male" else ("girl" if child else "woman")
+    noun = _NOUNS[sex].get(said, usual)
+    return Voice(noun, *(("he", "his") if sex == "male" else ("she", "her")))
 
 
 class Composer:
     """Writes one description anew; `draw` decides among the forms."""
 
     def __init__(self, description: Description, style: Style, draw: Random) -> None:
-        self._description = description
-        self._style = style
+        self._items = [item for item in description.items if not item.negated]
+        self._missing = [item for item in description.items if item.negated]
+        self._person = description.person
+        self._hair = description.hair
+        self._brief = style == "brief"
+        self._flowing = style == "flowing"
         self._draw = draw
         self._voice = voice_of(description)
         self._phrasing = Phrasing(description, self._voice.possessive, draw)
         self._lexicon = load_lexicon()
+        self._clothes_told = False
 
     def compose(self) -> str:
         """The new description, one paragraph."""
-        opening = self._opening()
-        sections = [s for s in (self._clothes(), self._extras(), self._actions()) if s]
-        if self._style != "brief":
+        sentences = [self._opening()]
+        sections: list[Callable[[], list[str]]] = [self._clothes, self._feet, self._extras]
+        if not self._brief:
             self._draw.shuffle(sections)
-        return " ".join([opening, *(sentence for section in sections for sentence in section)])
+        for section in sections:
+            sentences += section()
+        return " ".join([*sentences, *self._absences(), *self._actions()])
 
     # Sentences
 
     def _opening(self) -> str:
-        voice, features = self._voice, self._features()
-        noun = self._person_noun()
-        with_features = f" with {listed(features)}" if features else ""
-        if self._worn() and (self._style == "brief" or self._draw.random() < 0.3):
-            self._clothes_said = True
-            wears = listed([self._phrasing.item(i, self._brief) for i in self._worn()])
+        features = self._features()
+        who = self._noun() + (f" with {listed(features)}" if features else "")
+        worn = self._worn()
+        if worn and self._draw.random() < (0.6 if self._brief or self._flowing else 0.3):
+            self._clothes_told = True
+            wears = listed([self._phrasing.item(item, self._brief) for item in worn])
             return self._draw.choice(
                 (
-                    f"{_capital(with_article(noun))}{with_features} is wearing {wears}.",
-                    f"Dressed in {wears}, this is {with_article(noun)}{with_features}.",
+                    f"{_capital(with_article(who))} is wearing {wears}.",
+                    f"Dressed in {wears}, this is {with_article(who)}.",
+                    f"{_capital(with_article(who))} is dressed in {wears}.",
+                    f"Wearing {wears}, {with_article(who)} can be seen.",
                 )
             )
-        self._clothes_said = False
-        if not features and noun == voice.noun:
-            return f"The {self._draw.choice(('picture', 'image'))} shows {with_article(noun)}."
         return self._draw.choice(
             (
-                f"This is {with_article(noun)}{with_features}.",
-                (
-                    f"The {self._draw.choice(('picture', 'image'))} shows {with_article(noun)}"
-                    f"{with_features}."
-                ),
-                f"Here we see {with_article(noun)}{with_features}.",
+                f"This is {with_article(who)}.",
+                f"The {self._draw.choice(('picture', 'image'))} shows {with_article(who)}.",
+                f"Here we see {with_article(who)}.",
             )
         )
 
-    @property
-    def _brief(self) -> bool:
-        return self._style == "brief"
-
-    def _person_noun(self) -> str:
-        person = self._description.person
-        words = [_ADJECTIVES[age] for age in person.values(Attribute.AGE)[:1] if age in _ADJECTIVES]
-        builds = person.values(Attribute.BUILD)
-        if "tall height" in builds:
-            words.insert(0, "tall")
-        if "slim build" in builds:
-            words.insert(0, self._draw.choice(("slim", "slender")))
-        return " ".join([*words, self._voice.noun])
-
-    def _features(self) -> list[str]:
-        person = self._description.person
-        builds = person.values(Attribute.BUILD)
-        features = []
-        if not self._brief:
-            if "average height" in builds:
-                features.append("average height")
-            if "short height" in builds:
-                features.append("a short stature")
-            if "medium build" in builds and "slim build" not in builds:
-                features.append("a medium build")
-            if "heavy build" in builds:
-                features.append("a heavy build")
-            features += [_SKIN[tone] for tone in person.values(Attribute.SKIN)[:1]]
-        if hair := self._phrasing.hair(self._description.hair):
-            features.append(hair)
-        features += [
-            self._phrasing.item(item, True)
-            for item in self._positive()
-            if self._lexicon.slot(item.kind) == "beard"
-        ]
-        return features
-
     def _clothes(self) -> list[str]:
-        voice, feet = self._voice, self._in_slots(frozenset(("feet", "socks")))
-        sentences = []
-        if self._worn() and not self._clothes_said:
-            wears = listed([self._phrasing.item(item, self._brief) for item in self._worn()])
-            subject = _capital(voice.subject)
-            sentences.append(
-                self._draw.choice(
-                    (
-                        f"{subject} {voice.verb('is', 'are')} wearing {wears}.",
-                        f"{subject} {voice.verb('is', 'are')} dressed in {wears}.",
-                        f"{subject} {voice.verb('wears', 'wear')} {wears}.",
-                    )
+        worn = self._worn()
+        if not worn or self._clothes_told:
+            return []
+        self._clothes_told = True
+        return [self._wearing([self._phrasing.item(item, self._brief) for item in worn])]
+
+    def _wearing(self, phrases: list[str]) -> str:
+        subject, verb = _capital(self._voice.subject), self._voice.verb
+        forms = (
+            f"{subject} {verb('is', 'are')} wearing {listed(phrases)}.",
+            f"{subject} {verb('is', 'are')} dressed in {listed(phrases)}.",
+            f"{subject} {verb('wears', 'wear')} {listed(phrases)}.",
+            f"{_capital(self._voice.possessive)} outfit consists of {listed(phrases)}.",
+        )
+        return self._draw.choice(forms)
+
+    def _feet(self) -> list[str]:
+        shoes = [self._phrasing.item(i, self._brief) for i in self._in_slots(_ON_FEET)]
+        if not shoes:
+            return []
+        subject, possessive = self._voice.subject, self._voice.possessive
+        wears = self._voice.verb("wears", "wear")
+        return [
+            self._draw.choice(
+                (
+                    f"On {possessive} feet, {subject} {wears} {listed(shoes)}.",
+                    f"On {possessive} feet are {listed(shoes).replace('a pair of ', '')}.",
+                    f"{_capital(subject)} {wears} {listed(shoes)} on {possessive} feet.",
                 )
             )
-        if feet:
-            shoes = listed([self._phrasing.item(item, self._brief) for item in feet])
-            subject, wears = voice.subject, voice.verb("wears", "wear")
-            sentences.append(
-                self._draw.choice(
-                    (
-                        f"On {voice.possessive} feet, {subject} {wears} {shoes}.",
-                        (
-                            f"{_capital(subject)} {voice.verb('has', 'have')} {shoes} "
-                            f"on {voice.possessive} feet."
-                        ),
-                        f"{_capital(voice.possessive)} footwear is {shoes}.",
-                    )[: 3 if len(feet) == 1 else 2]
-                )
-            )
-        return sentences
+        ]
 
     def _extras(self) -> list[str]:
-        voice = self._voice
-        worn = [self._placed(item) for item in self._in_slots(_WORN_EXTRAS)]
+        subject, verb = _capital(self._voice.subject), self._voice.verb
+        adorning = [self._placed(item) for item in self._in_slots(_ADORNING)]
         carried = [self._placed(item) for item in self._carried()]
-        subject, sentences = _capital(voice.subject), []
-        if worn:
-            sentences.append(
-                self._draw.choice(
-                    (
-                        f"{subject} also {voice.verb('wears', 'wear')} {listed(worn)}.",
-                        f"{subject} {voice.verb('has', 'have')} {listed(worn)} on.",
-                    )[: 1 if any(" on " in w or " around " in w for w in worn) else 2]
-                )
-            )
+        also = "also " if self._clothes_told else ""
+        sentences = []
+        if adorning:
+            sentences.append(f"{subject} {also}{verb('wears', 'wear')} {listed(adorning)}.")
         if carried:
-            sentences.append(
-                self._draw.choice(
-                    (
-                        f"{subject} {voice.verb('is', 'are')} carrying {listed(carried)}.",
-                        f"{subject} {voice.verb('carries', 'carry')} {listed(carried)}.",
-                    )
-                )
+            forms = (
+                f"{subject} {verb('is', 'are')} carrying {listed(carried)}.",
+                f"{subject} {verb('carries', 'carry')} {listed(carried)}.",
+                f"{subject} {verb('has', 'have')} {listed(carried)} with {self._object()}.",
             )
-        missing = [item.kind for item in self._description.items if item.negated]
-        if missing and not self._brief:
-            sentences.append(f"There is no {' and no '.join(missing)}.")
+            has_place = any(item.places for item in self._carried())
+            sentences.append(self._draw.choice(forms[:2] if has_place else forms))
+        self._draw.shuffle(sentences)
+        return sentences
+
+    def _object(self) -> str:
+        return {"he": "him", "she": "her"}.get(self._voice.subject, "them")
+
+    def _absences(self) -> list[str]:
+        """What is said not to be there: «He wears no glasses»."""
+        if self._brief:
+            return []
+        subject, verb, sentences = _capital(self._voice.subject), self._voice.verb, []
+        for item in self._missing:
+            worn = self._lexicon.slot(item.kind) not in ("bag", "held")
+            does = verb("wears", "wear") if worn else verb("carries", "carry")
+            sentences.append(f"{subject} {does} no {item.kind}.")
         return sentences
 
     def _actions(self) -> list[str]:
-        actions = list(self._description.person.values(Attribute.ACTION))
-        if not actions:
+        phrases = []
+        for action in self._person.values(Attribute.ACTION):
+            objects = [self._phrasing.item(i, self._brief) for i in self._objects_of(action)]
+            if objects or action not in _NEEDS_OBJECT:
+                phrases.append(" ".join([action, listed(objects)]).strip())
+        if not phrases:
             return []
-        voice = self._voice
-        return [f"{_capital(voice.subject)} {voice.verb('is', 'are')} {listed(actions)}."]
+        return [
+            f"{_capital(self._voice.subject)} {self._voice.verb('is', 'are')} {listed(phrases)}."
+        ]
+
+    # The person
+
+    def _noun(self) -> str:
+        """«tall young woman»."""
+        ages = self._person.values(Attribute.AGE)
+        builds = self._person.values(Attribute.BUILD)
+        words = ["tall"] if "tall height" in builds else []
+        if "slim build" in builds:
+            words.append(self._draw.choice(("slim", "slender")))
+        words += [age for age in ages[:1] if age != "child"]
+        if "child" in ages:
+            words.append("little")
+        return " ".join([*words, self._voice.noun])
+
+    def _features(self) -> list[str]:
+        """Build, skin, hair and beard, as what follows «with»."""
+        builds = self._person.values(Attribute.BUILD)
+        features = []
+        if not self._brief:
+            features += [words for build, words in _BUILDS if build in builds]
+            features += [_SKIN[tone] for tone in self._person.values(Attribute.SKIN)[:1]]
+        features.append(self._phrasing.hair(self._hair))
+        features += [self._phrasing.item(i, True) for i in self._in_slots(frozenset(("beard",)))]
+        return [feature for feature in features if feature]
 
     # Items
 
     def _placed(self, item: Thing) -> str:
         return self._phrasing.item(item, self._brief) + self._phrasing.place(item)
 
-    def _positive(self) -> list[Thing]:
-        return [item for item in self._description.items if not item.negated]
-
     def _in_slots(self, slots: frozenset[str]) -> list[Thing]:
         return [
-            i for i in self._positive() if self._lexicon.slot(i.kind) in slots and not i.carried
+            item
+            for item in self._items
+            if self._lexicon.slot(item.kind) in slots and not self._is_held(item)
         ]
+
+    def _is_held(self, item: Thing) -> bool:
+        """Whether a thing that could be worn is carried; a belt never is."""
+        return item.carried and self._lexicon.slot(item.kind) != "waist"
 
     def _worn(self) -> list[Thing]:
-        return [
-            item
-            for item in self._in_slots(_WORN)
-            if item.kind != "clothing" or item.values(Attribute.COLOUR)
-        ]
+        worn = self._in_slots(_WORN)
+        return [i for i in worn if i.kind != "clothing" or i.values(Attribute.COLOUR)]
 
     def _carried(self) -> list[Thing]:
-        elsewhere = _WORN | _WORN_EXTRAS | {"feet", "socks", "beard"}
+        elsewhere = _WORN | _ADORNING | _ON_FEET | {"beard"}
+        actions = self._person.values(Attribute.ACTION)
+        busy = [item for action in actions for item in self._objects_of(action)]
         return [
             item
-            for item in self._positive()
-            if item.carried or self._lexicon.slot(item.kind) not in elsewhere
+            for item in self._items
+            if (self._is_held(item) or self._lexicon.slot(item.kind) not in elsewhere)
+            and item not in busy
         ]
 
+    def _objects_of(self, action: str) -> list[Thing]:
+        """What the person rides, pushes, pulls …; at most one thing."""
+        kinds = _OBJECTS.get(action, frozenset())
+        return [item for item in self._items if item.kind in kinds][:1]
 
-_SKIN = {"fair": "fair skin", "medium": "slightly yellow skin", "dark": "dark skin"}
+
+_BUILDS = (
+    ("average height", "average height"),
+    ("short height", "a short stature"),
+    ("medium build", "a medium build"),
+    ("heavy build", "a heavy build"),
+)
 
 
 def _capital(text: str) -> str:

@@ -18,10 +18,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Place:
-    """Where an item is held or worn: «left», «hand»; either may be ""."""
+    """Where an item is held or worn: «left», «hand», «in»; side and preposition may be ""."""
 
     side: str
     body: str
+    preposition: str = ""
 
 
 @dataclass(eq=False)

@@ -26,6 +26,7 @@ _MODIFIERS = (
     Tag.SKIN_TONE,
 )
 _HEADS = (Tag.ITEM, Tag.PART, Tag.HAIR, Tag.SKIN, Tag.FIGURE, Tag.PERSON)
+_NAME_PARTS = (Tag.OTHER, Tag.HAIR_STYLE, Tag.ITEM, Tag.PART, Tag.COLOUR_NOUN)
 _STYLE_NOUNS = frozenset(("ponytail", "bun", "braid", "bangs"))
 _SKIN_COLOURS = {
     "white": "fair",
@@ -36,6 +37,7 @@ _SKIN_COLOURS = {
     "black": "dark",
 }
 _SINGLE_HAIR_COLOURS = frozenset(("blond",))
+_HAVE = ("has", "have", "had", "having")
 _HOLDING = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
 _END = Mention("", (0, 0), ())
 
@@ -181,12 +183,20 @@ class _Reader:
             self._flush()
         self._flush()
         if mention.has(Tag.WITH):
-            self._after_with = True
+            self._with(mention)
         if mention.has(Tag.CARRY):
             self._carrying = mention.phrase.startswith(_HOLDING)
         if mention.has(Tag.WEAR, Tag.CARRY) and mention.phrase != "in":
             self._after_with, self._copula = False, False
         self._definite = self._indefinite = self._and_after_head = False
+
+    def _with(self, mention: Mention) -> None:
+        """«With» goes on about the thing before; «has» about its subject, often the person."""
+        subject = self._subject[0] if self._subject else None
+        of_person = subject is None or subject.role is not Role.ITEM
+        self._after_with = not (mention.phrase in _HAVE and of_person)
+        if mention.phrase in _HAVE and subject is not None and not of_person:
+            self._owner = subject
 
     def _of(self, _mention: Mention) -> None:
         self._flush()
@@ -253,9 +263,9 @@ class _Reader:
         follows = self._at(1)
         if mention.has(Tag.AND) and follows.has(Tag.COLOUR, Tag.SHADE) and not self._head_ahead():
             return False
-        if self._before.phrase == "in" and self._last is not None:
-            if mention.has(Tag.COMMA) or any(m in self._inside for m in self._within_buffer()):
-                return not follows.has(Tag.AND)
+        listing = mention.has(Tag.COMMA) or any(m in self._inside for m in self._within_buffer())
+        if listing and self._before.phrase == "in" and self._last is not None:
+            return not follows.has(Tag.AND)
         if self._buffer[-1].has(Tag.MATERIAL) and self._before.has(Tag.WITH, Tag.OF):
             return True
         predicate_ends = self._copula and mention.has(Tag.COMMA)
@@ -301,7 +311,7 @@ class _Reader:
         while scan > 0:
             scan -= 1
             mention = self._mentions[scan]
-            if mention.has(*_MODIFIERS, Tag.OTHER, Tag.HAIR_STYLE):
+            if mention.has(*_MODIFIERS, *_NAME_PARTS):
                 start = scan
             elif not mention.has(Tag.AND, Tag.COMMA) or mention not in self._inside:
                 break
@@ -331,9 +341,10 @@ class _Reader:
             self._dress(self._last)
             self._settle(self._last)
             return
-        if self._after_with and self._owner is not None:
+        wearer = self._wearer()
+        if self._after_with and wearer is not None:
             part = Thing(Role.PART, mention.phrase, mention.span, self._start_of_phrase(mention))
-            self._owner.parts.append(part)
+            wearer.parts.append(part)
             self._dress(part)
             self._settle(part)
             return
@@ -350,6 +361,12 @@ class _Reader:
         self._focus = self._owner = thing
         self._sentence_items.append(thing)
 
+    def _wearer(self) -> Thing | None:
+        """What «with a gold buckle» is said of: the item, or the hair, named last."""
+        if self._last is self._description.hair:
+            return self._last
+        return self._owner
+
     def _settle(self, thing: Thing) -> None:
         self._buffer, self._last = [], thing
         self._definite = self._indefinite = self._copula = False
@@ -360,6 +377,8 @@ class _Reader:
     def _resolve(self, kind: str, mention: Mention) -> Thing:
         """The item that a head noun names: one named before, or a new one."""
         kind = self._shortened(kind)
+        if (renamed := self._renamed(kind, mention)) is not None:
+            return renamed
         earlier = None if self._indefinite or self._negated else self._earlier(kind)
         if earlier is None and self._at(-1).phrase in ("the", "this", "these"):
             earlier = self._only_in_slot(kind)
@@ -375,6 +394,20 @@ class _Reader:
             thing.inherited = self._last.values(Attribute.COLOUR)
         self._description.items.append(thing)
         return thing
+
+    def _renamed(self, kind: str, mention: Mention) -> Thing | None:
+        """«Her top is a yellow camisole»: the subject, under the closer of both names."""
+        subject = self._subject[0] if self._subject else None
+        if not self._copula or subject is None or subject.role is not Role.ITEM:
+            return None
+        if not self._lexicon.is_a(kind, subject.kind):
+            return None
+        attribute = self._lexicon.kinds[kind].attribute
+        subject.facts = [fact for fact in subject.facts if fact.attribute is not attribute]
+        subject.kind, subject.span = kind, mention.span
+        subject.phrase = self._start_of_phrase(mention)
+        subject.state(attribute, kind, mention.span)
+        return subject
 
     def _shortened(self, kind: str) -> str:
         """«Short blue trousers» are shorts."""
@@ -670,7 +703,8 @@ class _Reader:
         )
         self._flush()
         where = self._at(1).phrase if body else "hand"
-        place = (Place(mention.value(Tag.SIDE), where), mention.span)
+        preposition = self._at(-before).phrase if not fronted else ""
+        place = (Place(mention.value(Tag.SIDE), where, preposition), mention.span)
         self._note_place(place)
         item = self._held_item()
         if fronted or opens or item is None:
@@ -704,9 +738,11 @@ class _Reader:
         if self._at(1).has(Tag.ITEM):
             return  # «wide-leg jeans»
         self._flush()
-        sided = self._at(-1).has(Tag.SIDE)
-        if self._last in self._sentence_items and self._last is not None and not sided:
-            self._last.places.append(Place("", mention.phrase))
+        before = self._at(-1)
+        elsewhere = before.has(Tag.SIDE) or before.phrase == "each"
+        if self._last in self._sentence_items and self._last is not None and not elsewhere:
+            back = 2 if before.has(Tag.POSSESSIVE, Tag.DEFINITE, Tag.FILLER) else 1
+            self._last.places.append(Place("", mention.phrase, self._at(-back).phrase))
         self._definite = self._indefinite = False
 
     # Predicates

@@ -7,7 +7,7 @@ from models.builtin.person.description import Description, Place, Thing
 from models.builtin.person.lexicon import load_lexicon
 from schemas.faithfulness import Attribute, Fact, Span
 
-SYNONYMS = {
+_SYNONYMS = {
     "trousers": ("pants",),
     "pants": ("trousers",),
     "sneakers": ("trainers",),
@@ -24,27 +24,44 @@ SYNONYMS = {
     "gray": ("grey",),
     "plaid": ("checked",),
 }
-_SINGULAR_S = ("dress", "glass", "canvas", "headdress")
-_PAIRED = frozenset(("feet", "socks", "lower", "face"))
-_HOLDERS = {
-    "hand": "in",
-    "arm": "on",
-    "wrist": "on",
-    "shoulder": "over",
-    "shoulders": "over",
-    "forearm": "on",
-    "back": "on",
-    "neck": "around",
-    "chest": "on",
-    "waist": "around",
+_SINGULAR_S = ("dress", "glass", "canvas", "headdress", "cutlass")
+_UNCOUNTED = ("clothing", "clothes", "attire", "apparel", "luggage", "footwear", "headwear", "hair")
+_PAIRED_SLOTS = frozenset(("feet", "socks", "lower", "face"))
+_PREPOSITIONS = {
+    "hand": ("in",),
+    "arm": ("on", "under", "over"),
+    "forearm": ("on", "over"),
+    "wrist": ("on", "around"),
+    "shoulder": ("over", "on", "across"),
+    "back": ("on",),
+    "neck": ("around",),
+    "chest": ("on", "across", "around"),
+    "waist": ("around",),
+    "side": ("at", "by", "on"),
 }
-_ARTICLE_AN = re.compile(r"^(?!uni|one|u[st]|eu)[aeiou]|^(?:hour|heir|honest|slr)", re.IGNORECASE)
-_EDGE = re.compile(r"^(?:\w+ing,? and |\w+ing )")
+_STYLES = (
+    ("ponytail", " tied in a ponytail"),
+    ("bun", " tied in a bun"),
+    ("braid", " in braids"),
+    ("tied", " tied back"),
+    ("loose", " worn loose"),
+    ("parted", " with a parting"),
+    ("cropped", " cut close"),
+    ("bangs", " and bangs"),
+)
+_VOWEL_SOUND = re.compile(r"(?!uni|one|us[ei]|eu)[aeiou]|hour|heir|honest|slr\b", re.IGNORECASE)
+_STRAY_START = re.compile(r"^(?:\w+ing,? and |(?:\w+ing|two|three|same|own) )")
 
 
 def with_article(phrase: str) -> str:
     """`phrase` with «a» or «an»."""
-    return f"{'an' if _ARTICLE_AN.match(phrase) else 'a'} {phrase}"
+    return f"{'an' if _VOWEL_SOUND.match(phrase) else 'a'} {phrase}"
+
+
+def is_plural(phrase: str) -> bool:
+    """Whether the head of a noun phrase («boots with a zip», «bunch of keys») is plural."""
+    head = re.split(r" (?:of|with|that) ", phrase, maxsplit=1)[0].lower()
+    return head.endswith("s") and not head.endswith(_SINGULAR_S)
 
 
 def listed(phrases: list[str]) -> str:
@@ -68,125 +85,103 @@ class Phrasing:
         return self._text[span[0] : span[1]]
 
     def item(self, item: Thing, brief: bool = False) -> str:
-        """An item with article, colours and, unless `brief`, its parts and lengths."""
-        phrase = self._noun(item)
-        noun = self._counted(item, phrase)
-        if brief:
-            return noun
-        return noun + self._lengths(item) + self._parts(item)
+        """An item with article, colours and, unless `brief`, its parts and where it ends."""
+        noun = self._counted(item, self._noun(item, brief))
+        return noun if brief else noun + self._parts(item) + self._reach(item)
 
     def place(self, item: Thing) -> str:
         """« in his left hand», or "" when the description does not say."""
         for place in item.places:
-            preposition = _HOLDERS.get(place.body)
-            if preposition is None:
-                continue
-            if place.body in ("arm", "back", "wrist", "chest") or preposition:
-                return f" {self._preposition(item, place)} {self._where(place)}"
+            body = place.body.removesuffix("s")
+            if body in _PREPOSITIONS:
+                return f" {self._preposition(item, place, body)} {self._where(place)}"
         return ""
 
-    def _preposition(self, item: Thing, place: Place) -> str:
-        if place.body == "hand" and self._lexicon.slot(item.kind) == "wrist":
+    def _preposition(self, item: Thing, place: Place, body: str) -> str:
+        if body == "hand" and self._lexicon.slot(item.kind) == "wrist":
             return "on"
-        return _HOLDERS[place.body]
+        usual = _PREPOSITIONS[body]
+        return place.preposition if place.preposition in usual else usual[0]
 
     def _where(self, place: Place) -> str:
         side = f"{place.side} " if place.side else ""
         return f"{self._possessive} {side}{place.body}"
 
-    def _noun(self, item: Thing) -> str:
-        start, end = item.phrase
-        phrase = _EDGE.sub("", " ".join(self.said(item.phrase).split()))
-        outside = [
-            fact
-            for fact in item.all(Attribute.COLOUR)
-            if not (start <= fact.span[0] and fact.span[1] <= end)
-        ]
+    def _noun(self, item: Thing, brief: bool) -> str:
+        phrase = " ".join(self.said(item.phrase).split()).replace(" ,", ",")
+        phrase = _STRAY_START.sub("", phrase)
+        outside = [f for f in item.all(Attribute.COLOUR) if not _within(f.span, item.phrase)]
         if outside:
             phrase = f"{self.colours(outside)} {phrase}"
-        return self._swap(phrase)
+        return self._swap(phrase if brief else self._sleeves(item) + phrase)
+
+    def _sleeves(self, item: Thing) -> str:
+        """«long-sleeved », where the noun phrase does not say it already."""
+        for fact in item.all(Attribute.LENGTH):
+            if fact.value.endswith("sleeves") and not _within(fact.span, item.phrase):
+                return fact.value.replace(" sleeves", "-sleeved ")
+        return ""
 
     def colours(self, facts: list[Fact]) -> str:
-        """«blue and white», in the words of the source."""
-        words: list[str] = []
-        for one, other in zip(facts, [*facts[1:], None], strict=True):
-            word = self.said(one.span)
-            touching = other is not None and 0 <= other.span[0] - one.span[1] <= 1
-            words.append(word + (" " if touching else "\0"))
-        return listed("".join(words).rstrip("\0").split("\0"))
+        """«blue and white», «reddish brown»: in the words of the source."""
+        groups: list[str] = []
+        previous: Fact | None = None
+        for fact in facts:
+            touches = previous is not None and 0 <= fact.span[0] - previous.span[1] <= 1
+            if touches:
+                groups[-1] += f" {self.said(fact.span)}"
+            else:
+                groups.append(self.said(fact.span))
+            previous = fact
+        return listed(groups)
 
     def _swap(self, phrase: str) -> str:
-        """Swaps words for synonyms, each with an even chance."""
-        for word, choices in SYNONYMS.items():
+        """The phrase with at most one word swapped for a synonym, by an even chance."""
+        for word, choices in _SYNONYMS.items():
             pattern = rf"(?<![\w-]){re.escape(word)}(?![\w-])"
             if re.search(pattern, phrase, re.IGNORECASE) and self._draw.random() < 0.5:
                 return re.sub(pattern, self._draw.choice(choices), phrase, flags=re.IGNORECASE)
         return phrase
 
     def _counted(self, item: Thing, phrase: str) -> str:
-        plural = phrase.endswith("s") and not phrase.lower().endswith(_SINGULAR_S)
-        if not plural:
-            return phrase if item.kind in ("clothing", "suitcase") else with_article(phrase)
-        if self._lexicon.slot(item.kind) in _PAIRED and self._draw.random() < 0.4:
+        if phrase.lower().endswith(_UNCOUNTED) and " of " not in phrase:
+            return phrase
+        if not is_plural(phrase):
+            return with_article(phrase)
+        if self._lexicon.slot(item.kind) in _PAIRED_SLOTS and self._draw.random() < 0.4:
             return f"a pair of {phrase}"
         return phrase
 
-    def _lengths(self, item: Thing) -> str:
-        """Sleeves and ends that the noun phrase does not hold already."""
-        said = ""
-        for fact in item.all(Attribute.LENGTH):
-            if item.phrase[0] <= fact.span[0] < item.phrase[1]:
-                continue
-            if fact.value.endswith("sleeves"):
-                said += f" with {fact.value}"
-            elif fact.value.endswith("-length") and " reach" not in said:
-                said += f" that {self._reach(item)} {self._possessive} {self.said(fact.span)}"
-        return said
-
     def _reach(self, item: Thing) -> str:
-        plural = item.kind.endswith("s") and not item.kind.endswith(_SINGULAR_S)
-        return "reach" if plural else "reaches"
+        for fact in item.all(Attribute.LENGTH):
+            if fact.value.endswith("-length") and not _within(fact.span, item.phrase):
+                verb = "reach" if is_plural(self.said(item.phrase)) else "reaches"
+                return f" that {verb} {self._possessive} {self.said(fact.span)}"
+        return ""
 
     def _parts(self, item: Thing) -> str:
         parts = [self._part(part) for part in item.parts if part.values(Attribute.COLOUR)]
         return f" with {listed(parts)}" if parts else ""
 
     def _part(self, part: Thing) -> str:
-        inside = part.phrase[0] <= part.facts[0].span[0] < part.phrase[1]
         noun = self.said(part.phrase)
-        phrase = noun if inside else f"{self.colours(list(part.all(Attribute.COLOUR)))} {noun}"
-        plural = phrase.endswith("s")
-        return phrase if plural else with_article(phrase)
+        if not _within(part.all(Attribute.COLOUR)[0].span, part.phrase):
+            noun = f"{self.colours(list(part.all(Attribute.COLOUR)))} {noun}"
+        uncounted = is_plural(noun) or noun.endswith(("lettering", "fur", "trim", "lace"))
+        return noun if uncounted else with_article(noun)
 
     def hair(self, hair: Thing) -> str:
-        """«long brown hair, tied in a ponytail»; "" when nothing is said of the hair."""
+        """«long brown hair tied in a ponytail»; "" when nothing is said of the hair."""
         styles = hair.values(Attribute.HAIR)
         if "bald" in styles:
             return "a bald head"
-        lengths = list(hair.values(Attribute.LENGTH))[:1]
-        before = ["medium-length" if value == "medium" else value for value in lengths]
-        before += [style for style in ("curly", "straight") if style in styles]
-        colours = list(hair.all(Attribute.COLOUR))
-        if colours:
+        before = ["medium-length" if v == "medium" else v for v in hair.values(Attribute.LENGTH)]
+        before = before[:1] + [style for style in ("curly", "straight") if style in styles]
+        if colours := list(hair.all(Attribute.COLOUR)):
             before.append(self.colours(colours))
-        if not before and not styles:
-            return ""
-        return " ".join([*before, "hair"]) + self._style(styles)
-
-    def _style(self, styles: tuple[str, ...]) -> str:
-        for style, words in _STYLES:
-            if style in styles:
-                return words
-        return ""
+        after = next((words for style, words in _STYLES if style in styles), "")
+        return " ".join([*before, "hair"]) + after if before or after else ""
 
 
-_STYLES = (
-    ("ponytail", " tied in a ponytail"),
-    ("bun", " tied in a bun"),
-    ("braid", " tied in a braid"),
-    ("bangs", " with bangs"),
-    ("tied", " tied back"),
-    ("loose", " worn loose"),
-    ("parted", " with a parting"),
-    ("cropped", " cut close"),
-)
+def _within(inner: Span, outer: Span) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
