@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Collection
-from enum import StrEnum
 from pathlib import Path
 
 from profiles.settings import Settings
 from schemas.base import Record
 from services import blob_server, label_studio, prefect_server
+from services.components import Component
 from services.environments import ensure_environment, is_installed
 from services.private_files import services_folder, write_private
 from services.process import (
@@ -22,14 +22,6 @@ from services.process import (
 from services.process import state as state_of
 
 Report = Callable[[str], None]
-
-
-class Component(StrEnum):
-    """What can be left out of `loupe up`."""
-
-    PREFECT = "prefect"
-    LABEL_STUDIO = "label-studio"
-    BLOBS = "blobs"
 
 
 _HEALTH_PATHS = {
@@ -87,11 +79,9 @@ def bring_up(
         _bring_up_prefect(settings, working_directory, report)
 
 
-def take_down(home: Path, report: Report) -> None:
-    """End every server of the installation, and what it started."""
-    for name in _STOP_ORDER:
-        if stop(home, name):
-            report(f"{name}: stopped")
+def take_down(home: Path) -> list[str]:
+    """End every server of the installation and what it started; the names of those that ran."""
+    return [name for name in _STOP_ORDER if stop(home, name)]
 
 
 def survey(home: Path) -> tuple[ServiceReport, ...]:
