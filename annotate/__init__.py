@@ -1,0 +1,1 @@
+"""Human review: queues, labelling interfaces, and the exchange with Label Studio."""

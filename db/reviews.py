@@ -125,7 +125,7 @@ def count_verdicts(store: Store, queue: str) -> dict[str, int]:
         .group_by(Decision.verdict)
     )
     with store.read() as connection:
-        return {verdict: count for verdict, count in connection.execute(query)}
+        return dict(connection.execute(query).tuples().all())
 
 
 def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, str]:
@@ -139,12 +139,12 @@ def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, 
         Pseudonym.server == server, Pseudonym.user_id.in_(wanted)
     )
     with store.read() as connection:
-        known = {user_id: name for user_id, name in connection.execute(query)}
+        known = dict(connection.execute(query).tuples().all())
     if len(known) == len(wanted):
         return known
     with store.write() as connection:
         insert_new(connection, Pseudonym, rows)
-        return {user_id: name for user_id, name in connection.execute(query)}
+        return dict(connection.execute(query).tuples().all())
 
 
 def record_reviews(store: Store, reviews: Sequence[NewReview]) -> list[str]:

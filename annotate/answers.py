@@ -1,0 +1,40 @@
+"""What a person can answer in a review queue."""
+
+from typing import ClassVar, Literal
+
+from schemas.base import EntityRecord, Record
+
+Verdict = Literal["accept", "edit", "reject"]
+
+
+class ReviewAnswer(Record):
+    """A verdict on what was shown: `text` is an edit's new text, `reason` why it was rejected.
+
+    `remark` says how the answer was understood where it did not say what its form says.
+    """
+
+    verdict: Verdict
+    text: str = ""
+    reason: str = ""
+    remark: str = ""
+
+
+class UnclearAnswer(Record):
+    """An annotation that is no answer; its task stays open and `problem` is reported."""
+
+    problem: str
+
+
+class AnnotationRecord(EntityRecord):
+    """An answer as an entity, from which a person's edit is derived.
+
+    It holds neither times nor the server's numbers, so that the same answer of the same person is
+    the same entity.
+    """
+
+    kind: ClassVar[str] = "annotation"
+    queue: str
+    author: str
+    verdict: Verdict
+    text: str
+    reason: str

@@ -1,0 +1,1 @@
+"""The pages that reviewers work on, one module each."""

@@ -1,0 +1,60 @@
+"""What reviewers are shown: a rewrite with its source description, image and check."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from annotate.queues import newest_reports
+from db.entities import StoredEntity, fetch, parents_of
+from db.store import Store
+from schemas.errors import IntegrityError
+from schemas.faithfulness import FaithfulnessReport
+from schemas.records import Caption, Image, Rewrite
+
+REWRITE_OF = "rewrite_of"
+DESCRIBES = "describes"
+EDITED_FROM = "edited_from"
+ANNOTATED_BY = "annotated_by"
+
+
+class RewriteItem(NamedTuple):
+    """A rewrite and all that is needed to judge it."""
+
+    entity: StoredEntity
+    rewrite: Rewrite
+    caption: Caption
+    image: Image
+    report: FaithfulnessReport | None
+
+
+def load_rewrite_items(store: Store, entities: Sequence[StoredEntity]) -> list[RewriteItem]:
+    """One item per rewrite, in order.
+
+    Raises:
+        IntegrityError: a rewrite has no source description, or that describes no image.
+    """
+    rewrite_ids = [entity.id for entity in entities]
+    captions = _only_parent(store, rewrite_ids, REWRITE_OF)
+    images = _only_parent(store, captions.values(), DESCRIBES)
+    stored = fetch(store, {*captions.values(), *images.values()})
+    reports = newest_reports(store, rewrite_ids)
+    return [
+        RewriteItem(
+            entity=entity,
+            rewrite=entity.record(Rewrite),
+            caption=stored[captions[entity.id]].record(Caption),
+            image=stored[images[captions[entity.id]]].record(Image),
+            report=reports.get(entity.id),
+        )
+        for entity in entities
+    ]
+
+
+def _only_parent(store: Store, ids: Iterable[str], role: str) -> dict[str, str]:
+    wanted = sorted(set(ids))
+    parents = parents_of(store, wanted, role)
+    for entity_id in wanted:
+        if len(found := parents.get(entity_id, [])) != 1:
+            raise IntegrityError(
+                f"entity {entity_id} must have one parent in the role {role!r}; got {len(found)}"
+            )
+    return {entity_id: found[0] for entity_id, found in parents.items()}
