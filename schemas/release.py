@@ -9,11 +9,15 @@ from schemas.records import Granularity, Sha256
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Version = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
+VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
+DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+Version = Annotated[str, Field(pattern=VERSION_PATTERN)]
+DatasetName = Annotated[str, Field(pattern=DATASET_PATTERN)]
 NonBlank = Annotated[str, Field(pattern=r"\S")]
 Count = Annotated[int, Field(ge=0)]
 
-UNSTATED = "unstated"
+GranularityName = Granularity | Literal["unstated"]
+UNSTATED: Literal["unstated"] = "unstated"
 """The granularity of sources that state none."""
 
 
@@ -84,7 +88,7 @@ class GranularityStatistics(Record):
     `histogram` counts captions by words: (10, 7) are seven captions of 10 to 19 words.
     """
 
-    granularity: Granularity | Literal["unstated"]
+    granularity: GranularityName
     images: Count
     words: Distribution
     histogram: tuple[tuple[int, int], ...]
@@ -94,7 +98,7 @@ class SourceStatistics(Record):
     """What a source gave; `rewrites` are those of its captions."""
 
     name: str
-    granularity: Granularity | Literal["unstated"]
+    granularity: GranularityName
     identities: Count
     images: Count
     originals: Count
@@ -145,7 +149,7 @@ class Manifest(Record):
 
     schema_version: Literal[1] = 1
     id: HexSha256
-    dataset: str
+    dataset: DatasetName
     version: Version
     demonstration: bool
     unreviewed: bool

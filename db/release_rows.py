@@ -1,0 +1,235 @@
+"""What a release is made of: images, their captions and what was decided on them, as one snapshot.
+
+The graph below an image::
+
+    image ◄─describes─ caption ◄─rewrite_of─ rewrite ◄─edited_from─ rewrite (a person's)
+      │                                         └─prompted_by─► prompt
+      └─imported_from─► source   (or by way of `sampled_from`, an image of the source's dataset)
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select
+from sqlalchemy.orm import aliased
+
+from db.entities import LIVE, StoredEntity, pages, select_entities
+from db.store import Store
+from db.tables import Agent, Decision, Derivation, Entity, ModelCall
+
+_DOWN = ("describes", "rewrite_of", "edited_from")
+_UP = ("imported_from", "sampled_from")
+_PAGE = 1000
+
+
+class DescribedText(NamedTuple):
+    """A caption or rewrite of an image, whatever was decided on it.
+
+    `origin` is the id of the caption that a rewrite says in another way (its own for a caption);
+    `by_person` says that it is a person's edit, `reviewed` that a person decided on it.
+    """
+
+    entity: StoredEntity
+    origin: str
+    by_person: bool
+    reviewed: bool
+    model_call: str | None
+    prompts: tuple[str, ...]
+
+
+class DescribedImage(NamedTuple):
+    """An image with everything that was ever said of it; `source_id` is None where unknown."""
+
+    image: StoredEntity
+    source_id: str | None
+    texts: tuple[DescribedText, ...]
+
+
+class CallRow(NamedTuple):
+    """An answered model call, without its text."""
+
+    name: str
+    revision: str
+    parameters: dict[str, Any]
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    currency: str | None
+
+
+class _Node(NamedTuple):
+    entity: StoredEntity
+    image: str
+    origin: str
+    model_call: str | None
+
+
+@contextmanager
+def snapshot(store: Store) -> Iterator[Connection]:
+    """A connection that sees one state of the database until it is closed, on any database."""
+    with store.read() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield connection
+
+
+def live_images(connection: Connection, dataset: str) -> Iterator[StoredEntity]:
+    """The images of a dataset that were not turned down, in no meaningful order, page by page."""
+    query = (
+        select_entities()
+        .where(Entity.dataset == dataset, Entity.kind == "image", Entity.state.in_(LIVE))
+        .order_by(Entity.seq)
+        .limit(_PAGE)
+    )
+    after = 0
+    while page := connection.execute(query.where(Entity.seq > after)).all():
+        yield from map(StoredEntity._make, page)
+        after = page[-1].seq
+
+
+def entities_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
+    """The entities with these ids; ids that do not exist are left out."""
+    found: dict[str, StoredEntity] = {}
+    for page in pages(ids):
+        rows = connection.execute(select_entities().where(Entity.id.in_(page)))
+        found.update((row.id, StoredEntity._make(row)) for row in rows)
+    return found
+
+
+def described_images(connection: Connection, ids: Sequence[str]) -> list[DescribedImage]:
+    """The images with these ids, in this order, with all that was said of them."""
+    images = entities_by_id(connection, ids)
+    sources = _sources_of(connection, ids)
+    nodes, edited = _texts_below(connection, ids)
+    reviewed = _decided_by_people(connection, nodes)
+    prompts = _prompts_of(connection, nodes)
+    texts: dict[str, list[DescribedText]] = defaultdict(list)
+    for node_id, node in nodes.items():
+        by_person = node_id in edited
+        texts[node.image].append(
+            DescribedText(
+                node.entity,
+                node.origin,
+                by_person,
+                by_person or node_id in reviewed,
+                node.model_call,
+                tuple(prompts[node_id]),
+            )
+        )
+    return [DescribedImage(images[id_], sources.get(id_), tuple(texts[id_])) for id_ in ids]
+
+
+def _texts_below(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, _Node], set[str]]:
+    """Captions and rewrites below images, level by level, and which of them are edits.
+
+    Below a caption that was turned down and below anything withdrawn, nothing counts.
+    """
+    nodes: dict[str, _Node] = {}
+    edited: set[str] = set()
+    level = list(ids)
+    while level:
+        below = []
+        for parent_id, role, model_call, entity in _children(connection, level):
+            if role == "edited_from":
+                edited.add(entity.id)
+            if entity.id in nodes or not _counts(entity):
+                continue
+            parent = nodes.get(parent_id)
+            image, origin = (parent.image, parent.origin) if parent else (parent_id, entity.id)
+            nodes[entity.id] = _Node(entity, image, origin, model_call)
+            below.append(entity.id)
+        level = below
+    return nodes, edited
+
+
+def _counts(entity: StoredEntity) -> bool:
+    turned_down = ("rejected", "withdrawn") if entity.kind == "caption" else ("withdrawn",)
+    return entity.state not in turned_down
+
+
+def _children(
+    connection: Connection, ids: Sequence[str]
+) -> Iterator[tuple[str, str, str | None, StoredEntity]]:
+    """(parent id, role, model call, child) of everything said about `ids`."""
+    parent = aliased(Entity)
+    query = (
+        select_entities()
+        .add_columns(parent.id, Derivation.role, Entity.model_call_key)
+        .join(Derivation, Derivation.child_seq == Entity.seq)
+        .join(parent, Derivation.parent_seq == parent.seq)
+        .where(Derivation.role.in_(_DOWN))
+    )
+    for page in pages(ids):
+        for *entity, parent_id, role, model_call in connection.execute(
+            query.where(parent.id.in_(page))
+        ):
+            yield parent_id, role, model_call, StoredEntity._make(entity)
+
+
+def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+    """For each image the id of the source that it was imported from."""
+    sources: dict[str, str] = {}
+    below: dict[str, list[str]] = {id_: [id_] for id_ in ids}
+    while below:
+        above: dict[str, list[str]] = defaultdict(list)
+        for child_id, parent_id, kind in _parents(connection, list(below), _UP):
+            for image in below[child_id]:
+                if kind == "source":
+                    sources[image] = min(sources.get(image, parent_id), parent_id)
+                elif kind == "image":
+                    above[parent_id].append(image)
+        below = above
+    return sources
+
+
+def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
+    prompts: dict[str, list[str]] = defaultdict(list)
+    for child_id, parent_id, _ in _parents(connection, ids, ("prompted_by",)):
+        prompts[child_id].append(parent_id)
+    return prompts
+
+
+def _parents(
+    connection: Connection, ids: Iterable[str], roles: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
+    """(child id, parent id, parent's kind) for what `ids` were derived from in `roles`."""
+    child, parent = aliased(Entity), aliased(Entity)
+    query = (
+        select(child.id, parent.id, parent.kind)
+        .join(Derivation, Derivation.child_seq == child.seq)
+        .join(parent, Derivation.parent_seq == parent.seq)
+        .where(Derivation.role.in_(roles))
+    )
+    for page in pages(ids):
+        for row in connection.execute(query.where(child.id.in_(page))):
+            yield row[0], row[1], row[2]
+
+
+def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
+    query = (
+        select(Decision.entity_id)
+        .join(Agent, Agent.id == Decision.agent_id)
+        .where(Agent.kind == "person")
+    )
+    decided: set[str] = set()
+    for page in pages(ids):
+        decided.update(connection.execute(query.where(Decision.entity_id.in_(page))).scalars())
+    return decided
+
+
+def model_calls(connection: Connection, keys: Iterable[str]) -> Iterator[CallRow]:
+    """The model calls with these keys, in no meaningful order."""
+    query = select(
+        Agent.name,
+        Agent.revision,
+        ModelCall.parameters,
+        ModelCall.tokens_in,
+        ModelCall.tokens_out,
+        ModelCall.cost,
+        ModelCall.currency,
+    ).join(Agent, Agent.id == ModelCall.agent_id)
+    for page in pages(keys):
+        for row in connection.execute(query.where(ModelCall.key.in_(page))):
+            yield CallRow._make(row)

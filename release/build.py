@@ -1,0 +1,185 @@
+"""Builds a release: from what the store holds and people decided, to a folder that never changes.
+
+The same decisions give the same bytes, whatever the database, the order in which things were
+stored, and the time: rows are ordered by content, and nothing in the files tells when or where they
+were written. Images are read, written and forgotten a few at a time.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from db.blobs import BlobStore
+from db.release_rows import snapshot
+from db.releases import store_release
+from db.store import Store
+from release.card import CARD, render_card
+from release.contents import Contents, FoundRow
+from release.files import digest_of_file, write_file
+from release.folder import Workspace, refuse_foreign, workspace_for
+from release.json_rows import JsonRows
+from release.manifest import MANIFEST, named, unnamed, write_manifest
+from release.model_use import is_demonstration
+from release.parquet_rows import EmbeddedRow, ParquetRows
+from release.scratch import Scratch
+from release.statistics import StatisticsCounter
+from release.threads import ordered_map
+from schemas.errors import IntegrityError, UsageError
+from schemas.release import DATASET_PATTERN, VERSION_PATTERN, Manifest, ReleasedFile
+
+Progress = Callable[[int, int], None]
+"""Told how many rows are written, and of how many images."""
+
+
+class BuiltRelease(NamedTuple):
+    """A release that lies in `folder`; `is_new` is False where it lay there already."""
+
+    manifest: Manifest
+    folder: Path
+    is_new: bool
+
+
+def build_release(
+    store: Store,
+    blobs: BlobStore,
+    dataset: str,
+    version: str,
+    out: Path,
+    *,
+    on_progress: Progress = lambda _done, _total: None,
+) -> BuiltRelease:
+    """Builds `version` of `dataset` from its live images and accepted captions, at `out`.
+
+    The folder appears as a whole or not at all. Building a version again from the same decisions
+    changes nothing.
+
+    Raises:
+        UsageError: the version is malformed, `out` holds something else, or nothing can be
+            released.
+        IntegrityError: the version was released with other content, or the dataset cannot be
+            released as it is (one sentence says why).
+    """
+    _check(dataset, version)
+    out = out.absolute()
+    refuse_foreign(out)
+    with workspace_for(out) as workspace:
+        scratch = Scratch(workspace.scratch_file)
+        try:
+            manifest = _Build(store, blobs, workspace, scratch, on_progress).run(dataset, version)
+            is_new = not (out / MANIFEST).exists()
+            if not is_new:
+                _refuse_change(out, workspace.content, manifest)
+            store_release(
+                store,
+                manifest,
+                out,
+                scratch.items(),
+                publish=lambda: workspace.publish(out) if is_new else None,
+            )
+        finally:
+            scratch.close()
+    return BuiltRelease(manifest, out, is_new)
+
+
+class _Build:
+    """One build: what it reads from, what it writes to."""
+
+    def __init__(
+        self,
+        store: Store,
+        blobs: BlobStore,
+        workspace: Workspace,
+        scratch: Scratch,
+        on_progress: Progress,
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._folder = workspace.content
+        self._scratch = scratch
+        self._on_progress = on_progress
+        self._statistics = StatisticsCounter()
+        self._entities = hashlib.sha256()
+
+    def run(self, dataset: str, version: str) -> Manifest:
+        """Writes everything into the workspace."""
+        with snapshot(self._store) as connection:
+            contents = Contents(connection, dataset, self._scratch)
+            total = contents.arrange()
+            self._write_rows(contents, dataset, total)
+            sources, prompts, models = contents.sources(), contents.prompts(), contents.models()
+        self._add_entities([source.entity_id for source in sources])
+        self._add_entities([prompt.entity_id for prompt in prompts])
+        statistics = self._statistics.result({one.name: one.granularity for one in sources})
+        if not statistics.images:
+            raise UsageError(
+                f"nothing of {dataset!r} can be released: it has {total} images, "
+                f"none of them with a caption"
+            )
+        draft = unnamed(
+            dataset=dataset,
+            version=version,
+            demonstration=is_demonstration(models, sources),
+            unreviewed=not statistics.rewrites.reviewed,
+            entities_sha256=self._entities.hexdigest(),
+            sources=sources,
+            prompts=prompts,
+            models=models,
+            statistics=statistics,
+        )
+        self._scratch.add_listed(write_file(self._folder, CARD, render_card(draft).encode()))
+        manifest = named(draft, self._scratch.listed())
+        write_manifest(self._folder, manifest, self._scratch.listed())
+        return manifest
+
+    def _write_rows(self, contents: Contents, dataset: str, total: int) -> None:
+        with (
+            JsonRows(self._folder, f"{dataset}.json") as published,
+            ParquetRows(self._folder) as parquet,
+        ):
+            copied = ordered_map(self._copy_image, contents.rows())
+            for done, (found, image) in enumerate(copied, 1):
+                published.write(found.row)
+                parquet.write(EmbeddedRow(found.row, image))
+                self._count(found, len(image))
+                self._on_progress(done, total)
+            for file in (published.finish(), *parquet.finish()):
+                self._scratch.add_listed(file)
+
+    def _count(self, found: FoundRow, size_bytes: int) -> None:
+        row, left_out = found
+        self._statistics.add(row)
+        self._statistics.add_left_out(rejected=left_out["rejected"], pending=left_out["proposed"])
+        self._add_entities(row.entity_ids())
+        self._scratch.add_listed(
+            ReleasedFile(path=row.file_path, sha256=row.sha256, size_bytes=size_bytes)
+        )
+
+    def _copy_image(self, found: FoundRow) -> tuple[FoundRow, bytes]:
+        row = found.row
+        image = self._blobs.read(row.sha256, row.media_type)
+        write_file(self._folder, row.file_path, image)
+        return found, image
+
+    def _add_entities(self, entity_ids: list[str]) -> None:
+        self._scratch.add_items(entity_ids)
+        for entity_id in entity_ids:
+            self._entities.update(f"{entity_id}\n".encode())
+
+
+def _check(name: str, version: str) -> None:
+    for value, pattern, what in (
+        (name, DATASET_PATTERN, "a dataset's name must be letters, digits, '.', '_' and '-'"),
+        (version, VERSION_PATTERN, "a version must be three numbers such as '1.0.0'"),
+    ):
+        if not re.fullmatch(pattern, value):
+            raise UsageError(f"{what}; got {value!r}")
+
+
+def _refuse_change(out: Path, content: Path, manifest: Manifest) -> None:
+    if digest_of_file(out / MANIFEST) != digest_of_file(content / MANIFEST):
+        raise IntegrityError(
+            f"{out} holds another release than what {manifest.dataset} {manifest.version} would be "
+            f"now ({manifest.id[:12]}); releases never change: choose a new version and folder"
+        )

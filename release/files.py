@@ -1,0 +1,67 @@
+"""Files of a release: written once with their digest, and made to last."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from schemas.release import ReleasedFile
+
+_BUFFER_BYTES = 1 << 20
+
+
+class DigestingFile:
+    """A new file whose digest and size are known when it is closed; closing flushes it to disk."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = path.open("xb", buffering=_BUFFER_BYTES)
+        self._sha256 = hashlib.sha256()
+        self._size = 0
+
+    def write(self, data: bytes) -> int:
+        """Appends `data`."""
+        self._sha256.update(data)
+        written = self._file.write(data)
+        self._size += written
+        return written
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self._size
+
+    def flush(self) -> None:
+        """Hands what was written to the system."""
+        self._file.flush()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be written."""
+        return self._file.closed
+
+    def close(self) -> None:
+        """Flushes the file to disk. Closing twice is fine."""
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def as_released(self, path: str) -> ReleasedFile:
+        """The file under the path that the release knows it by."""
+        return ReleasedFile(path=path, sha256=self._sha256.hexdigest(), size_bytes=self._size)
+
+
+def write_file(folder: Path, path: str, data: bytes) -> ReleasedFile:
+    """A new file with these bytes, at `path` below `folder`."""
+    file = DigestingFile(folder / path)
+    try:
+        file.write(data)
+    finally:
+        file.close()
+    return file.as_released(path)
+
+
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 of a file, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

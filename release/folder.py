@@ -1,0 +1,102 @@
+"""The folder of a release appears as a whole or not at all."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from schemas.errors import UsageError
+
+_LABEL = ".building-"
+
+
+class Workspace:
+    """Where a release is put together: `content` becomes its folder, the rest is thrown away."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.content = home / "content"
+        self.content.mkdir()
+
+    @property
+    def scratch_file(self) -> Path:
+        """Where the build may keep lists."""
+        return self.home / "scratch.db"
+
+    def publish(self, out: Path) -> None:
+        """Moves `content` to `out`, which must not exist or be an empty folder."""
+        for folder in (*_folders_below(self.content), self.content):
+            _flush(folder)
+        self.content.rename(out)
+        _flush(out.parent)
+
+
+@contextmanager
+def workspace_for(out: Path) -> Iterator[Workspace]:
+    """A workspace beside `out`, removed at the end; what killed builds left there is removed too.
+
+    A workspace is locked as long as its process lives, so that builds side by side leave each
+    other's alone.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    label = f".{out.name}{_LABEL}"
+    _remove_leftovers(out.parent, label)
+    home = Path(tempfile.mkdtemp(prefix=label, dir=out.parent))
+    lock = _lock(home)
+    try:
+        home.chmod(0o755)
+        yield Workspace(home)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def refuse_foreign(out: Path) -> None:
+    """Does nothing where `out` is free or a release.
+
+    Raises:
+        UsageError: something else is there.
+    """
+    if out.is_dir() and not (any(out.iterdir()) and not (out / "manifest.json").is_file()):
+        return
+    if out.exists() or out.is_symlink():
+        raise UsageError(f"{out} exists and is not a release; choose a folder that does not exist")
+
+
+def _remove_leftovers(parent: Path, label: str) -> None:
+    for home in parent.glob(f"{label}*"):
+        lock = _lock(home)
+        if lock is not None:
+            shutil.rmtree(home, ignore_errors=True)
+            os.close(lock)
+
+
+def _lock(home: Path) -> int | None:
+    """A lock on a folder that ends with the process, or None where another one holds it."""
+    with suppress(FileNotFoundError):
+        folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(folder)
+            return None
+        return folder
+    return None
+
+
+def _folders_below(folder: Path) -> list[Path]:
+    return [
+        Path(root) / name for root, names, _ in os.walk(folder, topdown=False) for name in names
+    ]
+
+
+def _flush(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,55 @@
+"""The published format: a JSON list of images with their captions, one a line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import ijson
+
+from release.files import DigestingFile
+from release.rows import ReleaseRow
+from schemas.release import ReleasedFile
+
+
+class JsonRows:
+    """Writes the rows of a release to a JSON file as they come. To be used in a `with`."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._name = name
+        self._file = DigestingFile(folder / name)
+        self._opening = b"[\n"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, row: ReleaseRow) -> None:
+        """Appends a row."""
+        text = json.dumps(row.published(), ensure_ascii=False)
+        self._file.write(self._opening + text.encode())
+        self._opening = b",\n"
+
+    def finish(self) -> ReleasedFile:
+        """Ends the list."""
+        self._file.write(b"\n]\n" if self._opening == b",\n" else b"[]\n")
+        self._file.close()
+        return self._file.as_released(self._name)
+
+
+def read_json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a published JSON file, one at a time.
+
+    Raises:
+        ValueError: it is not a JSON list (on the first faulty row).
+    """
+    with path.open("rb") as file:
+        try:
+            for row in ijson.items(file, "item", use_float=True):
+                if not isinstance(row, dict):
+                    raise ValueError(f"its entries must be objects; got {row!r}")  # noqa: TRY004 - a fault of the file
+                yield row
+        except ijson.JSONError as error:
+            raise ValueError(f"it is not valid JSON ({error})") from error

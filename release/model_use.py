@@ -1,0 +1,87 @@
+"""What models were asked for the captions of a release, and what that cost."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from db.release_rows import CallRow
+from schemas.base import canonical_json
+from schemas.release import ModelUse, ReleasedSource
+
+BUILTIN_PREFIX = "loupe-"
+"""Names of built-in models begin so; those of published models begin with their publisher's."""
+
+DEMONSTRATION_CITATION = "Loupe demonstration world"
+"""Citations of generated sources begin so."""
+
+
+class _Key(NamedTuple):
+    name: str
+    revision: str
+    parameters: str
+    currency: str
+
+
+@dataclass
+class _Total:
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: Decimal | None = Decimal(0)
+
+    def add(self, call: CallRow) -> None:
+        """Adds a call; a sum with an unpriced call in it has no price."""
+        self.calls += 1
+        self.tokens_in += call.tokens_in
+        self.tokens_out += call.tokens_out
+        if call.cost is None or self.cost is None:
+            self.cost = None
+        else:
+            self.cost += Decimal(repr(call.cost))
+
+
+def model_uses(calls: Iterable[CallRow], authors: Iterable[str]) -> tuple[ModelUse, ...]:
+    """Calls, tokens and money by model and parameters, sorted.
+
+    Args:
+        calls: the calls behind the rewrites, each once, in any order.
+        authors: models (`name@revision`) that wrote released rewrites, whether or not calls of
+            theirs were recorded.
+    """
+    totals: dict[_Key, _Total] = {}
+    for call in calls:
+        key = _Key(call.name, call.revision, canonical_json(call.parameters), call.currency or "")
+        totals.setdefault(key, _Total()).add(call)
+    called = {f"{key.name}@{key.revision}" for key in totals}
+    for author in set(authors) - called:
+        name, _, revision = author.rpartition("@")
+        totals[_Key(name, revision, "{}", "")] = _Total(cost=None)
+    return tuple(_use(key, total) for key, total in sorted(totals.items(), key=lambda one: one[0]))
+
+
+def _use(key: _Key, total: _Total) -> ModelUse:
+    return ModelUse(
+        name=key.name,
+        revision=key.revision,
+        parameters=json.loads(key.parameters),
+        calls=total.calls,
+        tokens_in=total.tokens_in,
+        tokens_out=total.tokens_out,
+        cost=None if total.cost is None else _plain(total.cost),
+        currency=key.currency or None,
+    )
+
+
+def _plain(amount: Decimal) -> str:
+    """`amount` to the millionth, without an exponent and without trailing zeros."""
+    text = f"{amount:.6f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def is_demonstration(models: Iterable[ModelUse], sources: Iterable[ReleasedSource]) -> bool:
+    """Whether a built-in model wrote in it, or a generated source is in it."""
+    return any(model.name.startswith(BUILTIN_PREFIX) for model in models) or any(
+        source.citation.startswith(DEMONSTRATION_CITATION) for source in sources
+    )

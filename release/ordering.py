@@ -1,0 +1,44 @@
+"""The order of a release's rows: by content, the same on every machine and database."""
+
+import re
+from typing import NamedTuple
+
+from schemas.records import Split
+
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+
+_PIECES = re.compile(r"([0-9]+)")
+
+
+class RowKey(NamedTuple):
+    """Where a row stands: by split, source, identity, and where the image lay in its source."""
+
+    split: int
+    source: bytes
+    identity: bytes
+    file_path: bytes
+
+    @classmethod
+    def of(cls, split: Split, source: str, identity: str, file_path: str) -> "RowKey":
+        """The key of an image; no two rows of a release have the same."""
+        return cls(
+            SPLITS.index(split),
+            natural_key(source),
+            natural_key(identity),
+            natural_key(file_path),
+        )
+
+
+def natural_key(text: str) -> bytes:
+    """Bytes that sort as people sort: 9 before 10, `a9` before `a10`; different for every text."""
+    pieces = _PIECES.split(text)
+    key = b"".join(
+        _number(piece) if index % 2 else piece.encode() + b"\0"
+        for index, piece in enumerate(pieces)
+    )
+    return key + b"\0" + text.encode()  # tells 01 from 1
+
+
+def _number(digits: str) -> bytes:
+    significant = digits.lstrip("0").encode()
+    return len(significant).to_bytes(4, "big") + significant

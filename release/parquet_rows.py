@@ -1,0 +1,198 @@
+"""The rows as Parquet, image bytes embedded: loads with `datasets`, pandas, polars, DuckDB.
+
+The writer's settings are fixed, and nothing in the files tells when they were written, so that the
+same rows give the same bytes (for one version of pyarrow, whose name stands in the files).
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from release.files import DigestingFile
+from release.rows import ReleaseRow
+from schemas.records import Split
+from schemas.release import ReleasedFile
+
+SHARD_BYTES = 500_000_000
+_GROUP_ROWS = 100  # what the Hugging Face viewer pages by
+_GROUP_BYTES = 32_000_000
+_READ_ROWS = 32
+
+_PLAIN = (
+    ("id", "int64"),
+    ("source", "string"),
+    ("identity", "string"),
+    ("split", "string"),
+    ("file_path", "string"),
+    ("source_file_path", "string"),
+)
+_LISTS = (
+    ("captions", "string"),
+    ("caption_entity_ids", "string"),
+    ("caption_authors", "string"),
+    ("caption_reviewed", "bool"),
+)
+_FACTS = (
+    ("image_entity_id", "string"),
+    ("width_px", "int32"),
+    ("height_px", "int32"),
+    ("sha256", "string"),
+)
+_ARROW = {"string": pa.string(), "int64": pa.int64(), "int32": pa.int32(), "bool": pa.bool_()}
+
+
+def _schema() -> pa.Schema:
+    """Columns, and the features that `datasets` reads them with."""
+    image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    fields = [("image", image)]
+    features: dict[str, Any] = {"image": {"_type": "Image"}}
+    for name, dtype in _PLAIN:
+        fields.append((name, _ARROW[dtype]))
+        features[name] = {"dtype": dtype, "_type": "Value"}
+    for name, dtype in _LISTS:
+        fields.append((name, pa.list_(_ARROW[dtype])))
+        features[name] = [{"dtype": dtype, "_type": "Value"}]
+    for name, dtype in _FACTS:
+        fields.append((name, _ARROW[dtype]))
+        features[name] = {"dtype": dtype, "_type": "Value"}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    return pa.schema(fields, metadata=metadata)
+
+
+SCHEMA = _schema()
+_LEAVES = (
+    "image.bytes",
+    "image.path",
+    *(name for name, _ in _PLAIN + _FACTS),
+    *(f"{name}.list.element" for name, _ in _LISTS),
+)
+_REPEATING = ("source", "identity", "split", "caption_authors.list.element")
+_WRITER = {
+    "version": "2.6",
+    "data_page_version": "1.0",
+    # images are compressed already
+    "compression": {leaf: "NONE" if leaf == "image.bytes" else "ZSTD" for leaf in _LEAVES},
+    "compression_level": {leaf: 3 for leaf in _LEAVES if leaf != "image.bytes"},
+    "use_dictionary": list(_REPEATING),
+    "write_statistics": [leaf for leaf in _LEAVES if leaf != "image.bytes"],
+    "write_page_index": True,
+    "store_schema": True,
+}
+
+
+class EmbeddedRow(NamedTuple):
+    """A row and the bytes of its image."""
+
+    row: ReleaseRow
+    image: bytes
+
+
+class ParquetRows:
+    """Writes rows to `data/<split>-<shard>-of-<shards>.parquet` as they come, split by split.
+
+    To be used in a `with`.
+    """
+
+    def __init__(self, folder: Path, shard_bytes: int = SHARD_BYTES) -> None:
+        self._folder = folder
+        self._shard_bytes = shard_bytes
+        self._shards: dict[Split, list[DigestingFile]] = {}
+        self._writer: pq.ParquetWriter | None = None
+        self._group: list[EmbeddedRow] = []
+        self._group_bytes = 0
+        self._shard_size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._group = []
+        self._end_shard()
+
+    def write(self, embedded: EmbeddedRow) -> None:
+        """Appends a row; rows of one split come one after the other."""
+        if self._group and self._group[0].row.split != embedded.row.split:
+            self._end_shard()
+        self._group.append(embedded)
+        self._group_bytes += len(embedded.image)
+        if len(self._group) >= _GROUP_ROWS or self._group_bytes >= _GROUP_BYTES:
+            self._write_group()
+        if self._shard_size >= self._shard_bytes:
+            self._end_shard()
+
+    def finish(self) -> list[ReleasedFile]:
+        """Ends the last shard and gives all shards the names they are published under."""
+        self._end_shard()
+        released = []
+        for split, shards in self._shards.items():
+            for number, shard in enumerate(shards):
+                path = f"data/{split}-{number:05d}-of-{len(shards):05d}.parquet"
+                self._unfinished(split, number).rename(self._folder / path)
+                released.append(shard.as_released(path))
+        return released
+
+    def _write_group(self) -> None:
+        if not self._group:
+            return
+        if self._writer is None:
+            split = self._group[0].row.split
+            shards = self._shards.setdefault(split, [])
+            shards.append(DigestingFile(self._unfinished(split, len(shards))))
+            self._writer = pq.ParquetWriter(pa.PythonFile(shards[-1], "w"), SCHEMA, **_WRITER)
+        table = pa.Table.from_pylist([_columns(one) for one in self._group], SCHEMA)
+        self._writer.write_table(table, row_group_size=len(self._group))
+        self._shard_size += self._group_bytes
+        self._group, self._group_bytes = [], 0
+
+    def _end_shard(self) -> None:
+        self._write_group()
+        if self._writer is not None:
+            self._writer.close()
+            next(reversed(self._shards.values()))[-1].close()
+        self._writer, self._shard_size = None, 0
+
+    def _unfinished(self, split: Split, number: int) -> Path:
+        return self._folder / f"data/{split}-{number:05d}.unfinished"
+
+
+def _columns(embedded: EmbeddedRow) -> dict[str, Any]:
+    row, captions = embedded.row, embedded.row.captions
+    return {
+        "image": {"bytes": embedded.image, "path": row.file_path},
+        "id": row.id,
+        "source": row.source,
+        "identity": row.identity,
+        "split": row.split,
+        "file_path": row.file_path,
+        "source_file_path": row.source_file_path,
+        "captions": [caption.text for caption in captions],
+        "caption_entity_ids": [caption.entity_id for caption in captions],
+        "caption_authors": [caption.author for caption in captions],
+        "caption_reviewed": [caption.reviewed for caption in captions],
+        "image_entity_id": row.image_entity_id,
+        "width_px": row.width_px,
+        "height_px": row.height_px,
+        "sha256": row.sha256,
+    }
+
+
+def read_parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file as dictionaries of its columns, a few in memory at a time.
+
+    Raises:
+        ValueError: it is not a Parquet file with these columns (on the first faulty rows).
+    """
+    try:
+        with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+            if not file.schema_arrow.equals(SCHEMA):
+                raise ValueError(
+                    f"its columns must be {SCHEMA.names}; got {file.schema_arrow.names}"
+                )
+            for batch in file.iter_batches(batch_size=_READ_ROWS, use_threads=False):
+                yield from batch.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"it cannot be read as Parquet ({error})") from error

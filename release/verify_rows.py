@@ -1,0 +1,291 @@
+"""The rows of a release: JSON, Parquet and images against each other, and against the manifest."""
+
+import hashlib
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from release.findings import Findings
+from release.json_rows import read_json_rows
+from release.manifest import MANIFEST
+from release.ordering import SPLITS, RowKey
+from release.parquet_rows import read_parquet_rows
+from release.threads import ordered_map
+from schemas.release import Manifest
+
+_MAX_PIXELS = 50_000_000
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
+_PUBLISHED = ("id", "source", "split", "file_path", "captions")
+_PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_reviewed")
+_NUMBERED = re.compile(r"images/([1-9][0-9]*)\.[a-z]+")
+_SHARD = re.compile(r"(train|val|test)-([0-9]{5})-of-([0-9]{5})\.parquet")
+
+Row = dict[str, Any]
+
+
+class Numbered(NamedTuple):
+    """A row with the number that its `file_path` says, and the file that it was read from."""
+
+    number: int
+    file: str
+    row: Row
+
+
+class RowPair(NamedTuple):
+    """The same row in JSON and in Parquet; None where it is not there."""
+
+    number: int
+    published: Numbered | None
+    embedded: Numbered | None
+
+
+class RowChecks:
+    """Reads all rows once, side by side, and checks each."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, findings: Findings, *, decode: bool, threads: int
+    ) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._findings = findings
+        self._decode = decode
+        self._threads = threads
+        self._json = f"{manifest.dataset}.json"
+        self._licensed = {source.name for source in manifest.sources}
+        self._entities = hashlib.sha256()
+        self._counts: Counter[str] = Counter()
+        self._splits: Counter[str] = Counter()
+        self._id_of: dict[bytes, int] = {}
+        self._last_number = 0
+        self._last_key: RowKey | None = None
+
+    def run(self) -> None:
+        """Checks everything that concerns rows."""
+        published = self._numbered(self._json, read_json_rows)
+        embedded = chain.from_iterable(
+            self._numbered(shard, read_parquet_rows) for shard in self._shards()
+        )
+        for pair, problem in ordered_map(
+            self._with_image_problem, _side_by_side(published, embedded), self._threads
+        ):
+            self._check(pair)
+            if problem and pair.embedded:
+                self._report("image_wrong", problem, pair.embedded)
+        self._check_totals()
+
+    def _shards(self) -> list[str]:
+        """The Parquet files in the order of their rows."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for path in sorted((self._folder / "data").glob("*.parquet")):
+            if match := _SHARD.fullmatch(path.name):
+                found.setdefault(match[1], []).append((int(match[2]), int(match[3])))
+        names = []
+        for split in SPLITS:
+            for number, total in found.get(split, []):
+                names.append(f"data/{split}-{number:05d}-of-{total:05d}.parquet")
+        return names
+
+    def _numbered(self, file: str, read: Callable[[Path], Iterator[Row]]) -> Iterator[Numbered]:
+        """The rows of a file; rows out of sequence are problems and are left out."""
+        last = 0 if file == self._json else None
+        try:
+            for index, row in enumerate(read(self._folder / file), 1):
+                match = _NUMBERED.fullmatch(str(row.get("file_path")))
+                if match is None:
+                    self._findings.add(
+                        "row_unnumbered",
+                        f"{file}: row {index} names its image {row.get('file_path')!r}; "
+                        f"wanted a name like 'images/{index}.jpg'",
+                        file,
+                        index,
+                    )
+                    continue
+                number = int(match[1])
+                if last is not None and number <= last:
+                    self._report_sequence(file, number, last)
+                    continue
+                last = number
+                yield Numbered(number, file, row)
+        except FileNotFoundError:
+            return  # named already as a missing file
+        except ValueError as error:
+            self._findings.add("rows_unreadable", f"{file} cannot be read: {error}", file)
+
+    def _report_sequence(self, file: str, number: int, last: int) -> None:
+        what = "stands there twice" if number == last else f"comes after row {last}"
+        fault = "row_duplicated" if number == last else "row_out_of_order"
+        self._findings.add(fault, f"{file}: row {number} {what}", file, number)
+
+    def _report(self, fault: str, what: str, at: Numbered) -> None:
+        self._findings.add(fault, f"{at.file}: row {at.number} {what}", at.file, at.number)
+
+    def _check(self, pair: RowPair) -> None:
+        published, embedded = pair.published, pair.embedded
+        for number in range(self._last_number + 1, pair.number):
+            message = f"row {number} is missing, in {self._json} as in Parquet"
+            self._findings.add("row_missing", message, self._json, number)
+        self._last_number = pair.number
+        if published is None or embedded is None:
+            there = published or embedded
+            absent = "Parquet" if published else self._json
+            if there is not None:
+                self._report("row_missing", f"is not in {absent}", there)
+        else:
+            self._check_agreement(published, embedded)
+        if published is not None:
+            self._check_captions(published)
+        if embedded is not None:
+            self._check_row(embedded)
+
+    def _check_agreement(self, published: Numbered, embedded: Numbered) -> None:
+        if sorted(published.row) != sorted(_PUBLISHED):
+            fields = ", ".join(published.row)
+            self._report("row_malformed", f"has the fields {fields}", published)
+        for field in _PUBLISHED:
+            ours, theirs = published.row.get(field), embedded.row[field]
+            if ours != theirs:
+                what = f"says {field} {_shown(ours)}; {embedded.file} says {_shown(theirs)}"
+                self._report("rows_differ", what, published)
+
+    def _check_captions(self, at: Numbered) -> None:
+        captions = at.row.get("captions")
+        if not isinstance(captions, list) or not captions:
+            self._report("captions_missing", "has no captions", at)
+        elif any(not isinstance(text, str) or not text.strip() for text in captions):
+            self._report("caption_empty", "has an empty caption", at)
+
+    def _check_row(self, at: Numbered) -> None:
+        """What Parquet alone knows of a row."""
+        row = at.row
+        if blank := [name for name, value in row.items() if value is None and name != "image"]:
+            self._report("row_malformed", f"has no {', '.join(blank)}", at)
+            return
+        self._check_captions(at)
+        captions = row["captions"]
+        for field in _PER_CAPTION:
+            if len(row[field]) != len(captions):
+                what = f"has {len(captions)} captions and {len(row[field])} {field}"
+                self._report("captions_differ", what, at)
+        if row["source"] not in self._licensed:
+            what = f"is from {row['source']!r}, of which {MANIFEST} states no licence"
+            self._report("licence_missing", what, at)
+        if not at.file.startswith(f"data/{row['split']}-"):
+            what = f"says it is in the split {row['split']!r}"
+            self._report("split_wrong", what, at)
+        self._check_identity(at)
+        self._count(row)
+
+    def _check_identity(self, at: Numbered) -> None:
+        row = at.row
+        name = hashlib.blake2b(f"{row['source']}/{row['identity']}".encode(), digest_size=12)
+        expected = self._id_of.setdefault(name.digest(), len(self._id_of) + 1)
+        if row["id"] != expected:
+            what = (
+                f"gives {row['source']}/{row['identity']} the id {row['id']}; "
+                f"wanted {expected}: one identity, one id, counted from 1"
+            )
+            self._report("id_wrong", what, at)
+        if row["split"] not in SPLITS:
+            return
+        key = RowKey.of(row["split"], row["source"], row["identity"], row["source_file_path"])
+        if self._last_key is not None and key <= self._last_key:
+            fault = "row_duplicated" if key == self._last_key else "row_out_of_order"
+            what = "shows the image of the row before" if key == self._last_key else "is misplaced"
+            self._report(fault, f"{what} ({row['source']}, {row['source_file_path']!r})", at)
+        self._last_key = key
+
+    def _count(self, row: Row) -> None:
+        self._counts["images"] += 1
+        self._counts["captions"] += len(row["captions"])
+        self._splits[row["split"]] += 1
+        for entity_id in (row["image_entity_id"], *row["caption_entity_ids"]):
+            self._entities.update(f"{entity_id}\n".encode())
+
+    def _check_totals(self) -> None:
+        statistics = self._manifest.statistics
+        found = {**self._counts, "identities": len(self._id_of)}
+        for what, wanted in (
+            ("images", statistics.images),
+            ("captions", statistics.captions),
+            ("identities", statistics.identities),
+        ):
+            if (got := found.get(what, 0)) != wanted:
+                message = f"the Parquet files hold {got:,} {what}; {MANIFEST} says {wanted:,}"
+                self._findings.add("totals_differ", message, MANIFEST)
+        if tuple(self._splits.items()) != statistics.splits:
+            message = (
+                f"the Parquet files hold the splits {dict(self._splits)}; "
+                f"{MANIFEST} says {dict(statistics.splits)}"
+            )
+            self._findings.add("totals_differ", message, MANIFEST)
+        sources = (source.entity_id for source in self._manifest.sources)
+        prompts = (prompt.entity_id for prompt in self._manifest.prompts)
+        for entity_id in chain(sources, prompts):
+            self._entities.update(f"{entity_id}\n".encode())
+        if self._entities.hexdigest() != self._manifest.entities_sha256:
+            message = f"the entity ids of the rows are not those that {MANIFEST} was made from"
+            self._findings.add("entities_differ", message, MANIFEST)
+
+    def _with_image_problem(self, pair: RowPair) -> tuple[RowPair, str | None]:
+        """Runs in threads: reads and decodes the image of a row, then lets go of its bytes."""
+        if pair.embedded is None:
+            return pair, None
+        row = pair.embedded.row
+        problem = self._image_problem(row)
+        row["image"] = None
+        return pair, problem
+
+    def _image_problem(self, row: Row) -> str | None:
+        image = row["image"] or {}
+        data = image.get("bytes")
+        if not data:
+            return "holds no image"
+        if image.get("path") != row["file_path"]:
+            return f"calls its image {image.get('path')!r}; wanted {row['file_path']!r}"
+        try:
+            beside = (self._folder / row["file_path"]).read_bytes()
+        except OSError:
+            return None  # named already as a missing file
+        if data != beside:
+            return f"holds other bytes than {row['file_path']}"
+        return _picture_problem(data, (row["width_px"], row["height_px"]), decode=self._decode)
+
+
+def _picture_problem(data: bytes, size: tuple[int, int], *, decode: bool) -> str | None:
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
+            if picture.size != size:
+                return f"says its image has {size} pixels; the image has {picture.size}"
+            if size[0] * size[1] > _MAX_PIXELS:
+                return f"has an image of {size[0] * size[1]:,} pixels; {_MAX_PIXELS:,} are allowed"
+            if decode:
+                picture.load()
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Warning) as error:
+        return f"has an image that does not decode ({error})"
+    return None
+
+
+def _side_by_side(published: Iterator[Numbered], embedded: Iterator[Numbered]) -> Iterator[RowPair]:
+    """Rows of both, matched by number; both count upwards."""
+    ours, theirs = next(published, None), next(embedded, None)
+    while ours is not None or theirs is not None:
+        number = min(one.number for one in (ours, theirs) if one is not None)
+        pair = RowPair(
+            number,
+            ours if ours is not None and ours.number == number else None,
+            theirs if theirs is not None and theirs.number == number else None,
+        )
+        yield pair
+        ours = next(published, None) if pair.published else ours
+        theirs = next(embedded, None) if pair.embedded else theirs
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:120]}…"

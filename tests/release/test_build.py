@@ -1,0 +1,409 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from db.agents import AgentRef
+from db.decisions import NewDecision
+from db.releases import list_releases, released_entities
+from db.work import register_plan
+from release.build import build_release
+from release.verify import verify_release
+from schemas.errors import IntegrityError, UsageError
+from schemas.records import Granularity, Split
+from tests.release.worlds import (
+    DATASET,
+    LLAMA,
+    PERSON,
+    SOURCES,
+    Composer,
+    World,
+    decide,
+    picture,
+    small_world,
+    source,
+    store_world,
+)
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its path."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def rows_of(folder: Path) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads((folder / f"{DATASET}.json").read_text("utf-8"))
+    return rows
+
+
+def build(world: World, out: Path, version: str = "1.0.0") -> Path:
+    return build_release(world.store, world.blobs, DATASET, version, out).folder
+
+
+def test_a_release_holds_what_it_should_and_nothing_else(world: World, tmp_path: Path) -> None:
+    folder = build(world, tmp_path / "out")
+    assert sorted(content_of(folder)) == sorted(
+        [
+            "README.md",
+            "data/test-00000-of-00001.parquet",
+            *(f"images/{number}.jpg" for number in range(1, 13)),
+            "manifest.json",
+            "ufine3c.json",
+        ]
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "world"]
+
+
+def test_rows_are_ordered_and_numbered_by_content(world: World, tmp_path: Path) -> None:
+    rows = rows_of(build(world, tmp_path / "out"))
+    assert [row["id"] for row in rows] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
+    assert [row["file_path"] for row in rows] == [f"images/{n}.jpg" for n in range(1, 13)]
+    assert list(rows[0]) == ["id", "source", "split", "file_path", "captions"]
+    assert {row["split"] for row in rows} == {"test"}
+    assert [row["source"] for row in rows[::4]] == ["CUHK-PEDES", "ICFG-PEDES", "UFine6926"]
+
+
+def test_identity_nine_comes_before_identity_ten(world: World, tmp_path: Path) -> None:
+    build(world, tmp_path / "out")
+    table = pq.read_table(tmp_path / "out/data/test-00000-of-00001.parquet")
+    assert table["identity"].to_pylist()[:4] == ["9", "9", "10", "10"]
+
+
+def test_captions_reflect_every_kind_of_decision(world: World, tmp_path: Path) -> None:
+    rows = rows_of(build(world, tmp_path / "out"))
+    tall = "A tall person {} in a blue coat. "
+    short = "A short person {} in a blue coat. "
+
+    def captions(number: int, *endings: str) -> list[str]:
+        originals = [tall.format(number), short.format(number)]
+        return originals + [ending.format(text) for text in originals for ending in endings]
+
+    again, seen = "{} Said again.", "Seen is: {}"
+    assert rows[0]["captions"] == captions(0, again, seen)  # accepted by a person
+    assert rows[1]["captions"] == captions(1, again, "{} Put right.")  # edited by a person
+    assert rows[2]["captions"] == captions(2, again)  # rejected
+    assert rows[3]["captions"] == captions(3, again)  # undecided
+
+
+def test_parquet_tells_authors_entities_and_review(world: World, tmp_path: Path) -> None:
+    build(world, tmp_path / "out")
+    second = pq.read_table(tmp_path / "out/data/test-00000-of-00001.parquet").to_pylist()[1]
+    assert second["caption_authors"] == [
+        "CUHK-PEDES",
+        "CUHK-PEDES",
+        "Qwen/Qwen-14B-Chat@abc",
+        "annotator-7",
+        "Qwen/Qwen-14B-Chat@abc",
+        "annotator-7",
+    ]
+    assert second["caption_reviewed"] == [False, False, False, True, False, True]
+    assert len(set(second["caption_entity_ids"])) == 6
+    assert second["image"]["path"] == "images/2.jpg"
+    assert second["image"]["bytes"] == (tmp_path / "out/images/2.jpg").read_bytes()
+
+
+def test_statistics_add_up(world: World, tmp_path: Path) -> None:
+    built = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
+    statistics = built.manifest.statistics
+    assert (statistics.images, statistics.captions, statistics.identities) == (12, 60, 6)
+    assert statistics.styles_per_image == ((2, 6), (3, 6))
+    assert dict(statistics.authors)["annotator-7"] == 6
+    rewrites = statistics.rewrites
+    assert (rewrites.released, rewrites.reviewed, rewrites.edited) == (36, 12, 6)
+    assert (rewrites.rejected, rewrites.pending) == (6, 6)
+    qwen, llama = built.manifest.models
+    assert (qwen.calls, qwen.tokens_in, qwen.tokens_out, qwen.cost) == (24, 2400, 960, "2.4")
+    assert (llama.calls, llama.cost) == (0, None)
+    assert [prompt.prompt_id for prompt in built.manifest.prompts] == ["rewrite_description"]
+    assert not built.manifest.demonstration
+    assert not built.manifest.unreviewed
+
+
+def test_the_store_knows_the_release_and_its_entities(world: World, tmp_path: Path) -> None:
+    built = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
+    (stored,) = list_releases(world.store)
+    assert (stored.manifest, stored.folder) == (built.manifest, tmp_path / "out")
+    entities = released_entities(world.store, built.manifest.id)
+    assert len(entities) == 12 + 60 + 3 + 1  # images, captions, sources, the prompt
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32), days=st.integers(1, 1000))
+def test_the_same_decisions_give_the_same_bytes(
+    seed: int, days: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    contents = small_world(2).contents()
+    folders = []
+    for shuffle, later in ((None, 0), (seed, days)):
+        home = tmp_path_factory.mktemp("world")
+        world = store_world(home, contents, shuffle=shuffle, days=later)
+        folders.append(build(world, home / "elsewhere" / str(later)))
+        world.store.close()
+    assert content_of(folders[0]) == content_of(folders[1])
+
+
+def test_building_again_changes_nothing(world: World, tmp_path: Path) -> None:
+    build(world, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
+    again = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
+    assert not again.is_new
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
+    assert len(list_releases(world.store)) == 1
+
+
+def reject_something(world: World) -> None:
+    rewrite = next(
+        id_
+        for id_ in released_entities(world.store, list_releases(world.store)[0].manifest.id)
+        if _is_accepted_rewrite(world, id_)
+    )
+    plan = register_plan(world.store, "test", "2", {})
+    decide(world.store, plan, [NewDecision(rewrite, "reject", PERSON)])
+
+
+def _is_accepted_rewrite(world: World, entity_id: str) -> bool:
+    from db.entities import fetch
+
+    entity = fetch(world.store, [entity_id])[entity_id]
+    return entity.kind == "rewrite" and entity.state == "accepted"
+
+
+def test_a_version_never_changes(world: World, tmp_path: Path) -> None:
+    build(world, tmp_path / "out")
+    before = content_of(tmp_path / "out")
+    reject_something(world)
+    with pytest.raises(IntegrityError, match="holds another release"):
+        build(world, tmp_path / "out")
+    with pytest.raises(IntegrityError, match=r"1\.0\.0 was released as .* choose a new version"):
+        build(world, tmp_path / "other")
+    assert content_of(tmp_path / "out") == before
+    assert not (tmp_path / "other").exists()
+    build(world, tmp_path / "other", "1.1.0")
+    versions = [one.manifest.version for one in list_releases(world.store)]
+    assert versions == ["1.0.0", "1.1.0"]
+
+
+def test_a_release_can_be_built_again_elsewhere(world: World, tmp_path: Path) -> None:
+    build(world, tmp_path / "out")
+    build(world, tmp_path / "copy")
+    assert content_of(tmp_path / "out") == content_of(tmp_path / "copy")
+
+
+def test_a_folder_with_something_else_is_left_alone(world: World, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"mine exists and is not a release"):
+        build(world, tmp_path / "mine")
+    assert content_of(tmp_path / "mine") == {"notes.txt": b"mine"}
+
+
+@pytest.mark.parametrize("version", ["", "1", "v1.0.0", "1.0.0-rc1", "1.0.0\n", "../1.0.0"])
+def test_a_malformed_version_is_refused(world: World, tmp_path: Path, version: str) -> None:
+    with pytest.raises(UsageError, match=r"a version must be three numbers"):
+        build(world, tmp_path / "out", version)
+
+
+def test_a_dataset_without_anything_is_refused(world: World, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing of 'ufine4d' can be released"):
+        build_release(world.store, world.blobs, "ufine4d", "1.0.0", tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["world"]
+
+
+def test_a_damaged_blob_stops_the_build(world: World, tmp_path: Path) -> None:
+    blob = next((tmp_path / "world/blobs").rglob("*.jpg"))
+    blob.write_bytes(blob.read_bytes()[::-1])
+    with pytest.raises(IntegrityError, match="damaged"):
+        build(world, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def built_from(composer: Composer, tmp_path: Path) -> Path:
+    world = store_world(tmp_path / "world", composer.contents())
+    try:
+        return build(world, tmp_path / "out")
+    finally:
+        world.store.close()
+
+
+def test_an_identity_in_two_splits_is_refused(tmp_path: Path) -> None:
+    composer = Composer()
+    splits: tuple[Split, ...] = ("train", "test")
+    for split in splits:
+        image = composer.image(SOURCES[0], "1", f"{split}.jpg", split=split)
+        composer.caption(image, SOURCES[0], "A person.")
+    with pytest.raises(IntegrityError, match=r"one identity in several splits: train: CUHK"):
+        built_from(composer, tmp_path)
+
+
+def test_one_image_twice_is_refused(tmp_path: Path) -> None:
+    composer = Composer()
+    for number in range(2):
+        image = composer.image(SOURCES[0], "1", "a.jpg", data=picture(number))
+        composer.caption(image, SOURCES[0], "A person.")
+    with pytest.raises(IntegrityError, match="holds one image of a source more than once"):
+        built_from(composer, tmp_path)
+
+
+def test_a_source_without_a_licence_is_refused(tmp_path: Path) -> None:
+    composer = Composer()
+    unlicensed = source("Found on the web", None, licence=" ")
+    image = composer.image(unlicensed, "1", "a.jpg")
+    composer.caption(image, unlicensed, "A person.")
+    with pytest.raises(IntegrityError, match=r"'Found on the web' .* states no licence"):
+        built_from(composer, tmp_path)
+
+
+def test_what_was_turned_down_takes_what_hangs_on_it_along(tmp_path: Path) -> None:
+    composer = Composer()
+    image = composer.image(SOURCES[0], "1", "a.jpg")
+    kept = composer.caption(image, SOURCES[0], "Kept.")
+    wrong = composer.caption(image, SOURCES[0], "Wrong.", 1)
+    composer.rewrite(kept, "Kept, again.")
+    composer.rewrite(wrong, "Wrong, again.")
+    withdrawn = composer.rewrite(kept, "Withdrawn.", LLAMA)
+    composer.edit(withdrawn, "Withdrawn, edited.")
+    composer.decisions += [
+        NewDecision(wrong, "reject", PERSON),
+        NewDecision(withdrawn, "withdraw", PERSON),
+    ]
+    empty = composer.image(SOURCES[0], "2", "b.jpg")
+    composer.decisions.append(
+        NewDecision(composer.caption(empty, SOURCES[0], "No."), "reject", PERSON)
+    )
+    (row,) = rows_of(built_from(composer, tmp_path))
+    assert row["captions"] == ["Kept.", "Kept, again."]
+
+
+def test_edits_of_edits_and_edited_originals(tmp_path: Path) -> None:
+    composer = Composer()
+    image = composer.image(SOURCES[0], "1", "a.jpg")
+    caption = composer.caption(image, SOURCES[0], "A man.")
+    shown = composer.rewrite(caption, "Shown.", verdict=None)
+    first = composer.edit(shown, "First edit.")
+    composer.edit(first, "Second edit.", AgentRef("person", "annotator-8"))
+    (row,) = rows_of(built_from(composer, tmp_path))
+    assert row["captions"] == ["A man.", "Second edit."]
+
+
+def test_several_splits_and_image_formats(tmp_path: Path) -> None:
+    composer = Composer()
+    of = source("Several", Granularity.FINE)
+    splits: tuple[Split, ...] = ("test", "train", "val", "train")
+    for identity, split in enumerate(splits):
+        image = composer.image(of, str(identity), f"{identity}.jpg", split=split)
+        composer.caption(image, of, f"Person {identity}, said plainly.")
+    folder = built_from(composer, tmp_path)
+    assert [row["split"] for row in rows_of(folder)] == ["train", "train", "val", "test"]
+    assert [path.name for path in sorted((folder / "data").iterdir())] == [
+        "test-00000-of-00001.parquet",
+        "train-00000-of-00001.parquet",
+        "val-00000-of-00001.parquet",
+    ]
+    assert verify_release(folder) == []
+
+
+def test_a_demonstration_says_so(tmp_path: Path) -> None:
+    from schemas.profile import BuiltinRewriter
+    from sources.demonstration.truth import CITATION
+
+    drawn = source("drawn", Granularity.FINE, citation=CITATION)
+    for name, of, model in (
+        ("sources", drawn, LLAMA),
+        ("models", SOURCES[0], BuiltinRewriter().ref),
+    ):
+        composer = Composer()
+        caption = composer.caption(composer.image(of, "1", "a.jpg"), of, "A man.")
+        composer.rewrite(caption, "Said again.", model)
+        folder = built_from(composer, tmp_path / name)
+        card = (folder / "README.md").read_text("utf-8")
+        assert "> **Demonstration.**" in card
+        assert "> **Unreviewed.**" in card
+        assert json.loads((folder / "manifest.json").read_text("utf-8"))["demonstration"] is True
+
+
+def test_every_builtin_profile_model_counts_as_demonstration() -> None:
+    from profiles.loader import load_profile
+    from release.model_use import BUILTIN_PREFIX
+
+    models = load_profile("builtin").rewrite.models
+    assert all(model.name.startswith(BUILTIN_PREFIX) for model in models)
+
+
+BUILDS_TO_KILL = """
+import os, sys, time
+from pathlib import Path
+from db.blobs import BlobStore
+from db.store import Store
+from release.build import build_release
+
+home, out = Path(sys.argv[1]), Path(sys.argv[2])
+for _ in sys.stdin:  # one build a line, each in a process that starts at once
+    if (child := os.fork()) == 0:
+        store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+        blobs = BlobStore(str(home / "blobs"))
+        build_release(
+            store, blobs, "ufine3c", "1.0.0", out, on_progress=lambda *_: time.sleep(0.01)
+        )
+        os._exit(0)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("ended", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_build_leaves_nothing_behind(world: World, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    builds = subprocess.Popen(
+        [sys.executable, "-c", BUILDS_TO_KILL, str(tmp_path / "world"), str(out)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert builds.stdin is not None
+    assert builds.stdout is not None
+    chance = random.Random(0)
+    leftovers = 0
+    for _ in range(20):
+        builds.stdin.write("build\n")
+        builds.stdin.flush()
+        child = int(builds.stdout.readline())
+        time.sleep(chance.uniform(0, 0.8))
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        assert builds.stdout.readline() == "ended\n"
+        assert not out.exists() or verify_release(out) == []
+        leftovers += any(tmp_path.glob(".out.building-*"))
+    builds.communicate()
+    assert leftovers, "no build was killed while it ran"
+    build(world, out)
+    assert verify_release(out) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "world"]
+    undisturbed = build(world, tmp_path / "undisturbed")
+    assert content_of(out) == content_of(undisturbed)
+
+
+def test_a_build_that_runs_keeps_its_workspace(world: World, tmp_path: Path) -> None:
+    from release.folder import workspace_for
+
+    with workspace_for(tmp_path / "out") as running:
+        (running.content / "half").write_text("half done")
+        build(world, tmp_path / "out")
+        assert (running.content / "half").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "world"]
