@@ -25,7 +25,9 @@ class OpenAIChatModel:
 
     Requests run on an event loop in a thread of its own; `answer` hands their outcomes over. The
     client retries timeouts, lost connections, 408, 409, 429 and 5xx with exponential backoff and
-    jitter, and waits as long as a `Retry-After` header says.
+    jitter, and waits as long as a `Retry-After` header says. Of the sampling, only what the profile
+    states is sent: a server may have defaults of its own for the rest (vLLM takes `top_k` and
+    others from the model's `generation_config.json`).
 
     Raises:
         ConfigurationError: the environment variable that should hold the API key is not set.

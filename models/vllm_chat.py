@@ -13,6 +13,9 @@ from schemas.profile import VllmChat
 # As many as vLLM runs at once unless `max_num_seqs` says otherwise.
 _DEFAULT_BATCH_SIZE = 256
 
+# JSON allows any number of spaces; a model that wanders could fill its whole answer with them.
+COMPACT_ANSWERS = {"backend": "xgrammar", "disable_any_whitespace": True}
+
 
 class VllmChatModel:
     """Answers in batches of `max_num_seqs` requests, all of which are in flight at once.
@@ -32,9 +35,9 @@ class VllmChatModel:
             raise MissingExtraError(f"the model {spec.name!r} (provider 'vllm')", "gpu") from error
         self._spec = spec
         self._batch_size: int = spec.engine_arguments.get("max_num_seqs", _DEFAULT_BATCH_SIZE)
-        arguments = {"revision": spec.revision, **spec.engine_arguments}
+        arguments = {"structured_outputs_config": COMPACT_ANSWERS, **spec.engine_arguments}
         try:
-            self._engine = vllm.LLM(model=spec.name, **arguments)
+            self._engine = vllm.LLM(model=spec.name, revision=spec.revision, **arguments)
         except (OSError, ValueError, RuntimeError) as error:
             raise ModelError(f"vLLM could not load {spec.ref}: {error}") from error
 

@@ -70,8 +70,9 @@ class ChatFailure(Record):
     """A call without a usable answer, after the retries that its kind of failure deserves.
 
     `reason` is a snake_case word (`timeout`, `rate_limited`, `server_error`, `refused_request`,
-    `unreachable`, `empty_answer`); `retriable` tells whether asking again later may help: such
-    inputs stay pending, the others are quarantined. `raw` is what the server said.
+    `unreachable`, `empty_answer`, `misconfigured`: key, address or model name is wrong);
+    `retriable` tells whether asking again later may help: such inputs stay pending, the others are
+    quarantined. `raw` is what the server said.
     """
 
     reason: str

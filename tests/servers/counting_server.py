@@ -296,13 +296,15 @@ def prompt_text(request: dict[str, Any]) -> str:
 
 
 def reworded(prompt: str) -> str:
-    """The last paragraph of `prompt` with its sentences in another order and a new beginning.
+    """What `prompt` asks to reword, its sentences in another order after a new beginning.
 
+    That is what stands between tags (`<description>…</description>`), or else the last paragraph.
     No fact is added or lost, so that checks of faithfulness find nothing to object to.
     """
+    tagged = re.findall(r"<(\w+)>\s*(.*?)\s*</\1>", prompt, re.DOTALL)
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", prompt) if part.strip()]
-    last = paragraphs[-1] if paragraphs else ""
-    sentences = re.split(r"(?<=[.!?])\s+", last)
+    subject = tagged[-1][1] if tagged else (paragraphs or [""])[-1]
+    sentences = re.split(r"(?<=[.!?])\s+", subject)
     return "What the picture shows is this: " + " ".join([*sentences[1:], sentences[0]])
 
 

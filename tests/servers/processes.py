@@ -28,7 +28,7 @@ def running(
     ready_url: str,
     log_file: Path,
     environment: dict[str, str] | None = None,
-    timeout_seconds: float = 600,
+    timeout_seconds: float = 900,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """`command`, once `ready_url` answers; its whole process group is ended in the end.
 

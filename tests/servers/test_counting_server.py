@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.servers.counting_server import CountingServer, instance_of, reworded
 from tests.servers.processes import free_port, running
@@ -48,8 +49,15 @@ def test_faults_are_taken_over_http_and_matched(counting: CountingServer) -> Non
     assert counts(base_url)["total"] == 0
 
 
-def test_answers_reword_the_last_paragraph() -> None:
-    said = reworded("Instruction.\n\nA man walks. He wears red.")
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Instruction.\n\nA man walks. He wears red.",
+        "Instruction.\n\n<description>\nA man walks. He wears red.\n</description>\n\nJSON.",
+    ],
+)
+def test_answers_reword_what_the_prompt_is_about(prompt: str) -> None:
+    said = reworded(prompt)
     assert said == "What the picture shows is this: He wears red. A man walks."
 
 
