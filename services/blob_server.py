@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -22,7 +23,7 @@ from starlette.routing import Route
 
 from profiles.settings import Settings, load_settings
 from schemas.errors import IntegrityError
-from services.process import LOOPBACK, RunningService, ServiceSpec, answers, start
+from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
 
 NAME = "blob-server"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -97,6 +98,12 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
         port_option="--blobs-port",
     )
     return start(settings.home, spec, lambda: answers(f"{url}/health"))
+
+
+def blob_server_url(home: Path) -> str | None:
+    """Where the image server of this installation listens, or None if it does not run."""
+    service = running(home, NAME)
+    return service.url if service else None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

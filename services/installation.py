@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from profiles.settings import Settings
 from schemas.base import Record
@@ -104,7 +105,9 @@ def _report_on(home: Path, name: str) -> ServiceReport:
 
 def _bring_up_label_studio(settings: Settings, report: Report) -> None:
     home, root = settings.home, settings.environments
-    if not _is_up(home, label_studio.NAME, report):
+    if settings.label_studio_url:
+        report(f"{label_studio.NAME}: using the one at {settings.label_studio_url}")
+    elif not _is_up(home, label_studio.NAME, report):
         if not is_installed("label-studio", root):
             report(f"{label_studio.NAME}: installing it once, about 1 GB, under {root}")
         environment = ensure_environment("label-studio", root)
@@ -118,10 +121,18 @@ def _bring_up_label_studio(settings: Settings, report: Report) -> None:
 def _bring_up_blobs(settings: Settings, report: Report) -> None:
     if not _is_up(settings.home, blob_server.NAME, report):
         report(f"{blob_server.NAME}: starting")
-        review = running(settings.home, label_studio.NAME)
-        port = (review.port if review else None) or settings.label_studio_port
-        origins = [f"http://{host}:{port}" for host in (LOOPBACK, "localhost")]
+        origins = _label_studio_origins(settings)
         blob_server.start_blob_server(settings, settings.blobs_port, origins)
+
+
+def _label_studio_origins(settings: Settings) -> list[str]:
+    """How Label Studio's pages are called in a browser's address line."""
+    if settings.label_studio_url:
+        parts = urlsplit(settings.label_studio_url)
+        return [f"{parts.scheme}://{parts.netloc}"]
+    review = running(settings.home, label_studio.NAME)
+    port = (review.port if review else None) or settings.label_studio_port
+    return [f"http://{host}:{port}" for host in (LOOPBACK, "localhost")]
 
 
 def _bring_up_prefect(settings: Settings, working_directory: Path, report: Report) -> None:

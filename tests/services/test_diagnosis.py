@@ -1,0 +1,97 @@
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from profiles.loader import validate_profile
+from profiles.settings import load_settings
+from schemas.profile import Profile
+from services.diagnosis import Finding, Verdict, check_models, diagnose
+from services.process import free_port
+
+
+class ModelServer(http.server.BaseHTTPRequestHandler):
+    """Lists its models to whoever has the key."""
+
+    key: ClassVar[str] = "sesame"
+
+    def do_GET(self) -> None:
+        allowed = self.headers.get("Authorization") == f"Bearer {self.key}"
+        self.send_response(200 if allowed and self.path == "/v1/models" else 401)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name there
+        """Keep quiet."""
+
+
+@pytest.fixture
+def base_url() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), ModelServer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+def profile_with(**model: object) -> Profile:
+    models = [{"name": "org/model", "revision": "main", **model}]
+    return validate_profile({"name": "p", "description": "d", "rewrite": {"models": models}})
+
+
+def check(**model: object) -> Finding:
+    (finding,) = check_models(profile_with(**model))
+    return finding
+
+
+def test_the_built_in_profile_lacks_nothing(tmp_path: Path) -> None:
+    findings = diagnose(load_settings(home=tmp_path))
+    assert [finding for finding in findings if finding.verdict is Verdict.LACKING] == []
+    subjects = [finding.subject for finding in findings]
+    assert {"profile builtin", "server label-studio", "extra gpu", "uv", "PostgreSQL"} <= {
+        *subjects
+    }
+
+
+def test_whatever_is_missing_has_a_remedy(tmp_path: Path) -> None:
+    findings = diagnose(load_settings(home=tmp_path, environments=tmp_path))
+    missing = [finding for finding in findings if finding.verdict is not Verdict.OK]
+    assert {"server prefect-server", "environment label-studio"} <= {one.subject for one in missing}
+    assert all(finding.remedy for finding in missing)
+
+
+def test_a_profile_that_is_none_is_reported_with_those_that_are(tmp_path: Path) -> None:
+    findings = diagnose(load_settings(home=tmp_path, profile="nonsense"))
+    (lacking,) = [finding for finding in findings if finding.verdict is Verdict.LACKING]
+    assert "'nonsense'" in lacking.detail
+    assert "builtin" in lacking.detail
+
+
+def test_a_model_server_that_is_not_there_is_named_with_how_to_start_it() -> None:
+    port = free_port()
+    finding = check(provider="openai", base_url=f"http://127.0.0.1:{port}/v1")
+    assert finding.verdict is Verdict.LACKING
+    assert finding.detail == f"http://127.0.0.1:{port}/v1 does not answer (ConnectError)"
+    assert finding.remedy == f"vllm serve org/model --host 127.0.0.1 --port {port}"
+
+
+def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, base_url: str) -> None:
+    monkeypatch.delenv("MODEL_KEY", raising=False)
+    finding = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
+    assert (finding.verdict, finding.remedy) == (Verdict.LACKING, "export MODEL_KEY=…")
+
+
+def test_a_key_that_is_refused_is_told_from_one_that_is_taken(
+    monkeypatch: pytest.MonkeyPatch, base_url: str
+) -> None:
+    monkeypatch.setenv("MODEL_KEY", "wrong")
+    refused = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
+    assert refused.verdict is Verdict.LACKING
+    assert "status 401" in refused.detail
+    assert "wrong" not in refused.model_dump_json()
+    monkeypatch.setenv("MODEL_KEY", ModelServer.key)
+    taken = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
+    assert taken.verdict is Verdict.OK

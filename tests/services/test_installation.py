@@ -1,0 +1,91 @@
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profiles.settings import Settings, load_settings
+from services import blob_server, label_studio
+from services.components import Component
+from services.installation import bring_up, survey, take_down
+from services.process import ServiceSpec, ServiceState, free_port, recorded, running, start
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    settings = load_settings(home=tmp_path, blobs_port=free_port())
+    yield settings
+    take_down(settings.home)
+
+
+def start_images(settings: Settings) -> list[str]:
+    steps: list[str] = []
+    bring_up(settings, [Component.BLOBS], settings.home, steps.append)
+    return steps
+
+
+def test_before_anything_was_started_all_is_stopped_and_well(settings: Settings) -> None:
+    reports = survey(settings.home)
+    assert {report.state for report in reports} == {ServiceState.STOPPED}
+    assert all(report.is_healthy for report in reports)
+    assert take_down(settings.home) == []
+
+
+def test_up_status_up_down(settings: Settings) -> None:
+    assert start_images(settings) == ["blob-server: starting"]
+    service = running(settings.home, blob_server.NAME)
+    assert service is not None
+    assert blob_server.blob_server_url(settings.home) == service.url
+    (report,) = [one for one in survey(settings.home) if one.state is ServiceState.RUNNING]
+    assert (report.name, report.answers, report.pid) == (blob_server.NAME, True, service.pid)
+    again = f"blob-server: already running at {service.url} (pid {service.pid})"
+    assert start_images(settings) == [again]
+    assert take_down(settings.home) == ["blob-server"]
+    assert blob_server.blob_server_url(settings.home) is None
+
+
+def test_a_crash_is_seen_and_mended_by_the_next_up(settings: Settings) -> None:
+    start_images(settings)
+    crashed = recorded(settings.home, blob_server.NAME)
+    assert crashed is not None
+    os.kill(crashed.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while running(settings.home, blob_server.NAME) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (report,) = [one for one in survey(settings.home) if not one.is_healthy]
+    assert (report.name, report.state) == (blob_server.NAME, ServiceState.CRASHED)
+    assert start_images(settings) == ["blob-server: starting"]
+    assert all(report.is_healthy for report in survey(settings.home))
+
+
+def test_a_server_that_lives_but_does_not_answer_is_not_well(settings: Settings) -> None:
+    port = free_port()
+    spec = ServiceSpec(
+        name=label_studio.NAME,
+        command=(sys.executable, "-c", "import time; time.sleep(60)"),
+        working_directory=settings.home,
+        environment=dict(os.environ),
+        url=f"http://127.0.0.1:{port}",
+        port=port,
+    )
+    start(settings.home, spec, lambda: True)
+    (report,) = [one for one in survey(settings.home) if not one.is_healthy]
+    assert (report.name, report.state, report.answers) == (
+        label_studio.NAME,
+        ServiceState.RUNNING,
+        False,
+    )
+
+
+def test_a_foreign_label_studio_is_used_and_not_started(settings: Settings) -> None:
+    foreign = settings.model_copy(update={"label_studio_url": "https://studio.example/here"})
+    steps: list[str] = []
+    bring_up(foreign, [Component.LABEL_STUDIO, Component.BLOBS], settings.home, steps.append)
+    assert steps[0] == "label-studio: using the one at https://studio.example/here"
+    assert running(settings.home, label_studio.NAME) is None
+    images = running(settings.home, blob_server.NAME)
+    assert images is not None
+    assert images.command[-2:] == ("--origin", "https://studio.example")

@@ -1,0 +1,179 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from pydantic import SecretStr
+
+from profiles.settings import load_settings
+from schemas.errors import ConfigurationError, ServiceError
+from services.credentials import save_token
+from services.label_studio import (
+    NAME,
+    LabelStudioAccess,
+    label_studio_access,
+    label_studio_token,
+    start_label_studio,
+)
+from services.process import LOOPBACK, running, stop
+from tests.services.fixtures import LabelStudioServer
+
+
+@pytest.fixture
+def client(label_studio: LabelStudioServer) -> Iterator[httpx.Client]:
+    """A browser without a login."""
+    with httpx.Client(base_url=label_studio.url, trust_env=False, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def api(label_studio: LabelStudioServer) -> Iterator[httpx.Client]:
+    """A program with our token."""
+    with sign_in(label_studio.url, label_studio.token) as client:
+        yield client
+
+
+@pytest.mark.label_studio
+def test_the_token_is_that_of_our_user(api: httpx.Client, label_studio: LabelStudioServer) -> None:
+    assert api.get("/api/current-user/whoami").json()["email"] == label_studio.email
+
+
+@pytest.mark.label_studio
+def test_a_token_is_kept_and_made_anew_when_it_is_refused(label_studio: LabelStudioServer) -> None:
+    kept = label_studio_token(label_studio.home, label_studio.url)
+    assert kept.get_secret_value() == label_studio.token
+    save_token(label_studio.home, SecretStr("not-a-token"))
+    renewed = label_studio_token(label_studio.home, label_studio.url).get_secret_value()
+    assert renewed not in {label_studio.token, "not-a-token"}
+
+
+@pytest.mark.label_studio
+def test_settings_without_a_url_mean_our_own_label_studio(label_studio: LabelStudioServer) -> None:
+    access = label_studio_access(load_settings(home=label_studio.home))
+    assert access.url == label_studio.url
+    with sign_in(access.url, access.token.get_secret_value()) as api:
+        assert api.get("/api/current-user/whoami").is_success
+
+
+@pytest.mark.label_studio
+def test_only_the_loopback_interface_is_listened_on(label_studio: LabelStudioServer) -> None:
+    service = running(label_studio.home, NAME)
+    assert service is not None
+    server = psutil.Process(service.pid)
+    listening = {
+        (connection.laddr[0], connection.laddr[1])
+        for process in [server, *server.children(recursive=True)]
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening == {(LOOPBACK, service.port)}
+
+
+@pytest.mark.label_studio
+def test_no_secret_is_on_the_command_line(label_studio: LabelStudioServer) -> None:
+    service = running(label_studio.home, NAME)
+    assert service is not None
+    command_line = " ".join(psutil.Process(service.pid).cmdline())
+    assert label_studio.password.get_secret_value() not in command_line
+    assert label_studio.email not in command_line
+
+
+@pytest.mark.label_studio
+def test_nobody_can_sign_up_without_an_invitation(client: httpx.Client) -> None:
+    client.get("/user/signup/")
+    form = {
+        "email": "stranger@example.org",
+        "password": "a-long-password",
+        "csrfmiddlewaretoken": client.cookies["csrftoken"],
+    }
+    referer = {"Referer": str(client.base_url.join("/user/signup/"))}
+    assert client.post("/user/signup/", data=form, headers=referer).status_code == 403
+
+
+@pytest.mark.label_studio
+def test_loopback_addresses_cannot_be_fetched_through_it(api: httpx.Client) -> None:
+    project = create_project(api, "fetch")
+    own_page = {"url": str(api.base_url.join("/version"))}
+    answer = api.post(f"/api/projects/{project}/import", data=own_page)
+    assert answer.status_code == 400
+    assert "reserved" in answer.text or "private" in answer.text or "banned" in answer.text
+
+
+@pytest.mark.label_studio
+def test_a_foreign_host_name_is_refused(client: httpx.Client) -> None:
+    assert client.get("/health", headers={"Host": "attacker.example"}).status_code == 400
+
+
+@pytest.mark.label_studio
+def test_a_restart_keeps_data_and_tokens(
+    api: httpx.Client, label_studio: LabelStudioServer, label_studio_environment: Path
+) -> None:
+    project = create_project(api, "lasting")
+    before = running(label_studio.home, NAME)
+    assert before is not None
+    assert before.port is not None
+    stop(label_studio.home, NAME)
+    after = start_label_studio(label_studio.home, before.port, label_studio_environment)
+    assert after.pid != before.pid
+    with sign_in(label_studio.url, label_studio.token) as again:
+        assert again.get(f"/api/projects/{project}").json()["title"] == "lasting"
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_the_login_page_lets_our_user_in_and_calls_nobody_else(
+    label_studio: LabelStudioServer,
+) -> None:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    requested: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.on("request", lambda request: requested.append(request.url))
+        page.goto(f"{label_studio.url}/user/login/", timeout=120_000)
+        page.fill("input[name=email]", label_studio.email)
+        page.fill("input[name=password]", label_studio.password.get_secret_value())
+        page.click("button[type=submit]", timeout=120_000)
+        page.get_by_role("button", name="Create Project").first.wait_for(timeout=120_000)
+        browser.close()
+    assert requested
+    ours = (label_studio.url, "data:", "blob:")
+    assert [url for url in requested if not url.startswith(ours)] == []
+
+
+def test_a_foreign_label_studio_needs_its_token(tmp_path: Path) -> None:
+    url = "https://label-studio.example"
+    with pytest.raises(ConfigurationError, match="LOUPE_LABEL_STUDIO_TOKEN must hold"):
+        label_studio_access(load_settings(home=tmp_path, label_studio_url=url))
+    settings = load_settings(home=tmp_path, label_studio_url=url, label_studio_token="t")
+    assert label_studio_access(settings) == LabelStudioAccess(url, SecretStr("t"))
+
+
+def test_without_a_running_one_it_says_how_to_start_it(tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match="Label Studio is not running; start it with: loupe up"):
+        label_studio_access(load_settings(home=tmp_path))
+
+
+def test_a_database_url_that_is_none_is_refused_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="LOUPE_LABEL_STUDIO_DATABASE_URL") as caught:
+        start_label_studio(tmp_path, 1, Path("/nowhere"), "mysql://me:hunter2@db/label")
+    assert "hunter2" not in str(caught.value)
+
+
+def sign_in(url: str, token: str) -> httpx.Client:
+    client = httpx.Client(base_url=url, trust_env=False, timeout=60)
+    answer = client.post("/api/token/refresh", json={"refresh": token}).raise_for_status()
+    client.headers["Authorization"] = f"Bearer {answer.json()['access']}"
+    return client
+
+
+def create_project(api: httpx.Client, title: str) -> int:
+    config = '<View><Text name="text" value="$text"/></View>'
+    answer = api.post("/api/projects", json={"title": title, "label_config": config})
+    return int(answer.raise_for_status().json()["id"])
