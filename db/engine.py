@@ -116,3 +116,8 @@ def insert_new_text(
         f"VALUES ({', '.join(mark for _ in columns)}) ON CONFLICT DO NOTHING",
         rows,
     )
+
+
+def escape_like(text: str) -> str:
+    r"""`text` so that `LIKE … ESCAPE '\'` takes it literally."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

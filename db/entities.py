@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from db.store import Store
@@ -18,6 +18,7 @@ Parents = tuple[tuple[str, str], ...]
 
 LIVE = ("proposed", "accepted")
 _PAGE = 1000
+SelectEntities = Select[int, str, str, str, str | None, str | None, str, str]
 
 
 class NewEntity(NamedTuple):
@@ -81,7 +82,7 @@ def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
         yield page
 
 
-def select_entities() -> Select[int, str, str, str, str | None, str | None, str, str]:
+def select_entities() -> SelectEntities:
     """A query for the columns of `StoredEntity`, to be narrowed down."""
     return select(
         Entity.seq,
@@ -118,12 +119,46 @@ def find(
     split: str | None = None,
 ) -> Iterator[StoredEntity]:
     """The entities of a dataset and kind, oldest first, in pages of constant memory."""
+    conditions = _conditions(dataset, kind, states, split)
+    yield from _paged(store, select_entities().where(*conditions).order_by(Entity.seq).limit(_PAGE))
+
+
+def count_entities(
+    store: Store, dataset: str, kind: str, *, states: Sequence[str] | None = None
+) -> int:
+    """How many entities a dataset has of a kind."""
+    query = select(func.count()).select_from(Entity)
+    with store.read() as connection:
+        found = connection.execute(query.where(*_conditions(dataset, kind, states, None)))
+        return found.scalar_one()
+
+
+def _conditions(
+    dataset: str, kind: str, states: Sequence[str] | None, split: str | None
+) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [Entity.dataset == dataset, Entity.kind == kind]
     if states is not None:
         conditions.append(Entity.state.in_(states))
     if split is not None:
         conditions.append(Entity.split == split)
-    query = select_entities().where(*conditions).order_by(Entity.seq).limit(_PAGE)
+    return conditions
+
+
+def find_children(store: Store, parent_id: str, role: str) -> Iterator[StoredEntity]:
+    """The entities that were derived from one in `role`, oldest first, in pages."""
+    parent = aliased(Entity)
+    query = (
+        select_entities()
+        .join(Derivation, Derivation.child_seq == Entity.seq)
+        .join(parent, parent.seq == Derivation.parent_seq)
+        .where(parent.id == parent_id, Derivation.role == role)
+        .order_by(Entity.seq)
+        .limit(_PAGE)
+    )
+    yield from _paged(store, query)
+
+
+def _paged(store: Store, query: SelectEntities) -> Iterator[StoredEntity]:
     after = 0
     while True:
         with store.read() as connection:

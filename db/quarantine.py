@@ -16,7 +16,7 @@ class QuarantineCount(NamedTuple):
     dataset: str
     stage: str
     reason: str
-    count: int
+    inputs: int
 
 
 def quarantine_counts(store: Store, dataset: str | None = None) -> list[QuarantineCount]:

@@ -2,7 +2,6 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -25,11 +24,11 @@ def load_build(path: Path) -> UFine3CBuild:
     try:
         build = UFine3CBuild.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(f"build file {path}: {_first_problem(error, values)}") from error
+        raise ConfigurationError(f"build file {path}: {_first_problem(error)}") from error
     return _resolved(build, path.parent)
 
 
-def _first_problem(error: ValidationError, values: dict[str, Any]) -> str:
+def _first_problem(error: ValidationError) -> str:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"]) or "it"
     if first["type"] == "extra_forbidden":

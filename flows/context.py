@@ -1,7 +1,7 @@
 """What every step of a run needs: stores, limits, who runs it, and where progress goes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -25,10 +25,10 @@ class RunContext:
     settings: Settings
     store: Store
     blobs: BlobStore
-    budget: Budget = field(default_factory=Budget)
-    executor: Callable[[str, int], ChunkExecutor] = ThreadExecutor
-    progress: Progress = field(default_factory=SilentProgress)
-    flow_run: str = "in-process"
+    budget: Budget
+    executor: Callable[[str, int], ChunkExecutor]
+    progress: Progress
+    flow_run: str
 
     @property
     def software(self) -> AgentRef:
@@ -41,10 +41,24 @@ class RunContext:
         return code_revision()
 
 
-def open_context(settings: Settings, **parts: object) -> RunContext:
-    """The context of a run with these settings; `parts` are further fields of `RunContext`."""
-    store = Store.open(settings.database_url)
-    return RunContext(settings, store, BlobStore(settings.blobs_url), **parts)  # type: ignore[arg-type]
+def open_context(
+    settings: Settings,
+    *,
+    budget: Budget | None = None,
+    executor: Callable[[str, int], ChunkExecutor] = ThreadExecutor,
+    progress: Progress | None = None,
+    flow_run: str = "in-process",
+) -> RunContext:
+    """The context of a run with these settings; opens (and migrates) the stores."""
+    return RunContext(
+        settings,
+        Store.open(settings.database_url),
+        BlobStore(settings.blobs_url),
+        budget or Budget(),
+        executor,
+        progress or SilentProgress(),
+        flow_run,
+    )
 
 
 @cache

@@ -11,8 +11,8 @@ _IMAGES_PER_IDENTITY = 3  # of the medium source alone, as for ICFG-PEDES in `UF
 
 
 def demonstration_build(home: Path, gate: str = "auto") -> UFine3CBuild:
-    """Writes the world under `home` (the same bytes every time) and gives its build."""
-    world = write_people_world(home / "demonstration" / f"people-{SEED}", SEED, IDENTITIES)
+    """Writes the world under `home` where it is not there yet, and gives its build."""
+    world = _world(home / "demonstration" / f"people-{SEED}")
     return UFine3CBuild(
         dataset="ufine3c-demo",
         seed=SEED,
@@ -20,6 +20,18 @@ def demonstration_build(home: Path, gate: str = "auto") -> UFine3CBuild:
         gate=gate,
         sources=_specs(world),
     )
+
+
+def _world(folder: Path) -> DemonstrationWorld:
+    """The world in `folder`; `world.json` is written last, so a world half drawn is drawn again."""
+    index = folder / "world.json"
+    if index.exists():
+        world = DemonstrationWorld.model_validate_json(index.read_text(encoding="utf-8"))
+        if all(source.annotation_file.exists() for source in world.sources):
+            return world
+    world = write_people_world(folder, SEED, IDENTITIES)
+    index.write_text(world.model_dump_json(indent=2), encoding="utf-8")
+    return world
 
 
 def _specs(world: DemonstrationWorld) -> tuple[SourceSpec, ...]:

@@ -34,6 +34,10 @@ class Progress(Protocol):
         """The stage is over."""
         ...
 
+    def say(self, sentence: str) -> None:
+        """Something worth knowing between stages."""
+        ...
+
 
 class SilentProgress:
     """Says nothing."""
@@ -45,6 +49,9 @@ class SilentProgress:
         """Nothing."""
 
     def end(self, report: StageReport) -> None:
+        """Nothing."""
+
+    def say(self, sentence: str) -> None:
         """Nothing."""
 
 
@@ -91,3 +98,7 @@ class ConsoleProgress:
         self._bars.remove_task(self._tasks.pop(report.stage))
         self._bars.stop()
         self._console.print(f"[bold]{report.stage:<32}[/bold] {report.summary}", highlight=False)
+
+    def say(self, sentence: str) -> None:
+        """Prints the sentence."""
+        self._console.print(sentence, markup=False, soft_wrap=True)

@@ -4,8 +4,10 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from db.calls import CostRow
 from db.work import WorkResult
 
 
@@ -54,6 +56,17 @@ class StageReport:
         """How many inputs have got their work row in this run."""
         return self.done + self.rejected.total()
 
+    def as_json(self) -> dict[str, Any]:
+        """The counts, for `--json`."""
+        return {
+            "stage": self.stage,
+            "done": self.done,
+            "done_before": self.already_done,
+            "rejected": dict(self.rejected),
+            "deferred": dict(self.deferred),
+            "seconds": round(self.seconds, 3),
+        }
+
     @property
     def summary(self) -> str:
         """One line for people."""
@@ -65,3 +78,54 @@ class StageReport:
                 reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))
                 parts.append(f"{counts.total():,} {word} ({reasons})")
         return f"{', '.join(parts)}  in {self.seconds:.1f} s"
+
+
+@dataclass
+class BuildReport:
+    """What a run of a flow came to; `release` is None while people have still to decide."""
+
+    dataset: str
+    stages: list[StageReport] = field(default_factory=list)
+    costs: list[CostRow] = field(default_factory=list)
+    waiting: int = 0
+    release: Path | None = None
+    release_id: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        if self.release is None:
+            return (
+                f"{self.waiting} items of {self.dataset} wait for people; "
+                f"run again when they have decided"
+            )
+        return f"release {(self.release_id or '')[:12]} of {self.dataset} is in {self.release}"
+
+    @property
+    def markdown(self) -> str:
+        """The report for Prefect's page: result, stages, model cost."""
+        lines = [f"**{self.sentence}**", "", "| stage | inputs |", "|---|---|"]
+        lines += [f"| {stage.stage} | {stage.summary} |" for stage in self.stages]
+        if self.costs:
+            lines += [
+                "",
+                "| model | calls | tokens in | tokens out | cost |",
+                "|---|---|---|---|---|",
+            ]
+        for row in self.costs:
+            cost = "–" if row.cost is None else f"{row.cost:.4f} {row.currency}"
+            lines.append(
+                f"| {row.model} | {row.calls} | {row.tokens_in} | {row.tokens_out} | {cost} |"
+            )
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report, for `--json`."""
+        return {
+            "dataset": self.dataset,
+            "waiting": self.waiting,
+            "release": str(self.release) if self.release else None,
+            "release_id": self.release_id,
+            "stages": [stage.as_json() for stage in self.stages],
+            "costs": [row._asdict() for row in self.costs],
+        }

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from db.entities import NewEntity, StoredEntity, children_of, fetch, find, new_entity
+from db.entities import NewEntity, StoredEntity, children_of, fetch, find, find_children, new_entity
 from db.store import Store
 from db.work import WorkResult
 from flows.context import RunContext
@@ -37,7 +37,7 @@ def draw_sample(
         images_per_identity=spec.images_per_identity,
         seed=build.seed,
     )
-    draw = sample_identities(_images_by_identity(context.store, spec), settings)
+    draw = sample_identities(_images_by_identity(context.store, source, spec), settings)
     if not draw.images:
         raise ConfigurationError(
             f"source {spec.name} has no usable image in its {spec.split!r} split; "
@@ -59,11 +59,15 @@ def draw_sample(
     return run_stream(context, stage, _numbered(context.store, ids), work, total=len(ids))
 
 
-def _images_by_identity(store: Store, spec: SourceSpec) -> dict[str, list[str]]:
-    """The ids of the split's images by identity; nothing but ids is held."""
+def _images_by_identity(store: Store, source: NewEntity, spec: SourceSpec) -> dict[str, list[str]]:
+    """The ids of the split's images by identity; nothing but ids is held.
+
+    Only what this very file brought counts: an edited annotation file is another source.
+    """
     images: dict[str, list[str]] = defaultdict(list)
-    for entity in find(store, spec.name, Image.kind, split=spec.split, states=("proposed",)):
-        images[str(entity.group)].append(entity.id)
+    for entity in find_children(store, source.id, "imported_from"):
+        if entity.split == spec.split and entity.state == "proposed":
+            images[str(entity.group)].append(entity.id)
     return images
 
 

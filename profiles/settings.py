@@ -59,6 +59,11 @@ class Settings(BaseSettings):
             "environments": _absolute(values.get("environments", _PROJECT / ".environments")),
         }
 
+    @property
+    def images_url(self) -> str:
+        """Where the annotator's browser finds the images of open review tasks."""
+        return f"http://127.0.0.1:{self.blobs_port}/blobs"
+
     def environment(self) -> dict[str, str]:
         """These settings as environment variables, for a process that is to share them.
 

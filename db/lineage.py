@@ -1,0 +1,237 @@
+"""Lineage: what an entity was made from, by which activities, and who decided on it."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select
+
+from db.engine import escape_like
+from db.entities import StoredEntity, pages, select_entities
+from db.store import Store
+from db.tables import (
+    Activity,
+    Agent,
+    Association,
+    Decision,
+    Derivation,
+    Entity,
+    ModelCall,
+    Plan,
+)
+from schemas.errors import UsageError
+
+_SHORTEST_PREFIX = 6
+
+
+class ActivityNode(NamedTuple):
+    """An activity with its plan and its agents' ids."""
+
+    id: int
+    stage: str
+    version: str
+    configuration: dict[str, Any]
+    code_revision: str
+    flow_run: str
+    started_at: datetime
+    ended_at: datetime
+    agent_ids: tuple[str, ...]
+
+
+class AgentNode(NamedTuple):
+    """An agent."""
+
+    id: str
+    kind: str
+    name: str
+    revision: str
+
+    def __str__(self) -> str:
+        """`kind name@revision`."""
+        return f"{self.kind} {self.name}{'@' + self.revision if self.revision else ''}"
+
+
+class CallNode(NamedTuple):
+    """The model call that an entity's text came from."""
+
+    key: str
+    agent_id: str
+    prompt_digest: str
+    parameters: dict[str, Any]
+    status: str
+    tokens_in: int
+    tokens_out: int
+    called_at: datetime
+
+
+class DecisionNode(NamedTuple):
+    """A decision on an entity."""
+
+    entity_id: str
+    verdict: str
+    agent_id: str
+    reason: str
+    decided_at: datetime
+    successor_id: str | None
+
+
+class EntityNode(NamedTuple):
+    """An entity, the activity that made it, and its (role, parent id) links."""
+
+    entity: StoredEntity
+    activity_id: int
+    model_call_key: str | None
+    parents: tuple[tuple[str, str], ...]
+
+
+class Lineage(NamedTuple):
+    """All that `root` was derived from, itself included."""
+
+    root: str
+    entities: dict[str, EntityNode]
+    activities: dict[int, ActivityNode]
+    agents: dict[str, AgentNode]
+    calls: dict[str, CallNode]
+    decisions: dict[str, list[DecisionNode]]
+
+
+def find_entity_id(store: Store, prefix: str) -> str:
+    """The id that starts with `prefix`.
+
+    Raises:
+        UsageError: the prefix is too short, or no or several entities have it.
+    """
+    if len(prefix) < _SHORTEST_PREFIX:
+        raise UsageError(f"an id needs at least {_SHORTEST_PREFIX} digits; got {prefix!r}")
+    pattern = f"{escape_like(prefix.lower())}%"
+    query = select(Entity.id).where(Entity.id.like(pattern, escape="\\")).limit(2)
+    with store.read() as connection:
+        found = list(connection.execute(query).scalars())
+    if not found:
+        raise UsageError(f"no entity has an id that starts with {prefix!r}")
+    if len(found) > 1:
+        raise UsageError(
+            f"several entities have an id that starts with {prefix!r}; give more of it"
+        )
+    return found[0]
+
+
+def trace(store: Store, entity_id: str) -> Lineage:
+    """The lineage of an entity, from one state of the store."""
+    with store.read() as connection:
+        entities = _ancestors(connection, entity_id)
+        activities = _activities(connection, {node.activity_id for node in entities.values()})
+        calls = _calls(
+            connection, [n.model_call_key for n in entities.values() if n.model_call_key]
+        )
+        decisions = _decisions(connection, list(entities))
+        agent_ids = {agent for activity in activities.values() for agent in activity.agent_ids}
+        agent_ids.update(call.agent_id for call in calls.values())
+        agent_ids.update(one.agent_id for many in decisions.values() for one in many)
+        agents = _agents(connection, agent_ids)
+    return Lineage(entity_id, entities, activities, agents, calls, decisions)
+
+
+def _ancestors(connection: Connection, entity_id: str) -> dict[str, EntityNode]:
+    """Breadth first: one query a generation, so depth costs queries and width does not."""
+    found: dict[str, EntityNode] = {}
+    generation = [entity_id]
+    while generation:
+        nodes = _nodes(connection, generation)
+        found.update((node.entity.id, node) for node in nodes)
+        parents = {parent for node in nodes for _, parent in node.parents}
+        generation = sorted(parents - found.keys())
+    return found
+
+
+def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
+    nodes = []
+    for page in pages(ids):
+        parents = _parents(connection, page)
+        query = select_entities().add_columns(Entity.activity_id, Entity.model_call_key)
+        for row in connection.execute(query.where(Entity.id.in_(page))):
+            *columns, activity_id, call_key = row
+            entity = StoredEntity._make(columns)
+            nodes.append(
+                EntityNode(entity, activity_id, call_key, tuple(parents.get(entity.id, ())))
+            )
+    return nodes
+
+
+def _parents(connection: Connection, ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    child, parent = Entity.__table__.alias("child"), Entity.__table__.alias("parent")
+    query = (
+        select(child.c.id, Derivation.role, parent.c.id)
+        .join(Derivation, Derivation.child_seq == child.c.seq)
+        .join(parent, parent.c.seq == Derivation.parent_seq)
+        .where(child.c.id.in_(ids))
+        .order_by(Derivation.role, parent.c.id)
+    )
+    links: dict[str, list[tuple[str, str]]] = {}
+    for child_id, role, parent_id in connection.execute(query):
+        links.setdefault(child_id, []).append((role, parent_id))
+    return links
+
+
+def _activities(connection: Connection, ids: Iterable[int]) -> dict[int, ActivityNode]:
+    found: dict[int, ActivityNode] = {}
+    for page in pages(sorted(ids)):
+        agents: dict[int, list[str]] = {}
+        links = select(Association.activity_id, Association.agent_id).where(
+            Association.activity_id.in_(page)
+        )
+        for activity_id, agent_id in connection.execute(links):
+            agents.setdefault(activity_id, []).append(agent_id)
+        query = select(
+            Activity.id,
+            Plan.stage,
+            Plan.version,
+            Plan.configuration,
+            Activity.code_revision,
+            Activity.flow_run,
+            Activity.started_at,
+            Activity.ended_at,
+        ).join(Plan, Plan.id == Activity.plan_id)
+        for row in connection.execute(query.where(Activity.id.in_(page))):
+            found[row.id] = ActivityNode._make((*row, tuple(sorted(agents.get(row.id, ())))))
+    return found
+
+
+def _agents(connection: Connection, ids: Iterable[str]) -> dict[str, AgentNode]:
+    query = select(Agent.id, Agent.kind, Agent.name, Agent.revision)
+    rows = connection.execute(query.where(Agent.id.in_(sorted(ids))))
+    return {row.id: AgentNode(*row) for row in rows}
+
+
+def _calls(connection: Connection, keys: Iterable[str]) -> dict[str, CallNode]:
+    query = select(
+        ModelCall.key,
+        ModelCall.agent_id,
+        ModelCall.prompt_digest,
+        ModelCall.parameters,
+        ModelCall.status,
+        ModelCall.tokens_in,
+        ModelCall.tokens_out,
+        ModelCall.called_at,
+    )
+    found: dict[str, CallNode] = {}
+    for page in pages(keys):
+        rows = connection.execute(query.where(ModelCall.key.in_(page)))
+        found.update((row.key, CallNode(*row)) for row in rows)
+    return found
+
+
+def _decisions(connection: Connection, ids: Sequence[str]) -> dict[str, list[DecisionNode]]:
+    query = select(
+        Decision.entity_id,
+        Decision.verdict,
+        Decision.agent_id,
+        Decision.reason,
+        Decision.decided_at,
+        Decision.successor_id,
+    ).order_by(Decision.id)
+    found: dict[str, list[DecisionNode]] = {}
+    for page in pages(ids):
+        for row in connection.execute(query.where(Decision.entity_id.in_(page))):
+            found.setdefault(row.entity_id, []).append(DecisionNode(*row))
+    return found

@@ -1,0 +1,58 @@
+"""The command line: `loupe`."""
+
+import logging
+import sys
+
+import typer
+
+from flows.commands import (
+    build,
+    cost,
+    demo,
+    doctor,
+    lineage,
+    quarantine,
+    queue,
+    release,
+    services,
+    sources,
+)
+from flows.commands.output import err
+from schemas.errors import LoupeError
+
+app = typer.Typer(
+    name="loupe",
+    help="Builds fine-grained image-text retrieval datasets that can be trusted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+app.command("run")(build.run)
+app.command("import")(sources.import_)
+app.command()(quarantine.quarantine)
+app.command()(cost.cost)
+app.command()(lineage.lineage)
+app.add_typer(queue.app, name="queue")
+app.add_typer(release.app, name="release")
+app.command()(services.up)
+app.command()(services.down)
+app.command()(services.status)
+app.command()(doctor.doctor)
+
+
+def main() -> None:
+    """Runs the command line; what Loupe raises on purpose becomes one sentence and an exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        app()
+    except LoupeError as error:
+        err.print(f"[bold red]error:[/bold red] {error}", markup=True, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        err.print("stopped; what was finished is stored, run again to go on")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

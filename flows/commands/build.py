@@ -1,0 +1,77 @@
+"""`loupe run`: runs a flow, on the Prefect server where one is up, else in this process."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from flows.commands.output import JsonOption, err, out, print_json
+from flows.context import open_context
+from flows.ledger import Budget
+from flows.progress import ConsoleProgress
+from flows.report import BuildReport
+from profiles.settings import Settings, load_settings
+
+
+class FlowName(StrEnum):
+    """The flows that can be run."""
+
+    BUILD_UFINE3C = "build-ufine3c"
+
+
+def run(
+    flow: Annotated[FlowName, typer.Argument(help="The flow.")],
+    config: Annotated[
+        Path | None, typer.Option(help="The build file (TOML) [the demonstration world].")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="Profile name or file.")] = None,
+    max_cost: Annotated[float | None, typer.Option(help="Stop cleanly at this cost.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Stop cleanly at so many tokens.")] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for people instead of ending.")] = False,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Run here even where a server is up.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a flow as far as it can go now. Run it again to go on: finished work is not repeated."""
+    settings = load_settings()
+    parameters: dict[str, Any] = {
+        "config": str(config.absolute()) if config else None,
+        "profile": profile,
+        "max_cost": max_cost,
+        "max_tokens": max_tokens,
+        "wait": wait,
+    }
+    if not in_process and (server := _server(settings)):
+        from flows.prefect_client import run_deployment
+
+        err.print(f"running on the Prefect server at {server}")
+        run_deployment(f"{flow.value}/default", parameters, f"{server}/api")
+        return
+    from flows.ufine3c_build import run_build
+
+    context = open_context(
+        settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
+    )
+    report = run_build(context, parameters["config"], profile, wait=wait)
+    show_report(report, as_json=as_json)
+
+
+def show_report(report: BuildReport, *, as_json: bool) -> None:
+    """Prints what a run came to."""
+    if as_json:
+        print_json(report.as_json())
+    else:
+        out.print(report.sentence, markup=False, soft_wrap=True)
+
+
+def _server(settings: Settings) -> str | None:
+    """The Prefect server of this installation, if it answers."""
+    url = f"http://127.0.0.1:{settings.prefect_port}"
+    try:
+        answer = httpx.get(f"{url}/api/health", timeout=1.0, trust_env=False)
+    except httpx.HTTPError:
+        return None
+    return url if answer.status_code == httpx.codes.OK else None

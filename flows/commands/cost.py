@@ -1,0 +1,52 @@
+"""`loupe cost`: what model calls used, and what the next run would."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from db.calls import cost_rows
+from db.store import Store
+from flows.commands.output import JsonOption, out, print_json, print_table
+from flows.forecast import forecast
+from profiles.loader import load_profile
+from profiles.settings import load_settings
+
+
+def cost(
+    dataset: Annotated[str | None, typer.Argument(help="A dataset [all].")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Forecast what a run of this build file would still use.")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="The profile of the forecast.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show calls, tokens, seconds and money by model and stage; with --config, a forecast too."""
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    spent = cost_rows(store, dataset)
+    ahead = []
+    if config is not None:
+        from flows.configuration import load_build
+
+        chosen = load_profile(profile or settings.profile)
+        ahead = forecast(store, load_build(config), chosen)
+    if as_json:
+        print_json(
+            {
+                "spent": [row._asdict() for row in spent],
+                "forecast": [row._asdict() for row in ahead],
+            }
+        )
+        return
+    if not spent:
+        out.print("no model has been called yet")
+    else:
+        columns = [
+            "model", "stage", "dataset", "calls", "failed", "tokens in", "tokens out", "seconds",
+            "cost", "currency",
+        ]  # fmt: skip
+        print_table("Model calls", columns, spent)
+    if ahead:
+        columns = ["model", "calls to make", "tokens in", "tokens out", "cost", "currency"]
+        print_table("Forecast", columns, ahead)

@@ -1,0 +1,79 @@
+"""`loupe lineage`: where an entity came from."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.tree import Tree
+
+from db.lineage import Lineage, find_entity_id, trace
+from db.prov_document import prov_json
+from db.store import Store
+from flows.commands.output import JsonOption, out, print_json
+from profiles.settings import load_settings
+from schemas.base import canonical_json
+
+_SHOWN_CHARACTERS = 160
+
+
+def lineage(
+    entity_id: Annotated[str, typer.Argument(help="The entity's id, or its first six digits.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show where an entity came from: sources, prompts, models and people, back to the files.
+
+    With --json: the W3C PROV graph as PROV-JSON.
+    """
+    store = Store.open(load_settings().database_url)
+    traced = trace(store, find_entity_id(store, entity_id))
+    if as_json:
+        print_json(prov_json(traced))
+    else:
+        out.print(_tree(traced))
+
+
+def _tree(traced: Lineage) -> Tree:
+    root = Tree(_entity_line(traced, traced.root))
+    _grow(root, traced, traced.root, seen=set())
+    return root
+
+
+def _grow(branch: Tree, traced: Lineage, entity_id: str, seen: set[str]) -> None:
+    """Adds what is known of an entity, then its parents; what stands above is not drawn again."""
+    if entity_id in seen:
+        branch.add("[dim]… as above[/dim]")
+        return
+    seen.add(entity_id)
+    node = traced.entities[entity_id]
+    activity = traced.activities[node.activity_id]
+    agents = ", ".join(escape(str(traced.agents[agent])) for agent in activity.agent_ids)
+    when = f"{activity.ended_at:%Y-%m-%d %H:%M:%S} UTC"
+    branch.add(f"[cyan]made by[/cyan] {activity.stage} v{activity.version}, {when}, {agents}")
+    if call := traced.calls.get(node.model_call_key or ""):
+        parameters = escape(canonical_json(call.parameters))
+        tokens = f"{call.tokens_in} + {call.tokens_out} tokens"
+        branch.add(
+            f"[cyan]answered by[/cyan] {escape(str(traced.agents[call.agent_id]))}, "
+            f"{tokens}, {parameters}"
+        )
+    for decision in traced.decisions.get(entity_id, ()):
+        reason = f": {escape(decision.reason)}" if decision.reason else ""
+        branch.add(
+            f"[cyan]{decision.verdict}[/cyan] by {escape(str(traced.agents[decision.agent_id]))}, "
+            f"{decision.decided_at:%Y-%m-%d %H:%M:%S} UTC{reason}"
+        )
+    for role, parent in node.parents:
+        line = f"[green]{role.replace('_', ' ')}[/green] {_entity_line(traced, parent)}"
+        _grow(branch.add(line), traced, parent, seen)
+
+
+def _entity_line(traced: Lineage, entity_id: str) -> str:
+    entity = traced.entities[entity_id].entity
+    payload = entity.payload
+    if len(payload) > _SHOWN_CHARACTERS:
+        payload = f"{payload[:_SHOWN_CHARACTERS]}…"
+    state = "" if entity.state == "proposed" else f" ({entity.state})"
+    return (
+        f"[bold]{entity.kind}[/bold] {entity.id[:12]} in {escape(entity.dataset)}{state} "
+        f"[dim]{escape(payload)}[/dim]"
+    )

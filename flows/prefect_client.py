@@ -1,0 +1,54 @@
+"""Starts a deployment on a Prefect server and follows it to its end."""
+
+import time
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.sorting import LogSort
+from prefect.deployments import run_deployment as start_deployment
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.commands.output import err, out
+from schemas.errors import LoupeError, ServiceError
+
+_POLL_SECONDS = 1.0
+_LOG_PAGE = 200
+
+
+def run_deployment(name: str, parameters: dict[str, Any], api_url: str) -> None:
+    """Runs the deployment `flow/deployment`, printing its log as it comes.
+
+    Raises:
+        ServiceError: there is no such deployment on the server.
+        LoupeError: the run failed; the message is the run's own.
+    """
+    with temporary_settings({PREFECT_API_URL: api_url}), get_client(sync_client=True) as client:
+        try:
+            run = start_deployment(name, parameters=parameters, timeout=0)
+        except Exception as error:
+            raise ServiceError(f"{name} could not be started on {api_url}: {error}") from error
+        _follow(client, run.id)  # type: ignore[union-attr]
+
+
+def _follow(client: SyncPrefectClient, run_id: UUID) -> None:
+    shown = 0
+    while True:
+        run = client.read_flow_run(run_id)
+        logs = client.read_logs(
+            LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id])),
+            limit=_LOG_PAGE,
+            offset=shown,
+            sort=LogSort.TIMESTAMP_ASC,
+        )
+        for log in logs:
+            err.print(f"{log.timestamp:%H:%M:%S} {log.message}", markup=False, soft_wrap=True)
+        shown += len(logs)
+        if run.state is not None and run.state.is_final() and len(logs) < _LOG_PAGE:
+            break
+        time.sleep(_POLL_SECONDS)
+    message = run.state.message or run.state.name
+    if not run.state.is_completed():
+        raise LoupeError(message)
+    out.print(message, markup=False, soft_wrap=True)

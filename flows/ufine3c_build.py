@@ -1,0 +1,137 @@
+"""`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 4.1)."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from annotate.desk import ReviewDesk
+from annotate.queues import Queue, apply_policy, parse_policy, rewrite_queue
+from annotate.sync import pull, push
+from db.calls import cost_rows
+from db.entities import count_entities
+from flows.checking import check_rewrites
+from flows.configuration import load_build
+from flows.context import RunContext
+from flows.demonstration import demonstration_build
+from flows.desk import open_desk
+from flows.forecast import forecast
+from flows.importing import import_source
+from flows.report import BuildReport, StageReport
+from flows.rewriting import rewrite_captions
+from flows.sampling import draw_sample
+from models.registry import build_chat_model
+from profiles.loader import load_profile
+from prompts.loader import load_prompt
+from release.build import build_release
+from schemas.build import UFine3CBuild
+from schemas.errors import ConfigurationError, ModelError
+from schemas.profile import Profile
+from schemas.records import Rewrite
+
+_POLL_SECONDS = 5.0
+
+
+def run_build(
+    context: RunContext, config: str | None, profile: str | None, *, wait: bool = False
+) -> BuildReport:
+    """Builds what `config` says (None: the demonstration world) with `profile` (None: the setting).
+
+    Raises:
+        LoupeError: see `build_dataset`.
+    """
+    settings = context.settings
+    if config is None:
+        context.progress.say("the sources are the demonstration world: drawn people, described three times")
+    build = load_build(Path(config)) if config else demonstration_build(settings.home)
+    chosen = load_profile(profile or settings.profile)
+    return build_dataset(context, build, chosen, lambda: open_desk(settings), wait=wait)
+
+
+def build_dataset(
+    context: RunContext,
+    build: UFine3CBuild,
+    profile: Profile,
+    open_desk: Callable[[], ReviewDesk],
+    *,
+    wait: bool = False,
+) -> BuildReport:
+    """Does what can be done now: imports, draws, rewrites, checks, asks people, releases.
+
+    Every step goes on from what is stored, so running it again costs only what is missing. Where
+    people have to look, what they need is pushed to the desk and the run ends (with `wait`: waits);
+    the run after they have decided builds the release.
+
+    Raises:
+        UsageError: the build, a source or the profile cannot be used.
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: a model's server is gone; what came back before is stored.
+        ServiceError: the review desk is gone.
+    """
+    queue = rewrite_queue(build.dataset, parse_policy(build.gate))
+    report = BuildReport(build.dataset)
+    for spec in build.sources:
+        source, imported = import_source(context, spec)
+        report.stages += [imported, draw_sample(context, build, spec, source)]
+    for row in forecast(context.store, build, profile):
+        context.progress.say(row.sentence)
+    report.stages += _rewrite(context, build, profile)
+    authors = [str(model.ref) for model in profile.rewrite.models]
+    report.stages.append(check_rewrites(context, build.dataset, profile.faithfulness, authors))
+    report.costs = [row for row in cost_rows(context.store, build.dataset) if row.tokens_in]
+    report.waiting = _review(context, queue, open_desk, wait=wait)
+    if not report.waiting:
+        report.release = release_folder(context, build)
+        built = build_release(
+            context.store, context.blobs, build.dataset, build.version, report.release
+        )
+        report.release_id = built.manifest.id
+    return report
+
+
+def release_folder(context: RunContext, build: UFine3CBuild) -> Path:
+    """Where the release of `build` is written."""
+    return context.settings.home / "releases" / f"{build.dataset}-{build.version}"
+
+
+def _rewrite(context: RunContext, build: UFine3CBuild, profile: Profile) -> list[StageReport]:
+    settings = profile.rewrite
+    prompt = load_prompt(settings.prompt)
+    reports = []
+    for spec in settings.models:
+        model = build_chat_model(spec)
+        report = rewrite_captions(context, build.dataset, model, spec, settings, prompt)
+        reports.append(report)
+        if report.deferred:
+            reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
+            raise ModelError(
+                f"{spec.ref} did not answer ({reasons}); what came back is stored, "
+                f"run again when it answers"
+            )
+    return reports
+
+
+def _review(
+    context: RunContext, queue: Queue, open_desk: Callable[[], ReviewDesk], *, wait: bool
+) -> int:
+    """Applies the queue's policy and asks people for the rest; gives how many items still wait."""
+    apply_policy(context.store, queue)
+    waiting = _proposed(context, queue)
+    if not waiting:
+        return 0
+    if queue.policy.policy == "auto":
+        raise ConfigurationError(
+            f"{waiting} rewrites of {queue.dataset!r} are neither accepted nor rejected, "
+            f"though its gate is 'auto'"
+        )
+    desk = open_desk()
+    while True:
+        pull(context.store, desk, queue, context.code_revision, context.flow_run)
+        push(context.store, desk, queue, context.settings.images_url)
+        waiting = _proposed(context, queue)
+        if not waiting or not wait:
+            return waiting
+        time.sleep(_POLL_SECONDS)
+
+
+def _proposed(context: RunContext, queue: Queue) -> int:
+    return count_entities(context.store, queue.dataset, Rewrite.kind, states=("proposed",))
