@@ -15,8 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from schemas.errors import ConfigurationError
 
 PREFIX = "LOUPE_"
-_PROFILE_OVERRIDE = "LOUPE_PROFILE__"  # read by profiles.loader
-_PROFILE_VALUES = f"{PREFIX}PROFILE__"  # read by `profiles.loader`
+_READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by profiles.loader, by the tests
 _PROJECT = Path(__file__).parents[1]
 Port = Annotated[int, Field(ge=1, le=65535)]
 SecretUrl = Annotated[str, Field(repr=False)]
@@ -100,9 +99,7 @@ def _absolute(path: object) -> Path:
 def _refuse_unknown_variables() -> None:
     known = sorted(PREFIX + name.upper() for name in Settings.model_fields)
     for name in sorted(os.environ):
-        if name.startswith(_PROFILE_OVERRIDE):
-            continue
-        if name.startswith(PREFIX) and name not in known and not name.startswith(_PROFILE_VALUES):
+        if name.startswith(PREFIX) and name not in known and not name.startswith(_READ_ELSEWHERE):
             nearest = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(known)}"
             raise ConfigurationError(f"the environment variable {name} is no setting; {hint}")

