@@ -27,7 +27,8 @@ class OpenAIChatModel:
     client retries timeouts, lost connections, 408, 409, 429 and 5xx with exponential backoff and
     jitter, and waits as long as a `Retry-After` header says. Of the sampling, only what the profile
     states is sent: a server may have defaults of its own for the rest (vLLM takes `top_k` and
-    others from the model's `generation_config.json`).
+    others from the model's `generation_config.json`). And a server that keeps answers to a JSON
+    schema may yet let raw control characters into strings, as vLLM with xgrammar does.
 
     Raises:
         ConfigurationError: the environment variable that should hold the API key is not set.

