@@ -104,3 +104,8 @@ def size_category(rows: int) -> str:
 
 def _parameters(model: ModelUse) -> str:
     return ", ".join(f"{name} {value}" for name, value in sorted(model.parameters.items()))
+
+
+def card_body(manifest: Manifest) -> str:
+    """The card without its front matter, to be shown rather than published."""
+    return render_card(manifest).split("\n---\n", 1)[1].lstrip()

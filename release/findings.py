@@ -22,6 +22,7 @@ class Findings:
         Raises:
             TooManyProblemsError: it is the last one that will be remembered.
         """
-        self.problems.append(Problem(fault=fault, message=message, file=file, row=row))
+        line = " ".join(message.split())
+        self.problems.append(Problem(fault=fault, message=line, file=file, row=row))
         if len(self.problems) >= LIMIT:
             raise TooManyProblemsError

@@ -5,7 +5,8 @@ same rows give the same bytes (for one version of pyarrow, whose name stands in 
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile
+from release.ordering import SPLITS
 from release.rows import ReleaseRow
 from schemas.records import Split
 from schemas.release import ReleasedFile
@@ -21,6 +23,8 @@ SHARD_BYTES = 500_000_000
 _GROUP_ROWS = 100  # what the Hugging Face viewer pages by
 _GROUP_BYTES = 32_000_000
 _READ_ROWS = 32
+_RANK: dict[str, int] = {split: rank for rank, split in enumerate(SPLITS)}
+_SHARD = re.compile(r"data/(train|val|test)-([0-9]{5})-of-[0-9]{5}\.parquet")
 
 _PLAIN = (
     ("id", "int64"),
@@ -178,6 +182,12 @@ def _columns(embedded: EmbeddedRow) -> dict[str, Any]:
         "height_px": row.height_px,
         "sha256": row.sha256,
     }
+
+
+def shards_among(paths: Iterable[str]) -> list[str]:
+    """Those of `paths` that are Parquet files of a release, in the order of their rows."""
+    shards = [match for match in map(_SHARD.fullmatch, paths) if match]
+    return [one[0] for one in sorted(shards, key=lambda one: (_RANK[one[1]], one[2]))]
 
 
 def read_parquet_rows(path: Path) -> Iterator[dict[str, Any]]:

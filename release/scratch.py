@@ -104,6 +104,10 @@ class Scratch:
         )
         return cursor.rowcount == 1
 
+    def has_listed(self) -> bool:
+        """Whether a manifest lists anything."""
+        return self._database.execute("SELECT 1 FROM listed LIMIT 1").fetchone() is not None
+
     def listed(self) -> Iterator[ReleasedFile]:
         """All listed files, by path."""
         rows = self._database.execute("SELECT path, sha256, size_bytes FROM listed ORDER BY path")

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from release.files import digest_of_file
-from release.findings import LIMIT, Findings, TooManyProblemsError
+from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_values
+from release.parquet_rows import shards_among
 from release.scratch import Scratch
 from release.threads import DEFAULT_THREADS
 from release.verify_files import verify_files
@@ -47,9 +48,12 @@ def verify_release(
     scratch = Scratch()
     try:
         manifest = _verify_manifest(folder, expected_id, scratch, findings)
-        verify_files(folder, scratch, findings, threads)
+        if scratch.has_listed():
+            verify_files(folder, scratch, findings, threads)
         if manifest is not None:
-            RowChecks(folder, manifest, findings, decode=decode, threads=threads).run()
+            shards = shards_among(file.path for file in scratch.listed())
+            checks = RowChecks(folder, manifest, shards, findings, decode=decode, threads=threads)
+            checks.run()
     except TooManyProblemsError:
         pass
     finally:
@@ -140,6 +144,3 @@ def _is_as_written(path: Path, manifest: Manifest, scratch: Scratch) -> bool:
     for piece in manifest_text(manifest, scratch.listed()):
         expected.update(piece)
     return digest_of_file(path) == expected.hexdigest()
-
-
-__all__ = ["LIMIT", "verify_release"]

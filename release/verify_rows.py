@@ -21,10 +21,10 @@ from schemas.release import Manifest
 
 _MAX_PIXELS = 50_000_000
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
+_PARQUET = "Parquet"
 _PUBLISHED = ("id", "source", "split", "file_path", "captions")
 _PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_reviewed")
 _NUMBERED = re.compile(r"images/([1-9][0-9]*)\.[a-z]+")
-_SHARD = re.compile(r"(train|val|test)-([0-9]{5})-of-([0-9]{5})\.parquet")
 
 Row = dict[str, Any]
 
@@ -46,13 +46,21 @@ class RowPair(NamedTuple):
 
 
 class RowChecks:
-    """Reads all rows once, side by side, and checks each."""
+    """Reads all rows once, side by side, and checks each; `shards` are in the order of rows."""
 
     def __init__(
-        self, folder: Path, manifest: Manifest, findings: Findings, *, decode: bool, threads: int
+        self,
+        folder: Path,
+        manifest: Manifest,
+        shards: list[str],
+        findings: Findings,
+        *,
+        decode: bool,
+        threads: int,
     ) -> None:
         self._folder = folder
         self._manifest = manifest
+        self._shards = shards
         self._findings = findings
         self._decode = decode
         self._threads = threads
@@ -62,14 +70,16 @@ class RowChecks:
         self._counts: Counter[str] = Counter()
         self._splits: Counter[str] = Counter()
         self._id_of: dict[bytes, int] = {}
+        self._last_id = 0
+        self._unread: set[str] = set()
         self._last_number = 0
         self._last_key: RowKey | None = None
 
     def run(self) -> None:
         """Checks everything that concerns rows."""
-        published = self._numbered(self._json, read_json_rows)
+        published = self._numbered(self._json, self._json, read_json_rows)
         embedded = chain.from_iterable(
-            self._numbered(shard, read_parquet_rows) for shard in self._shards()
+            self._numbered(shard, _PARQUET, read_parquet_rows) for shard in self._shards
         )
         for pair, problem in ordered_map(
             self._with_image_problem, _side_by_side(published, embedded), self._threads
@@ -77,50 +87,37 @@ class RowChecks:
             self._check(pair)
             if problem and pair.embedded:
                 self._report("image_wrong", problem, pair.embedded)
-        self._check_totals()
+        if _PARQUET not in self._unread:
+            self._check_totals()
 
-    def _shards(self) -> list[str]:
-        """The Parquet files in the order of their rows."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        for path in sorted((self._folder / "data").glob("*.parquet")):
-            if match := _SHARD.fullmatch(path.name):
-                found.setdefault(match[1], []).append((int(match[2]), int(match[3])))
-        names = []
-        for split in SPLITS:
-            for number, total in found.get(split, []):
-                names.append(f"data/{split}-{number:05d}-of-{total:05d}.parquet")
-        return names
-
-    def _numbered(self, file: str, read: Callable[[Path], Iterator[Row]]) -> Iterator[Numbered]:
-        """The rows of a file; rows out of sequence are problems and are left out."""
-        last = 0 if file == self._json else None
+    def _numbered(
+        self, file: str, kind: str, read: Callable[[Path], Iterator[Row]]
+    ) -> Iterator[Numbered]:
+        """The rows of a file, up to where it makes no sense any more."""
+        last = 0
         try:
             for index, row in enumerate(read(self._folder / file), 1):
                 match = _NUMBERED.fullmatch(str(row.get("file_path")))
                 if match is None:
-                    self._findings.add(
-                        "row_unnumbered",
-                        f"{file}: row {index} names its image {row.get('file_path')!r}; "
-                        f"wanted a name like 'images/{index}.jpg'",
-                        file,
-                        index,
-                    )
+                    what = f"names its image {row.get('file_path')!r}; wanted 'images/NUMBER.jpg'"
+                    self._report("row_unnumbered", what, Numbered(index, file, row))
                     continue
-                number = int(match[1])
-                if last is not None and number <= last:
-                    self._report_sequence(file, number, last)
-                    continue
-                last = number
-                yield Numbered(number, file, row)
+                at = Numbered(int(match[1]), file, row)
+                if at.number < last:
+                    what = f"comes after row {last}; the rest of the file was not compared"
+                    self._report("row_out_of_order", what, at)
+                    self._unread.add(kind)
+                    return
+                if at.number == last:
+                    self._report("row_duplicated", "stands there twice", at)
+                else:
+                    yield at
+                last = at.number
         except FileNotFoundError:
-            return  # named already as a missing file
+            self._unread.add(kind)  # named already as a missing file
         except ValueError as error:
+            self._unread.add(kind)
             self._findings.add("rows_unreadable", f"{file} cannot be read: {error}", file)
-
-    def _report_sequence(self, file: str, number: int, last: int) -> None:
-        what = "stands there twice" if number == last else f"comes after row {last}"
-        fault = "row_duplicated" if number == last else "row_out_of_order"
-        self._findings.add(fault, f"{file}: row {number} {what}", file, number)
 
     def _report(self, fault: str, what: str, at: Numbered) -> None:
         self._findings.add(fault, f"{at.file}: row {at.number} {what}", at.file, at.number)
@@ -128,16 +125,15 @@ class RowChecks:
     def _check(self, pair: RowPair) -> None:
         published, embedded = pair.published, pair.embedded
         for number in range(self._last_number + 1, pair.number):
-            message = f"row {number} is missing, in {self._json} as in Parquet"
+            message = f"row {number} is missing, in {self._json} as in {_PARQUET}"
             self._findings.add("row_missing", message, self._json, number)
         self._last_number = pair.number
-        if published is None or embedded is None:
-            there = published or embedded
-            absent = "Parquet" if published else self._json
-            if there is not None:
-                self._report("row_missing", f"is not in {absent}", there)
-        else:
+        if published is not None and embedded is not None:
             self._check_agreement(published, embedded)
+        elif published is not None and _PARQUET not in self._unread:
+            self._report("row_missing", f"is not in {_PARQUET}", published)
+        elif embedded is not None and self._json not in self._unread:
+            self._report("row_missing", f"is not in {self._json}", embedded)
         if published is not None:
             self._check_captions(published)
         if embedded is not None:
@@ -184,7 +180,8 @@ class RowChecks:
     def _check_identity(self, at: Numbered) -> None:
         row = at.row
         name = hashlib.blake2b(f"{row['source']}/{row['identity']}".encode(), digest_size=12)
-        expected = self._id_of.setdefault(name.digest(), len(self._id_of) + 1)
+        expected = self._id_of.get(name.digest(), self._last_id + 1)
+        self._id_of[name.digest()] = self._last_id = row["id"]
         if row["id"] != expected:
             what = (
                 f"gives {row['source']}/{row['identity']} the id {row['id']}; "

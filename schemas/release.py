@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from schemas.base import Record
 from schemas.records import Granularity, Sha256
@@ -27,6 +27,13 @@ class ReleasedFile(Record):
     path: str = Field(min_length=1)
     sha256: HexSha256
     size_bytes: Count
+
+    @field_validator("path")
+    @classmethod
+    def _stays_below(cls, path: str) -> str:
+        if path.startswith("/") or {"", ".", ".."} & set(path.split("/")):
+            raise ValueError("a path must stay below the folder of the release")
+        return path
 
 
 class ReleasedSource(Record):

@@ -1,0 +1,103 @@
+"""Releases in the store, and the question that their rows come from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db.release_rows import described_images, live_images, model_calls, snapshot
+from db.releases import find_release, list_releases, released_entities, store_release
+from db.store import Store
+from release.manifest import unnamed
+from release.statistics import StatisticsCounter
+from schemas.errors import IntegrityError, UsageError
+from schemas.release import Manifest
+from tests.release.worlds import DATASET, World, small_world, store_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = store_world(tmp_path_factory.mktemp("world"), small_world(2).contents())
+    yield world
+    world.store.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(f"sqlite:///{tmp_path / 'loupe.db'}")
+    yield store
+    store.close()
+
+
+def manifest(version: str = "1.0.0", digit: str = "a", dataset: str = DATASET) -> Manifest:
+    draft = unnamed(
+        dataset=dataset,
+        version=version,
+        demonstration=False,
+        unreviewed=True,
+        entities_sha256="0" * 64,
+        sources=(),
+        prompts=(),
+        models=(),
+        statistics=StatisticsCounter().result({}),
+    )
+    return draft.model_copy(update={"id": digit * 64})
+
+
+def test_a_release_is_stored_once(world: World, tmp_path: Path) -> None:
+    with snapshot(world.store) as connection:
+        ids = [image.id for image in live_images(connection, DATASET)]
+    assert store_release(world.store, manifest(), tmp_path, ids)
+    assert not store_release(world.store, manifest(), tmp_path / "copy", ids)
+    (stored,) = list_releases(world.store, DATASET)
+    assert (stored.manifest, stored.folder) == (manifest(), tmp_path)
+    assert released_entities(world.store, stored.manifest.id) == sorted(ids)
+
+
+def test_another_content_is_not_stored_and_not_published(store: Store, tmp_path: Path) -> None:
+    published: list[str] = []
+    store_release(store, manifest(), tmp_path, [], lambda: published.append("first"))
+    with pytest.raises(IntegrityError, match="choose a new version"):
+        store_release(store, manifest(digit="b"), tmp_path, [], lambda: published.append("other"))
+    assert published == ["first"]
+
+
+def test_what_cannot_be_published_is_not_stored(store: Store, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        store_release(store, manifest(), tmp_path, [], fail)
+    assert list_releases(store) == []
+
+
+def test_releases_are_listed_by_version_and_found_by_name(store: Store, tmp_path: Path) -> None:
+    for digit, version in (("a", "1.10.0"), ("b", "1.9.0"), ("c", "0.1.0")):
+        store_release(store, manifest(version, digit), tmp_path, [])
+    store_release(store, manifest("1.0.0", "d", "another"), tmp_path, [])
+    assert [one.manifest.version for one in list_releases(store, DATASET)] == [
+        "0.1.0",
+        "1.9.0",
+        "1.10.0",
+    ]
+    assert find_release(store, DATASET).manifest.version == "1.10.0"
+    assert find_release(store, f"{DATASET}@1.9.0").manifest.id == "b" * 64
+    assert find_release(store, "dddd").manifest.dataset == "another"
+    with pytest.raises(UsageError, match=r"no release can be meant by 'x'; there are: another@1"):
+        find_release(store, "x")
+
+
+def test_rows_know_what_was_said_and_decided(world: World) -> None:
+    with snapshot(world.store) as connection:
+        ids = sorted(image.id for image in live_images(connection, DATASET))
+        described = described_images(connection, ids)
+        calls = [text.model_call for one in described for text in one.texts if text.model_call]
+        tokens = sum(call.tokens_in for call in model_calls(connection, sorted(set(calls))))
+    assert [one.image.id for one in described] == ids
+    assert {len(one.texts) for one in described} == {6, 8}
+    assert len({one.source_id for one in described}) == 3
+    texts = [text for one in described for text in one.texts]
+    assert sum(text.by_person for text in texts) == 6
+    assert sum(text.reviewed for text in texts) == 6 + 6 + 6  # edits, edited ones, accepted ones
+    assert all(text.prompts for text in texts if text.model_call)
+    assert tokens == 100 * len(calls)

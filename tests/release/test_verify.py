@@ -1,0 +1,310 @@
+"""A damaged copy of a release: whatever single thing is wrong with it, `verify` names it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from release.build import build_release
+from release.files import digest_of_file
+from release.findings import LIMIT
+from release.manifest import manifest_text, named, read_files, read_manifest
+from release.verify import verify_release
+from schemas.errors import UsageError
+from schemas.release import Problem, ReleasedFile
+from tests.release.worlds import DATASET, picture, small_world, store_world
+
+JSON = f"{DATASET}.json"
+PARQUET = "data/test-00000-of-00001.parquet"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("release")
+    world = store_world(home / "world", small_world().contents())
+    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
+    world.store.close()
+    return folder
+
+
+@pytest.fixture
+def copy(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "copy"))
+
+
+def test_a_sound_copy_has_no_problems(copy: Path) -> None:
+    assert verify_release(copy) == []
+    assert verify_release(copy, decode=False, threads=1) == []
+    assert verify_release(copy, expected_id=read_manifest(copy).id) == []
+
+
+def flip(path: Path, place: int = -20) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0x10
+    path.write_bytes(data)
+
+
+def edit_rows(folder: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    rows = json.loads((folder / JSON).read_text("utf-8"))
+    change(rows)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    (folder / JSON).write_text(f"[\n{lines}\n]\n", "utf-8")
+
+
+def edit_parquet(folder: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    table = pq.read_table(folder / PARQUET)
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), folder / PARQUET)
+
+
+def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    values = json.loads((folder / "manifest.json").read_text("utf-8"))
+    change(values)
+    (folder / "manifest.json").write_text(json.dumps(values), "utf-8")
+
+
+def sign_anew(folder: Path) -> None:
+    """What somebody would do who wants a change to pass unseen: digests and id made again."""
+    manifest = read_manifest(folder)
+    files = [
+        ReleasedFile(
+            path=entry["path"],
+            sha256=digest_of_file(folder / entry["path"]),
+            size_bytes=(folder / entry["path"]).stat().st_size,
+        )
+        for entry in read_files(folder / "manifest.json")
+        if (folder / entry["path"]).exists()
+    ]
+    (folder / "manifest.json").write_bytes(b"".join(manifest_text(named(manifest, files), files)))
+
+
+def swap_images(folder: Path) -> None:
+    first, second = folder / "images/1.jpg", folder / "images/2.jpg"
+    kept = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(kept)
+
+
+def replace_by_link(folder: Path) -> None:
+    (folder / "images/5.jpg").unlink()
+    (folder / "images/5.jpg").symlink_to("4.jpg")
+
+
+class Fault(NamedTuple):
+    """One thing done to a copy, and what `verify` must say of it."""
+
+    name: str
+    do: Callable[[Path], object]
+    fault: str
+    says: str
+
+
+FAULTS = [
+    Fault("byte flipped in an image", lambda f: flip(f / "images/3.jpg"),
+          "file_changed", "images/3.jpg is damaged or was changed"),
+    Fault("byte flipped in Parquet", lambda f: flip(f / PARQUET, 400),
+          "file_changed", f"{PARQUET} is damaged or was changed"),
+    Fault("byte flipped in the card", lambda f: flip(f / "README.md"),
+          "file_changed", "README.md is damaged or was changed"),
+    Fault("file cut short", lambda f: (f / "images/3.jpg").write_bytes(b"cut"),
+          "file_changed", "images/3.jpg has 3 bytes; wanted"),
+    Fault("image missing", lambda f: (f / "images/5.jpg").unlink(),
+          "file_missing", "images/5.jpg is missing"),
+    Fault("JSON missing", lambda f: (f / JSON).unlink(),
+          "file_missing", f"{JSON} is missing"),
+    Fault("Parquet missing", lambda f: (f / PARQUET).unlink(),
+          "file_missing", f"{PARQUET} is missing"),
+    Fault("card missing", lambda f: (f / "README.md").unlink(),
+          "file_missing", "README.md is missing"),
+    Fault("file added", lambda f: (f / "images/13.jpg").write_bytes(b"new"),
+          "file_extra", "images/13.jpg does not belong to the release"),
+    Fault("file renamed", lambda f: (f / "images/5.jpg").rename(f / "images/five.jpg"),
+          "file_renamed", "images/5.jpg was renamed to images/five.jpg"),
+    Fault("image replaced by a link", replace_by_link,
+          "not_a_file", "images/5.jpg is a link, not a file"),
+    Fault("images swapped", swap_images,
+          "image_wrong", f"{PARQUET}: row 1 holds other bytes than images/1.jpg"),
+    Fault("row removed from JSON", lambda f: edit_rows(f, lambda rows: rows.pop(4)),
+          "row_missing", f"{PARQUET}: row 5 is not in {JSON}"),
+    Fault("last row removed from JSON", lambda f: edit_rows(f, lambda rows: rows.pop()),
+          "row_missing", f"{PARQUET}: row 12 is not in {JSON}"),
+    Fault("row removed from Parquet", lambda f: edit_parquet(f, lambda rows: rows.pop(4)),
+          "row_missing", f"{JSON}: row 5 is not in Parquet"),
+    Fault("row duplicated in JSON", lambda f: edit_rows(f, lambda r: r.insert(5, dict(r[4]))),
+          "row_duplicated", f"{JSON}: row 5 stands there twice"),
+    Fault("row duplicated in Parquet", lambda f: edit_parquet(f, lambda r: r.insert(5, r[4])),
+          "row_duplicated", "row 5"),
+    Fault("row added to JSON", lambda f: edit_rows(
+          f, lambda rows: rows.append({**rows[-1], "file_path": "images/13.jpg"})),
+          "row_missing", f"{JSON}: row 13 is not in Parquet"),
+    Fault("rows swapped in JSON", lambda f: edit_rows(f, lambda r: r.insert(0, r.pop())),
+          "row_out_of_order", f"{JSON}: row 1 comes after row 12"),
+    Fault("caption changed in JSON", lambda f: edit_rows(
+          f, lambda rows: rows[2]["captions"].__setitem__(1, "Another person.")),
+          "rows_differ", f"{JSON}: row 3 says captions"),
+    Fault("caption emptied in JSON", lambda f: edit_rows(
+          f, lambda rows: rows[2]["captions"].__setitem__(1, " ")),
+          "caption_empty", f"{JSON}: row 3 has an empty caption"),
+    Fault("captions removed in JSON", lambda f: edit_rows(
+          f, lambda rows: rows[2]["captions"].clear()),
+          "captions_missing", f"{JSON}: row 3 has no captions"),
+    Fault("caption removed in Parquet", lambda f: edit_parquet(
+          f, lambda rows: rows[2]["captions"].pop()),
+          "captions_differ", f"{PARQUET}: row 3 has 3 captions and 4 caption_entity_ids"),
+    Fault("row moved to another split in JSON", lambda f: edit_rows(
+          f, lambda rows: rows[2].update(split="train")),
+          "rows_differ", f"{JSON}: row 3 says split 'train'"),
+    Fault("row moved to another split in Parquet", lambda f: edit_parquet(
+          f, lambda rows: rows[2].update(split="train")),
+          "split_wrong", f"{PARQUET}: row 3 says it is in the split 'train'"),
+    Fault("identity changed in JSON", lambda f: edit_rows(
+          f, lambda rows: rows[2].update(id=7)),
+          "rows_differ", f"{JSON}: row 3 says id 7"),
+    Fault("identity changed in Parquet", lambda f: edit_parquet(
+          f, lambda rows: rows[3].update(id=3)),
+          "id_wrong", f"{PARQUET}: row 4 gives CUHK-PEDES/10 the id 3; wanted 2"),
+    Fault("field added in JSON", lambda f: edit_rows(
+          f, lambda rows: rows[2].update(note="x")),
+          "row_malformed", f"{JSON}: row 3 has the fields"),
+    Fault("size changed in Parquet", lambda f: edit_parquet(
+          f, lambda rows: rows[2].update(width_px=99)),
+          "image_wrong", f"{PARQUET}: row 3 says its image has (99, 24) pixels"),
+    Fault("entity id changed in Parquet", lambda f: edit_parquet(
+          f, lambda rows: rows[2].update(image_entity_id="0" * 32)),
+          "entities_differ", "the entity ids of the rows are not those"),
+    Fault("source changed in Parquet", lambda f: edit_parquet(
+          f, lambda rows: rows[2].update(source="Elsewhere")),
+          "licence_missing", f"{PARQUET}: row 3 is from 'Elsewhere'"),
+    Fault("value removed in Parquet", lambda f: edit_parquet(
+          f, lambda rows: rows[2].update(source=None)),
+          "row_malformed", f"{PARQUET}: row 3 has no source"),
+    Fault("image bytes removed in Parquet", lambda f: edit_parquet(
+          f, lambda rows: rows[2].update(image=None)),
+          "image_wrong", f"{PARQUET}: row 3 holds no image"),
+    Fault("JSON cut short", lambda f: (f / JSON).write_bytes((f / JSON).read_bytes()[:900]),
+          "rows_unreadable", f"{JSON} cannot be read: it is not valid JSON"),
+    Fault("Parquet cut short", lambda f: (f / PARQUET).write_bytes(b"PAR1"),
+          "rows_unreadable", f"{PARQUET} cannot be read"),
+    Fault("manifest missing", lambda f: (f / "manifest.json").unlink(),
+          "manifest_missing", "manifest.json is missing"),
+    Fault("manifest not JSON", lambda f: (f / "manifest.json").write_text("{"),
+          "manifest_unreadable", "manifest.json cannot be read"),
+    Fault("manifest a list", lambda f: (f / "manifest.json").write_text("[]"),
+          "manifest_unreadable", "it must be a JSON object"),
+    Fault("manifest edited", lambda f: edit_manifest(f, lambda m: m.update(version="2.0.0")),
+          "manifest_edited", "manifest.json was changed after it was written"),
+    Fault("manifest reformatted", lambda f: edit_manifest(f, lambda _: None),
+          "manifest_edited", "its bytes are not as they were written"),
+    Fault("manifest with a key more", lambda f: edit_manifest(f, lambda m: m.update(x=1)),
+          "manifest_invalid", "manifest.json: x: Extra inputs are not permitted"),
+    Fault("file struck from the manifest", lambda f: edit_manifest(f, lambda m: m["files"].pop()),
+          "file_extra", f"{JSON} does not belong to the release"),
+    Fault("file listed twice", lambda f: edit_manifest(
+          f, lambda m: m["files"].append(m["files"][0])),
+          "file_listed_twice", "manifest.json lists README.md twice"),
+    Fault("digest mangled in the manifest", lambda f: edit_manifest(
+          f, lambda m: m["files"][0].update(sha256="x")),
+          "manifest_invalid", "manifest.json: files[0].sha256"),
+    Fault("licence removed", lambda f: edit_manifest(f, lambda m: m["sources"][0].pop("licence")),
+          "licence_missing", "source 'CUHK-PEDES' states no licence"),
+    Fault("licence blanked", lambda f: edit_manifest(
+          f, lambda m: m["sources"][0].update(licence=" ")),
+          "licence_missing", "source 'CUHK-PEDES' states no licence"),
+    Fault("source removed", lambda f: edit_manifest(f, lambda m: m["sources"].pop(0)),
+          "licence_missing", "row 1 is from 'CUHK-PEDES', of which manifest.json states no"),
+]  # fmt: skip
+
+
+def said(problems: list[Problem], fault: Fault) -> bool:
+    return any(one.fault == fault.fault and fault.says in one.message for one in problems)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_any_single_fault_is_named(copy: Path, fault: Fault) -> None:
+    fault.do(copy)
+    problems = verify_release(copy)
+    assert said(problems, fault), "\n".join(one.message for one in problems)
+    assert len(problems) <= 8, "one fault drowns in its consequences"
+    assert all("\n" not in one.message for one in problems)
+
+
+CONTENT_FAULTS = [
+    fault
+    for fault in FAULTS
+    if fault.name.endswith(("in JSON", "in Parquet", "from JSON", "from Parquet", "swapped"))
+    and not fault.name.startswith("byte")
+]
+
+
+@pytest.mark.parametrize("fault", CONTENT_FAULTS, ids=[fault.name for fault in CONTENT_FAULTS])
+def test_faults_are_named_where_digests_were_made_again(copy: Path, fault: Fault) -> None:
+    fault.do(copy)
+    sign_anew(copy)
+    problems = verify_release(copy)
+    assert said(problems, fault), "\n".join(one.message for one in problems)
+    assert not any(one.fault in ("file_changed", "manifest_edited") for one in problems)
+
+
+def test_a_row_removed_everywhere_is_missed(copy: Path) -> None:
+    edit_rows(copy, lambda rows: rows.pop(4))
+    edit_parquet(copy, lambda rows: rows.pop(4))
+    (copy / "images/5.jpg").unlink()
+    sign_anew(copy)
+    messages = [one.message for one in verify_release(copy)]
+    assert f"row 5 is missing, in {JSON} as in Parquet" in messages
+    assert "the Parquet files hold 11 images; manifest.json says 12" in messages
+
+
+def test_a_row_shown_twice_under_new_names_is_found(copy: Path) -> None:
+    def again(rows: list[dict[str, Any]]) -> None:
+        rows.append({**rows[-1], "file_path": "images/13.jpg"})
+
+    def embedded(rows: list[dict[str, Any]]) -> None:
+        again(rows)
+        rows[-1]["image"] = {**rows[-1]["image"], "path": "images/13.jpg"}
+
+    edit_rows(copy, again)
+    edit_parquet(copy, embedded)
+    shutil.copy(copy / "images/12.jpg", copy / "images/13.jpg")
+    sign_anew(copy)
+    assert "row_duplicated" in {one.fault for one in verify_release(copy)}
+
+
+def test_a_picture_that_does_not_decode_is_found(copy: Path) -> None:
+    broken = picture(0)[:-200]
+    (copy / "images/1.jpg").write_bytes(broken)
+    edit_parquet(copy, lambda rows: rows[0]["image"].update(bytes=broken))
+    sign_anew(copy)
+    (problem,) = verify_release(copy)
+    assert problem.fault == "image_wrong"
+    assert "row 1 has an image that does not decode" in problem.message
+    assert verify_release(copy, decode=False) == []
+
+
+def test_another_release_is_not_the_one_that_was_cited(copy: Path) -> None:
+    (problem,) = verify_release(copy, expected_id="0" * 64)
+    assert problem.fault == "other_release"
+
+
+def test_a_manifest_cannot_lead_out_of_the_folder(copy: Path) -> None:
+    (copy.parent / "secret.txt").write_text("secret")
+    edit_manifest(copy, lambda m: m["files"][0].update(path="../secret.txt"))
+    problems = verify_release(copy)
+    assert "a path must stay below the folder of the release" in problems[0].message
+
+
+def test_no_folder_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a folder"):
+        verify_release(tmp_path / "nowhere")
+
+
+def test_problems_beyond_the_limit_are_not_collected(copy: Path) -> None:
+    for number in range(LIMIT + 5):
+        (copy / f"extra-{number}").touch()
+    assert len(verify_release(copy)) == LIMIT
