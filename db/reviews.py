@@ -19,7 +19,7 @@ from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
 from db.entities import LIVE, NewEntity, pages
 from db.store import Store
-from db.tables import Annotation, Decision, Entity, Pseudonym, ReviewTask
+from db.tables import Agent, Annotation, Decision, Entity, Pseudonym, ReviewTask
 from db.work import ActivityRecord, store_activity
 from schemas.records import Image
 
@@ -115,17 +115,51 @@ def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[Sto
     return found
 
 
-def count_verdicts(store: Store, queue: str) -> dict[str, int]:
-    """How often people said what about the entities of a queue, changes of mind included."""
+class ReviewerRow(NamedTuple):
+    """How often a reviewer gave a verdict in a queue, changes of mind included, and how fast.
+
+    `seconds` is the mean time over the answers for which it is known.
+    """
+
+    reviewer: str
+    verdict: str
+    answers: int
+    seconds: float | None
+
+
+def reviewer_rows(store: Store, queue: str) -> list[ReviewerRow]:
+    """What each reviewer of a queue did, by pseudonym and verdict."""
     query = (
-        select(Decision.verdict, func.count(Decision.annotation_key.distinct()))
+        select(
+            Agent.name,
+            Decision.verdict,
+            func.count(),
+            func.avg(Annotation.lead_time_seconds),
+        )
         .join(Annotation, Annotation.key == Decision.annotation_key)
         .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
+        .join(Agent, Agent.id == Annotation.agent_id)
         .where(ReviewTask.queue == queue, Decision.entity_id == ReviewTask.entity_id)
-        .group_by(Decision.verdict)
+        .group_by(Agent.name, Decision.verdict)
+        .order_by(Agent.name, Decision.verdict)
     )
     with store.read() as connection:
-        return dict(connection.execute(query).tuples().all())
+        return [ReviewerRow._make(row) for row in connection.execute(query)]
+
+
+def count_states(store: Store, kind: str) -> dict[str, dict[str, int]]:
+    """For each dataset how many entities of a kind are in which state."""
+    query = (
+        select(Entity.dataset, Entity.state, func.count())
+        .where(Entity.kind == kind)
+        .group_by(Entity.dataset, Entity.state)
+        .order_by(Entity.dataset)
+    )
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    with store.read() as connection:
+        for dataset, state, count in connection.execute(query):
+            counts[dataset][state] = count
+    return counts
 
 
 def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, str]:

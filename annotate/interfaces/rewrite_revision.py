@@ -74,9 +74,9 @@ def task_data(item: RewriteItem, images_url: str) -> dict[str, Any]:
     in_rewrite = [(f.rewrite.span, f) for f in findings if f.rewrite is not None]
     return {
         "image": f"{images_url.rstrip('/')}/{item.image.sha256}",
-        "source": _page_text(item.caption.text, in_source),
-        "rewrite": _page_text(item.rewrite.text, in_rewrite),
-        "findings": _finding_list(findings),
+        "description_html": _page_text(item.caption.text, in_source),
+        "rewrite_html": _page_text(item.rewrite.text, in_rewrite),
+        "findings_html": _finding_list(findings),
     }
 
 
