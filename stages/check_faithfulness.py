@@ -12,6 +12,7 @@ from stages.rewrite_defects import find_defect
 
 VERSION = "1"
 STAGE = "check_faithfulness"
+_ENOUGH_FACTS = 3
 
 
 class RewritePair(Record):
@@ -32,11 +33,18 @@ def check_faithfulness(
 def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessReport | Rejection:
     defect = find_defect(pair.source, pair.rewrite, pair.siblings, settings)
     if defect is not None:
-        reason, detail = defect
-        context = {"source": pair.source, "rewrite": pair.rewrite}
-        return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
-    findings = find_differences(parse_description(pair.source), parse_description(pair.rewrite))
+        return _rejected(*defect, pair)
+    source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)
+    if len(source.facts()) >= _ENOUGH_FACTS and not rewrite.facts():
+        detail = f"The rewrite states none of the {len(source.facts())} facts of its source."
+        return _rejected("unrelated", detail, pair)
+    findings = find_differences(source, rewrite)
     decisive = any(
         finding.change != "lost" and (settings.strict or not finding.minor) for finding in findings
     )
     return FaithfulnessReport(verdict="suspect" if decisive else "faithful", findings=findings)
+
+
+def _rejected(reason: str, detail: str, pair: RewritePair) -> Rejection:
+    context = {"source": pair.source, "rewrite": pair.rewrite}
+    return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)

@@ -1,7 +1,7 @@
 """Compares what two descriptions state: every attribute that was added, lost or contradicted."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import Lexicon, load_lexicon
@@ -259,7 +259,9 @@ def _repeats(item: Thing, present: list[Thing], lexicon: Lexicon) -> bool:
 
 def _is_familiar(item: Thing, source: Description, lexicon: Lexicon) -> bool:
     """Whether the source has the word of an unknown thing, and its colours somewhere."""
-    if not re.search(rf"\b{re.escape(item.kind)}", source.text, re.IGNORECASE):
+    if item.kind in lexicon.parts or not re.search(
+        rf"\b{re.escape(item.kind)}", source.text, re.IGNORECASE
+    ):
         return False
     known = [colour for thing in source.things() for colour in thing.values(Attribute.COLOUR)]
     return all(_has(known, colour, lexicon) for colour in item.values(Attribute.COLOUR))
@@ -278,7 +280,7 @@ def _negated(source: Description, rewrite: Description, lexicon: Lexicon) -> Ite
 def _attributes(
     source: Thing, rewrite: Thing, whole: Description, lexicon: Lexicon
 ) -> Iterator[Finding]:
-    yield from _colours(source, rewrite, lexicon)
+    yield from _colours(source, rewrite, lexicon, whole.loose_colours())
     yield from _patterns(source, rewrite, whole)
     yield from _lengths(source, rewrite, lexicon)
     yield from _sides(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))
@@ -286,7 +288,10 @@ def _attributes(
         yield from _part(source, part, whole, lexicon)
 
 
-def _colours(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def _colours(
+    source: Thing, rewrite: Thing, lexicon: Lexicon, loose: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Differences of colour; `loose` are those that the source names of nothing known."""
     main, theirs = source.all(Attribute.COLOUR), rewrite.all(Attribute.COLOUR)
     known = [fact.value for fact in main]
     large = [part for part in source.parts if part.kind not in _SMALL_PARTS]
@@ -300,7 +305,9 @@ def _colours(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Findin
         ):
             continue
         else:
-            yield contradicted(_rest(main, theirs, lexicon), fact) if main else added(fact)
+            nearest = _rest(main, theirs, lexicon) if main else None
+            is_loose = _has(loose, fact.value, lexicon)
+            yield contradicted(nearest, fact) if nearest else added(fact, minor=is_loose)
     said = [fact.value for fact in theirs]
     said += [c for part in rewrite.parts for c in part.values(Attribute.COLOUR)]
     yield from (lost(fact) for fact in main if not _has(said, fact.value, lexicon))
@@ -312,7 +319,7 @@ def _rest(main: tuple[Fact, ...], theirs: tuple[Fact, ...], lexicon: Lexicon) ->
     return next((fact for fact in main if not _has(said, fact.value, lexicon)), main[0])
 
 
-def _has(colours: list[str], colour: str, lexicon: Lexicon) -> bool:
+def _has(colours: Collection[str], colour: str, lexicon: Lexicon) -> bool:
     return any(lexicon.same_colour(colour, other) for other in colours)
 
 
@@ -396,6 +403,7 @@ def _part(source: Thing, part: Thing, whole: Description, lexicon: Lexicon) -> I
         else:
             parts = (other for item in whole.items for other in item.parts)
             alike = [p.values(Attribute.COLOUR) for p in parts if p.kind == part.kind]
-            yield added(fact, minor=any(_has(list(c), fact.value, lexicon) for c in alike))
+            moved = any(_has(colours, fact.value, lexicon) for colours in alike)
+            yield added(fact, minor=moved or _is_familiar(part, whole, lexicon))
     said = part.all(Attribute.SIDE)
     yield from _sides(tuple(f for other in same for f in other.all(Attribute.SIDE)), said)

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -33,7 +34,8 @@ _ECHO = re.compile(
 _WORD = re.compile(r"[^\W\d_]+")
 _KNOWN_SHARE = 0.5
 _DEGENERATE_SHARE = 0.34
-_SURE = 0.9
+_SURE = 0.8
+_ONE_SCRIPT_SHARE = 0.9
 
 
 def find_defect(
@@ -72,6 +74,8 @@ def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str
         if _degenerate(words):
             return "gibberish", "The rewrite repeats words or strings them without grammar."
         return None
+    if (script := _foreign_script(rewrite)) is not None:
+        return "wrong_language", f"The rewrite is in {script} script, wanted {language!r}."
     guess, probability = _guess_language(rewrite)
     share = f"{known:.0%} of its words are known"
     if guess != language and probability >= _SURE and _looks_like_language(words):
@@ -81,6 +85,18 @@ def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str
 
 def _looks_like_language(words: list[str]) -> bool:
     return len(words) >= 3 and sum(map(len, words)) / len(words) < 14
+
+
+def _foreign_script(text: str) -> str | None:
+    """The script, other than Latin, that nearly all letters are of (Han and kana count as one)."""
+    letters = [
+        unicodedata.name(character, "?").split()[0] for character in text if character.isalpha()
+    ]
+    scripts = ["CJK" if name in ("HIRAGANA", "KATAKANA") else name for name in letters]
+    if not scripts:
+        return None
+    script, count = Counter(scripts).most_common(1)[0]
+    return script if script != "LATIN" and count / len(scripts) >= _ONE_SCRIPT_SHARE else None
 
 
 def _known_share(words: list[str], source: str) -> float:

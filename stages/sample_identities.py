@@ -1,6 +1,6 @@
 """Draws identities from a source, the same ones for the same seed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from schemas.base import Record, digest_of
 

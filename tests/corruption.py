@@ -162,7 +162,9 @@ def _colours(text: str) -> Iterator[Corruption]:
 def _nouns(kind: str, table: dict[str, tuple[str, ...]], text: str) -> Iterator[Corruption]:
     covered: set[int] = set()
     for word in sorted(table, key=len, reverse=True):
-        pattern = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-]| shirt)", re.IGNORECASE)
+        pattern = re.compile(
+            rf"(?<![\w-]){re.escape(word)}(?![\w-]| shirt| pants| shoes)", re.IGNORECASE
+        )
         places = [m.start() for m in pattern.finditer(text) if m.start() not in covered]
         inside = {i for m in pattern.finditer(text) for i in range(m.start(), m.end())}
         if not places or inside & covered:
@@ -224,10 +226,14 @@ def _swapped(text: str, table: dict[str, str]) -> str:
     return re.sub(rf"\b(?:{words})\b(?!['’]s pattern)", swap, text, flags=re.IGNORECASE)
 
 
+_SIDE = re.compile(
+    r"\b(left|right)\b(?= (?:hand|shoulder|arm|forearm|wrist|knee|side|elbow)\b)"
+    r"|(?<=her )(?:left|right)(?=[.,])|(?<=his )(?:left|right)(?=[.,])"
+)
+
+
 def _sides(text: str) -> Iterator[Corruption]:
-    for match in re.finditer(
-        r"\b(left|right)\b(?=(?: (?:hand|shoulder|arm|wrist|knee|side)|[.,]))", text
-    ):
+    for match in _SIDE.finditer(text):
         new = {"left": "right", "right": "left"}[match.group()]
         changed = text[: match.start()] + new + text[match.end() :]
         yield Corruption("side", changed, f"{match.group()} → {new} at {match.start()}")

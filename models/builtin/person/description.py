@@ -85,6 +85,15 @@ class Description:
             yield item
             yield from item.parts
 
+    def loose_colours(self) -> tuple[str, ...]:
+        """The colours that the text names of nothing that is known."""
+        held = [fact.span for thing in self.things() if thing.known for fact in thing.facts]
+        return tuple(
+            colour.value
+            for colour in self.colours
+            if not any(start <= colour.span[0] and colour.span[1] <= end for start, end in held)
+        )
+
     def facts(self) -> tuple[Fact, ...]:
         """All facts, by place in the text."""
         found = (fact for thing in self.things() for fact in thing.facts)

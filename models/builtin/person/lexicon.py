@@ -94,6 +94,7 @@ class Lexicon:
     kinds: dict[str, Kind]
     near_colours: frozenset[frozenset[str]]
     scales: dict[str, tuple[str, ...]]
+    parts: frozenset[str]
     longest: int = field(default=5)
 
     def ancestors(self, kind: str) -> tuple[str, ...]:
@@ -156,6 +157,7 @@ def load_lexicon() -> Lexicon:
             for other in colour.get("near", ())
         ),
         scales={name: tuple(values) for name, values in data["scales"].items()},
+        parts=frozenset(("marks", *data["parts"])),
         longest=max(len(phrase) for phrase in terms),
     )
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from models.builtin.person.lexicon import Lexicon, Tag, Term
 from schemas.faithfulness import Span
@@ -19,10 +19,14 @@ class Mention:
     phrase: str
     span: Span
     terms: tuple[Term, ...]
+    tags: frozenset[Tag] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tags", frozenset(term.tag for term in self.terms))
 
     def has(self, *tags: Tag) -> bool:
         """Whether one of the meanings is one of `tags`."""
-        return any(term.tag in tags for term in self.terms)
+        return not self.tags.isdisjoint(tags)
 
     def value(self, tag: Tag) -> str:
         """The canonical name under `tag`; "" where it has none."""

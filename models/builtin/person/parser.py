@@ -82,6 +82,7 @@ class _Reader:
         self._and_after_head = False
         self._inside: list[Mention] = []  # conjunctions inside the noun phrase so far
         self._position = 0
+        self._order = self._handlers()
 
     def read(self) -> Description:
         for position, mention in enumerate(self._mentions):
@@ -118,8 +119,8 @@ class _Reader:
     # One mention
 
     def _take(self, mention: Mention) -> None:
-        for tags, handle in self._handlers():
-            if mention.has(*tags):
+        for tags, handle in self._order:
+            if not mention.tags.isdisjoint(tags):
                 handle(mention)
                 return
 
@@ -266,6 +267,8 @@ class _Reader:
         listing = mention.has(Tag.COMMA) or any(m in self._inside for m in self._within_buffer())
         if listing and self._before.phrase == "in" and self._last is not None:
             return not follows.has(Tag.AND)
+        if mention.has(Tag.COMMA) and self._before.has(Tag.OF):
+            return True
         if self._buffer[-1].has(Tag.MATERIAL) and self._before.has(Tag.WITH, Tag.OF):
             return True
         predicate_ends = self._copula and mention.has(Tag.COMMA)
@@ -322,7 +325,7 @@ class _Reader:
             return
         kind = mention.value(Tag.ITEM)
         if self._at(1).has(Tag.PART):
-            self._owner = self._earlier(kind) or self._owner
+            self._owner = self._earlier(kind) or self._implied(kind, mention)
             return
         thing = self._resolve(kind, mention)
         if self._open_parts and self._at(-1).has(Tag.DEFINITE, Tag.OF, Tag.POSSESSIVE):
@@ -334,6 +337,13 @@ class _Reader:
         self._settle(thing)
         self._focus = self._owner = thing
         self._sentence_items.append(thing)
+
+    def _implied(self, kind: str, mention: Mention) -> Thing:
+        """«A white shirt collar shows»: there is a shirt."""
+        thing = Thing(Role.ITEM, kind, mention.span, mention.span)
+        thing.state(self._lexicon.kinds[kind].attribute, kind, mention.span)
+        self._description.items.append(thing)
+        return thing
 
     def _unknown_item(self, mention: Mention) -> None:
         """A thing that the lexicon does not know, or («with a gold buckle») a part of one."""
@@ -662,6 +672,8 @@ class _Reader:
         return False
 
     def _action(self, mention: Mention) -> None:
+        if self._at(1).has(Tag.ITEM) and not self._at(-1).has(Tag.BE, Tag.PRONOUN):
+            return  # «cycling shorts»
         self._flush()
         if not self._negated and not self._item_acts():
             person = self._description.person
@@ -675,7 +687,7 @@ class _Reader:
         back = 1
         while self._at(-back).has(Tag.OTHER, Tag.FILLER):
             back += 1
-        return self._at(-back).has(Tag.ITEM, Tag.PART, Tag.HAIR)
+        return self._at(-back).has(Tag.ITEM, Tag.PART, Tag.HAIR, Tag.PATTERN_NOUN)
 
     def _level(self, mention: Mention) -> None:
         """«The jacket reaches his hips»: where a garment ends."""

@@ -1,0 +1,72 @@
+"""Prints how often the faithfulness check is right: false alarms and catch rates, per set and kind.
+
+Run from the repository root: `python -m benchmarks.faithfulness`.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from time import perf_counter
+
+from rich.console import Console
+from rich.table import Table
+
+from schemas.faithfulness import FaithfulnessReport
+from schemas.profile import FaithfulnessSettings
+from stages.check_faithfulness import RewritePair, check_faithfulness
+from tests.corruption import corrupt
+from tests.person_sets import REAL, Pair, development_pairs, held_out_pairs, real_pairs
+
+# A corrupted copy of a source is nearly identical to it: that check is off, only facts count.
+SETTINGS = FaithfulnessSettings(near_identical_similarity=1.0)
+STRICT = FaithfulnessSettings(near_identical_similarity=1.0, strict=True)
+KINDS = ("colour", "garment", "accessory", "sex", "side")
+SETS: dict[str, Callable[[], list[Pair]]] = {
+    "published, figure 9 (accepted rewrites)": lambda: real_pairs(9),
+    "published, figure 5 (two annotators)": lambda: real_pairs(5),
+    "own paraphrases, developed on": development_pairs,
+    "own paraphrases, held out": held_out_pairs,
+}
+
+
+def is_suspect(source: str, rewrite: str, settings: FaithfulnessSettings = SETTINGS) -> bool:
+    """Whether a person would have to look, or the rewrite is rejected."""
+    result = check_faithfulness([RewritePair(source=source, rewrite=rewrite)], settings)[0]
+    return not isinstance(result, FaithfulnessReport) or result.verdict == "suspect"
+
+
+def false_alarms(pairs: list[Pair], settings: FaithfulnessSettings = SETTINGS) -> int:
+    """How many honest rewrites are held for suspect."""
+    return sum(is_suspect(pair.source, pair.rewrite, settings) for pair in pairs)
+
+
+def catches(pairs: list[Pair]) -> tuple[Counter[str], Counter[str]]:
+    """(caught, tried) per kind: corruptions of sources, and of rewrites that pass uncorrupted."""
+    caught, tried = Counter[str](), Counter[str]()
+    sources = dict.fromkeys(pair.source for pair in pairs)
+    passing = [Pair(s, s) for s in sources] + [p for p in pairs if not is_suspect(*p)]
+    for pair in passing:
+        for corruption in corrupt(pair.rewrite):
+            tried[corruption.kind] += 1
+            caught[corruption.kind] += is_suspect(pair.source, corruption.text)
+    return caught, tried
+
+
+def main() -> None:
+    """Prints the table."""
+    table = Table("set", "pairs", "false alarms", "strict", *KINDS, title="Faithfulness check")
+    started, checks = perf_counter(), 0
+    for name, load in SETS.items():
+        if name.startswith("published") and not REAL.exists():
+            continue
+        pairs = load()
+        caught, tried = catches(pairs)
+        checks += len(pairs) * 3 + tried.total()
+        rates = (f"{caught[kind]}/{tried[kind]}" if tried[kind] else "–" for kind in KINDS)
+        alarms, strict = false_alarms(pairs), false_alarms(pairs, STRICT)
+        table.add_row(name, str(len(pairs)), str(alarms), str(strict), *rates)
+    Console(width=140).print(table)
+    print(f"{checks / (perf_counter() - started):.0f} checks/s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.builtin.person.parser import extract_facts
+
+
+_WORDS = (
+    *"a the his her black white red bag hat of with and , . is left hand one no it in".split(),
+    *"shirt stripes collar woman man 's walking short sleeves zip which has long hair -".split(),
+    "\n",
+    "é",
+)
+
+
+def facts(text: str) -> set[tuple[str, str, str]]:
+    return {(fact.subject, fact.attribute.value, fact.value) for fact in extract_facts(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A lady in a gray tee.", {("person", "sex", "female"), ("T-shirt", "colour", "grey")}),
+        ("She wears a hat. It is black.", {("hat", "colour", "black")}),
+        (
+            "He has a dark blue jacket.",
+            {("jacket", "garment", "jacket"), ("jacket", "colour", "blue")},
+        ),
+        (
+            "A bag in her left hand; the body of the bag is dark blue and the handle is white.",
+            {("bag", "side", "left"), ("bag", "colour", "blue"), ("handle", "colour", "white")},
+        ),
+        (
+            "A black and white striped shirt.",
+            {
+                ("shirt", "colour", "black"),
+                ("shirt", "colour", "white"),
+                ("shirt", "pattern", "striped"),
+            },
+        ),
+        ("A man without glasses.", {("glasses", "accessory", "no glasses")}),
+        ("His jacket reaches his hips.", {("jacket", "length", "hip-length")}),
+        ("A long-sleeved shirt.", {("shirt", "length", "long sleeves")}),
+        ("Her right hand carries a handbag.", {("handbag", "side", "right")}),
+        (
+            "An elderly man is walking.",
+            {("person", "age", "elderly"), ("person", "action", "walking")},
+        ),
+        (
+            "Her long brown hair is tied in a ponytail.",
+            {("hair", "length", "long"), ("hair", "colour", "brown"), ("hair", "hair", "ponytail")},
+        ),
+    ],
+)
+def test_facts_are_read(text: str, expected: set[tuple[str, str, str]]) -> None:
+    assert expected <= facts(text)
+
+
+def test_a_woman_printed_on_a_sweater_is_nobody() -> None:
+    text = "He wears a gray sweater with a beautiful woman's pattern printed on it."
+    assert ("person", "sex", "female") not in facts(text)
+
+
+def test_spans_point_into_the_text() -> None:
+    text = "A young man — he’s wearing a  red T-shirt."
+    spans = {fact.value: text[slice(*fact.span)] for fact in extract_facts(text)}
+    assert spans["T-shirt"] == "T-shirt"
+    assert spans["red"] == "red"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(_WORDS), max_size=30))
+def test_any_text_is_read_without_fault(words: list[str]) -> None:
+    text = " ".join(words)
+    for fact in extract_facts(text):
+        start, end = fact.span
+        assert 0 <= start < end <= len(text)

@@ -1,0 +1,102 @@
+import json
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+
+from models.builtin.rule_rewriter import RuleRewriter
+from models.chat import ChatModel
+from schemas.chat import ChatAnswer, ChatRequest
+from schemas.faithfulness import FaithfulnessReport
+from schemas.profile import BuiltinRewriter, FaithfulnessSettings
+from stages.check_faithfulness import RewritePair, check_faithfulness
+from tests.person_sets import REAL, own_texts, real_texts
+
+Style = Literal["plain", "flowing", "brief"]
+MAN = (
+    "A young man with short black hair wears a gray hoodie, blue jeans and white sneakers. "
+    "He holds an orange umbrella in his left hand."
+)
+
+
+def rewriter(style: Style = "plain", seed: int = 0) -> RuleRewriter:
+    return RuleRewriter(BuiltinRewriter(style=style, seed=seed))
+
+
+def request(subject: str) -> ChatRequest:
+    return ChatRequest(purpose="test", prompt="Rewrite.", prompt_digest="0", subject=subject)
+
+
+def test_it_is_a_chat_model_that_answers_in_json() -> None:
+    model = rewriter()
+    assert isinstance(model, ChatModel)
+    [(position, outcome)] = model.answer([request(MAN)])
+    assert position == 0
+    assert isinstance(outcome, ChatAnswer)
+    assert set(json.loads(outcome.text)) == {"rewrite"}
+
+
+def test_requests_are_taken_one_by_one() -> None:
+    taken = []
+
+    def requests() -> Iterator[ChatRequest]:
+        for text in ("A man.", MAN):
+            taken.append(text)
+            yield request(text)
+
+    answers = rewriter().answer(requests())
+    next(answers)
+    assert taken == ["A man."]
+
+
+def test_seed_and_text_decide_the_answer() -> None:
+    assert rewriter(seed=1).rewrite(MAN) == rewriter(seed=1).rewrite(MAN)
+    assert len({rewriter(seed=seed).rewrite(MAN) for seed in range(8)}) > 3
+
+
+def test_brief_is_shorter() -> None:
+    text = own_texts()[-2]
+    assert len(rewriter("brief").rewrite(text)) < len(rewriter("plain").rewrite(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "never"),
+    [
+        (
+            "The person wears a red coat, black trousers and boots.",
+            r"\b(?:he|she|his|her|man|woman)\b",
+        ),
+        (MAN, r"\b(?:she|her|they|their|woman)\b"),
+    ],
+)
+def test_it_never_invents_a_sex(text: str, never: str) -> None:
+    for seed in range(10):
+        assert not re.search(never, rewriter(seed=seed).rewrite(text), re.IGNORECASE)
+
+
+def test_articles_agree() -> None:
+    for seed in range(10):
+        text = rewriter(seed=seed).rewrite(MAN)
+        assert "an orange umbrella in his left hand" in text
+        assert not re.search(r"\ba [aeio]\w|\ban [bcdfgjklmnpqrstvwxz]", text)
+
+
+@pytest.mark.parametrize(
+    "caption", ["A large white airplane and a person on a lot.", "Two dogs play in the snow", "Hm"]
+)
+def test_captions_of_anything_are_turned_around(caption: str) -> None:
+    text = rewriter().rewrite(caption)
+    assert text != caption
+    assert text.endswith(".")
+    words = set(re.findall(r"\w+", caption.lower()))
+    assert words <= set(re.findall(r"\w+", text.lower()))
+
+
+@pytest.mark.parametrize("style", ["plain", "flowing", "brief"])
+def test_rewrites_are_faithful_and_visibly_different(style: Style) -> None:
+    texts = [*own_texts()[::2], *(real_texts() if REAL.exists() else [])]
+    pairs = [RewritePair(source=text, rewrite=rewriter(style).rewrite(text)) for text in texts]
+    results = check_faithfulness(pairs, FaithfulnessSettings())
+    faithful = [r for r in results if isinstance(r, FaithfulnessReport) and r.verdict == "faithful"]
+    assert len(faithful) / len(pairs) >= 0.99

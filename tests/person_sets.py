@@ -1,0 +1,54 @@
+"""Descriptions of persons with honest rewrites, for tests and for the benchmark."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import NamedTuple
+
+_HERE = Path(__file__).parent / "data"
+REAL = Path(__file__).parents[1].parent / "shared" / "data" / "person_descriptions.json"
+
+
+class Pair(NamedTuple):
+    """A description and a rewrite that a person accepted."""
+
+    source: str
+    rewrite: str
+
+
+def development_pairs() -> list[Pair]:
+    """Our own paraphrases: what the checks were developed on."""
+    held_out = _read("person_paraphrases_held_out.json")
+    return _pairs([*_read("person_paraphrases.json"), *held_out[::2]])
+
+
+def held_out_pairs() -> list[Pair]:
+    """Our own paraphrases that the checks were not developed on: the other half of a later file."""
+    return _pairs(_read("person_paraphrases_held_out.json")[1::2])
+
+
+def own_texts() -> list[str]:
+    """Every text of both files."""
+    entries = [*_read("person_paraphrases.json"), *_read("person_paraphrases_held_out.json")]
+    return [text for entry in entries for text in (entry["description"], *entry["paraphrases"])]
+
+
+def real_pairs(figure: int) -> list[Pair]:
+    """All ordered pairs of published descriptions of one image, from a figure of the paper."""
+    entries = json.loads(REAL.read_text("utf-8"))
+    chosen = [entry for entry in entries if entry["from"].endswith(f"figure {figure}")]
+    return [Pair(*pair) for entry in chosen for pair in permutations(entry["captions"], 2)]
+
+
+def real_texts() -> list[str]:
+    """All published descriptions."""
+    return [text for entry in json.loads(REAL.read_text("utf-8")) for text in entry["captions"]]
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    entries: list[dict[str, str]] = json.loads((_HERE / name).read_text("utf-8"))
+    return entries
+
+
+def _pairs(entries: list[dict[str, str]]) -> list[Pair]:
+    return [Pair(e["description"], text) for e in entries for text in e["paraphrases"]]
