@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError
 from services.credentials import Credentials, load_credentials, save_token
+from services.private_files import locked, services_folder
 from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
 
 NAME = "label-studio"
@@ -98,48 +99,57 @@ def label_studio_token(home: Path, url: str) -> SecretStr:
     Raises:
         ServiceError: Label Studio does not answer, or does not know our password.
     """
-    credentials = load_credentials(home)
-    with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+    with (
+        locked(services_folder(home) / "label-studio-token.lock"),
+        httpx.Client(base_url=url, trust_env=False, timeout=60) as client,
+    ):
+        credentials = load_credentials(home)
         try:
             token = credentials.label_studio_token
             if token is not None and _is_accepted(client, token):
                 return token
-            token = _create_token(client, credentials)
+            _log_in(client, credentials)
+            token = _create_token(client)
         except httpx.HTTPError as error:
-            raise ServiceError(f"Label Studio at {url} does not answer: {error}") from error
-    save_token(home, token)
-    return token
+            message = f"Label Studio at {url} does not answer as it should: {error}"
+            raise ServiceError(message) from error
+        save_token(home, token)
+        return token
 
 
 def _is_accepted(client: httpx.Client, token: SecretStr) -> bool:
-    answer = client.post("/api/token/refresh", json={"refresh": token.get_secret_value()})
+    answer = client.post("/api/token/refresh/", json={"refresh": token.get_secret_value()})
     return answer.is_success
 
 
-def _create_token(client: httpx.Client, credentials: Credentials) -> SecretStr:
-    """Log in as a browser would, the only way to a first token, and ask for one."""
+def _log_in(client: httpx.Client, credentials: Credentials) -> None:
+    """Log in as a browser would: the only way to a first token."""
     page = "/user/login/"
-    referer = {"Referer": str(client.base_url.join(page))}
     client.get(page).raise_for_status()
     form = {
         "email": credentials.label_studio_email,
         "password": credentials.label_studio_password.get_secret_value(),
         "csrfmiddlewaretoken": client.cookies["csrftoken"],
     }
-    if client.post(page, data=form, headers=referer).status_code != httpx.codes.FOUND:
+    referer = str(client.base_url.join(page))
+    if client.post(page, data=form, headers={"Referer": referer}).status_code != httpx.codes.FOUND:
         raise ServiceError(
             f"Label Studio at {client.base_url} does not accept the password of "
             f"{credentials.label_studio_email}; if it was changed there, put the new one into "
             "credentials.json"
         )
-    answer = client.post(
-        "/api/token/", headers={**referer, "X-CSRFToken": client.cookies["csrftoken"]}
-    )
-    if not answer.is_success:
-        raise ServiceError(
-            f"Label Studio at {client.base_url} gave no access token: status {answer.status_code}"
-        )
-    return SecretStr(answer.json()["token"])
+    client.headers.update({"Referer": referer, "X-CSRFToken": client.cookies["csrftoken"]})
+
+
+def _create_token(client: httpx.Client) -> SecretStr:
+    """A new token of the user who is logged in.
+
+    Label Studio allows a user one token and shows it in full only once: one that we do not hold, or
+    no longer, has to go first.
+    """
+    for lost in client.get("/api/token/").raise_for_status().json():
+        client.post("/api/token/blacklist/", json={"refresh": lost["token"]}).raise_for_status()
+    return SecretStr(client.post("/api/token/").raise_for_status().json()["token"])
 
 
 def _hardening(ssrf_protection: bool) -> dict[str, str]:

@@ -23,9 +23,13 @@ class LabelStudioServer(NamedTuple):
 
     home: Path
     url: str
-    token: str
     email: str
     password: SecretStr
+
+    @property
+    def token(self) -> str:
+        """The personal access token that is valid now."""
+        return label_studio_token(self.home, self.url).get_secret_value()
 
 
 @pytest.fixture(autouse=True)
@@ -54,12 +58,10 @@ def label_studio(
     service = start_label_studio(home, free_port(), label_studio_environment)
     try:
         assert service.url is not None
-        token = label_studio_token(home, service.url)
         credentials = load_credentials(home)
         yield LabelStudioServer(
             home=home,
             url=service.url,
-            token=token.get_secret_value(),
             email=credentials.label_studio_email,
             password=credentials.label_studio_password,
         )

@@ -1,5 +1,6 @@
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -9,7 +10,7 @@ from pydantic import SecretStr
 
 from profiles.settings import load_settings
 from schemas.errors import ConfigurationError, ServiceError
-from services.credentials import save_token
+from services.credentials import load_credentials, save_token
 from services.label_studio import (
     NAME,
     LabelStudioAccess,
@@ -41,12 +42,15 @@ def test_the_token_is_that_of_our_user(api: httpx.Client, label_studio: LabelStu
 
 
 @pytest.mark.label_studio
-def test_a_token_is_kept_and_made_anew_when_it_is_refused(label_studio: LabelStudioServer) -> None:
-    kept = label_studio_token(label_studio.home, label_studio.url)
-    assert kept.get_secret_value() == label_studio.token
-    save_token(label_studio.home, SecretStr("not-a-token"))
-    renewed = label_studio_token(label_studio.home, label_studio.url).get_secret_value()
-    assert renewed not in {label_studio.token, "not-a-token"}
+def test_a_token_is_kept_and_made_anew_when_it_is_lost(label_studio: LabelStudioServer) -> None:
+    home, url = label_studio.home, label_studio.url
+    before = load_credentials(home)
+    assert label_studio_token(home, url) == before.label_studio_token
+    save_token(home, SecretStr("not-a-token"))
+    renewed = label_studio_token(home, url)
+    assert renewed == load_credentials(home).label_studio_token != before.label_studio_token
+    with sign_in(url, renewed.get_secret_value()) as api:
+        assert api.get("/api/current-user/whoami").json()["email"] == label_studio.email
 
 
 @pytest.mark.label_studio
@@ -166,11 +170,12 @@ def test_a_database_url_that_is_none_is_refused_without_its_password(tmp_path: P
     assert "hunter2" not in str(caught.value)
 
 
-def sign_in(url: str, token: str) -> httpx.Client:
-    client = httpx.Client(base_url=url, trust_env=False, timeout=60)
-    answer = client.post("/api/token/refresh", json={"refresh": token}).raise_for_status()
-    client.headers["Authorization"] = f"Bearer {answer.json()['access']}"
-    return client
+@contextmanager
+def sign_in(url: str, token: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        answer = client.post("/api/token/refresh/", json={"refresh": token}).raise_for_status()
+        client.headers["Authorization"] = f"Bearer {answer.json()['access']}"
+        yield client
 
 
 def create_project(api: httpx.Client, title: str) -> int:
