@@ -17,7 +17,12 @@ from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest, ModelRef
 from schemas.profile import BuiltinRewriter
 
 _LAST_PLACE = re.compile(
-    r"^(?P<what>.+?)\s+(?P<where>(?:on|in|at|near|next to|by|under|behind) .+)$"
+    r"^(?P<what>.+?) (?P<where>(?:on|in|at|near|next to|under|behind) (?:an?|the)(?: (?!of\b)\w+){1,3})$"
+)
+_SOME_PLACE = re.compile(r"\b(?:on|in|at|near|next|under|behind|by|that|of|and)$")
+_COMMON_STARTS = frozenset(
+    ("a", "an", "the", "this", "these", "some", "there", "several", "many", "one", "two", "three")
+    + ("four", "people", "men", "women", "kids", "children", "man", "woman", "view", "group")
 )
 
 
@@ -73,9 +78,9 @@ def _turned_around(text: str, draw: Random) -> str:
     """A caption of anything with its place first, or introduced as a picture."""
     sentence = " ".join(text.split()).rstrip(".")
     place = _LAST_PLACE.match(sentence)
-    if place is not None and draw.random() < 0.5:
+    if place is not None and not _SOME_PLACE.search(place["what"]) and draw.random() < 0.5:
         return f"{_capital(place['where'])}, {_lower(place['what'])}."
-    opening = draw.choice(("The image shows", "The picture shows", "Here we see"))
+    opening = draw.choice(("In the image,", "In the picture,", "As the picture shows,"))
     return f"{opening} {_lower(sentence)}."
 
 
@@ -84,7 +89,6 @@ def _capital(text: str) -> str:
 
 
 def _lower(text: str) -> str:
-    """Lower-cases an article or the like at the start; names keep their capital."""
-    first = text.split(" ", 1)[0].lower()
-    common = first in ("a", "an", "the", "this", "two", "three", "four", "some", "there", "several")
+    """Lower-cases the first word if it is a common one; names keep their capital."""
+    common = text.split(" ", 1)[0].lower() in _COMMON_STARTS
     return text[:1].lower() + text[1:] if common else text

@@ -15,6 +15,7 @@ Style = Literal["plain", "flowing", "brief"]
 _WORN = frozenset(("upper", "outer", "lower", "whole", "clothing"))
 _ADORNING = frozenset(("head", "face", "mask", "neck", "wrist", "waist"))
 _ON_FEET = frozenset(("feet", "socks"))
+_NEVER_HELD = _ON_FEET | {"waist", "lower"}
 _SKIN = {"fair": "fair skin", "medium": "slightly yellow skin", "dark": "dark skin"}
 _NOUNS = {
     "male": {"boy": "boy", "gentleman": "gentleman", "guy": "man", "lad": "boy"},
@@ -63,7 +64,7 @@ class Composer:
     """Writes one description anew; `draw` decides among the forms."""
 
     def __init__(self, description: Description, style: Style, draw: Random) -> None:
-        self._items = [item for item in description.items if not item.negated]
+        self._items = [item for item in description.items if item.known and not item.negated]
         self._missing = [item for item in description.items if item.negated]
         self._person = description.person
         self._hair = description.hair
@@ -226,8 +227,8 @@ class Composer:
         ]
 
     def _is_held(self, item: Thing) -> bool:
-        """Whether a thing that could be worn is carried; a belt never is."""
-        return item.carried and self._lexicon.slot(item.kind) != "waist"
+        """Whether a thing that could be worn is carried; belts and trousers never are."""
+        return item.carried and self._lexicon.slot(item.kind) not in _NEVER_HELD
 
     def _worn(self) -> list[Thing]:
         worn = self._in_slots(_WORN)

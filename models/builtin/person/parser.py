@@ -301,9 +301,10 @@ class _Reader:
             return False
         if mention.phrase.endswith(("ly", "ing", "ed")):
             return False
-        if self._at(1).has(Tag.AND, Tag.COMMA) and self._head_ahead():
-            return False
         described = any(m.has(Tag.COLOUR, Tag.PATTERN) for m in self._buffer)
+        listed = self._at(1).has(Tag.AND) or (self._at(1).has(Tag.COMMA) and not described)
+        if listed and self._head_ahead():
+            return False
         return described or (self._carrying and self._indefinite)
 
     # Heads
@@ -752,7 +753,7 @@ class _Reader:
         self._flush()
         before = self._at(-1)
         elsewhere = before.has(Tag.SIDE) or before.phrase == "each"
-        if self._last in self._sentence_items and self._last is not None and not elsewhere:
+        if self._last is not None and self._last in self._sentence_items and not elsewhere:
             back = 2 if before.has(Tag.POSSESSIVE, Tag.DEFINITE, Tag.FILLER) else 1
             self._last.places.append(Place("", mention.phrase, self._at(-back).phrase))
         self._definite = self._indefinite = False

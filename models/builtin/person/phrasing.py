@@ -110,6 +110,8 @@ class Phrasing:
     def _noun(self, item: Thing, brief: bool) -> str:
         phrase = " ".join(self.said(item.phrase).split()).replace(" ,", ",")
         phrase = _STRAY_START.sub("", phrase)
+        if phrase[1:2].islower():  # a capital from the start of a sentence
+            phrase = phrase[0].lower() + phrase[1:]
         outside = [f for f in item.all(Attribute.COLOUR) if not _within(f.span, item.phrase)]
         if outside:
             phrase = f"{self.colours(outside)} {phrase}"
