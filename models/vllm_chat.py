@@ -64,30 +64,30 @@ class VllmChatModel:
         # Nothing is yielded before the engine is empty again: a caller may close us at any yield.
         start = time.perf_counter()
         refused: list[tuple[int, ChatOutcome]] = []
-        waiting: dict[str, int] = {}
+        waiting: list[int] = []
         for position, request in batch:
-            queued = self._enqueue(request)
-            if isinstance(queued, ChatFailure):
-                refused.append((position, queued))
+            if failure := self._enqueue(request):
+                refused.append((position, failure))
             else:
-                waiting[queued] = position
+                waiting.append(position)
         outputs = self._engine.wait_for_completion(use_tqdm=False)
         seconds = (time.perf_counter() - start) / len(batch)
         yield from refused
-        for output in outputs:
-            yield waiting[output.request_id], _read_output(output, seconds)
+        # The engine gives outputs in the order in which it was given the requests.
+        for position, output in zip(waiting, outputs, strict=True):
+            yield position, _read_output(output, seconds)
 
-    def _enqueue(self, request: ChatRequest) -> str | ChatFailure:
-        """The engine's id of the request, or why it does not take it (too long, bad image …)."""
+    def _enqueue(self, request: ChatRequest) -> ChatFailure | None:
+        """None, or why the engine does not take the request (too long, bad image …)."""
         from vllm.exceptions import VLLMClientError
 
         try:
-            (request_id,) = self._engine.enqueue_chat(
+            self._engine.enqueue_chat(
                 chat_messages(request), self._sampling(request), use_tqdm=False
             )
         except (VLLMClientError, ValueError, OSError) as error:
             return ChatFailure(reason="refused_request", detail=f"vLLM: {error}", retriable=False)
-        return str(request_id)
+        return None
 
     def _sampling(self, request: ChatRequest) -> Any:
         from vllm import SamplingParams

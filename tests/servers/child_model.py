@@ -6,7 +6,7 @@ pair of pipes, so that laziness, order and early closing are those of the model 
     child                          parent
     ("ready", name, revision)
                                    "answer"
-    ("want",)                      a request as a dictionary, or None: there are no more
+    ("want",)                      a request as a dictionary, None (there are no more), or "fail"
     ("outcome", position, …)       True to go on, False to close
     ("end",)
 """
@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -50,8 +50,7 @@ class ChildModel:
         while True:
             match self._link.recv():
                 case ("want",):
-                    request = next(pending, None)
-                    self._link.send(None if request is None else request.model_dump())
+                    self._hand_over(pending)
                 case ("outcome", position, answered, fields):
                     outcome = ChatAnswer(**fields) if answered else ChatFailure(**fields)
                     go_on = False
@@ -64,6 +63,15 @@ class ChildModel:
                             self._link.recv()  # the child's ("end",)
                 case ("end",):
                     return
+
+    def _hand_over(self, pending: Iterator[ChatRequest]) -> None:
+        try:
+            request = next(pending, None)
+        except Exception:
+            self._link.send("fail")
+            self._link.recv()  # ("end",): the child's model has let the error through
+            raise
+        self._link.send(None if request is None else request.model_dump())
 
 
 @contextmanager
@@ -93,6 +101,10 @@ def child_model(
         end_group(process)
 
 
+class _ParentFailedError(Exception):
+    """The iterable of requests raised, on the parent's side."""
+
+
 def main() -> None:
     """The child's end: answer until the parent hangs up."""
     link: Connection[Any, Any] = Connection(int(sys.argv[1]))
@@ -103,7 +115,8 @@ def main() -> None:
             link.recv()  # "answer"
         except (EOFError, ConnectionError):
             return
-        _answer(model, link)
+        with suppress(_ParentFailedError):
+            _answer(model, link)
         link.send(("end",))
 
 
@@ -111,9 +124,13 @@ def _answer(model: ChatModel, link: "Connection[Any, Any]") -> None:
     def requests() -> Iterator[ChatRequest]:
         while True:
             link.send(("want",))
-            if (fields := link.recv()) is None:
-                return
-            yield ChatRequest(**fields)
+            match link.recv():
+                case None:
+                    return
+                case "fail":
+                    raise _ParentFailedError
+                case fields:
+                    yield ChatRequest(**fields)
 
     # Every implementation is a generator; the Protocol asks only for an iterator.
     outcomes = cast("Any", model.answer(requests()))
