@@ -1,18 +1,20 @@
 """Opens the database, SQLite or PostgreSQL, and brings its tables up to date."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import alembic.command
 import alembic.config
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from alembic.util import CommandError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from db.tables import Base
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, ServiceError
 
 BUSY_TIMEOUT_SECONDS = 30
 _DIALECTS = ("sqlite", "postgresql")
@@ -20,8 +22,8 @@ _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "foreign_keys=ON",
-    "cache_size=-131072",  # 128 MiB
-    "wal_autocheckpoint=16384",  # ids are random, so a checkpoint touches many pages: be rare
+    "cache_size=-16384",  # 16 MiB
+    "wal_autocheckpoint=4096",  # ids are random, so a checkpoint touches many pages: be rare
 )
 
 
@@ -34,28 +36,44 @@ def open_engine(url: str) -> Engine:
     Raises:
         ConfigurationError: the URL is malformed or names another database.
     """
-    try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        raise ConfigurationError(
-            f"database URL must be like 'sqlite:///loupe.db' or "
-            f"'postgresql://user@host/name'; got {url!r}"
-        ) from error
+    parsed = _parsed(url)
     backend = parsed.get_backend_name()
     if backend not in _DIALECTS:
         raise ConfigurationError(
             f"database must be one of {', '.join(_DIALECTS)}; got {backend!r} "
-            f"in {parsed.render_as_string(hide_password=True)!r}"
+            f"in {shown_url(parsed)}"
         )
     if backend == "postgresql":
         return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
-    return _open_sqlite(parsed.database, url)
+    return _open_sqlite(parsed.set(drivername="sqlite"))
 
 
-def _open_sqlite(database: str | None, url: str) -> Engine:
-    if database in (None, "", ":memory:"):
-        raise ConfigurationError(f"the SQLite database must be a file; got {url!r}")
-    Path(str(database)).parent.mkdir(parents=True, exist_ok=True)
+def shown_url(url: URL) -> str:
+    """A database's URL as it may be shown: without its password."""
+    return repr(url.render_as_string(hide_password=True))
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError) as error:  # ValueError: the port is no number
+        scheme, separator, rest = url.rpartition("://")
+        shown = f"{scheme}{separator}{'***@' * ('@' in rest)}{rest.rpartition('@')[2]}"
+        raise ConfigurationError(
+            f"database URL must be like 'sqlite:///loupe.db' or "
+            f"'postgresql://user@host/name'; got {shown!r}"
+        ) from error
+
+
+def _open_sqlite(url: URL) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise ConfigurationError(f"the SQLite database must be a file; got {shown_url(url)}")
+    try:
+        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder of the database {shown_url(url)} cannot be made: {error.strerror}"
+        ) from error
     engine = create_engine(
         url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False}
     )
@@ -83,11 +101,40 @@ def migrate(engine: Engine) -> None:
     """
     config = alembic.config.Config()
     config.set_main_option("script_location", "db:migrations")
-    with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        if engine.dialect.name == "postgresql":
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7061708)")
-        config.attributes["connection"] = connection
-        alembic.command.upgrade(config, "head")
+    try:
+        with engine.connect().execution_options(writes=True) as connection, connection.begin():
+            if engine.dialect.name == "postgresql":
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7061708)")
+            config.attributes["connection"] = connection
+            alembic.command.upgrade(config, "head")
+    except CommandError as error:
+        raise ConfigurationError(
+            f"the database {shown_url(engine.url)} was written by a newer Loupe: {error}"
+        ) from error
+    except DBAPIError as error:
+        raise ConfigurationError(
+            f"the database {shown_url(engine.url)} does not answer: {_reason(error)}"
+        ) from error
+
+
+@contextmanager
+def faults_as_errors(engine: Engine) -> Iterator[None]:
+    """Turns faults of the database itself (gone, full, locked, read-only) into one sentence.
+
+    Raises:
+        ServiceError: the database could not do what was asked; nothing of it was done.
+    """
+    try:
+        yield
+    except OperationalError as error:
+        raise ServiceError(
+            f"the database {shown_url(engine.url)} failed: {_reason(error)}; "
+            f"what was finished is stored, run again to go on"
+        ) from error
+
+
+def _reason(error: DBAPIError) -> str:
+    return " ".join(str(error.orig).split())
 
 
 def insert_new(

@@ -11,6 +11,7 @@ from sqlalchemy.orm import InstrumentedAttribute, aliased
 from db.store import Store
 from db.tables import Derivation, Entity
 from schemas.base import EntityRecord, entity_id
+from schemas.errors import IntegrityError
 
 R = TypeVar("R", bound=EntityRecord)
 K = TypeVar("K")
@@ -97,7 +98,7 @@ def select_entities() -> SelectEntities:
 
 
 def _stored(rows: Iterable[Sequence[Any]]) -> list[StoredEntity]:
-    return [StoredEntity._make(row) for row in rows]
+    return list(map(StoredEntity._make, rows))
 
 
 def fetch(store: Store, ids: Iterable[str]) -> dict[str, StoredEntity]:
@@ -162,7 +163,7 @@ def _paged(store: Store, query: SelectEntities) -> Iterator[StoredEntity]:
     after = 0
     while True:
         with store.read() as connection:
-            page = _stored(connection.execute(query.where(Entity.seq > after)))
+            page = _stored(connection.execute(query.where(Entity.seq > after)).all())
         yield from page
         if len(page) < _PAGE:
             return
@@ -180,7 +181,7 @@ def find_in_groups(
             # dataset and kind are compared here, so that no planner prefers their index
             found.extend(
                 entity
-                for entity in _stored(connection.execute(query))
+                for entity in _stored(connection.execute(query).all())
                 if entity.dataset == dataset and entity.kind == kind
             )
     return found
@@ -220,14 +221,31 @@ def _related(
 
 
 def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) -> None:
-    """Stores the links of `entities` (stored already) to their parents."""
+    """Stores the links of `entities` (stored already) to their parents.
+
+    Raises:
+        IntegrityError: a parent is not stored.
+    """
     links = [(role, entity.id, parent) for entity in entities for role, parent in entity.parents]
     if not links:
         return
     mark = "%s" if connection.dialect.name == "postgresql" else "?"
-    connection.exec_driver_sql(
+    inserted = connection.exec_driver_sql(
         "INSERT INTO derivation (child_seq, role, parent_seq) "  # noqa: S608 no foreign text
         f"SELECT child.seq, {mark}, parent.seq FROM entity AS child, entity AS parent "
         f"WHERE child.id = {mark} AND parent.id = {mark} ON CONFLICT DO NOTHING",
         links,
     )
+    if inserted.rowcount < len(links):  # linked before, or a parent is missing
+        _require_parents(connection, links)
+
+
+def _require_parents(connection: Connection, links: Sequence[tuple[str, str, str]]) -> None:
+    stored: set[str] = set()
+    for page in pages({parent for _, _, parent in links}):
+        stored.update(connection.execute(select(Entity.id).where(Entity.id.in_(page))).scalars())
+    for role, child, parent in links:
+        if parent not in stored:
+            raise IntegrityError(
+                f"entity {child} names {parent} as its {role!r}, but no such entity is stored"
+            )

@@ -1,11 +1,12 @@
 """The provenance store: one database, opened once, read and written in short transactions."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from sqlalchemy import Connection, Engine
 
-from db.engine import migrate, open_engine
+from db.engine import faults_as_errors, migrate, open_engine
 
 
 class Store:
@@ -13,24 +14,53 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        # SQLite has one writer; threads of ours queue here instead of polling for its lock
+        alone = engine.dialect.name == "sqlite"
+        self._turn: AbstractContextManager[object] = threading.Lock() if alone else nullcontext()
 
     @classmethod
     def open(cls, url: str) -> "Store":
         """Opens the database at `url` and brings its tables up to date."""
         engine = open_engine(url)
-        migrate(engine)
+        try:
+            migrate(engine)
+        except BaseException:
+            engine.dispose()
+            raise
         return cls(engine)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection in a transaction that sees one state of the database."""
-        with self.engine.connect() as connection, connection.begin():
+        """A connection in a transaction that sees one state of the database.
+
+        Raises:
+            ServiceError: the database is gone or failed.
+        """
+        with (
+            faults_as_errors(self.engine),
+            self._connect_to_read() as connection,
+            connection.begin(),
+        ):
             yield connection
+
+    def _connect_to_read(self) -> Connection:
+        connection = self.engine.connect()
+        if self.engine.dialect.name == "postgresql":  # where each statement sees a state of its own
+            connection.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+        return connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A connection in a transaction that writes: all of it happens, or nothing."""
+        """A connection in a transaction that writes: all of it happens, or nothing.
+
+        Raises:
+            ServiceError: the database is gone, full, locked for too long or failed otherwise.
+        """
         with (
+            faults_as_errors(self.engine),
+            self._turn,
             self.engine.connect().execution_options(writes=True) as connection,
             connection.begin(),
         ):

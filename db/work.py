@@ -97,7 +97,10 @@ def is_gone(owner: str) -> bool:
     if host != socket.gethostname():
         return False
     try:
-        return abs(psutil.Process(int(pid)).create_time() - float(started)) > 1.0
+        process = psutil.Process(int(pid))
+        if process.status() == psutil.STATUS_ZOMBIE:  # killed; its parent has not noticed yet
+            return True
+        return abs(process.create_time() - float(started)) > 1.0
     except psutil.NoSuchProcess:
         return True
 
@@ -127,7 +130,7 @@ def claim_chunk(
             .order_by(Entity.seq)
             .limit(size)
         )
-        inputs = tuple(StoredEntity._make(row) for row in connection.execute(query))
+        inputs = tuple(map(StoredEntity._make, connection.execute(query).all()))
         if not inputs:
             return None
         claim_id = _insert_claim(connection, plan_id, pending.dataset, inputs)
@@ -218,19 +221,18 @@ def commit_chunk(
 ) -> None:
     """Stores a chunk's entities, derivations, decisions and work rows in one transaction.
 
-    Work that another run has committed meanwhile (its lease had been taken over) stands: entities
-    are content-addressed, so nothing is doubled.
+    Inputs that another run has worked on meanwhile (the lease had been taken over) keep its
+    results; those of this run are left out, so that no input has two.
+
+    Raises:
+        IntegrityError: an entity names a parent that is not stored; nothing was stored.
     """
     with store.write() as connection:
-        entities = [entity for result in results for entity in result.entities]
-        activity_id = store_activity(connection, activity, entities)
-        insert_new_text(
-            connection,
-            Work,
-            _WORK_COLUMNS,
-            [_work_row(activity.plan_id, activity_id, result) for result in results],
-        )
-        append_decisions(connection, [d for result in results for d in result.decisions])
+        activity_id = _insert_activity(connection, activity)
+        own = _insert_work(connection, activity.plan_id, activity_id, results)
+        entities = [entity for result in own for entity in result.entities]
+        _insert_entities(connection, activity_id, entities)
+        append_decisions(connection, [d for result in own for d in result.decisions])
         if claim_id is not None:
             connection.execute(delete(Claim).where(Claim.id == claim_id))
 
@@ -240,9 +242,28 @@ def store_activity(
 ) -> int:
     """Stores an activity with the entities it made and their links; gives its number."""
     activity_id = _insert_activity(connection, activity)
+    _insert_entities(connection, activity_id, entities)
+    return activity_id
+
+
+def _insert_work(
+    connection: Connection, plan_id: int, activity_id: int, results: Sequence[WorkResult]
+) -> list[WorkResult]:
+    """Stores the work rows of `results`; gives those whose inputs had none before."""
+    rows = [_work_row(plan_id, activity_id, result) for result in results]
+    insert_new_text(connection, Work, _WORK_COLUMNS, rows)
+    own: set[int] = set()
+    for page in pages(result.input for result in results):
+        query = select(Work.input).where(Work.plan_id == plan_id, Work.input.in_(page))
+        own.update(connection.execute(query.where(Work.activity_id == activity_id)).scalars())
+    return [result for result in results if result.input in own]
+
+
+def _insert_entities(
+    connection: Connection, activity_id: int, entities: Sequence[NewEntity]
+) -> None:
     insert_new_text(connection, Entity, _ENTITY_COLUMNS, _entity_rows(entities, activity_id))
     insert_derivations(connection, entities)
-    return activity_id
 
 
 def _insert_activity(connection: Connection, activity: ActivityRecord) -> int:

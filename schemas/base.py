@@ -33,7 +33,7 @@ def canonical_json(value: Mapping[str, Any] | Iterable[Any] | str | float | None
 
 def digest_of(*parts: str) -> str:
     """A 128-bit BLAKE2b digest over `parts`, as 32 hex digits; parts cannot run into each other."""
-    framed = b"".join(b"%d:%b" % (len(data), data) for data in map(str.encode, parts))
+    framed = b"".join([b"%d:%b" % (len(data), data) for data in map(str.encode, parts)])
     return hashlib.blake2b(framed, digest_size=_ID_BYTES).hexdigest()
 
 

@@ -1,0 +1,133 @@
+"""The stage runner with full provenance, beside datachain's map-and-save.
+
+    python -m benchmarks.stage_runner [--records 100000] [--peer PYTHON]
+
+A pass-through stage copies every record into a new dataset: entity, derivation, work row, activity,
+agents. Reported are records a second, the ratio to datachain (in an environment of its own, made
+with `uv` where no `--peer` is given), the growth of memory from a tenth of the records to all, and
+how fast a run over finished work goes through it. Each measurement is a process of its own.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from db.entities import NewEntity, StoredEntity, new_entity
+from db.work import Pending, WorkResult
+from flows.context import RunContext, open_context
+from flows.runner import Stage, run_stage, run_stream
+from profiles.settings import load_settings
+from schemas.records import Caption
+
+PEER_REQUIREMENT = "datachain==0.62.0"
+FLAT_GROWTH = 1.1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--peer", type=Path, help="a Python that has datachain")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(arguments.records, arguments.measure)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        few = in_process(arguments.records // 10, root / "few")
+        many = in_process(arguments.records, root / "many")
+        peer = peer_speed(arguments.peer or make_peer(root), arguments.records, root / "peer")
+    report(many, few, peer)
+
+
+def measure(records: int, home: Path) -> dict[str, float]:
+    """Copies `records` records; speeds in records a second, memory in MiB."""
+    context = open_context(load_settings(home=home))
+    seed(context, records)
+    started = time.perf_counter()
+    copy_all(context)
+    first = time.perf_counter() - started
+    started = time.perf_counter()
+    copy_all(context)
+    again = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"speed": records / first, "speed_again": records / again, "peak_mib": peak}
+
+
+def seed(context: RunContext, records: int) -> None:
+    stage = Stage("seed", "1", "seeded", {}, chunk_size=1000)
+
+    def work(numbers: Sequence[tuple[int, int]]) -> list[WorkResult]:
+        return [WorkResult(number, entities=(caption(number),)) for number, _ in numbers]
+
+    run_stream(context, stage, ((number, number) for number in range(records)), work)
+
+
+def caption(number: int) -> NewEntity:
+    text = f"caption number {number} of a person in a red coat"
+    return new_entity(Caption(source="bench", text=text, position=0), "seeded")
+
+
+def copy_all(context: RunContext) -> None:
+    stage = Stage("copy", "1", "copied", {}, chunk_size=1000)
+
+    def work(captions: Sequence[StoredEntity]) -> list[WorkResult]:
+        return [
+            WorkResult(
+                entity.seq,
+                entities=(
+                    new_entity(
+                        entity.record(Caption), "copied", parents=[("copied_from", entity.id)]
+                    ),
+                ),
+            )
+            for entity in captions
+        ]
+
+    run_stage(context, stage, Pending("seeded", Caption.kind, ("proposed",)), work)
+
+
+def in_process(records: int, home: Path) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.stage_runner"]
+    options = ["--records", str(records), "--measure", str(home)]
+    done = subprocess.run([*command, *options], check=True, capture_output=True, text=True)
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def make_peer(folder: Path) -> Path:
+    environment = folder / "environment"
+    subprocess.run(["uv", "venv", "--quiet", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    install = ["uv", "pip", "install", "--quiet", "--python", str(python), PEER_REQUIREMENT]
+    subprocess.run(install, check=True)
+    return python
+
+
+def peer_speed(python: Path, records: int, home: Path) -> float:
+    script = Path(__file__).parent / "peers" / "datachain_map.py"
+    command = [str(python), str(script), str(records), str(home)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout.strip().splitlines()[-1])
+
+
+def report(many: dict[str, float], few: dict[str, float], peer: float) -> None:
+    print(f"pass-through with full provenance   {many['speed']:>10,.0f} records/s")
+    print(f"datachain map and save              {peer:>10,.0f} rows/s")
+    print(f"  ratio                             {many['speed'] / peer:>10.2f}  (wanted: 3)")
+    print(f"again over finished work            {many['speed_again']:>10,.0f} records/s")
+    growth = many["peak_mib"] / few["peak_mib"]
+    print(
+        f"peak memory, a tenth and all        {few['peak_mib']:>6,.0f} and {many['peak_mib']:,.0f} MiB"
+    )
+    print(f"  growth                            {growth:>10.2f}  (flat: below {FLAT_GROWTH})")
+
+
+if __name__ == "__main__":
+    main()
