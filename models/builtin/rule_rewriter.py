@@ -14,15 +14,40 @@ from models.builtin.person.mentions import find_mentions
 from models.builtin.person.parser import parse_description
 from schemas.base import digest_of
 from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest, ModelRef
+from schemas.faithfulness import Attribute
 from schemas.profile import BuiltinRewriter
 
 _LAST_PLACE = re.compile(
-    r"^(?P<what>.+?) (?P<where>(?:on|in|at|near|next to|under|behind) (?:an?|the)(?: (?!of\b)\w+){1,3})$"
+    r"^(?P<what>.+?) "
+    r"(?P<where>(?:on|in|at|near|next to|under|behind) (?:an?|the)(?: (?!of\b)\w+){1,3})$"
 )
+_ENOUGH_FACTS = 3
 _SOME_PLACE = re.compile(r"\b(?:on|in|at|near|next|under|behind|by|that|of|and)$")
 _COMMON_STARTS = frozenset(
-    ("a", "an", "the", "this", "these", "some", "there", "several", "many", "one", "two", "three")
-    + ("four", "people", "men", "women", "kids", "children", "man", "woman", "view", "group")
+    [
+        "a",
+        "an",
+        "the",
+        "this",
+        "these",
+        "some",
+        "there",
+        "several",
+        "many",
+        "one",
+        "two",
+        "three",
+        "four",
+        "people",
+        "men",
+        "women",
+        "kids",
+        "children",
+        "man",
+        "woman",
+        "view",
+        "group",
+    ]
 )
 
 
@@ -67,7 +92,10 @@ class RuleRewriter:
 
 def _is_of_a_person(parsed: Description) -> bool:
     """Whether the parsed facts cover the text well enough to stand for it."""
-    if len(parsed.facts()) < 3 or not any(item.known for item in parsed.items):
+    dressed = any(
+        fact.attribute in (Attribute.GARMENT, Attribute.FOOTWEAR) for fact in parsed.facts()
+    )
+    if len(parsed.facts()) < _ENOUGH_FACTS or not dressed:
         return False
     mentions = find_mentions(parsed.text, load_lexicon())
     unknown = sum(mention.has(Tag.OTHER) for mention in mentions)
