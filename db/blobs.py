@@ -8,6 +8,7 @@ from pathlib import Path
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from db.work import is_gone, process_owner
 from schemas.base import sha256_of
 from schemas.errors import (
     BlobMismatchError,
@@ -52,6 +53,13 @@ class BlobStore:
             ) from error
         self._root = root.rstrip("/")
         self._is_local = isinstance(self._filesystem, LocalFileSystem)
+        if self._is_local:
+            _remove_abandoned(self._incoming)
+
+    @property
+    def _incoming(self) -> Path:
+        """Where files are written before they get their place."""
+        return Path(self._root) / "incoming"
 
     def put(self, data: bytes, media_type: str) -> str:
         """Stores `data` and gives its SHA-256. Storing the same bytes again does nothing."""
@@ -60,7 +68,7 @@ class BlobStore:
         if self.has(sha256, media_type, len(data)):
             return sha256
         if self._is_local:
-            _write_atomically(Path(path), data)
+            _write_atomically(Path(path), data, self._incoming)
         else:
             self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
         return sha256
@@ -102,9 +110,11 @@ class BlobStore:
         return f"{self._root}/sha256/{sha256[:2]}/{sha256}{suffix_of(media_type)}"
 
 
-def _write_atomically(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".incoming-")
+def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
+    """Writes to a file of this process in `incoming`, and moves it to `path` when it is whole."""
+    for folder in (path.parent, incoming):
+        folder.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=incoming, prefix=f"{_as_name(process_owner())}~")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -114,3 +124,18 @@ def _write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _remove_abandoned(incoming: Path) -> None:
+    """Removes what killed processes left half written; living ones are left alone."""
+    for file in incoming.glob("*~*"):
+        if is_gone(_as_owner(file.name.rpartition("~")[0])):
+            file.unlink(missing_ok=True)
+
+
+def _as_name(owner: str) -> str:
+    return owner.replace("/", "~")
+
+
+def _as_owner(name: str) -> str:
+    return name.replace("~", "/")
