@@ -51,6 +51,7 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
     if not decisions:
         return
     entity_ids = sorted({decision.entity_id for decision in decisions})
+    _take_turns(connection, entity_ids)
     last = _last_decisions(connection, entity_ids)
     register_agents(connection, sorted({decision.agent for decision in decisions}))
     rows = []
@@ -62,6 +63,16 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
     if rows:
         connection.execute(insert(Decision), rows)
         refresh_states(connection, entity_ids)
+
+
+def _take_turns(connection: Connection, entity_ids: Sequence[str]) -> None:
+    """Who decides on an entity waits until others who do are done, so that states fold in order.
+
+    On SQLite, which has one writer anyway, `FOR UPDATE` is left out.
+    """
+    for page in pages(entity_ids):
+        query = select(Entity.seq).where(Entity.id.in_(page)).order_by(Entity.seq)
+        connection.execute(query.with_for_update()).all()
 
 
 def _row(decision: NewDecision) -> dict[str, str | None]:

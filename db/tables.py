@@ -44,7 +44,11 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
         """Refuse naive times, store UTC."""
-        return None if value is None else value.astimezone(UTC)
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"a time must name its zone; got {value!r}")
+        return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
         """Give the time back as UTC."""

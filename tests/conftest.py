@@ -1,0 +1,81 @@
+"""What tests of several packages share: databases of both kinds, with our tables in them."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db.store import Store
+from db.tables import Base
+from tests.postgres import Postgres, postgres_programs, private_postgres
+from tests.requirements import unavailable
+
+pytest_plugins = ["tests.services.fixtures", "tests.servers.fixtures"]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """A private PostgreSQL, started once. Mark tests that use it with `postgres`."""
+    programs = postgres_programs()
+    if programs is None:
+        unavailable("PostgreSQL is not installed: apt-get install postgresql")
+    with private_postgres(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with our tables and nothing in them, to be copied."""
+    path = tmp_path_factory.mktemp("template") / "loupe.db"
+    Store.open(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_server: Postgres) -> str:
+    """The name of a PostgreSQL database with our tables; whoever fills them empties them."""
+    name = postgres_server.create_database()
+    Store.open(postgres_server.url(name)).close()
+    return name
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without tables: once SQLite, once PostgreSQL."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'empty.db'}"
+    server: Postgres = request.getfixturevalue("postgres_server")
+    return server.url(server.create_database())
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a fresh database with our tables: once SQLite, once PostgreSQL."""
+    if request.param == "sqlite":
+        path = tmp_path / "loupe.db"
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
+        yield f"sqlite:///{path}"
+        return
+    server: Postgres = request.getfixturevalue("postgres_server")
+    name: str = request.getfixturevalue("migrated_postgres")
+    yield server.url(name)
+    server.empty(name, Base.metadata.tables)
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    """An empty store on either database."""
+    store = Store.open(database_url)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sqlite_store(migrated_sqlite: Path, tmp_path: Path) -> Iterator[Store]:
+    """An empty store on SQLite, for tests to which the database does not matter."""
+    path = tmp_path / "loupe.db"
+    shutil.copy(migrated_sqlite, path)
+    store = Store.open(f"sqlite:///{path}")
+    yield store
+    store.close()

@@ -1,0 +1,40 @@
+"""Small things to store: records, entities, activities."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from sqlalchemy import func, select
+
+from db.agents import AgentRef
+from db.entities import NewEntity, new_entity
+from db.store import Store
+from db.tables import Base
+from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from schemas.records import Caption
+
+DATASET = "people"
+SOFTWARE = AgentRef("software", "loupe", "0.1.0")
+
+
+def caption(number: int = 0, parents: Sequence[tuple[str, str]] = ()) -> NewEntity:
+    """A caption unlike the others."""
+    record = Caption(source="test", text=f"a person in coat {number}", position=0)
+    return new_entity(record, DATASET, parents=parents, split="test", group=f"image {number}")
+
+
+def activity_of(plan_id: int) -> ActivityRecord:
+    """A run of a plan, now."""
+    return ActivityRecord(plan_id, DATASET, "revision", "a run", datetime.now(UTC), (SOFTWARE,))
+
+
+def store_entities(store: Store, entities: Sequence[NewEntity]) -> None:
+    """Stores entities, parents first, as an import would."""
+    plan_id = register_plan(store, "import", "1", {"ids": [entity.id for entity in entities]})
+    results = [WorkResult(number, entities=(entity,)) for number, entity in enumerate(entities)]
+    commit_chunk(store, activity_of(plan_id), results)
+
+
+def row_count(store: Store, table: type[Base]) -> int:
+    """How many rows a table has."""
+    with store.read() as connection:
+        return connection.execute(select(func.count()).select_from(table)).scalar_one()

@@ -1,0 +1,116 @@
+"""Decisions: appended, never repeated, folded into a state."""
+
+import threading
+from collections.abc import Sequence
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from db.agents import AgentRef
+from db.decisions import NewDecision, State, Verdict, append_decisions, fold
+from db.entities import fetch
+from db.store import Store
+from db.tables import Decision
+from tests.db.samples import SOFTWARE, caption, row_count, store_entities
+
+PERSON = AgentRef("person", "annotator-7")
+STATES = {
+    "accept": "accepted",
+    "reject": "rejected",
+    "edit": "superseded",
+    "withdraw": "withdrawn",
+}
+verdicts = st.lists(st.sampled_from(get_args(Verdict)))
+
+
+@given(verdicts)
+def test_the_last_verdict_counts_and_a_withdrawal_is_final(history: list[str]) -> None:
+    if "withdraw" in history:
+        assert fold(history) == "withdrawn"
+    else:
+        assert fold(history) == (STATES[history[-1]] if history else "proposed")
+
+
+@given(verdicts)
+def test_every_state_is_one_that_we_know(history: list[str]) -> None:
+    assert fold(history) in get_args(State)
+
+
+def decide(store: Store, *decisions: NewDecision) -> None:
+    with store.write() as connection:
+        append_decisions(connection, decisions)
+
+
+def stored_verdicts(store: Store) -> Sequence[str]:
+    with store.read() as connection:
+        return connection.execute(select(Decision.verdict).order_by(Decision.id)).scalars().all()
+
+
+@pytest.mark.parametrize(
+    "history", [["accept"], ["reject", "accept"], ["edit", "withdraw", "accept"]]
+)
+def test_the_stored_state_is_the_fold(store: Store, history: list[Verdict]) -> None:
+    entity, bystander = caption(1), caption(2)
+    store_entities(store, [entity, bystander])
+    for verdict in history:
+        decide(store, NewDecision(entity.id, verdict, PERSON, reason="because"))
+    assert fetch(store, [entity.id])[entity.id].state == fold(history)
+    assert fetch(store, [bystander.id])[bystander.id].state == "proposed"
+    assert stored_verdicts(store) == history
+
+
+def test_a_decision_repeated_is_one_row(store: Store) -> None:
+    entity = caption(1)
+    store_entities(store, [entity])
+    accept = NewDecision(entity.id, "accept", SOFTWARE)
+    decide(store, accept, accept)
+    decide(store, accept)
+    assert stored_verdicts(store) == ["accept"]
+
+
+def test_another_reason_or_person_is_another_decision(store: Store) -> None:
+    entity = caption(1)
+    store_entities(store, [entity])
+    decide(store, NewDecision(entity.id, "accept", SOFTWARE))
+    decide(store, NewDecision(entity.id, "accept", PERSON))
+    decide(store, NewDecision(entity.id, "accept", PERSON, reason="looked again"))
+    decide(store, NewDecision(entity.id, "accept", SOFTWARE))
+    assert row_count(store, Decision) == 4
+
+
+def test_a_decision_on_nothing_is_refused(store: Store) -> None:
+    with pytest.raises(IntegrityError):
+        decide(store, NewDecision("0" * 32, "accept", SOFTWARE))
+    assert row_count(store, Decision) == 0
+
+
+def test_no_decisions_are_no_work(store: Store) -> None:
+    decide(store)
+    assert row_count(store, Decision) == 0
+
+
+def test_two_who_decide_at_once_leave_the_state_that_their_rows_fold_to(store: Store) -> None:
+    """Whoever comes second must see what the first one did, though it began before it ended."""
+    entity = caption(1)
+    store_entities(store, [entity])
+    started = threading.Event()
+
+    def reject() -> None:
+        started.set()
+        decide(store, NewDecision(entity.id, "reject", PERSON))
+        decide(store, NewDecision(entity.id, "reject", PERSON))
+
+    second = threading.Thread(target=reject)
+    with store.write() as connection:
+        append_decisions(connection, [NewDecision(entity.id, "accept", SOFTWARE)])
+        second.start()
+        started.wait()
+        second.join(timeout=0.2)  # it waits for us
+        append_decisions(connection, [NewDecision(entity.id, "edit", SOFTWARE)])
+    second.join()
+    assert stored_verdicts(store) == ["accept", "edit", "reject"]
+    assert fetch(store, [entity.id])[entity.id].state == "rejected"

@@ -1,0 +1,106 @@
+"""Opening databases: migrations, and what the user is told when one cannot be used."""
+
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine, inspect, text
+
+from db.engine import escape_like, migrate, open_engine
+from db.store import Store
+from db.tables import Base
+from schemas.errors import ConfigurationError
+
+
+def test_migrations_make_the_tables_of_the_models(empty_database_url: str) -> None:
+    store = Store.open(empty_database_url)
+    with store.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert set(Base.metadata.tables) < set(inspect(connection).get_table_names())
+    store.close()
+
+
+def test_migrating_twice_changes_nothing(database_url: str) -> None:
+    engine = open_engine(database_url)
+    migrate(engine)
+    migrate(engine)
+    with engine.connect() as connection:
+        versions = connection.execute(text("SELECT version_num FROM alembic_version")).all()
+    engine.dispose()
+    assert len(versions) == 1
+
+
+def test_a_database_of_a_newer_loupe_is_refused(empty_database_url: str) -> None:
+    store = Store.open(empty_database_url)
+    with store.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    store.close()
+    with pytest.raises(ConfigurationError, match=r"written by a newer Loupe.*'9999'"):
+        Store.open(empty_database_url)
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("nonsense", "database URL must be like"),
+        ("mysql://me@host/db", "must be one of sqlite, postgresql; got 'mysql'"),
+        ("sqlite://", "must be a file"),
+        ("sqlite:///:memory:", "must be a file"),
+        ("postgresql://me@127.0.0.1:port/db", "database URL must be like"),
+        ("postgresql://me@127.0.0.1:1/db", "does not answer"),
+        ("postgresql://me@127.0.0.1/db?colour=blue", "colour"),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_named(url: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        Store.open(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@127.0.0.1:port/db",
+        "postgresql://me:hunter2@127.0.0.1:1/db",
+        "mysql://me:hunter2@host/db",
+        "me:hunter2@host",
+    ],
+)
+def test_a_password_in_a_url_is_not_shown(url: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        Store.open(url)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, whatever its name\n" * 100, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"notes\.txt.*not a database"):
+        Store.open(f"sqlite:///{path}")
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"file/deeper"):
+        Store.open(f"sqlite:///{tmp_path}/file/deeper/loupe.db")
+
+
+def test_sqlite_writes_ahead_and_holds_foreign_keys(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path / 'new folder' / 'loupe.db'}")
+    with store.read() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+        assert connection.execute(text("PRAGMA foreign_keys")).scalar_one() == 1
+    store.close()
+
+
+def test_like_takes_escaped_text_literally() -> None:
+    engine = create_engine("sqlite://")
+    query = text(r"SELECT :value LIKE :pattern ESCAPE '\'")
+    with engine.connect() as connection:
+        for value, literal in [("50%", "50%"), ("a_b", "a_b"), ("a\\b", "a\\b")]:
+            pattern = escape_like(literal)
+            assert connection.execute(query, {"value": value, "pattern": pattern}).scalar_one() == 1
+        for value, literal in [("50 per cent", "50%"), ("acb", "a_b")]:
+            pattern = escape_like(literal)
+            assert connection.execute(query, {"value": value, "pattern": pattern}).scalar_one() == 0
+    engine.dispose()

@@ -1,0 +1,118 @@
+"""Entities: stored once, linked to what they came from, found again in order."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from db.entities import (
+    children_of,
+    count_entities,
+    fetch,
+    find,
+    find_children,
+    find_in_groups,
+    new_entity,
+    pages,
+    parents_of,
+)
+from db.store import Store
+from db.tables import Derivation, Entity, Work
+from db.work import WorkResult, commit_chunk, register_plan
+from schemas.base import digest_of
+from schemas.errors import IntegrityError
+from schemas.records import Caption
+from tests.db.samples import DATASET, activity_of, caption, row_count, store_entities
+
+RECORD = Caption(source="test", text="a person", position=0)
+PARENTS = [("rewrite_of", digest_of("a")), ("prompted_by", digest_of("b")), ("x", digest_of("c"))]
+
+
+@given(st.permutations(PARENTS))
+def test_an_id_does_not_depend_on_the_order_of_parents(parents: list[tuple[str, str]]) -> None:
+    assert new_entity(RECORD, DATASET, parents=parents).id == caption_id(PARENTS)
+
+
+def caption_id(parents: list[tuple[str, str]], dataset: str = DATASET) -> str:
+    return new_entity(RECORD, dataset, parents=parents).id
+
+
+def test_an_id_depends_on_dataset_content_and_every_parent() -> None:
+    other_text = RECORD.model_copy(update={"text": "another person"})
+    ids = [
+        caption_id(PARENTS),
+        caption_id(PARENTS, "other"),
+        caption_id(PARENTS[1:]),
+        caption_id([("edited_from", PARENTS[0][1]), *PARENTS[1:]]),
+        new_entity(other_text, DATASET, parents=PARENTS).id,
+    ]
+    assert len(set(ids)) == len(ids)
+
+
+def test_what_is_stored_is_found_as_it_was(store: Store) -> None:
+    entity = caption(1)
+    store_entities(store, [entity])
+    found = fetch(store, [entity.id, "0" * 32])
+    assert list(found) == [entity.id]
+    stored = found[entity.id]
+    assert (stored.dataset, stored.kind, stored.split, stored.group, stored.state) == (
+        DATASET,
+        "caption",
+        "test",
+        "image 1",
+        "proposed",
+    )
+    assert stored.record(Caption).text == "a person in coat 1"
+
+
+def test_storing_an_entity_again_changes_nothing(store: Store) -> None:
+    parent, child = caption(1), caption(2, [("edited_from", caption(1).id)])
+    store_entities(store, [parent, child])
+    before = fetch(store, [parent.id, child.id])
+    store_entities(store, [child, parent, child])
+    assert fetch(store, [parent.id, child.id]) == before
+    assert row_count(store, Entity) == 2
+    assert row_count(store, Derivation) == 1
+
+
+def test_links_are_followed_both_ways(store: Store) -> None:
+    parent = caption(0)
+    children = [caption(number, [("edited_from", parent.id)]) for number in (1, 2)]
+    stranger = caption(3, [("checks", parent.id)])
+    store_entities(store, [parent, *children, stranger])
+    ids = sorted(child.id for child in children)
+    assert children_of(store, [parent.id], "edited_from") == {parent.id: ids}
+    assert parents_of(store, [*ids, stranger.id], "edited_from") == {i: [parent.id] for i in ids}
+    assert [one.id for one in find_children(store, parent.id, "edited_from")] == [
+        child.id for child in children
+    ]
+
+
+def test_a_parent_that_is_not_stored_is_an_error_and_nothing_is_stored(store: Store) -> None:
+    orphan = caption(1, [("edited_from", digest_of("nobody"))])
+    plan_id = register_plan(store, "edit", "1", {})
+    with pytest.raises(IntegrityError, match=rf"{orphan.id} names {digest_of('nobody')}"):
+        commit_chunk(store, activity_of(plan_id), [WorkResult(0, entities=(caption(2), orphan))])
+    assert row_count(store, Entity) == 0
+    assert row_count(store, Work) == 0
+
+
+def test_all_pages_are_found_in_the_order_of_storing(store: Store) -> None:
+    captions = [caption(number) for number in range(1100)]
+    random.Random(0).shuffle(captions)
+    store_entities(store, captions)
+    assert [found.id for found in find(store, DATASET, "caption")] == [one.id for one in captions]
+    assert count_entities(store, DATASET, "caption") == 1100
+    assert count_entities(store, DATASET, "caption", states=("accepted",)) == 0
+    assert list(find(store, DATASET, "caption", split="train")) == []
+    groups = [f"image {number}" for number in range(1050)]
+    assert len(find_in_groups(store, DATASET, "caption", groups)) == 1050
+    assert find_in_groups(store, "elsewhere", "caption", groups) == []
+
+
+@given(st.lists(st.integers()), st.integers(min_value=1, max_value=7))
+def test_pages_hold_everything_in_order(items: list[int], size: int) -> None:
+    cut = list(pages(items, size))
+    assert [item for page in cut for item in page] == items
+    assert all(1 <= len(page) <= size for page in cut)

@@ -1,0 +1,60 @@
+"""Transactions: what they see, what they leave, and what is said when the database fails."""
+
+import pytest
+from sqlalchemy import insert, select, text
+from sqlalchemy.exc import InternalError
+
+from db.agents import AgentRef, register_agents
+from db.store import Store
+from db.tables import Agent
+from schemas.errors import ServiceError
+
+SOFTWARE = AgentRef("software", "loupe", "0.1.0")
+
+
+def agents(store: Store) -> list[str]:
+    with store.read() as connection:
+        return list(connection.execute(select(Agent.name)).scalars())
+
+
+def test_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
+    def fail() -> None:
+        with store.write() as connection:
+            register_agents(connection, [SOFTWARE])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert agents(store) == []
+
+
+def test_a_reader_sees_one_state_though_others_write(store: Store) -> None:
+    count = select(Agent.name)
+    with store.read() as reader:
+        before = reader.execute(count).all()
+        with store.write() as connection:
+            register_agents(connection, [SOFTWARE])
+        assert reader.execute(count).all() == before == []
+    assert agents(store) == ["loupe"]
+
+
+def test_agents_are_registered_once(store: Store) -> None:
+    person = AgentRef("person", "annotator-7")
+    with store.write() as connection:
+        first = register_agents(connection, [SOFTWARE, person, SOFTWARE])
+        assert register_agents(connection, [person, SOFTWARE]) == [person.id, SOFTWARE.id]
+    assert first == [SOFTWARE.id, person.id, SOFTWARE.id]
+    assert sorted(agents(store)) == ["annotator-7", "loupe"]
+
+
+def test_a_reader_cannot_write_on_postgres(store: Store) -> None:
+    if store.engine.dialect.name == "sqlite":
+        return
+    with pytest.raises(InternalError, match="read-only"), store.read() as connection:
+        connection.execute(insert(Agent), {"id": "x", "kind": "person", "name": "x"})
+
+
+def test_a_fault_of_the_database_is_one_sentence(sqlite_store: Store) -> None:
+    failure = pytest.raises(ServiceError, match=r"loupe\.db' failed: no such table")
+    with failure, sqlite_store.read() as connection:
+        connection.execute(text("SELECT * FROM nowhere"))

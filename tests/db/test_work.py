@@ -1,0 +1,245 @@
+"""Work: pending inputs, leases on chunks, and chunks that are committed whole or not at all."""
+
+import os
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+
+import psutil
+import pytest
+from sqlalchemy import select, update
+from sqlalchemy.exc import DBAPIError
+
+from db.decisions import NewDecision
+from db.entities import fetch
+from db.store import Store
+from db.tables import Activity, Association, Claim, Decision, Derivation, Entity, Work
+from db.work import (
+    ClaimedChunk,
+    Pending,
+    WorkResult,
+    claim_chunk,
+    commit_chunk,
+    count_pending,
+    drop_claim,
+    is_gone,
+    live_claims,
+    process_owner,
+    register_plan,
+    renew_claims,
+    worked_inputs,
+)
+from schemas.records import Rejection
+from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, row_count, store_entities
+
+CAPTIONS = Pending(DATASET, "caption", ("proposed",))
+ELSEWHERE = "another-host/1/0.000"
+
+
+@pytest.fixture
+def plan_id(store: Store) -> int:
+    """A plan with ten captions to work on."""
+    store_entities(store, [caption(number) for number in range(10)])
+    return register_plan(store, "rewrite", "1", {"model": "m"})
+
+
+def claim(store: Store, plan_id: int, size: int = 4, after: int = 0) -> ClaimedChunk:
+    chunk = claim_chunk(store, plan_id, CAPTIONS, size, after)
+    assert chunk is not None
+    return chunk
+
+
+def inputs(chunk: ClaimedChunk) -> set[int]:
+    return {one.seq for one in chunk.inputs}
+
+
+def hand_over(store: Store, owner: str, expires_at: datetime | None = None) -> None:
+    """Makes all leases those of another process."""
+    values: dict[str, object] = {"owner": owner}
+    if expires_at is not None:
+        values["expires_at"] = expires_at
+    with store.write() as connection:
+        connection.execute(update(Claim).values(values))
+
+
+def commit(store: Store, plan_id: int, chunk: ClaimedChunk) -> None:
+    results = [WorkResult(one.seq) for one in chunk.inputs]
+    commit_chunk(store, activity_of(plan_id), results, chunk.claim_id)
+
+
+def test_a_plan_is_known_by_its_values(store: Store) -> None:
+    first = register_plan(store, "rewrite", "1", {"a": 1, "b": 2})
+    assert register_plan(store, "rewrite", "1", {"b": 2, "a": 1}) == first
+    others = [("rewrite", "2", {"a": 1, "b": 2}), ("check", "1", {"a": 1, "b": 2})]
+    assert first not in [register_plan(store, *other) for other in others]
+
+
+def test_pending_is_what_has_no_work_row(store: Store, plan_id: int) -> None:
+    assert count_pending(store, plan_id, CAPTIONS) == 10
+    chunk = claim(store, plan_id)
+    assert count_pending(store, plan_id, CAPTIONS) == 10, "claimed is still pending"
+    commit(store, plan_id, chunk)
+    assert count_pending(store, plan_id, CAPTIONS) == 6
+    assert worked_inputs(store, plan_id, range(100)) == inputs(chunk)
+    other = register_plan(store, "rewrite", "1", {"model": "other"})
+    assert count_pending(store, other, CAPTIONS) == 10
+    assert count_pending(store, plan_id, Pending(DATASET, "caption", ("accepted",))) == 0
+    assert count_pending(store, plan_id, Pending("elsewhere", "caption", ("proposed",))) == 0
+
+
+def test_chunks_that_are_claimed_at_once_do_not_overlap(store: Store, plan_id: int) -> None:
+    claimed: list[set[int]] = []
+
+    def take_all() -> None:
+        while chunk := claim_chunk(store, plan_id, CAPTIONS, 2):
+            claimed.append(inputs(chunk))
+            commit(store, plan_id, chunk)
+
+    threads = [threading.Thread(target=take_all) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seq for chunk in claimed for seq in chunk) == sorted(set.union(*claimed))
+    assert count_pending(store, plan_id, CAPTIONS) == 0
+    assert row_count(store, Claim) == 0
+    assert row_count(store, Work) == 10 + 10, "ten imports, ten rewrites"
+
+
+def test_a_lease_is_respected_until_it_ends(store: Store, plan_id: int) -> None:
+    theirs = claim(store, plan_id)
+    hand_over(store, ELSEWHERE)
+    rest = claim(store, plan_id, size=100)
+    assert inputs(theirs) | inputs(rest) == {one.seq for one in (*theirs.inputs, *rest.inputs)}
+    assert not inputs(theirs) & inputs(rest)
+    drop_claim(store, rest.claim_id)
+    assert live_claims(store, plan_id, DATASET)
+
+    hand_over(store, ELSEWHERE, datetime.now(UTC) - timedelta(seconds=1))
+    assert inputs(claim(store, plan_id)) == inputs(theirs)
+
+
+def test_a_lease_of_a_process_that_died_is_taken_over_at_once(store: Store, plan_id: int) -> None:
+    theirs = claim(store, plan_id)
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    hand_over(store, owner_of(child.pid))
+    child.wait()
+    assert inputs(claim(store, plan_id)) == inputs(theirs)
+
+
+def owner_of(pid: int) -> str:
+    host = process_owner().rsplit("/", 2)[0]
+    return f"{host}/{pid}/{psutil.Process(pid).create_time():.3f}"
+
+
+def test_a_process_that_was_killed_but_not_yet_buried_is_gone() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    owner = owner_of(child.pid)
+    assert not is_gone(owner)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and left a zombie
+    assert is_gone(owner)
+    child.communicate()
+    assert is_gone(owner)
+
+
+def test_a_process_id_that_went_to_somebody_else_is_gone() -> None:
+    host, pid, started = process_owner().rsplit("/", 2)
+    assert not is_gone(process_owner())
+    assert is_gone(f"{host}/{pid}/{float(started) - 100:.3f}")
+    assert not is_gone(ELSEWHERE), "who knows what runs on other hosts"
+
+
+def test_renewing_prolongs_our_leases_alone(store: Store, plan_id: int) -> None:
+    claim(store, plan_id)
+    soon = datetime.now(UTC) + timedelta(seconds=5)
+    hand_over(store, ELSEWHERE, soon)
+    renew_claims(store)
+    assert expiries(store) == [soon]
+    hand_over(store, process_owner())
+    renew_claims(store)
+    assert expiries(store)[0] > soon + timedelta(seconds=30)
+
+
+def expiries(store: Store) -> list[datetime]:
+    with store.read() as connection:
+        return list(connection.execute(select(Claim.expires_at)).scalars())
+
+
+def test_a_chunk_given_back_can_be_claimed_again(store: Store, plan_id: int) -> None:
+    first = claim(store, plan_id)
+    drop_claim(store, first.claim_id)
+    assert not live_claims(store, plan_id, DATASET)
+    assert inputs(claim(store, plan_id)) == inputs(first)
+
+
+def test_a_chunk_is_stored_with_all_that_belongs_to_it(store: Store, plan_id: int) -> None:
+    one, two = claim(store, plan_id, size=2).inputs
+    child = caption(100, [("edited_from", one.id)])
+    rejection = Rejection(stage="rewrite", reason="refusal", detail="It would not.")
+    before = {table: row_count(store, table) for table in (Activity, Association)}
+    commit_chunk(
+        store,
+        activity_of(plan_id),
+        [
+            WorkResult(one.seq, (child,), (NewDecision(one.id, "accept", SOFTWARE),)),
+            WorkResult(two.seq, rejection=rejection),
+        ],
+    )
+    assert fetch(store, [one.id])[one.id].state == "accepted"
+    assert child.id in fetch(store, [child.id])
+    assert row_count(store, Derivation) == 1
+    assert {table: row_count(store, table) - count for table, count in before.items()} == {
+        Activity: 1,
+        Association: 1,
+    }
+    with store.read() as connection:
+        query = select(Work.status, Work.reason, Work.rejection).where(Work.plan_id == plan_id)
+        assert connection.execute(query.order_by(Work.input)).all() == [
+            ("done", None, None),
+            ("rejected", "refusal", rejection.model_dump_json()),
+        ]
+
+
+def test_a_chunk_with_one_bad_row_leaves_nothing(store: Store, plan_id: int) -> None:
+    chunk = claim(store, plan_id, size=2)
+    tables = (Activity, Entity, Work, Decision, Claim)
+    before = {table: row_count(store, table) for table in tables}
+    bad = NewDecision("0" * 32, "accept", SOFTWARE)
+    results = [
+        WorkResult(chunk.inputs[0].seq, entities=(caption(100),)),
+        WorkResult(chunk.inputs[1].seq, decisions=(bad,)),
+    ]
+    with pytest.raises(DBAPIError):
+        commit_chunk(store, activity_of(plan_id), results, chunk.claim_id)
+    assert {table: row_count(store, table) for table in tables} == before
+
+
+def test_an_input_that_was_worked_on_meanwhile_keeps_its_result(store: Store, plan_id: int) -> None:
+    """Its lease had ended, another run took it over, and both models gave different answers."""
+    chunk = claim(store, plan_id, size=2)
+    one, two = chunk.inputs
+    theirs, ours, fresh = (caption(number, [("edited_from", one.id)]) for number in (1, 2, 3))
+    decision = NewDecision(one.id, "reject", SOFTWARE)
+    commit_chunk(store, activity_of(plan_id), [WorkResult(one.seq, (theirs,))])
+    late = [WorkResult(one.seq, (ours,), (decision,)), WorkResult(two.seq, (fresh,))]
+    commit_chunk(store, activity_of(plan_id), late, chunk.claim_id)
+    assert set(fetch(store, [theirs.id, ours.id, fresh.id])) == {theirs.id, fresh.id}
+    assert row_count(store, Decision) == 0
+    assert row_count(store, Claim) == 0
+
+
+def test_a_time_without_a_zone_is_refused(store: Store, plan_id: int) -> None:
+    naive = activity_of(plan_id)._replace(started_at=datetime(2024, 1, 1))  # noqa: DTZ001
+    with pytest.raises(Exception, match="must name its zone"):
+        commit_chunk(store, naive, [])
+
+
+def test_times_come_back_as_utc(store: Store, plan_id: int) -> None:
+    commit(store, plan_id, claim(store, plan_id))
+    with store.read() as connection:
+        started = connection.execute(select(Activity.started_at)).scalars().first()
+    assert started is not None
+    assert started.tzinfo is UTC
+    assert datetime.now(UTC) - started < timedelta(minutes=5)

@@ -1,0 +1,378 @@
+"""The deployment as a user runs it: real Prefect, real vLLM, real Label Studio, real pictures."""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+
+from annotate.queues import rewrite_queue
+from db.entities import StoredEntity, find
+from db.lineage import trace
+from db.store import Store
+from profiles.settings import Settings, load_settings
+from schemas.base import sha256_of
+from schemas.records import Caption, Image, PromptText, Rewrite, Source
+from services.components import Component
+from services.installation import bring_up, take_down
+from services.prefect_server import prefect_environment
+from services.process import free_port
+from sources.demonstration import write_people_world
+from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.flows.worlds import loupe, own_environment, write_toml
+from tests.requirements import unavailable
+from tests.servers.processes import REPOSITORY
+from tests.servers.vllm_server import VllmServer
+from tests.services.fixtures import LabelStudioServer
+
+pytestmark = [pytest.mark.prefect, pytest.mark.label_studio, pytest.mark.slow]
+
+DATASET = "people"
+COCO = REPOSITORY / "../shared/data/coco_captions"
+EDITED = "What a reviewer wrote by hand, text number {}."
+
+
+class Installation(NamedTuple):
+    """Prefect with a worker, the image server, and the Label Studio of the tests."""
+
+    settings: Settings
+
+    @property
+    def api_url(self) -> str:
+        return f"http://127.0.0.1:{self.settings.prefect_port}/api"
+
+    @property
+    def store(self) -> Store:
+        return Store.open(self.settings.database_url)
+
+    def run(self, config: Path, profile: str) -> "FlowRun":
+        """What a user types, and what became of it."""
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "prefect", "deployment", "run", "build-ufine3c/default"),
+                *("--param", f"config={config}", "--param", f"profile={profile}", "--watch"),
+            ],
+            cwd=self.settings.home,
+            env=prefect_environment(self.settings.home, self.api_url.removesuffix("/api")),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        newest = {"sort": "EXPECTED_START_TIME_DESC", "limit": 1}
+        state = self.ask("flow_runs/filter", newest)[0]["state"]
+        return FlowRun(done.returncode, done.stdout, state["type"], state["message"])
+
+    def ask(self, what: str, query: dict[str, Any]) -> Any:
+        answer = httpx.post(f"{self.api_url}/{what}", json=query, timeout=60, trust_env=False)
+        return answer.raise_for_status().json()
+
+    def artifacts(self) -> dict[str, dict[str, Any]]:
+        """The newest artifact of each key."""
+        found = self.ask("artifacts/latest/filter", {"limit": 200})
+        return {artifact["key"]: artifact for artifact in found}
+
+
+class FlowRun(NamedTuple):
+    """How a run ended: for its user, and on the server."""
+
+    exit_code: int
+    output: str
+    state: str
+    message: str
+
+
+class Answer(NamedTuple):
+    """What a person says about a rewrite."""
+
+    verdict: str
+    regions: Regions
+    text: str = ""
+
+
+@pytest.fixture(scope="module")
+def installation(
+    label_studio: LabelStudioServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    with own_environment():
+        settings = load_settings(
+            home=tmp_path_factory.mktemp("installation"),
+            prefect_port=free_port(),
+            blobs_port=free_port(),
+            label_studio_url=label_studio.url,
+            label_studio_token=label_studio.token,
+        )
+        try:
+            steps: list[str] = []
+            bring_up(settings, list(Component), settings.home, steps.append)
+            yield Installation(settings)
+        finally:
+            take_down(settings.home)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Two people of each source of the demonstration world, and four pictures of COCO."""
+    if not COCO.is_dir():
+        unavailable("the COCO captions are not there: ../shared/data/coco_captions")
+    world = write_people_world(tmp_path / "people", 7, 2, 0, 0)
+    sources: list[dict[str, Any]] = [
+        {
+            "name": source.name,
+            "format": source.format,
+            "annotations": source.annotation_file,
+            "images": source.image_root,
+            "images_per_identity": 2,
+        }
+        for source in world.sources
+    ]
+    coco = {
+        "name": "coco",
+        "format": "json-lines",
+        "annotations": COCO.resolve() / "annotations.jsonl",
+        "images": COCO.resolve(),
+        "granularity": "medium",
+        "identities": 4,
+        "licence": "CC BY 4.0 (annotations)",
+    }
+    values = {"dataset": DATASET, "gate": "required", "identities_per_source": 2}
+    return write_toml(tmp_path / "build.toml", {**values, "sources": [*sources, coco]})
+
+
+@pytest.fixture
+def profile(tmp_path: Path, vllm_server: VllmServer) -> Path:
+    """A model that says random things in the right form, and the built-in one."""
+    random_model = {
+        "provider": "openai",
+        "name": vllm_server.model,
+        "revision": "random",
+        "base_url": vllm_server.base_url,
+        "sampling": {"temperature": 1.0, "seed": 3, "max_tokens": 700},
+        "prices": {"input_per_million": 1.0, "output_per_million": 2.0},
+    }
+    builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
+    rewrite = {"max_characters": 600, "models": [random_model, builtin]}
+    values = {"description": "random words, and rules", "rewrite": rewrite}
+    return write_toml(tmp_path / "profile.toml", values)
+
+
+@pytest.mark.vllm
+def test_what_people_decide_is_what_is_released(
+    installation: Installation, label_studio: LabelStudioServer, config: Path, profile: Path
+) -> None:
+    first = installation.run(config, str(profile))
+    assert (first.exit_code, first.state) == (0, "COMPLETED"), first.output
+    waiting = re.fullmatch(
+        rf"(\d+) items of {DATASET} wait for people; run again when they have decided",
+        first.message,
+    )
+    assert waiting is not None, first.message
+    assert_artifacts_tell(installation)
+
+    store = installation.store
+    shown = {
+        rewrite_queue(DATASET).task_key(rewrite.id): rewrite
+        for rewrite in find(store, DATASET, Rewrite.kind, states=("proposed",))
+    }
+    assert len(shown) == int(waiting[1])
+    answers = dict(zip(shown, decide(shown.values()), strict=True))
+    assert Counter(answer.verdict for answer in answers.values()).keys() == {
+        "accept",
+        "edit",
+        "reject",
+    }
+    annotate(label_studio, answers)
+
+    second = installation.run(config, str(profile))
+    assert (second.exit_code, second.state) == (0, "COMPLETED"), second.output
+    assert str(installation.settings.home / "releases") in second.message
+    folder = installation.settings.home / "releases" / f"{DATASET}-0.1.0"
+    verified = loupe(installation.settings.home, "release", "verify", folder, "--json")
+    assert verified.wait() == 0, verified.output
+    released = released_texts(folder)
+    for key, rewrite in shown.items():
+        image, text = str(rewrite.group), rewrite.record(Rewrite).text
+        answer = answers[key]
+        assert ((image, text) in released) is (answer.verdict == "accept"), (answer, text)
+        assert ((image, answer.text) in released) is (answer.verdict == "edit"), answer
+    assert_nobody_else_let_random_words_through(store, released, shown, answers)
+    assert_edits_lead_back(store, released, shown, answers, label_studio)
+
+
+def test_a_fault_of_the_user_is_one_sentence(installation: Installation, tmp_path: Path) -> None:
+    absent = tmp_path / "absent.toml"
+    run = installation.run(absent, "builtin")
+    assert (run.exit_code, run.state) == (1, "FAILED"), run.output
+    assert run.message == f"build file {absent}: No such file or directory"
+    assert "Traceback" not in run.output
+
+
+def assert_artifacts_tell(installation: Installation) -> None:
+    """Counts, rejections by reason and cost are on Prefect's pages."""
+    artifacts = installation.artifacts()
+    report = artifacts[f"{DATASET}-report"]["data"]
+    assert "wait for people" in report
+    cost = re.search(r"\| tiny@random \| (\d+) \| (\d+) \| (\d+) \| ([\d.]+) USD \|", report)
+    assert cost is not None, report
+    assert float(cost[4]) == pytest.approx((int(cost[2]) + 2 * int(cost[3])) / 1e6, abs=1e-4)
+    rejected = Counter[str]()
+    for stage in ("rewrite-tiny", "check-faithfulness"):
+        for row in rows_of(artifacts[f"{stage}-counts"]):
+            rejected[row["reason"]] += row["inputs"] * (row["outcome"] == "rejected")
+    assert rejected.total() > 0, artifacts
+    imported = rows_of(artifacts["import-coco-counts"])
+    assert imported == [{"outcome": "done", "reason": "", "inputs": 10}]
+
+
+def rows_of(artifact: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a table artifact."""
+    import json
+
+    data = artifact["data"]
+    return list(json.loads(data) if isinstance(data, str) else data)
+
+
+def decide(rewrites: Sequence[StoredEntity] | Any) -> Iterator[Answer]:
+    """One answer for each rewrite: most of the sensible ones are accepted, random words are not."""
+    count: Counter[str] = Counter()
+    for number, rewrite in enumerate(rewrites):
+        record = rewrite.record(Rewrite)
+        count[record.author] += 1
+        turn = count[record.author]
+        edited = EDITED.format(number)
+        if record.author == "tiny@random":
+            verdict = "edit" if turn == 1 else "reject"
+        else:
+            verdict = {1: "edit", 2: "reject"}.get(turn % 6, "accept")
+        if verdict == "edit":
+            yield Answer("edit", editing(edited), edited)
+        elif verdict == "reject":
+            yield Answer("reject", rejecting(record.text, note="tests say so"), "-")
+        else:
+            yield Answer("accept", accepting(record.text), "-")
+
+
+def annotate(label_studio: LabelStudioServer, answers: dict[str, Answer]) -> None:
+    """Two people answer in turns, each with a login of their own."""
+    with signed_in(label_studio) as first, signed_up(first) as second:
+        (project,) = [
+            project["id"]
+            for project in first.get("/api/projects", params={"page_size": 100}).json()["results"]
+            if project["title"] == f"Loupe · {rewrite_queue(DATASET).name}"
+        ]
+        query = {"project": project, "page_size": 1000, "fields": "all"}
+        tasks = first.get("/api/tasks", params=query).raise_for_status().json()["tasks"]
+        assert {task["data"]["key"] for task in tasks} == answers.keys()
+        assert_picture_is_served(tasks[0]["data"]["image"])
+        for number, task in enumerate(tasks):
+            person = (first, second)[number % 2]
+            answer = answers[task["data"]["key"]]
+            path = f"/api/tasks/{task['id']}/annotations/"
+            person.post(path, json={"result": answer.regions}).raise_for_status()
+
+
+def assert_picture_is_served(url: str) -> None:
+    answer = httpx.get(url, timeout=60, trust_env=False)
+    assert answer.status_code == 200
+    assert sha256_of(answer.content) == url.rsplit("/", 1)[1]
+
+
+def signed_in(label_studio: LabelStudioServer) -> httpx.Client:
+    """The first user, with the token of `loupe up`."""
+    client = httpx.Client(base_url=label_studio.url, trust_env=False, timeout=120)
+    token = {"refresh": label_studio.token}
+    access = client.post("/api/token/refresh/", json=token).raise_for_status().json()["access"]
+    client.headers["Authorization"] = f"Bearer {access}"
+    return client
+
+
+def signed_up(host: httpx.Client) -> httpx.Client:
+    """A second user, who followed the first one's invitation in a browser."""
+    page = host.get("/api/invite").raise_for_status().json()["invite_url"]
+    client = httpx.Client(base_url=host.base_url, trust_env=False, timeout=120)
+    client.get(page).raise_for_status()
+    form = {
+        "email": "second.annotator@example.org",
+        "password": "a-long-password-of-nobody",
+        "csrfmiddlewaretoken": client.cookies["csrftoken"],
+    }
+    referer = str(client.base_url.join(page))
+    assert client.post(page, data=form, headers={"Referer": referer}).status_code == 302
+    client.headers.update({"Referer": referer, "X-CSRFToken": client.cookies["csrftoken"]})
+    return client
+
+
+def released_texts(folder: Path) -> dict[tuple[str, str], str]:
+    """The id of each released text, by the image's id and the text."""
+    found = {}
+    for file in sorted((folder / "data").glob("*.parquet")):
+        columns = ["image_entity_id", "captions", "caption_entity_ids"]
+        for row in pq.read_table(file, columns=columns).to_pylist():
+            for text, entity_id in zip(row["captions"], row["caption_entity_ids"], strict=True):
+                found[(row["image_entity_id"], text)] = entity_id
+    return found
+
+
+def assert_nobody_else_let_random_words_through(
+    store: Store,
+    released: dict[tuple[str, str], str],
+    shown: dict[str, StoredEntity],
+    answers: dict[str, Answer],
+) -> None:
+    """What the random model wrote is released where a person accepted it, and nowhere else."""
+    accepted = {shown[key].id for key, answer in answers.items() if answer.verdict == "accept"}
+    random_words = [
+        rewrite
+        for rewrite in find(store, DATASET, Rewrite.kind)
+        if rewrite.record(Rewrite).author == "tiny@random"
+    ]
+    ids = set(released.values())
+    assert {rewrite.id for rewrite in random_words} & ids <= accepted
+
+
+def assert_edits_lead_back(
+    store: Store,
+    released: dict[tuple[str, str], str],
+    shown: dict[str, StoredEntity],
+    answers: dict[str, Answer],
+    label_studio: LabelStudioServer,
+) -> None:
+    """From an edited text back to what was shown, who wrote and who edited it, and the files."""
+    editors = set()
+    for key, answer in answers.items():
+        if answer.verdict != "edit":
+            continue
+        rewrite = shown[key]
+        lineage = trace(store, released[(str(rewrite.group), answer.text)])
+        by_kind: dict[str, list[StoredEntity]] = {}
+        for node in lineage.entities.values():
+            by_kind.setdefault(node.entity.kind, []).append(node.entity)
+        assert rewrite.id in lineage.entities
+        assert lineage.entities[rewrite.id].entity.state == "superseded"
+        assert {prompt.record(PromptText).prompt_id for prompt in by_kind[PromptText.kind]} == {
+            "rewrite_description"
+        }
+        (source,) = by_kind[Source.kind]
+        (file,) = {image.record(Image).source for image in by_kind[Image.kind]}
+        assert source.record(Source).name == file
+        assert by_kind[Caption.kind]
+        author = rewrite.record(Rewrite).author
+        assert author in {
+            f"{lineage.agents[call.agent_id].name}@{lineage.agents[call.agent_id].revision}"
+            for call in lineage.calls.values()
+        }
+        (decision,) = lineage.decisions[rewrite.id]
+        person = lineage.agents[decision.agent_id]
+        assert (decision.verdict, person.kind) == ("edit", "person")
+        assert lineage.entities[lineage.root].entity.record(Rewrite).author == person.name
+        assert "@" not in person.name
+        assert label_studio.email not in str(lineage)
+        editors.add(person.name)
+    assert len(editors) >= 1

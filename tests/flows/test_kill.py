@@ -1,0 +1,323 @@
+"""A killed run costs nothing: SIGKILL at twenty random moments changes neither bytes nor bills."""
+
+import random
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import psutil
+import pytest
+
+from db.blobs import BlobStore
+from release.verify import verify_release
+from schemas.records import Granularity
+from tests.flows.worlds import (
+    RunningProgram,
+    compiled_modules,
+    loupe,
+    write_people,
+    write_toml,
+)
+from tests.servers.processes import REPOSITORY
+
+KILLS = 20
+MAX_IN_FLIGHT = 4
+DELAY_SECONDS = 0.02
+SUMMARY = " done"  # what stands in the line that every stage ends with
+RELEASE = Path("releases") / "people-0.1.0"
+
+
+class Counting(NamedTuple):
+    """A counting server in a process of its own."""
+
+    address: str
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.address}/v1"
+
+    def counts(self) -> Counter[str]:
+        """How often each request came, once nothing is under way any more."""
+        before = None
+        while (now := self._ask()) != before:
+            before = now
+            time.sleep(2 * DELAY_SECONDS + 0.05)
+        return now
+
+    def reset(self) -> None:
+        httpx.post(f"{self.address}/reset", timeout=60, trust_env=False).raise_for_status()
+
+    def _ask(self) -> Counter[str]:
+        answer = httpx.get(f"{self.address}/counts", timeout=60, trust_env=False)
+        return Counter(answer.json()["counts"])
+
+
+class Moment(NamedTuple):
+    """So many seconds after the stage before has ended; the first stage begins with the program."""
+
+    stage: int
+    seconds: float
+
+
+@dataclass
+class Timeline:
+    """When an undisturbed run did what: the end of each stage, in seconds since its start."""
+
+    begin: float
+    ends: list[float]
+    labels: list[str]
+
+    def draw(self, random_: random.Random, count: int) -> list[Moment]:
+        """Moments at which work was going on, in their order.
+
+        Of half of them all moments are equally likely, of the others all stages are: what takes
+        long is hit often, and what is over at once is hit, too.
+        """
+        begins = [self.begin, *self.ends[:-1]]
+        moments = []
+        for number in range(count):
+            at = random_.uniform(self.begin, self.ends[-1])
+            stage = sum(end <= at for end in self.ends[:-1])
+            if number % 2:
+                stage = random_.randrange(len(self.ends))
+                at = random_.uniform(begins[stage], self.ends[stage])
+            moments.append(Moment(stage, at - (self.ends[stage - 1] if stage else 0.0)))
+        return sorted(moments)
+
+
+@dataclass
+class Kills:
+    """The kills so far: at which stage, and how many requests were lost in flight."""
+
+    stages: list[str] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Iterator[Counting]:
+    command = [sys.executable, "-m", "tests.servers.counting_server"]
+    process = subprocess.Popen(
+        [*command, "--delay", str(DELAY_SECONDS)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield Counting(process.stdout.readline().strip().removesuffix("/v1"))
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+class Build(NamedTuple):
+    """A build that can be run in one home after another; compiled modules lie in `modules`."""
+
+    config: Path
+    profile: Path
+    modules: Path
+
+    def start(self, home: Path) -> RunningProgram:
+        options = ("--in-process", "--config", self.config, "--profile", self.profile)
+        variables = compiled_modules(self.modules)
+        return loupe(home, "run", "build-ufine3c", *options, variables=variables)
+
+
+@pytest.fixture
+def build(tmp_path: Path, counting: Counting) -> Build:
+    """More images, captions and rewrites than one chunk holds, and some that are no use."""
+    street, square = tmp_path / "street", tmp_path / "square"
+    coarse = write_people(street, Granularity.COARSE, identities=55, images=4, captions=2)
+    fine = write_people(square, Granularity.FINE, identities=15, images=2, captions=1)
+    (street / "0003_1.jpg").write_bytes(b"no image")
+    sources = [
+        {"name": folder.name, "format": "cuhk-pedes", "annotations": file, "images": folder}
+        for folder, file in ((street, coarse), (square, fine))
+    ]
+    config = write_toml(
+        tmp_path / "build.toml",
+        {
+            "dataset": "people",
+            "identities_per_source": 50,
+            "gate": "auto",
+            "sources": [{**source, "images_per_identity": 2} for source in sources],
+        },
+    )
+    counted = {
+        "provider": "openai",
+        "name": "counting",
+        "revision": "1",
+        "base_url": counting.base_url,
+        "max_in_flight": MAX_IN_FLIGHT,
+    }
+    builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
+    profile = write_toml(
+        tmp_path / "profile.toml",
+        {"description": "one counted, one built in", "rewrite": {"models": [counted, builtin]}},
+    )
+    return Build(config, profile, tmp_path / "modules")
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_neither_the_release_nor_the_bill(
+    tmp_path: Path, build: Build, counting: Counting
+) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed of the kills: {seed}")  # noqa: T201 - shown with a failure, to repeat it
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    timeline = run_undisturbed(build, undisturbed)
+    wanted = counting.counts()
+    assert set(wanted.values()) == {1}
+    counting.reset()
+
+    kills = kill_often(build, killed, counting, timeline, random.Random(seed))
+    finish(build, killed)
+
+    assert len(kills.stages) == KILLS
+    assert len(set(kills.stages)) >= 3, kills.stages
+    seen = counting.counts()
+    assert seen.keys() == wanted.keys()
+    assert max(kills.lost) <= MAX_IN_FLIGHT
+    assert seen.total() == len(wanted) + sum(kills.lost)
+    assert bytes_of(killed / RELEASE) == bytes_of(undisturbed / RELEASE)
+    assert verify_release(killed / RELEASE) == []
+    assert files_of(killed) == files_of(undisturbed)
+    assert problems_of(killed) == []
+    assert contents_of(killed) == contents_of(undisturbed)
+
+
+def test_what_a_killed_process_left_half_written_goes(tmp_path: Path) -> None:
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    dead, living = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
+    try:
+        files = [incoming / half_written_by(process) for process in (dead, living)]
+        for file in files:
+            file.write_bytes(b"half of a pict")
+        dead.kill()
+        dead.wait()
+        BlobStore(str(tmp_path))
+        assert list(incoming.iterdir()) == files[1:]
+    finally:
+        living.kill()
+        living.wait()
+
+
+def half_written_by(process: subprocess.Popen[bytes]) -> str:
+    """What the blob store calls a file before it has its place."""
+    started = psutil.Process(process.pid).create_time()
+    return f"{socket.gethostname()}~{process.pid}~{started:.3f}~x1y2z3"
+
+
+def run_undisturbed(build: Build, home: Path) -> Timeline:
+    """Runs from start to end, and says what took how long."""
+    run = build.start(home)
+    assert run.wait() == 0, run.output
+    ended = time.time() - run.started
+    stages = [(at, line) for at, line in run.lines if SUMMARY in line]
+    labels = [line.split("  ")[0].strip() for _, line in stages]
+    with closing(sqlite3.connect(home / "loupe.db")) as database:
+        (first,) = database.execute("SELECT min(started_at) FROM activity").fetchone()
+    begun = datetime.fromisoformat(first).replace(tzinfo=UTC).timestamp()
+    timeline = Timeline(begun - run.started, [*(at for at, _ in stages), ended], [*labels, "gate"])
+    print(timeline)  # noqa: T201 - shown with a failure
+    return timeline
+
+
+def kill_often(
+    build: Build, home: Path, counting: Counting, timeline: Timeline, random_: random.Random
+) -> Kills:
+    """Starts the build again and again, and kills it at ever later moments of its work.
+
+    In their order the kills leave each run something to do, as they would not if the first came
+    late. A run that comes to its end before its moment is killed earlier the next time.
+    """
+    kills = Kills()
+    for moment in timeline.draw(random_, KILLS):
+        seconds = moment.seconds
+        sent, stored = counting.counts().total(), calls_in(home)
+        while True:
+            run = build.start(home)
+            if run.wait_for(moment.stage, SUMMARY) and not run.ended_within(seconds):
+                run.kill()
+                break
+            assert run.wait() == 0, run.output
+            seconds /= 2
+        done = sum(SUMMARY in line for _, line in run.lines)
+        kills.stages.append(stage_of(home, timeline.labels[done]))
+        kills.lost.append(counting.counts().total() - sent - (calls_in(home) - stored))
+        print(f"killed at {kills.stages[-1]}, {kills.lost[-1]} requests lost")  # noqa: T201
+    return kills
+
+
+def finish(build: Build, home: Path) -> None:
+    """Lets a run come to its end."""
+    run = build.start(home)
+    assert run.wait() == 0, run.output
+
+
+def stage_of(home: Path, label: str) -> str:
+    """`label`, or `release` where a release was being built."""
+    return "release" if any(home.glob("releases/.*building-*")) else label
+
+
+def calls_in(home: Path) -> int:
+    """How many answers of the counting server are stored."""
+    if not (home / "loupe.db").exists():
+        return 0
+    query = (
+        "SELECT count(*) FROM model_call JOIN agent ON agent.id = agent_id WHERE name = 'counting'"
+    )
+    with closing(sqlite3.connect(home / "loupe.db")) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        return int(database.execute(query).fetchone()[0]) if "model_call" in tables else 0
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    """Every file below `folder`."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def files_of(home: Path) -> set[str]:
+    """All that lies in a home but the database, whose files come and go with its readers."""
+    paths = (str(path.relative_to(home)) for path in home.rglob("*"))
+    return {path for path in paths if not path.startswith("loupe.db")}
+
+
+def problems_of(home: Path) -> list[Any]:
+    """What SQLite finds wrong with the store."""
+    with closing(sqlite3.connect(home / "loupe.db")) as database:
+        found = [row for row in database.execute("PRAGMA integrity_check") if row != ("ok",)]
+        return found + list(database.execute("PRAGMA foreign_key_check"))
+
+
+def contents_of(home: Path) -> dict[str, Counter[Any]]:
+    """What the store holds, numbers and times left out."""
+    queries = {
+        "entities": "SELECT id, state FROM entity",
+        "links": "SELECT child.id, role, parent.id FROM derivation "
+        "JOIN entity child ON child.seq = child_seq JOIN entity parent ON parent.seq = parent_seq",
+        "work": "SELECT plan.key, status, reason, rejection FROM work "
+        "JOIN plan ON plan.id = plan_id",
+        "calls": "SELECT key, response, tokens_in, tokens_out FROM model_call",
+        "decisions": "SELECT entity_id, verdict, reason, agent_id FROM decision",
+        "release": "SELECT id FROM release",
+        "claims": "SELECT owner FROM claim",
+    }
+    with closing(sqlite3.connect(home / "loupe.db")) as database:
+        return {name: Counter(database.execute(query)) for name, query in queries.items()}

@@ -1,0 +1,190 @@
+"""Small collections, build files and profiles on disk, and Loupe's programs run on them."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from schemas.records import Granularity
+from sources.demonstration.chance import Chance
+from sources.demonstration.descriptions import describe
+from sources.demonstration.people import draw_person_attributes
+from sources.demonstration.poses import View, draw_pose
+from tests.servers.processes import REPOSITORY
+
+_SIZE_PX = (24, 48)
+
+
+def write_people(
+    folder: Path, granularity: Granularity, *, identities: int, images: int, captions: int
+) -> Path:
+    """An annotation file in the CUHK-PEDES form, with `images` tiny pictures an identity beside it.
+
+    The descriptions are those of the demonstration world; the pictures are plain colours, no two
+    the same, because what is drawn here takes a thousandth of the time.
+    """
+    folder.mkdir(parents=True)
+    rows = []
+    for identity in range(1, identities + 1):
+        person = draw_person_attributes(Chance(granularity, identity))
+        for number in range(images):
+            file_path = f"{identity:04d}_{number}.jpg"
+            (folder / file_path).write_bytes(_picture(identity, number))
+            chance = Chance(granularity, identity, number)
+            pose = draw_pose(chance, person, chance.pick(tuple(View)))
+            texts = [describe(person, pose, granularity, who, chance) for who in range(captions)]
+            rows.append(
+                {"id": identity, "split": "test", "file_path": file_path, "captions": texts}
+            )
+    annotations = folder / "annotations.json"
+    annotations.write_text(json.dumps(rows), encoding="utf-8")
+    return annotations
+
+
+def _picture(identity: int, number: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", _SIZE_PX, (identity % 256, identity // 256, 40 * number)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def write_toml(path: Path, values: Mapping[str, Any]) -> Path:
+    """`values` as TOML: keys with plain values, then lists of tables, which may be nested."""
+    path.write_text("\n".join(_toml_lines(values, "")) + "\n", encoding="utf-8")
+    return path
+
+
+def _toml_lines(values: Mapping[str, Any], prefix: str) -> list[str]:
+    plain, tables = [], []
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            tables += [f"[{prefix}{key}]", *_toml_lines(value, f"{prefix}{key}.")]
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            for one in value:
+                tables += [f"[[{prefix}{key}]]", *_toml_lines(one, f"{prefix}{key}.")]
+        else:
+            plain.append(f"{key} = {json.dumps(str(value) if isinstance(value, Path) else value)}")
+    return plain + tables
+
+
+class RunningProgram:
+    """A program of ours in a process group of its own, and what it says while it runs.
+
+    What it says goes to `lines` with the seconds since its start; standard error and output alike.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str | Path], environment: Mapping[str, str], folder: Path
+    ) -> None:
+        self.started = time.time()
+        self._process = subprocess.Popen(
+            [sys.executable, *map(str, arguments)],
+            cwd=folder,
+            env={**_foreign_variables(), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            text=True,
+            bufsize=1,
+        )
+        self.lines: list[tuple[float, str]] = []
+        self._said = threading.Condition()
+        self._over = False
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    @property
+    def output(self) -> str:
+        """All that it said so far."""
+        with self._said:
+            return "".join(line for _, line in self.lines)
+
+    def wait(self, timeout_seconds: float = 600) -> int:
+        """Waits for its end; gives its exit status."""
+        try:
+            return self._process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        finally:
+            self._listener.join(timeout=10)
+
+    def wait_for(self, count: int, marks: str) -> bool:
+        """Waits until `count` lines with `marks` in them were said; False if it ended before."""
+
+        def said() -> bool:
+            return sum(marks in line for _, line in self.lines) >= count
+
+        with self._said:
+            self._said.wait_for(lambda: self._over or said())
+            return not self._over
+
+    def ended_within(self, seconds: float) -> bool:
+        """Whether it comes to its end in so many seconds from now."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group: nothing of it can say goodbye."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._listener.join(timeout=10)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for line in stream:
+                with self._said:
+                    self.lines.append((time.time() - self.started, line))
+                    self._said.notify_all()
+        with self._said:
+            self._over = True
+            self._said.notify_all()
+
+
+def loupe(
+    home: Path, *arguments: str | Path, variables: Mapping[str, str] | None = None
+) -> RunningProgram:
+    """`loupe` on an installation of its own."""
+    environment = {"LOUPE_HOME": str(home), **(variables or {})}
+    return RunningProgram(["-m", "flows.cli", *arguments], environment, REPOSITORY)
+
+
+def _foreign_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not _is_ours(name)}
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("LOUPE_") and name != "LOUPE_ENVIRONMENTS"
+
+
+@contextmanager
+def own_environment() -> Iterator[None]:
+    """Without the `LOUPE_` variables of whoever runs the tests, for fixtures of a whole module."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in filter(_is_ours, list(os.environ)):
+            patch.delenv(name)
+        yield
+
+
+def compiled_modules(folder: Path) -> dict[str, str]:
+    """Variables with which Python keeps compiled modules in `folder`.
+
+    Whoever starts one program twenty times would wait longer for the compiler than for the program
+    where `PYTHONDONTWRITEBYTECODE` is set.
+    """
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
