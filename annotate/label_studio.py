@@ -15,6 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from annotate.desk import DeskUnavailableError, NewTask, RemoteAnnotation, RemoteTask
 from annotate.interfaces.interface import Interface
 from annotate.queues import Queue
+from annotate.sdk import new_client
 from schemas.errors import ServiceError
 
 T = TypeVar("T")
@@ -42,15 +43,11 @@ class LabelStudioDesk:
     """A Label Studio, by its URL and a personal access token."""
 
     def __init__(self, url: str, token: SecretStr, timeout_seconds: float = 60.0) -> None:
-        from label_studio_sdk import LabelStudio
-
         self._url = url.rstrip("/")
         local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
         client = httpx.Client(timeout=timeout_seconds, follow_redirects=True, trust_env=not local)
         with self._explained("accept its token"):
-            self._sdk: Any = LabelStudio(  # type: ignore[no-untyped-call]
-                base_url=self._url, api_key=token.get_secret_value(), httpx_client=client
-            )
+            self._sdk = new_client(self._url, token, client)
 
     @property
     def url(self) -> str:

@@ -173,12 +173,12 @@ def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, 
         Pseudonym.server == server, Pseudonym.user_id.in_(wanted)
     )
     with store.read() as connection:
-        known = dict(connection.execute(query).tuples().all())
+        known = {row.user_id: row.name for row in connection.execute(query)}
     if len(known) == len(wanted):
         return known
     with store.write() as connection:
         insert_new(connection, Pseudonym, rows)
-        return dict(connection.execute(query).tuples().all())
+        return {row.user_id: row.name for row in connection.execute(query)}
 
 
 def record_reviews(store: Store, reviews: Sequence[NewReview]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.interface import TaskContent
 from annotate.items import RewriteItem, load_rewrite_items
+from annotate.sdk import parse_config
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.errors import ServiceError
@@ -178,10 +179,7 @@ def _finding_list(findings: Sequence[Finding]) -> str:
 
 
 def _validate(config: str, contents: Sequence[TaskContent]) -> None:
-    from label_studio_sdk.label_interface.interface import LabelInterface
-
-    interface: Any = LabelInterface(config)
-    interface.validate()
+    interface = parse_config(config)
     for content in contents:
         for guess in content.predictions:
             problems = interface.validate_prediction(guess, return_errors=True)

@@ -38,6 +38,7 @@ class World:
         suspect: bool = True,
         findings: Sequence[Finding] | None = None,
         picture: bytes | None = None,
+        checked: bool = True,
     ) -> str:
         """Stores an image, its description, a rewrite and its check; gives the rewrite's id."""
         image = new_entity(self._image(text, picture), DATASET)
@@ -59,7 +60,7 @@ class World:
             findings=tuple(findings if findings is not None else find(source, text, suspect)),
         )
         check = new_entity(report, DATASET, parents=[(CHECKS, rewrite.id)], group=image.id)
-        self.keep(image, caption, rewrite, check)
+        self.keep(image, caption, rewrite, *([check] if checked else []))
         return rewrite.id
 
     def keep(self, *entities: NewEntity) -> None:

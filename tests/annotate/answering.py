@@ -1,0 +1,40 @@
+"""Annotations as Label Studio's page makes them."""
+
+from typing import Any
+
+Regions = list[dict[str, Any]]
+
+
+def accepting(text: str) -> Regions:
+    return [_text(text), _choice("verdict", "accept")]
+
+
+def editing(text: str) -> Regions:
+    return [_text(text), _choice("verdict", "edit")]
+
+
+def rejecting(text: str, reason: str | None = "not in the image", note: str = "") -> Regions:
+    regions = [_text(text), _choice("verdict", "reject")]
+    if reason is not None:
+        regions.append(_choice("reason", reason))
+    if note:
+        regions.append({**_text(note), "from_name": "note"})
+    return regions
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {
+        "from_name": "text",
+        "to_name": "rewrite",
+        "type": "textarea",
+        "value": {"text": [text]},
+    }
+
+
+def _choice(control: str, value: str) -> dict[str, Any]:
+    return {
+        "from_name": control,
+        "to_name": "rewrite",
+        "type": "choices",
+        "value": {"choices": [value]},
+    }

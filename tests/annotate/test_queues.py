@@ -1,0 +1,134 @@
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotate.queues import (
+    Auto,
+    Candidate,
+    Policy,
+    Required,
+    Sample,
+    apply_policy,
+    candidates,
+    decide_by_policy,
+    goes_to_people,
+    parse_policy,
+    queue_named,
+    rewrite_queue,
+)
+from db.entities import StoredEntity, fetch, new_entity
+from schemas.base import digest_of
+from schemas.errors import UsageError
+from schemas.faithfulness import FaithfulnessReport
+from tests.annotate.world import DATASET, World
+
+
+def candidate(number: int, suspect: bool) -> Candidate:
+    entity_id = digest_of("entity", str(number))
+    entity = StoredEntity(number, entity_id, DATASET, "rewrite", None, None, "proposed", "{}")
+    return Candidate(entity, suspect)
+
+
+MANY = [candidate(number, suspect=number % 4 == 0) for number in range(4000)]
+
+
+def test_required_sends_all_to_people() -> None:
+    queue = rewrite_queue(DATASET, Required())
+    assert all(goes_to_people(queue, found) for found in MANY)
+    assert decide_by_policy(queue, MANY) == []
+
+
+def test_auto_decides_all_by_the_check_and_says_that_nobody_looked() -> None:
+    queue = rewrite_queue(DATASET, Auto())
+    faithful, suspect = decide_by_policy(queue, [candidate(1, False), candidate(2, True)])
+    assert (faithful.verdict, suspect.verdict) == ("accept", "reject")
+    assert faithful.reason == "nobody looked (policy auto): the check found it faithful"
+    assert faithful.agent.kind == "software"
+    assert faithful.agent.name == f"gate:{DATASET}-rewrites"
+
+
+def test_a_sample_has_its_rate_and_all_that_is_suspect() -> None:
+    queue = rewrite_queue(DATASET, Sample(rate=0.2))
+    chosen = [found for found in MANY if goes_to_people(queue, found)]
+    faithful = [found for found in chosen if not found.suspect]
+    assert sum(found.suspect for found in chosen) == 1000
+    assert 0.17 < len(faithful) / 3000 < 0.23
+    decisions = decide_by_policy(queue, MANY)
+    assert {decision.verdict for decision in decisions} == {"accept"}
+    assert len(decisions) == len(MANY) - len(chosen)
+
+
+def test_unmarked_suspects_outside_the_sample_are_rejected() -> None:
+    queue = rewrite_queue(DATASET, Sample(rate=0)).model_copy(update={"marked_always": False})
+    (decision,) = decide_by_policy(queue, [candidate(4, suspect=True)])
+    assert decision.verdict == "reject"
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 5), st.floats(0, 1))
+def test_a_sample_hangs_on_neither_order_nor_company(rng: Random, seed: int, rate: float) -> None:
+    queue = rewrite_queue(DATASET, Sample(rate=rate, seed=seed))
+    crowd = rng.sample(MANY, 40)
+    few = crowd[::3]
+    decided = {decision.entity_id for decision in decide_by_policy(queue, crowd)}
+    alone = {decision.entity_id for decision in decide_by_policy(queue, sorted(few))}
+    assert alone == decided & {found.entity.id for found in few}
+
+
+def test_a_larger_rate_draws_a_superset() -> None:
+    small, large = Sample(rate=0.1), Sample(rate=0.3)
+    assert all(large.draws(f.entity.id) for f in MANY if small.draws(f.entity.id))
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("required", Required()),
+        ("auto", Auto()),
+        ("sample:0.25", Sample(rate=0.25)),
+        ("sample:1:7", Sample(rate=1, seed=7)),
+    ],
+)
+def test_policies_are_read_as_they_are_written(text: str, policy: Policy) -> None:
+    assert parse_policy(text) == policy
+    assert parse_policy(str(policy)) == policy
+
+
+@pytest.mark.parametrize("text", ["", "sample", "sample:2", "sample:x", "auto:1", "always", "a b"])
+def test_other_policies_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="a policy must be 'required'"):
+        parse_policy(text)
+
+
+def test_queues_are_named_after_their_dataset() -> None:
+    assert queue_named("ufine3c-rewrites") == rewrite_queue("ufine3c")
+    with pytest.raises(UsageError, match="named after its dataset"):
+        queue_named("ufine3c")
+
+
+def test_only_what_was_checked_and_is_undecided_is_a_candidate(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    faithful = world.add("A woman in a red coat.", suspect=False)
+    suspect = world.add()
+    unchecked = world.add("A man.", checked=False)
+    queue = rewrite_queue(DATASET, Auto())
+    assert [(f.entity.id, f.suspect) for f in candidates(world.store, queue)] == [
+        (faithful, False),
+        (suspect, True),
+    ]
+    assert apply_policy(world.store, queue) == 2
+    states = {key: entity.state for key, entity in fetch(world.store, [faithful, suspect]).items()}
+    assert states == {faithful: "accepted", suspect: "rejected"}
+    assert fetch(world.store, [unchecked])[unchecked].state == "proposed"
+    assert apply_policy(world.store, queue) == 0
+
+
+def test_the_newest_check_counts(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    rewrite = world.add(suspect=True)
+    again = FaithfulnessReport(verdict="faithful", findings=())
+    world.keep(new_entity(again, DATASET, parents=[("checks", rewrite)]))
+    (found,) = candidates(world.store, rewrite_queue(DATASET))
+    assert not found.suspect

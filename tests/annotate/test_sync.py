@@ -1,0 +1,301 @@
+from pathlib import Path
+
+import pytest
+
+from annotate.answers import AnnotationRecord
+from annotate.queues import Auto, Queue, Sample, rewrite_queue
+from annotate.sync import PUSH_ATTEMPTS, pull, push, reconcile
+from db.decisions import NewDecision, append_decisions
+from db.entities import StoredEntity, fetch, find, parents_of
+from db.reviews import review_tasks, reviewer_rows
+from schemas.errors import ServiceError
+from schemas.records import Rewrite
+from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.annotate.memory_desk import MemoryDesk
+from tests.annotate.world import DATASET, REWRITE, World
+
+IMAGES = "http://127.0.0.1:8090/blobs"
+QUEUE = rewrite_queue(DATASET)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def desk() -> MemoryDesk:
+    return MemoryDesk()
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    import annotate.sync
+
+    monkeypatch.setattr(annotate.sync, "_PAUSE_SECONDS", 0.0)
+
+
+def task_of(world: World, desk: MemoryDesk, entity_id: str, queue: Queue = QUEUE) -> int:
+    (task,) = (
+        task
+        for task in review_tasks(world.store, queue.name).values()
+        if task.entity_id == entity_id
+    )
+    assert task.task_id is not None
+    return task.task_id
+
+
+def state_of(world: World, entity_id: str) -> str:
+    return fetch(world.store, [entity_id])[entity_id].state
+
+
+def rewrites(world: World) -> list[StoredEntity]:
+    return list(find(world.store, DATASET, "rewrite"))
+
+
+def answered(world: World, desk: MemoryDesk, regions: Regions) -> tuple[str, int]:
+    """A rewrite that was pushed and answered; its id and the annotation's number."""
+    entity_id = world.add()
+    push(world.store, desk, QUEUE, IMAGES)
+    return entity_id, desk.annotate(task_of(world, desk, entity_id), regions)
+
+
+def test_a_push_sends_each_task_once(world: World, desk: MemoryDesk) -> None:
+    for number in range(3):
+        world.add(f"{REWRITE} {number}")
+    assert push(world.store, desk, QUEUE, IMAGES).pushed == 3
+    world.add("A man in a green shirt.")
+    report = push(world.store, desk, QUEUE, IMAGES)
+    assert (report.pushed, report.known, report.duplicates) == (1, 3, 0)
+    assert len(desk.sent) == len({task.key for task in desk.sent}) == 4
+    assert {task.state for task in review_tasks(world.store, QUEUE.name).values()} == {"open"}
+
+
+def test_what_people_need_not_see_is_not_sent(world: World, desk: MemoryDesk) -> None:
+    world.add("A woman in a red coat.", suspect=False)
+    suspect = world.add()
+    assert push(world.store, desk, rewrite_queue(DATASET, Auto()), IMAGES).project_id is None
+    sampled = rewrite_queue(DATASET, Sample(rate=0))
+    assert push(world.store, desk, sampled, IMAGES).pushed == 1
+    assert [task.key for task in desk.sent] == [sampled.task_key(suspect)]
+
+
+def test_a_kill_between_import_and_commit_doubles_nothing(world: World, desk: MemoryDesk) -> None:
+    entity_id = world.add()
+
+    class Killed(MemoryDesk):
+        def import_tasks(self, *arguments: object) -> None:
+            super().import_tasks(*arguments)  # type: ignore[arg-type]
+            raise KeyboardInterrupt
+
+    killed = Killed()
+    with pytest.raises(KeyboardInterrupt):
+        push(world.store, killed, QUEUE, IMAGES)
+    (task,) = review_tasks(world.store, QUEUE.name).values()
+    assert task.task_id is None
+    desk.projects, desk.tasks = killed.projects, killed.tasks
+    report = push(world.store, desk, QUEUE, IMAGES)
+    assert (report.pushed, report.known, desk.sent) == (0, 1, [])
+    assert task_of(world, desk, entity_id) == 1
+
+
+@pytest.mark.parametrize("faults", [[True], [False], [False, True], [True, True], [False] * 3])
+def test_lost_answers_double_and_lose_nothing(
+    world: World, desk: MemoryDesk, faults: list[bool]
+) -> None:
+    desk.faults = faults
+    for number in range(4):
+        world.add(f"{REWRITE} {number}")
+    report = push(world.store, desk, QUEUE, IMAGES)
+    assert report.pushed == 4
+    assert len(desk.tasks[1]) == 4
+
+
+def test_a_desk_that_stays_unavailable_is_one_sentence(world: World, desk: MemoryDesk) -> None:
+    desk.faults = [False] * PUSH_ATTEMPTS
+    world.add()
+    with pytest.raises(ServiceError, match=r"1 tasks of queue .* \(memory://desk answered 502\)$"):
+        push(world.store, desk, QUEUE, IMAGES)
+    assert push(world.store, desk, QUEUE, IMAGES).pushed == 1
+
+
+def test_untouched_duplicates_are_removed(world: World, desk: MemoryDesk) -> None:
+    entity_id = world.add()
+    push(world.store, desk, QUEUE, IMAGES)
+    desk.import_tasks(1, desk.sent[:1])
+    desk.import_tasks(1, desk.sent[:1])
+    desk.annotate(2, accepting(REWRITE))
+    report = reconcile(world.store, desk, QUEUE)
+    assert (report.duplicates, report.adopted, sorted(desk.tasks[1])) == (2, 1, [2])
+    assert pull(world.store, desk, QUEUE).accepted == 1
+    assert state_of(world, entity_id) == "accepted"
+
+
+def test_accept_and_reject_become_decisions_exactly_once(world: World, desk: MemoryDesk) -> None:
+    good, bad = world.add(), world.add("A man in a green shirt.")
+    push(world.store, desk, QUEUE, IMAGES)
+    desk.annotate(task_of(world, desk, good), accepting(REWRITE))
+    desk.annotate(task_of(world, desk, bad), rejecting("A man in a green shirt."), user_id=2)
+    report = pull(world.store, desk, QUEUE)
+    assert (report.accepted, report.rejected, report.known) == (1, 1, 0)
+    assert (state_of(world, good), state_of(world, bad)) == ("accepted", "rejected")
+    again = pull(world.store, desk, QUEUE)
+    assert (again.accepted, again.rejected, again.known) == (0, 0, 2)
+    rows = reviewer_rows(world.store, QUEUE.name)
+    assert sorted((row.verdict, row.answers, row.seconds) for row in rows) == [
+        ("accept", 1, 4.0),
+        ("reject", 1, 4.0),
+    ]
+    assert len({row.reviewer for row in rows}) == 2
+    assert push(world.store, desk, QUEUE, IMAGES).project_id is None
+
+
+def test_an_edit_takes_the_place_of_what_was_shown(world: World, desk: MemoryDesk) -> None:
+    shown, _ = answered(world, desk, editing("A woman in a red coat has a black bag."))
+    assert pull(world.store, desk, QUEUE).edited == 1
+    assert state_of(world, shown) == "superseded"
+    _, edited = rewrites(world)
+    record = edited.record(Rewrite)
+    assert (edited.state, edited.split) == ("accepted", "test")
+    assert record.text == "A woman in a red coat has a black bag."
+    assert record.author.startswith("reviewer-")
+    assert parents_of(world.store, [edited.id], "edited_from") == {edited.id: [shown]}
+    captions = parents_of(world.store, [shown, edited.id], "rewrite_of")
+    assert captions[shown] == captions[edited.id]
+    (annotation_id,) = parents_of(world.store, [edited.id], "annotated_by")[edited.id]
+    annotation = fetch(world.store, [annotation_id])[annotation_id].record(AnnotationRecord)
+    assert (annotation.author, annotation.verdict) == (record.author, "edit")
+
+
+def test_every_change_of_mind_is_a_decision_and_the_last_one_counts(
+    world: World, desk: MemoryDesk
+) -> None:
+    shown, annotation = answered(world, desk, editing("First."))
+    task = task_of(world, desk, shown)
+    pull(world.store, desk, QUEUE)
+    desk.annotate(task, editing("Second."), annotation)
+    assert pull(world.store, desk, QUEUE).edited == 1
+    states = {entity.record(Rewrite).text: entity.state for entity in rewrites(world)}
+    assert states == {REWRITE: "superseded", "First.": "superseded", "Second.": "accepted"}
+    desk.annotate(task, rejecting(REWRITE), annotation)
+    pull(world.store, desk, QUEUE)
+    states = {entity.record(Rewrite).text: entity.state for entity in rewrites(world)}
+    assert states == {REWRITE: "rejected", "First.": "superseded", "Second.": "rejected"}
+    desk.annotate(task, editing("First."), annotation)
+    pull(world.store, desk, QUEUE)
+    states = {entity.record(Rewrite).text: entity.state for entity in rewrites(world)}
+    assert states == {REWRITE: "superseded", "First.": "accepted", "Second.": "rejected"}
+    assert sum(row.answers for row in reviewer_rows(world.store, QUEUE.name)) == 4
+    assert pull(world.store, desk, QUEUE).known == 1
+
+
+def test_two_answers_in_one_pull_are_taken_in_the_order_of_their_time(
+    world: World, desk: MemoryDesk
+) -> None:
+    shown, _ = answered(world, desk, rejecting(REWRITE))
+    desk.annotate(task_of(world, desk, shown), accepting(REWRITE), user_id=2)
+    report = pull(world.store, desk, QUEUE)
+    assert (report.accepted, report.rejected) == (1, 1)
+    assert state_of(world, shown) == "accepted"
+
+
+def test_saving_again_without_a_change_is_nothing_new(world: World, desk: MemoryDesk) -> None:
+    shown, annotation = answered(world, desk, accepting(REWRITE))
+    pull(world.store, desk, QUEUE)
+    desk.annotate(task_of(world, desk, shown), accepting(REWRITE), annotation)
+    report = pull(world.store, desk, QUEUE)
+    assert (report.accepted, report.known) == (0, 1)
+
+
+def test_a_desk_set_back_to_an_older_state_changes_nothing(world: World, desk: MemoryDesk) -> None:
+    shown, annotation = answered(world, desk, accepting(REWRITE))
+    pull(world.store, desk, QUEUE)
+    yesterday = dict(desk.tasks[1])
+    desk.annotate(task_of(world, desk, shown), rejecting(REWRITE), annotation)
+    pull(world.store, desk, QUEUE)
+    desk.tasks[1] = yesterday
+    report = pull(world.store, desk, QUEUE)
+    assert (report.accepted, report.known) == (0, 1)
+    assert state_of(world, shown) == "rejected"
+
+
+def test_a_skipped_task_stays_open(world: World, desk: MemoryDesk) -> None:
+    shown = world.add()
+    push(world.store, desk, QUEUE, IMAGES)
+    desk.annotate(task_of(world, desk, shown), [], cancelled=True)
+    report = pull(world.store, desk, QUEUE)
+    assert (report.skipped, report.remarks) == (1, ())
+    assert state_of(world, shown) == "proposed"
+    assert push(world.store, desk, QUEUE, IMAGES).known == 1
+
+
+def test_an_answer_that_is_skipped_later_stands_and_is_told_of(
+    world: World, desk: MemoryDesk
+) -> None:
+    shown, annotation = answered(world, desk, accepting(REWRITE))
+    pull(world.store, desk, QUEUE)
+    desk.annotate(task_of(world, desk, shown), [], annotation, cancelled=True)
+    report = pull(world.store, desk, QUEUE)
+    assert [notice.detail for notice in report.remarks] == [
+        "skipped after it had been answered; the answer stands"
+    ]
+    assert state_of(world, shown) == "accepted"
+
+
+def test_a_deleted_annotation_is_told_of_and_its_decision_stands(
+    world: World, desk: MemoryDesk
+) -> None:
+    shown, annotation = answered(world, desk, accepting(REWRITE))
+    pull(world.store, desk, QUEUE)
+    desk.delete_annotation(annotation)
+    (notice,) = pull(world.store, desk, QUEUE).deleted
+    assert (notice.entity_id, notice.annotation_id) == (shown, annotation)
+    assert state_of(world, shown) == "accepted"
+
+
+def test_an_unclear_answer_stays_open_until_it_is_mended(world: World, desk: MemoryDesk) -> None:
+    shown, annotation = answered(world, desk, editing("  "))
+    for _ in range(2):
+        (notice,) = pull(world.store, desk, QUEUE).unclear
+        assert notice.detail == "the verdict is 'edit', but the text is empty"
+    assert state_of(world, shown) == "proposed"
+    desk.annotate(task_of(world, desk, shown), editing("A hat."), annotation)
+    report = pull(world.store, desk, QUEUE)
+    assert (report.edited, report.unclear) == (1, ())
+
+
+def test_an_answer_after_a_withdrawal_decides_nothing(world: World, desk: MemoryDesk) -> None:
+    shown, _ = answered(world, desk, editing("A woman."))
+    with world.store.write() as connection:
+        append_decisions(connection, [NewDecision(shown, "withdraw", QUEUE.agent, "takedown")])
+    report = pull(world.store, desk, QUEUE)
+    assert (report.edited, len(report.too_late)) == (0, 1)
+    assert [entity.state for entity in rewrites(world)] == ["withdrawn"]
+    assert pull(world.store, desk, QUEUE).known == 1
+
+
+def test_tasks_of_others_are_left_alone(world: World, desk: MemoryDesk) -> None:
+    world.add()
+    push(world.store, desk, QUEUE, IMAGES)
+    stranger = desk.sent[0]._replace(data={"key": "strange"})
+    desk.import_tasks(1, [stranger])
+    desk.annotate(2, accepting(REWRITE))
+    assert pull(world.store, desk, QUEUE).foreign == (2,)
+    assert reconcile(world.store, desk, QUEUE).foreign == (2,)
+    assert sorted(desk.tasks[1]) == [1, 2]
+
+
+def test_tasks_that_the_desk_lost_are_missing_and_sent_again(
+    world: World, desk: MemoryDesk
+) -> None:
+    shown = world.add()
+    push(world.store, desk, QUEUE, IMAGES)
+    desk.delete_tasks([1])
+    assert reconcile(world.store, desk, QUEUE).missing == (shown,)
+    assert push(world.store, desk, QUEUE, IMAGES).pushed == 1
+    assert reconcile(world.store, desk, QUEUE).missing == ()
+
+
+def test_without_a_project_there_is_nothing_to_pull(world: World, desk: MemoryDesk) -> None:
+    assert pull(world.store, desk, QUEUE).project_id is None
+    assert reconcile(world.store, desk, QUEUE).project_id is None
