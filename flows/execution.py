@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -53,10 +53,14 @@ class ThreadExecutor:
 
 @contextmanager
 def open_executor(executor: ChunkExecutor) -> Iterator[ChunkExecutor]:
-    """Closes `executor` at the end, waiting for what runs also when there was an error."""
+    """Closes `executor` at the end, waiting for what runs also when there was an error.
+
+    The first error is the one that is raised: later ones mostly follow from it.
+    """
     try:
         yield executor
     except BaseException:
-        executor.close()
+        with suppress(Exception):
+            executor.close()
         raise
     executor.close()

@@ -32,24 +32,34 @@ class StageReport:
     stage: str
     done: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
-    deferred: Counter[str] = field(default_factory=Counter)
     already_done: int = 0
     seconds: float = 0.0
     stalled: bool = False
+    _deferred: dict[int, str] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, results: Sequence[StageResult]) -> None:
-        """Counts the results of one chunk."""
+        """Counts the results of one chunk; of an input that was tried again, the last."""
         with self._lock:
             for result in results:
-                if isinstance(result, Deferred):
-                    self.deferred[result.reason] += 1
-                elif result.rejection is not None:
-                    self.rejected[result.rejection.reason] += 1
-                else:
-                    self.done += 1
+                self._count(result)
             if results and all(isinstance(result, Deferred) for result in results):
                 self.stalled = True
+
+    def _count(self, result: StageResult) -> None:
+        if isinstance(result, Deferred):
+            self._deferred[result.input] = result.reason
+            return
+        self._deferred.pop(result.input, None)
+        if result.rejection is not None:
+            self.rejected[result.rejection.reason] += 1
+        else:
+            self.done += 1
+
+    @property
+    def deferred(self) -> Counter[str]:
+        """How many inputs are left for later, by reason."""
+        return Counter(self._deferred.values())
 
     @property
     def finished(self) -> int:

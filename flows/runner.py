@@ -5,6 +5,7 @@ entities, derivations, decisions and work rows are one transaction, so a killed 
 the chunks that were in flight, and a run again goes on with what has no work row.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,8 +35,10 @@ from db.work import (
 from flows.context import RunContext
 from flows.execution import open_executor
 from flows.report import StageReport, StageResult
+from schemas.errors import ServiceError
 
 MAX_CHUNKS = 1000
+_log = logging.getLogger(__name__)
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
 T = TypeVar("T")
@@ -80,11 +83,7 @@ def run_stage(
     size = max(stage.chunk_size, -(-total // MAX_CHUNKS))
 
     def run_chunk(chunk: ClaimedChunk) -> Sequence[StageResult]:
-        try:
-            return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id)
-        except BaseException:
-            drop_claim(context.store, chunk.claim_id)
-            raise
+        return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id)
 
     def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
         pause = _FIRST_PAUSE_SECONDS
@@ -99,7 +98,10 @@ def run_stage(
             else:
                 return
 
-    return _run(context, stage, total, chunks, run_chunk)
+    def give_back(chunk: ClaimedChunk) -> None:
+        drop_claim(context.store, chunk.claim_id)
+
+    return _run(context, stage, total, chunks, run_chunk, give_back)
 
 
 def _claims(
@@ -150,15 +152,19 @@ def _run(
     total: int | None,
     chunks: Callable[[StageReport], Iterator[T]],
     run_chunk: Callable[[T], Sequence[StageResult]],
+    give_back: Callable[[T], None] = lambda _: None,
 ) -> StageReport:
+    """Has the executor run every chunk; one that fails, or finds no worker, is given back."""
     report = StageReport(stage.title)
     started = time.perf_counter()
     context.progress.start(stage.title, total)
 
     def process(chunk: T) -> None:
-        results = run_chunk(chunk)
+        with _given_back(chunk, give_back):
+            results = run_chunk(chunk)
         report.add(results)
-        context.progress.advance(stage.title, len(results))
+        finished = sum(isinstance(result, WorkResult) for result in results)
+        context.progress.advance(stage.title, finished)
 
     try:
         with (
@@ -166,11 +172,22 @@ def _run(
             open_executor(context.executor(stage.title, stage.workers)) as executor,
         ):
             for chunk in chunks(report):
-                executor.submit(_bind(process, chunk))
+                with _given_back(chunk, give_back):
+                    executor.submit(_bind(process, chunk))
     finally:
         report.seconds = time.perf_counter() - started
         context.progress.end(report)
     return report
+
+
+@contextmanager
+def _given_back(chunk: T, give_back: Callable[[T], None]) -> Iterator[None]:
+    """Gives `chunk` back where the block fails: a lease of ours would be renewed for ever."""
+    try:
+        yield
+    except BaseException:
+        give_back(chunk)
+        raise
 
 
 def _bind(function: Callable[[T], None], argument: T) -> Callable[[], None]:
@@ -187,6 +204,10 @@ def _work_and_commit(
 ) -> Sequence[StageResult]:
     started_at = datetime.now(UTC)
     results = work(inputs)
+    if len(results) != len(inputs):
+        raise RuntimeError(
+            f"stage {stage.name} gave {len(results)} results for {len(inputs)} inputs"
+        )
     activity = ActivityRecord(
         plan_id=plan_id,
         dataset=stage.dataset,
@@ -207,7 +228,10 @@ def _renewed_leases(context: RunContext) -> Iterator[None]:
 
     def renew() -> None:
         while not over.wait(LEASE_SECONDS / 3):
-            renew_claims(context.store)
+            try:
+                renew_claims(context.store)
+            except ServiceError as error:
+                _log.warning("leases are not renewed: %s", error)  # the next time they may be
 
     thread = threading.Thread(target=renew, name="lease-renewal", daemon=True)
     thread.start()

@@ -1,0 +1,24 @@
+"""Runs to test with: a context over a store, and captions as inputs."""
+
+from pathlib import Path
+
+from db.blobs import BlobStore
+from db.store import Store
+from flows.context import RunContext
+from flows.execution import ThreadExecutor
+from flows.ledger import Budget
+from flows.progress import SilentProgress
+from profiles.settings import load_settings
+
+
+def context_of(store: Store, folder: Path, budget: Budget | None = None) -> RunContext:
+    """A run in this process over `store`, with its blobs and releases in `folder`."""
+    return RunContext(
+        settings=load_settings(home=folder),
+        store=store,
+        blobs=BlobStore(str(folder / "blobs")),
+        budget=budget or Budget(),
+        executor=ThreadExecutor,
+        progress=SilentProgress(),
+        flow_run="a test",
+    )

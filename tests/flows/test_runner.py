@@ -1,0 +1,264 @@
+"""The stage runner: the same results however it cuts, and nothing lost or doubled."""
+
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import update
+
+from db.entities import StoredEntity, find, new_entity
+from db.store import Store
+from db.tables import Claim, Entity, Work
+from db.work import Pending, WorkResult, claim_chunk, count_pending, register_plan
+from flows.context import RunContext
+from flows.report import Deferred, StageReport, StageResult
+from flows.runner import Stage, run_stage, run_stream
+from schemas.records import Caption, Rejection, Rewrite
+from tests.db.samples import DATASET, caption, row_count, store_entities
+from tests.flows.runs import context_of
+
+CAPTIONS = Pending(DATASET, "caption", ("proposed",))
+STAGE = Stage("rewrite", "1", DATASET, {"model": "m"}, chunk_size=2)
+
+
+def fill(store: Store, count: int = 5) -> None:
+    store_entities(store, [caption(number) for number in range(count)])
+
+
+@pytest.fixture
+def context(store: Store, tmp_path: Path) -> RunContext:
+    """A run over five captions, on either database."""
+    fill(store)
+    return context_of(store, tmp_path)
+
+
+def upper_case(captions: Sequence[StoredEntity]) -> list[StageResult]:
+    """Every third caption is rejected, the others said louder."""
+    return [_louder(one) for one in captions]
+
+
+def _louder(one: StoredEntity) -> WorkResult:
+    text = one.record(Caption).text
+    if int(text.rsplit(" ", 1)[1]) % 3 == 2:
+        return WorkResult(one.seq, rejection=Rejection(stage="x", reason="third", detail=text))
+    record = Rewrite(source="test", text=text.upper(), author="m@1")
+    return WorkResult(one.seq, (new_entity(record, DATASET, parents=[("rewrite_of", one.id)]),))
+
+
+def rewrites(store: Store) -> list[str]:
+    return sorted(one.id for one in find(store, DATASET, "rewrite"))
+
+
+def test_every_input_gets_one_result(context: RunContext) -> None:
+    report = run_stage(context, STAGE, CAPTIONS, upper_case)
+    assert (report.done, dict(report.rejected), dict(report.deferred)) == (4, {"third": 1}, {})
+    texts = [one.record(Rewrite).text for one in find(context.store, DATASET, "rewrite")]
+    assert sorted(texts) == [f"A PERSON IN COAT {number}" for number in (0, 1, 3, 4)]
+    assert row_count(context.store, Claim) == 0
+
+
+def test_running_again_does_nothing(context: RunContext) -> None:
+    run_stage(context, STAGE, CAPTIONS, upper_case)
+    before = rewrites(context.store)
+
+    def refuse(_: Sequence[StoredEntity]) -> list[StageResult]:
+        raise AssertionError("there is nothing to work on")
+
+    assert run_stage(context, STAGE, CAPTIONS, refuse).finished == 0
+    assert rewrites(context.store) == before
+
+
+def test_another_configuration_is_other_work(context: RunContext) -> None:
+    run_stage(context, STAGE, CAPTIONS, upper_case)
+    other = replace(STAGE, configuration={"model": "other"})
+    assert run_stage(context, other, CAPTIONS, upper_case).finished == 5
+
+
+@pytest.fixture(scope="module")
+def expected(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The rewrites of nine captions, worked on one after the other."""
+    return run_on_copy(migrated_sqlite, tmp_path_factory.mktemp("expected"), 1, 1)
+
+
+def run_on_copy(template: Path, folder: Path, chunk_size: int, workers: int) -> list[str]:
+    shutil.copy(template, folder / "loupe.db")
+    store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
+    fill(store, 9)
+    stage = replace(STAGE, chunk_size=chunk_size, workers=workers)
+    report = run_stage(context_of(store, folder), stage, CAPTIONS, upper_case)
+    assert (report.done, report.rejected.total()) == (6, 3)
+    results = rewrites(store)
+    store.close()
+    return results
+
+
+@given(chunk_size=st.integers(1, 12), workers=st.integers(1, 4))
+@settings(max_examples=8, deadline=None)
+def test_results_depend_neither_on_chunks_nor_on_workers(
+    migrated_sqlite: Path, expected: list[str], chunk_size: int, workers: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        assert run_on_copy(migrated_sqlite, Path(folder), chunk_size, workers) == expected
+
+
+def test_what_is_deferred_stays_pending(context: RunContext) -> None:
+    def defer_the_first(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        return [
+            Deferred(one.seq, "timeout") if one.seq == 1 else WorkResult(one.seq)
+            for one in captions
+        ]
+
+    report = run_stage(context, STAGE, CAPTIONS, defer_the_first)
+    assert (report.done, dict(report.deferred)) == (4, {"timeout": 1})
+    assert pending(context) == 1
+    assert run_stage(context, STAGE, CAPTIONS, upper_case).finished == 1
+
+
+def pending(context: RunContext, stage: Stage = STAGE) -> int:
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    return count_pending(context.store, plan_id, CAPTIONS)
+
+
+def test_what_succeeds_at_the_second_try_is_not_reported_as_deferred(context: RunContext) -> None:
+    tried: set[int] = set()
+
+    def defer_once(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        results: list[StageResult] = [
+            Deferred(one.seq, "timeout")
+            if one.seq in (1, 4) and one.seq not in tried
+            else WorkResult(one.seq)
+            for one in captions
+        ]
+        tried.update(one.seq for one in captions)
+        return results
+
+    report = run_stage(context, replace(STAGE, workers=1), CAPTIONS, defer_once)
+    assert (report.done, dict(report.deferred)) == (5, {})
+
+
+def test_a_chunk_deferred_as_a_whole_stops_the_stage(context: RunContext) -> None:
+    tried: list[int] = []
+
+    def defer(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        tried.extend(one.seq for one in captions)
+        return [Deferred(one.seq, "unreachable") for one in captions]
+
+    report = run_stage(context, replace(STAGE, workers=1, chunk_size=1), CAPTIONS, defer)
+    assert report.stalled
+    assert len(tried) < 5, "a server that is gone is not asked for every input"
+    assert report.deferred.total() == len(tried)
+    assert pending(context) == 5
+    assert row_count(context.store, Claim) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_gives_all_claims_back_and_keeps_what_was_done(
+    context: RunContext, workers: int
+) -> None:
+    """With one worker, the next chunk is claimed already when the error comes to light."""
+
+    def fail_at_the_third(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        if any(one.seq == 3 for one in captions):
+            raise ZeroDivisionError
+        return upper_case(captions)
+
+    stage = replace(STAGE, chunk_size=1, workers=workers)
+    with pytest.raises(ZeroDivisionError):
+        run_stage(context, stage, CAPTIONS, fail_at_the_third)
+    assert row_count(context.store, Claim) == 0
+    left = pending(context)
+    assert 1 <= left <= 3
+    assert run_stage(context, stage, CAPTIONS, upper_case).finished == left
+
+
+def test_too_few_results_are_no_success(context: RunContext) -> None:
+    """An input without a result would stay pending and be worked on for ever."""
+    with pytest.raises(RuntimeError, match="rewrite gave 1 results for 2 inputs"):
+        run_stage(context, STAGE, CAPTIONS, lambda captions: upper_case(captions)[:1])
+    assert pending(context) == 5
+
+
+def test_two_runs_side_by_side_share_the_work(context: RunContext) -> None:
+    together = threading.Barrier(2)
+    worked: list[int] = []
+
+    def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        worked.extend(one.seq for one in captions)
+        return upper_case(captions)
+
+    def run(reports: list[StageReport]) -> None:
+        together.wait()
+        stage = replace(STAGE, chunk_size=1, workers=1)
+        reports.append(run_stage(context, stage, CAPTIONS, work))
+
+    reports: list[StageReport] = []
+    threads = [threading.Thread(target=run, args=(reports,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(worked) == sorted(set(worked))
+    assert sum(report.finished for report in reports) == 5
+    assert row_count(context.store, Work) == 5 + 5, "imports and rewrites"
+    assert len(rewrites(context.store)) == 4
+
+
+def test_a_run_waits_for_the_chunks_of_another(context: RunContext) -> None:
+    """What another process has claimed is not ours, but the stage is not over without it."""
+    plan_id = register_plan(context.store, STAGE.name, STAGE.version, STAGE.configuration)
+    claim_chunk(context.store, plan_id, CAPTIONS, 2)
+    with context.store.write() as connection:
+        connection.execute(update(Claim).values(owner="another-host/1/0.0"))
+
+    def end_lease() -> None:
+        with context.store.write() as connection:
+            connection.execute(update(Claim).values(expires_at=datetime.now(UTC)))
+
+    timer = threading.Timer(0.3, end_lease)
+    timer.start()
+    report = run_stage(context, STAGE, CAPTIONS, upper_case)
+    timer.join()
+    assert report.finished == 5
+
+
+def number_stream(*numbers: int) -> Iterator[tuple[int, str]]:
+    return ((number, f"item {number}") for number in numbers)
+
+
+def store_item(items: Sequence[tuple[int, str]]) -> list[StageResult]:
+    return [WorkResult(number, (caption(number),)) for number, _ in items]
+
+
+def test_a_stream_skips_what_is_done(context: RunContext) -> None:
+    stage = Stage("import", "9", DATASET, {}, chunk_size=2)
+    first = run_stream(context, stage, number_stream(10, 11, 12), store_item)
+    assert (first.done, first.already_done) == (3, 0)
+    worked: list[int] = []
+
+    def work(items: Sequence[tuple[int, str]]) -> list[StageResult]:
+        worked.extend(number for number, _ in items)
+        return store_item(items)
+
+    again = run_stream(context, stage, number_stream(10, 11, 12, 13), work, total=4)
+    assert (again.done, again.already_done, worked) == (1, 3, [13])
+    assert row_count(context.store, Entity) == 5 + 4
+
+
+def test_a_stream_that_breaks_off_keeps_what_came_before(context: RunContext) -> None:
+    def breaking() -> Iterator[tuple[int, str]]:
+        yield from number_stream(10, 11, 12)
+        raise ZeroDivisionError
+
+    stage = Stage("import", "9", DATASET, {}, chunk_size=1, workers=1)
+    with pytest.raises(ZeroDivisionError):
+        run_stream(context, stage, breaking(), store_item)
+    again = run_stream(context, stage, number_stream(10, 11, 12), store_item)
+    assert again.already_done + again.done == 3
+    assert again.already_done >= 2
