@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from db.calls import cost_rows
+from db.calls import CostRow, cost_rows
 from db.store import Store
 from flows.commands.output import JsonOption, out, print_json, print_table
 from flows.forecast import forecast
@@ -42,10 +42,7 @@ def cost(
     if not spent:
         out.print("no model has been called yet")
     else:
-        columns = [
-            "model", "stage", "dataset", "calls", "failed", "tokens in", "tokens out", "seconds",
-            "cost", "currency",
-        ]  # fmt: skip
+        columns = [*(name.replace("_", " ") for name in CostRow._fields)]
         print_table("Model calls", columns, spent)
     if ahead:
         columns = ["model", "calls to make", "tokens in", "tokens out", "cost", "currency"]

@@ -50,7 +50,8 @@ def demo(
 def _print_next(context: RunContext, report: BuildReport) -> None:
     rewrite = next(find(context.store, report.dataset, Rewrite.kind, states=("accepted",)), None)
     caption = rewrite.id[:12] if rewrite else "ID"
-    out.print(_NEXT.format(release=_short(report.release), caption=caption), markup=False, soft_wrap=True)
+    text = _NEXT.format(release=_short(report.release), caption=caption)
+    out.print(text, markup=False, soft_wrap=True)
 
 
 def _short(path: Path | None) -> str:

@@ -1,11 +1,13 @@
 """`loupe lineage`: where an entity came from."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.tree import Tree
 
+from db.entities import StoredEntity
 from db.lineage import Lineage, find_entity_id, trace
 from db.prov_document import prov_json
 from db.store import Store
@@ -13,7 +15,15 @@ from flows.commands.output import JsonOption, out, print_json
 from profiles.settings import load_settings
 from schemas.base import canonical_json
 
-_SHOWN_CHARACTERS = 160
+_GIST_FIELDS = {
+    "source": ("format", "annotation_file", "annotation_sha256", "licence"),
+    "image": ("file_path", "sha256"),
+    "caption": ("text",),
+    "rewrite": ("author", "text"),
+    "prompt": ("prompt_id", "version", "digest"),
+    "sample": ("identities_drawn", "images_drawn", "seed"),
+    "faithfulness": ("verdict",),
+}
 
 
 def lineage(
@@ -29,7 +39,7 @@ def lineage(
     if as_json:
         print_json(prov_json(traced))
     else:
-        out.print(_tree(traced))
+        out.print(_tree(traced), no_wrap=True, overflow="ellipsis")
 
 
 def _tree(traced: Lineage) -> Tree:
@@ -69,11 +79,15 @@ def _grow(branch: Tree, traced: Lineage, entity_id: str, seen: set[str]) -> None
 
 def _entity_line(traced: Lineage, entity_id: str) -> str:
     entity = traced.entities[entity_id].entity
-    payload = entity.payload
-    if len(payload) > _SHOWN_CHARACTERS:
-        payload = f"{payload[:_SHOWN_CHARACTERS]}…"
     state = "" if entity.state == "proposed" else f" ({entity.state})"
     return (
         f"[bold]{entity.kind}[/bold] {entity.id[:12]} in {escape(entity.dataset)}{state} "
-        f"[dim]{escape(payload)}[/dim]"
+        f"[dim]{escape(_gist(entity))}[/dim]"
     )
+
+
+def _gist(entity: StoredEntity) -> str:
+    """What a person wants to see of an entity's payload, on one line."""
+    payload: dict[str, Any] = json.loads(entity.payload)
+    fields = _GIST_FIELDS.get(entity.kind, tuple(payload))
+    return ", ".join(" ".join(str(payload[field]).split()) for field in fields if field in payload)

@@ -11,7 +11,9 @@ from rich.table import Table
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
-out = Console(highlight=False)
+_PLAIN_WIDTH = 160  # where the output is no terminal, nothing should be cut to 80 columns
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
 err = Console(stderr=True, highlight=False)
 
 
