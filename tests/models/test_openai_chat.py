@@ -1,11 +1,13 @@
 import json
 import logging
 import time
+from io import BytesIO
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from models.openai_chat import OpenAIChatModel, _read_completion
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
@@ -13,6 +15,7 @@ from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat, Sampling
 from tests.servers.counting_server import CountingServer, Fault
 from tests.servers.processes import free_port
+from tests.servers.vllm_server import VllmServer
 
 SCHEMA = {"type": "object", "properties": {"rewrite": {"type": "string"}}, "required": ["rewrite"]}
 SECRET = "sk-not-for-other-eyes"
@@ -245,3 +248,26 @@ def answer_in(body: dict[str, Any]) -> ChatAnswer:
     outcome = _read_completion(json.dumps(body), 0.1)
     assert isinstance(outcome, ChatAnswer)
     return outcome
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_a_real_vllm_server_takes_images_and_says_what_it_cannot_take(
+    vllm_server: VllmServer,
+) -> None:
+    encoded = BytesIO()
+    Image.new("RGB", (90, 60), "red").save(encoded, "PNG")
+    image = ChatImage(media_type="image/png", data=encoded.getvalue())
+    sampling = Sampling(temperature=0, max_tokens=20)
+    model = model_of(vllm_server.base_url, name=vllm_server.model, sampling=sampling)
+    asked = [request(), request(images=(image,)), request("word " * 5000)]
+    outcomes = dict(model.answer(asked))
+    plain, seen, too_long = (outcomes[position] for position in range(3))
+    assert isinstance(plain, ChatAnswer)
+    assert isinstance(seen, ChatAnswer)
+    assert seen.tokens_in > plain.tokens_in  # images are tokens too
+    assert isinstance(too_long, ChatFailure)
+    assert (too_long.reason, too_long.retriable) == ("refused_request", False)
+    unknown = ask(model_of(vllm_server.base_url, name="no-such-model"))
+    assert isinstance(unknown, ChatFailure)
+    assert unknown.reason == "misconfigured"
