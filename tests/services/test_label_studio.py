@@ -19,6 +19,7 @@ from services.label_studio import (
     start_label_studio,
 )
 from services.process import LOOPBACK, running, stop
+from tests.requirements import unavailable
 from tests.services.fixtures import LabelStudioServer
 
 
@@ -132,7 +133,7 @@ def test_the_login_page_lets_our_user_in_and_calls_nobody_else(
 ) -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
+        unavailable("Chromium is not installed: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
     requested: list[str] = []
