@@ -41,4 +41,4 @@ def natural_key(text: str) -> bytes:
 
 def _number(digits: str) -> bytes:
     significant = digits.lstrip("0").encode()
-    return len(significant).to_bytes(4, "big") + significant
+    return b"\1" + len(significant).to_bytes(4, "big") + significant

@@ -69,8 +69,8 @@ def list_(
     if as_json:
         print_json(rows)
     elif rows:
-        columns = ("dataset", "version", "images", "captions", "built_at", "id", "folder")
-        shown = [{**row, "id": row["id"][:12], "built_at": row["built_at"][:19]} for row in rows]
+        columns = ("dataset", "version", "images", "captions", "id", "folder")
+        shown = [{**row, "id": row["id"][:12]} for row in rows]
         print_table("releases", columns, [[row[name] for name in columns] for row in shown])
     else:
         out.print("no releases yet; build one with: loupe release build DATASET --version 1.0.0 …")

@@ -141,9 +141,7 @@ def test_the_store_knows_the_release_and_its_entities(world: World, tmp_path: Pa
     assert len(entities) == 12 + 60 + 3 + 1  # images, captions, sources, the prompt
 
 
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), days=st.integers(1, 1000))
 def test_the_same_decisions_give_the_same_bytes(
     seed: int, days: int, tmp_path_factory: pytest.TempPathFactory

@@ -1,0 +1,112 @@
+"""Builds and verifies a release, beside copying and `sha256sum` over the same files.
+
+python -m benchmarks.release_build [--images 2000 8000] [--kilobytes 20]
+
+Each size runs in a process of its own, so that its peak of memory is its own.
+"""
+
+import argparse
+import json
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from db.blobs import BlobStore
+from db.store import Store
+from release.build import build_release
+from release.verify import verify_release
+from tests.release.worlds import DATASET, SOURCES, Composer, picture, store_world
+
+
+def fill(home: Path, images: int, kilobytes: int) -> None:
+    """A dataset of noisy pictures, two captions and four rewrites each."""
+    world = Composer()
+    side = int((kilobytes * 1024 / 1.6 / 2) ** 0.5)
+    originals = [picture(number, (side, 2 * side)) for number in range(50)]
+    for number in range(images):
+        of = SOURCES[number % 3]
+        tail = random.Random(number).randbytes(16)  # what follows a JPEG's end is not decoded
+        data = originals[number % 50] + tail
+        image = world.image(of, str(number // 9), f"{number}.jpg", sampled=False, data=data)
+        for position in range(2):
+            text = f"A tall person {number} in a blue coat with a bag, seen {position}."
+            caption = world.caption(image, of, text, position)
+            world.rewrite(caption, f"{text} Said again.")
+            world.rewrite(caption, f"{text} Once more.")
+    store_world(home, world.contents()).store.close()
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def measure(home: Path) -> None:
+    """Prints one line of JSON: seconds of each piece of work, and the peak of memory."""
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    blobs = BlobStore(str(home / "blobs"))
+    build_release(store, blobs, DATASET, "0.0.1", home / "warm-up")
+    build = timed(lambda: build_release(store, blobs, DATASET, "1.0.0", home / "out"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    copy = timed(lambda: shutil.copytree(home / "out", home / "copy"))
+    files = [str(path) for path in (home / "out").rglob("*") if path.is_file()]
+    listing = "\0".join(files).encode()
+    sums = timed(
+        lambda: subprocess.run(
+            ["xargs", "-0", "sha256sum"], input=listing, stdout=subprocess.DEVNULL, check=True
+        )
+    )
+    verify = timed(lambda: _verify(home / "out", decode=True))
+    quick = timed(lambda: _verify(home / "out", decode=False))
+    size = sum(Path(file).stat().st_size for file in files)
+    names = ("build", "copy", "sums", "verify", "quick", "megabytes", "peak")
+    values = (build, copy, sums, verify, quick, size / 1e6, peak)
+    print(json.dumps(dict(zip(names, values, strict=True))))
+
+
+def _verify(folder: Path, *, decode: bool) -> None:
+    problems = verify_release(folder, decode=decode)
+    if problems:
+        raise SystemExit(f"the release is not sound: {problems[:3]}")
+
+
+def report(images: int, found: dict[str, float]) -> None:
+    size = found["megabytes"]
+    print(f"{images:,} images, {size:,.0f} MB, peak of memory {found['peak']:,.0f} MiB")
+    print(
+        f"  build  {images / found['build']:8,.0f} images/s, "
+        f"{found['copy'] / found['build']:.2f} of the speed of copying the result"
+    )
+    for name, what in (("verify", "verify"), ("quick", "verify without decoding")):
+        print(
+            f"  {what}  {size / found[name]:8,.0f} MB/s, "
+            f"{found['sums'] / found[name]:.2f} of the speed of sha256sum"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, nargs="+", default=[1000, 4000])
+    parser.add_argument("--kilobytes", type=int, default=20)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(arguments.measure)
+        return
+    for images in arguments.images:
+        with tempfile.TemporaryDirectory() as home:
+            fill(Path(home), images, arguments.kilobytes)
+            command = [sys.executable, "-m", "benchmarks.release_build", "--measure", home]
+            answer = subprocess.run(command, capture_output=True, text=True, check=True)
+            report(images, json.loads(answer.stdout))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The card: what it says, and that nothing quoted in it becomes markup."""
+
+import re
+from pathlib import Path
+
+import frontmatter
+import pytest
+
+from release.build import build_release
+from release.card import as_code_block, as_link, as_text, render_card, size_category, text_bars
+from schemas.records import Granularity
+from schemas.release import Manifest, ReleasedPrompt
+from tests.release.worlds import DATASET, small_world, store_world
+
+HOSTILE = (
+    "# <script>alert(1)</script> | ` ``` *x* [a](http://b) ![i](x) $x$ {{ 7 * 7 }} &amp;\n\n- x"
+)
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    home = tmp_path_factory.mktemp("release")
+    world = store_world(home / "world", small_world(2).contents())
+    built = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out")
+    world.store.close()
+    assert (home / "out/README.md").read_text("utf-8") == render_card(built.manifest)
+    return built.manifest
+
+
+def test_the_front_matter_tells_the_hub_what_it_is(manifest: Manifest) -> None:
+    card = frontmatter.loads(render_card(manifest))
+    assert card["license"] == "other"
+    assert card["size_categories"] == ["n<1K"]
+    assert card["configs"] == [
+        {
+            "config_name": "default",
+            "data_files": [{"split": "test", "path": "data/test-*.parquet"}],
+        }
+    ]
+
+
+def test_the_card_names_sources_models_prompts_and_published_figures(manifest: Manifest) -> None:
+    card = render_card(manifest)
+    for source in manifest.sources:
+        assert f"| {source.name} | research only, on request |" in card
+    assert "| Qwen/Qwen-14B-Chat | abc | seed 0, temperature 0.7 | 12 |" in card
+    assert manifest.prompts[0].text in card
+    assert "| captions (text queries) | 36 | 37,939 |" in card
+    assert "| … of these decided on by a person | 12 (50 %) |" in card
+
+
+def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
+    assert "**Demonstration.**" not in render_card(manifest)
+    assert "**Unreviewed.**" not in render_card(manifest)
+    marked = manifest.model_copy(update={"demonstration": True, "unreviewed": True})
+    assert "> **Demonstration.**" in render_card(marked)
+    assert "> **Unreviewed.**" in render_card(marked)
+    tags = frontmatter.loads(render_card(marked)).metadata["tags"]
+    assert tags == ["image-text-retrieval", "person-retrieval", "demonstration", "unreviewed"]
+
+
+def test_another_dataset_is_not_compared_with_ufine3c(manifest: Manifest) -> None:
+    card = render_card(manifest.model_copy(update={"dataset": "harbour"}))
+    assert "UFine3C" not in card
+    assert "# harbour 1.0.0" in card
+
+
+def test_quoted_texts_stay_texts(manifest: Manifest) -> None:
+    source = manifest.sources[0].model_copy(
+        update={"licence": HOSTILE, "citation": HOSTILE, "homepage": "javascript:alert(1)"}
+    )
+    prompt = ReleasedPrompt(
+        entity_id="0" * 32, prompt_id="p", version=HOSTILE, digest="d", text=HOSTILE
+    )
+    card = render_card(
+        manifest.model_copy(update={"sources": (source,), "prompts": (prompt,), "models": ()})
+    )
+    body = re.sub(r"^(`{3,})text\n.*?^\1$", "", card, flags=re.DOTALL | re.MULTILINE)
+    assert not re.search(r"(?<!\\)<script", body)
+    rows = [line for line in body.splitlines() if line.startswith("|") and "alert" in line]
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [5]
+    assert "<javascript" not in body
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\nlines", "two lines"),
+        ("a|b", r"a\|b"),
+        ("- no list", r"\- no list"),
+        ("1. no list", r"1\. no list"),
+        ("2.4 USD", "2.4 USD"),
+        ("snake_case *x*", r"snake\_case \*x\*"),
+        ("C:\\", "C:\\\\"),
+    ],
+)
+def test_text_is_escaped_where_it_must_be(text: str, shown: str) -> None:
+    assert as_text(text) == shown
+
+
+def test_links_are_web_addresses_only() -> None:
+    assert as_link("https://example.org/a_b") == "<https://example.org/a_b>"
+    assert as_link("https://example.org/ <b>") == r"https://example.org/ \<b\>"
+
+
+def test_a_fence_is_longer_than_any_inside() -> None:
+    assert as_code_block("a\n````\nb").startswith("`````text\n")
+
+
+def test_bars_are_in_proportion_and_show_the_least() -> None:
+    assert text_bars(((0, 1), (10, 0), (20, 400))).splitlines() == [
+        "   0-9      1 █",
+        "  10-19     0",
+        "  20-29   400 " + "█" * 40,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "name"), [(0, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (2_000_000, "n>1M")]
+)
+def test_size_categories_are_the_hubs(rows: int, name: str) -> None:
+    assert size_category(rows) == name
+
+
+def test_granularities_go_from_coarse_to_fine(manifest: Manifest, tmp_path: Path) -> None:
+    assert [one.granularity for one in manifest.statistics.granularities] == [
+        Granularity.COARSE,
+        Granularity.MEDIUM,
+        Granularity.FINE,
+    ]

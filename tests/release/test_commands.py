@@ -1,0 +1,57 @@
+"""`loupe release` as its user meets it: what is printed, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from flows.commands.release import app
+from tests.release.worlds import World
+
+
+@pytest.fixture
+def out(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where to build; the settings lead to `world`."""
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
+    return tmp_path / "out"
+
+
+def loupe_release(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def test_build_list_show_and_verify(out: Path) -> None:
+    command = ("build", "ufine3c", "--version", "1.0.0", "--out", out, "--json")
+    built = json.loads(loupe_release(*command).stdout)
+    assert (built["is_new"], built["folder"]) == (True, str(out))
+    assert json.loads(loupe_release(*command).stdout)["is_new"] is False
+    assert "is there already, unchanged" in loupe_release(*command[:-1]).stdout
+    (listed,) = json.loads(loupe_release("list", "--json").stdout)
+    assert (listed["id"], listed["images"]) == (built["id"], 12)
+    assert built["id"][:12] in loupe_release("list").stdout
+    shown = json.loads(loupe_release("show", "ufine3c", "--json").stdout)
+    assert shown["statistics"]["captions"] == 60
+    assert "Licences and citations" in loupe_release("show", "ufine3c@1.0.0").stdout
+    verified = loupe_release("verify", out, "--id", built["id"])
+    assert (verified.exit_code, "is complete and unchanged" in verified.stdout) == (0, True)
+
+
+def test_a_damaged_release_ends_with_exit_code_1(out: Path) -> None:
+    loupe_release("build", "ufine3c", "--version", "1.0.0", "--out", out)
+    (out / "images/5.jpg").unlink()
+    plain = loupe_release("verify", out)
+    assert plain.exit_code == 1
+    assert "images/5.jpg is missing" in plain.stdout
+    as_json = loupe_release("verify", out, "--json")
+    assert as_json.exit_code == 1
+    found = json.loads(as_json.stdout)
+    assert not found["ok"]
+    assert found["problems"] == [
+        {
+            "fault": "file_missing",
+            "message": "images/5.jpg is missing",
+            "file": "images/5.jpg",
+            "row": None,
+        }
+    ]
