@@ -15,6 +15,7 @@ from schemas.errors import (
     ConfigurationError,
     MissingBlobError,
     MissingExtraError,
+    ServiceError,
 )
 
 _SUFFIXES = {
@@ -62,15 +63,24 @@ class BlobStore:
         return Path(self._root) / "incoming"
 
     def put(self, data: bytes, media_type: str) -> str:
-        """Stores `data` and gives its SHA-256. Storing the same bytes again does nothing."""
+        """Stores `data` and gives its SHA-256. Storing the same bytes again does nothing.
+
+        Raises:
+            ServiceError: the disk is full, the bucket is not there, or we may not write.
+        """
         sha256 = sha256_of(data)
         path = self.path_of(sha256, media_type)
         if self.has(sha256, media_type, len(data)):
             return sha256
-        if self._is_local:
-            _write_atomically(Path(path), data, self._incoming)
-        else:
-            self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
+        try:
+            if self._is_local:
+                _write_atomically(Path(path), data, self._incoming)
+            else:
+                self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
+        except OSError as error:
+            raise ServiceError(
+                f"the blob store cannot write {path!r}: {error.strerror or error}"
+            ) from error
         return sha256
 
     def has(self, sha256: str, media_type: str, size: int | None = None) -> bool:
@@ -96,8 +106,8 @@ class BlobStore:
         if (found := sha256_of(data)) != sha256:
             raise BlobMismatchError(
                 f"the blob at {path!r} is damaged: its bytes have the digest {found}, "
-                f"its name says {sha256}; restore that file from a backup, "
-                f"or delete it and import its source again"
+                f"its name says {sha256}; restore that file from a backup "
+                f"or from its source (the right one has that digest)"
             )
         return data
 
@@ -128,7 +138,7 @@ def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
 
 def _remove_abandoned(incoming: Path) -> None:
     """Removes what killed processes left half written; living ones are left alone."""
-    for file in incoming.glob("*~*"):
+    for file in incoming.glob("*~*~*~*"):
         if is_gone(_as_owner(file.name.rpartition("~")[0])):
             file.unlink(missing_ok=True)
 

@@ -1,10 +1,18 @@
 """Requests to chat models and what comes back."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from schemas.base import Record, canonical_json, digest_of, sha256_of
+
+
+def _storable(text: str) -> str:
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+RawText = Annotated[str, AfterValidator(_storable)]
+"""What a server said. NULs and lone surrogates, which databases do not hold, are written out."""
 
 
 class ModelRef(Record):
@@ -59,7 +67,7 @@ class ChatAnswer(Record):
     `truncated` says that the answer ended at the token limit; `seconds` is the time of the call.
     """
 
-    text: str
+    text: RawText
     tokens_in: int = Field(ge=0)
     tokens_out: int = Field(ge=0)
     seconds: float = Field(ge=0)
@@ -76,9 +84,9 @@ class ChatFailure(Record):
     """
 
     reason: str
-    detail: str
+    detail: RawText
     retriable: bool
-    raw: str = ""
+    raw: RawText = ""
 
 
 ChatOutcome = ChatAnswer | ChatFailure

@@ -1,0 +1,160 @@
+"""The blob store: the same on a folder and on S3."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import fsspec
+import pytest
+from moto.server import ThreadedMotoServer
+
+from db.blobs import BlobStore, suffix_of
+from schemas.base import sha256_of
+from schemas.errors import (
+    BlobMismatchError,
+    ConfigurationError,
+    MissingBlobError,
+    ServiceError,
+)
+
+DATA = b"the bytes of a picture"
+JPEG = "image/jpeg"
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """A server that speaks S3, on the loopback."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def blobs_url(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """The URL of an empty blob store: once a folder, once a bucket."""
+    if request.param == "folder":
+        return str(tmp_path / "blobs")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", request.getfixturevalue("s3_endpoint"))
+    bucket = f"bucket-{abs(hash(tmp_path))}"
+    boto3.client("s3").create_bucket(Bucket=bucket)
+    return f"s3://{bucket}/blobs"
+
+
+@pytest.fixture
+def blobs(blobs_url: str) -> BlobStore:
+    return BlobStore(blobs_url)
+
+
+def stored_files(url: str) -> list[str]:
+    filesystem, root = fsspec.core.url_to_fs(url)
+    filesystem.invalidate_cache()
+    return [path.removeprefix(root) for path in filesystem.find(root)]
+
+
+def test_bytes_lie_under_their_digest_and_come_back(blobs: BlobStore, blobs_url: str) -> None:
+    sha256 = blobs.put(DATA, JPEG)
+    assert sha256 == sha256_of(DATA)
+    assert stored_files(blobs_url) == [f"/sha256/{sha256[:2]}/{sha256}.jpg"]
+    assert blobs.read(sha256, JPEG) == DATA
+    assert blobs.has(sha256, JPEG)
+
+
+def test_the_same_bytes_are_stored_once(blobs: BlobStore, blobs_url: str) -> None:
+    assert blobs.put(DATA, JPEG) == blobs.put(DATA, JPEG)
+    assert len(stored_files(blobs_url)) == 1
+
+
+def test_threads_that_store_the_same_bytes_do_not_meet(blobs: BlobStore, blobs_url: str) -> None:
+    threads = [threading.Thread(target=blobs.put, args=(DATA, JPEG)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stored_files(blobs_url)) == 1
+    assert blobs.read(sha256_of(DATA), JPEG) == DATA
+
+
+def damage(blobs: BlobStore, url: str, data: bytes) -> str:
+    sha256 = blobs.put(DATA, JPEG)
+    filesystem, _ = fsspec.core.url_to_fs(url)
+    filesystem.pipe_file(blobs.path_of(sha256, JPEG), data)
+    return sha256
+
+
+@pytest.mark.parametrize("bytes_found", [DATA[:-1] + b"E", DATA[:5], b"", DATA + b"more"])
+def test_a_damaged_blob_is_reported_and_never_served(
+    blobs: BlobStore, blobs_url: str, bytes_found: bytes
+) -> None:
+    sha256 = damage(blobs, blobs_url, bytes_found)
+    with pytest.raises(BlobMismatchError, match=sha256_of(bytes_found)):
+        blobs.read(sha256, JPEG)
+
+
+def test_a_blob_of_the_wrong_size_is_written_anew(blobs: BlobStore, blobs_url: str) -> None:
+    sha256 = damage(blobs, blobs_url, DATA[:5])
+    blobs.put(DATA, JPEG)
+    assert blobs.read(sha256, JPEG) == DATA
+
+
+def test_a_blob_that_is_not_there_is_missing(blobs: BlobStore) -> None:
+    nothing = sha256_of(b"never stored")
+    assert not blobs.has(nothing, JPEG)
+    with pytest.raises(MissingBlobError, match=nothing):
+        blobs.read(nothing, JPEG)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../../etc/passwd", "a" * 63, "A" * 64, "g" * 64, f"{'a' * 64}/..", "a" * 65]
+)
+def test_a_name_that_is_no_digest_is_refused(blobs: BlobStore, name: str) -> None:
+    for use in (blobs.read, blobs.has, blobs.path_of):
+        with pytest.raises(ConfigurationError, match="SHA-256 of 64 hex digits"):
+            use(name, JPEG)
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    blobs = BlobStore(str(tmp_path / "blobs"))
+    sha256 = sha256_of(DATA)
+    in_the_way = tmp_path / "blobs" / "sha256" / sha256[:2] / f"{sha256}.jpg"
+    in_the_way.mkdir(parents=True)
+    with pytest.raises(ServiceError, match=r"cannot write .* Is a directory"):
+        blobs.put(DATA, JPEG)
+    assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []
+
+
+def test_a_bucket_that_is_not_there_is_named(blobs_url: str) -> None:
+    if blobs_url.startswith("s3://"):
+        with pytest.raises(ServiceError, match="cannot write 'nowhere/x/"):
+            BlobStore("s3://nowhere/x").put(DATA, JPEG)
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    incoming = tmp_path / "blobs" / "incoming"
+    incoming.mkdir(parents=True)
+    host = os.uname().nodename
+    abandoned = incoming / f"{host}~{os.getpid()}~1.000~abc"
+    foreign = incoming / "another-host~1~1.000~abc"
+    unknown = incoming / "not~ours"
+    for file in (abandoned, foreign, unknown):
+        file.write_bytes(b"half")
+    BlobStore(str(tmp_path / "blobs"))
+    assert sorted(incoming.iterdir()) == [foreign, unknown]
+
+
+def test_a_url_of_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'gopher://somewhere'"):
+        BlobStore("gopher://somewhere")
+
+
+def test_suffixes_are_known_ones() -> None:
+    assert suffix_of("image/png") == ".png"
+    assert suffix_of("application/../../x") == ".bin"

@@ -1,0 +1,197 @@
+"""Calls are stored as they return, made once, and never beyond the budget."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from db.calls import cost_rows
+from db.store import Store
+from db.tables import ModelCall
+from flows.ledger import Budget, RecordedChatModel
+from models.chat import ChatModel
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import BudgetReachedError, ConfigurationError
+from schemas.profile import Prices
+from tests.db.samples import DATASET, row_count
+
+PRICES = Prices(input_per_million=1_000_000, output_per_million=2_000_000)
+LATER = ChatFailure(reason="timeout", detail="too late", retriable=True)
+NEVER = ChatFailure(reason="refused_request", detail="no", retriable=False, raw="{}")
+
+
+def answer_to(text: str) -> ChatOutcome:
+    return ChatAnswer(text=f"re: {text}", tokens_in=4, tokens_out=6, seconds=0.5)
+
+
+class ScriptedModel:
+    """Keeps `in_flight` requests in flight, answers the newest first, remembers what was sent."""
+
+    def __init__(
+        self,
+        reply: Callable[[str], ChatOutcome] = answer_to,
+        in_flight: int = 1,
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        self.reply = reply
+        self.in_flight = in_flight
+        self.parameters = parameters or {}
+        self.ref = ModelRef(name="scripted", revision="1")
+        self.sent: list[str] = []
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        numbered = enumerate(requests)
+        flying: list[tuple[int, ChatRequest]] = []
+        while True:
+            flying.extend(islice(numbered, self.in_flight - len(flying)))
+            if not flying:
+                return
+            position, request = flying.pop()
+            self.sent.append(request.subject)
+            yield position, self.reply(request.subject)
+
+
+def requests(subjects: Iterable[str]) -> Iterator[ChatRequest]:
+    for subject in subjects:
+        yield ChatRequest(purpose="rewrite", prompt="p", prompt_digest="d", subject=subject)
+
+
+def recorded(
+    store: Store, model: ChatModel, budget: Budget | None = None, prices: Prices | None = PRICES
+) -> RecordedChatModel:
+    return RecordedChatModel(model, store, DATASET, prices, budget or Budget())
+
+
+def ask(model: RecordedChatModel, subjects: Sequence[str]) -> dict[int, ChatOutcome]:
+    outcomes = list(model.answer(requests(subjects)))
+    assert len(outcomes) == len(dict(outcomes)), "each position once"
+    return dict(outcomes)
+
+
+def test_equal_requests_are_sent_once(store: Store) -> None:
+    model = ScriptedModel(in_flight=2)
+    outcomes = ask(recorded(store, model), "abaab")
+    assert outcomes == {place: answer_to(subject) for place, subject in enumerate("abaab")}
+    assert sorted(model.sent) == ["a", "b"]
+    assert row_count(store, ModelCall) == 2
+
+
+def test_known_answers_come_from_the_store_and_cost_nothing(store: Store) -> None:
+    ask(recorded(store, ScriptedModel()), "ab")
+    again, budget = ScriptedModel(), Budget(max_tokens=10)
+    outcomes = ask(recorded(store, again, budget), "bac")
+    assert outcomes == {place: answer_to(subject) for place, subject in enumerate("bac")}
+    assert again.sent == ["c"]
+    assert (budget.calls, budget.tokens) == (1, 10)
+
+
+def test_other_parameters_are_other_calls(store: Store) -> None:
+    ask(recorded(store, ScriptedModel()), "a")
+    other = ScriptedModel(parameters={"seed": 2})
+    ask(recorded(store, other), "a")
+    assert other.sent == ["a"]
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.text("abcdef", max_size=10), st.integers(1, 5), st.integers())
+def test_every_request_gets_its_own_answer(
+    sqlite_store: Store, subjects: str, in_flight: int, seed: int
+) -> None:
+    model = ScriptedModel(in_flight=in_flight, parameters={"seed": seed})
+    expected = {place: answer_to(subject) for place, subject in enumerate(subjects)}
+    assert ask(recorded(sqlite_store, model), subjects) == expected
+    assert ask(recorded(sqlite_store, model), subjects) == expected
+    assert len(model.sent) <= len(set(subjects))
+
+
+@pytest.mark.parametrize("budget", [Budget(max_tokens=15), Budget(max_cost=30)])
+def test_a_budget_stops_cleanly_with_all_in_flight_stored(
+    sqlite_store: Store, budget: Budget
+) -> None:
+    model = ScriptedModel(in_flight=3)
+    got: list[int] = []
+    with pytest.raises(BudgetReachedError, match=r"--max-.*; run again to go on"):
+        got.extend(
+            place for place, _ in recorded(sqlite_store, model, budget).answer(requests("abcdefgh"))
+        )
+    assert len(model.sent) == 4, "two reach the limit, two more are in flight"
+    assert row_count(sqlite_store, ModelCall) == 4
+    again = ScriptedModel()
+    assert len(ask(recorded(sqlite_store, again), "abcdefgh")) == 8
+    assert sorted(again.sent + model.sent) == list("abcdefgh")
+
+
+def test_answers_that_are_no_use_count_too(sqlite_store: Store) -> None:
+    def chatter(_: str) -> ChatOutcome:
+        return ChatAnswer(text="Sure!", tokens_in=4, tokens_out=6, seconds=0, truncated=True)
+
+    with pytest.raises(BudgetReachedError):
+        ask(recorded(sqlite_store, ScriptedModel(chatter), Budget(max_tokens=20)), "abc")
+    assert cost_rows(sqlite_store)[0].tokens_in + cost_rows(sqlite_store)[0].tokens_out == 20
+
+
+def test_a_budget_that_is_not_reached_says_nothing(sqlite_store: Store) -> None:
+    assert len(ask(recorded(sqlite_store, ScriptedModel(), Budget(30, 30)), "ab")) == 2
+
+
+def test_a_failure_worth_another_try_is_not_stored(store: Store) -> None:
+    model = ScriptedModel(lambda _: LATER)
+    assert ask(recorded(store, model), "aa") == {0: LATER, 1: LATER}
+    assert model.sent == ["a"]
+    assert row_count(store, ModelCall) == 0
+    assert ask(recorded(store, ScriptedModel()), "a") == {0: answer_to("a")}
+
+
+def test_a_failure_for_good_is_stored_with_what_the_server_said(store: Store) -> None:
+    budget = Budget(max_tokens=1)
+    assert ask(recorded(store, ScriptedModel(lambda _: NEVER), budget), "ab") == {
+        0: NEVER,
+        1: NEVER,
+    }
+    again = ScriptedModel()
+    assert ask(recorded(store, again), "a") == {0: NEVER}
+    assert again.sent == []
+    assert [(row.calls, row.failed, row.tokens_in) for row in cost_rows(store)] == [(2, 2, 0)]
+
+
+def test_an_answer_that_no_database_can_hold_comes_back_as_it_was_given(store: Store) -> None:
+    model = ScriptedModel(
+        lambda _: ChatAnswer(text="a\0b\ud800", tokens_in=1, tokens_out=1, seconds=0)
+    )
+    first = ask(recorded(store, model), "a")
+    assert ask(recorded(store, model), "a") == first
+    assert len(model.sent) == 1
+
+
+def test_costs_are_added_up_by_model_and_stage(store: Store) -> None:
+    ask(recorded(store, ScriptedModel()), "ab")
+    (row,) = cost_rows(store, DATASET)
+    assert row._asdict() == {
+        "model": "scripted@1",
+        "stage": "rewrite",
+        "dataset": DATASET,
+        "calls": 2,
+        "failed": 0,
+        "tokens_in": 8,
+        "tokens_out": 12,
+        "seconds": 1.0,
+        "cost": 32.0,
+        "currency": "USD",
+    }
+    assert cost_rows(store, "elsewhere") == []
+
+
+def test_without_prices_there_is_no_cost(store: Store) -> None:
+    ask(recorded(store, ScriptedModel(), prices=None), "a")
+    (row,) = cost_rows(store)
+    assert (row.cost, row.currency) == (None, None)
+
+
+def test_a_limit_on_money_needs_prices(sqlite_store: Store) -> None:
+    with pytest.raises(ConfigurationError, match=r"--max-cost needs a price .* scripted@1"):
+        recorded(sqlite_store, ScriptedModel(), Budget(max_cost=1), prices=None)

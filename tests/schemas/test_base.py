@@ -1,0 +1,57 @@
+"""Digests: the same for the same parts, and different for all others."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.base import canonical_json, digest_of, entity_id, sha256_of
+from schemas.records import Caption
+
+parts = st.lists(st.text(alphabet="0123:ab", max_size=4), max_size=4).map(tuple)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(parts, parts)
+def test_parts_cannot_run_into_each_other(first: tuple[str, ...], second: tuple[str, ...]) -> None:
+    assert (digest_of(*first) == digest_of(*second)) == (first == second)
+
+
+def test_a_digest_has_32_hex_digits_and_stays_the_same() -> None:
+    assert digest_of("a", "b") == "c04e17957d4ca3123b3afdaab02e4023"
+    assert digest_of("ab") != digest_of("a", "b") != digest_of("a", "b", "")
+
+
+@given(json_values)
+def test_canonical_json_is_json(value: object) -> None:
+    assert json.loads(canonical_json(value)) == value  # type: ignore[arg-type]
+
+
+@given(st.dictionaries(st.text(), st.integers()))
+def test_canonical_json_does_not_depend_on_the_order_of_keys(value: dict[str, int]) -> None:
+    assert canonical_json(value) == canonical_json(dict(reversed(value.items())))
+
+
+def test_an_entity_id_does_not_depend_on_the_order_of_parents() -> None:
+    parents = [("a", "1"), ("b", "2")]
+    assert entity_id("d", "k", "{}", parents) == entity_id("d", "k", "{}", parents[::-1])
+    assert entity_id("d", "k", "{}", parents) != entity_id("d", "k", "{}", [("a", "2"), ("b", "1")])
+
+
+def test_sha256_is_sha256() -> None:
+    assert sha256_of(b"").startswith("e3b0c44298fc1c14")
+
+
+def test_a_record_is_frozen_and_refuses_what_it_does_not_know() -> None:
+    caption = Caption(source="s", text="t", position=0)
+    with pytest.raises(ValidationError, match="frozen"):
+        caption.text = "another"  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="colour"):
+        Caption.model_validate({**caption.model_dump(), "colour": "blue"})
+    assert caption.payload() == '{"source":"s","text":"t","position":0}'
