@@ -41,6 +41,10 @@ def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ)
             f"there is no profile {name_or_path!r}; there is {', '.join(profile_names())}, "
             f"or give the path of a .toml file"
         ) from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"profile {name_or_path!r} cannot be read: {error.strerror}"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"profile {name_or_path!r} is not valid TOML: {error}") from error
     values.setdefault("name", path.stem)

@@ -7,6 +7,7 @@ from typing import Any
 import frontmatter
 import jinja2
 import jinja2.meta
+import yaml
 from pydantic import Field, ValidationError
 
 from schemas.base import Record, digest_of
@@ -67,6 +68,13 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
     except FileNotFoundError:
         known = ", ".join(sorted(file.stem for file in folder.glob("*.md")))
         raise ConfigurationError(f"there is no prompt {prompt_id!r}; there is: {known}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path.name} is not UTF-8: {error.reason}") from error
+    except yaml.YAMLError as error:
+        problem = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"{path.name}: front matter is not valid YAML: {problem}"
+        ) from error
     prompt = _validate(path, dict(document.metadata), document.content)
     if prompt.id != prompt_id:
         raise ConfigurationError(f"{path.name}: id must be the file's name; got {prompt.id!r}")

@@ -1,0 +1,137 @@
+"""Profiles: the ones that ship, the ones that users write, and what is said of wrong ones."""
+
+from pathlib import Path
+
+import pytest
+
+from profiles.loader import load_profile, profile_names
+from schemas.errors import ConfigurationError
+from schemas.profile import BuiltinRewriter, OpenAIChat, Prices
+
+NOTHING: dict[str, str] = {}
+OWN = """
+description = "ours"
+[rewrite]
+models = [{ provider = "openai", name = "m", revision = "1", base_url = "http://127.0.0.1:1/v1" }]
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.toml"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+def test_four_profiles_ship() -> None:
+    assert profile_names() == ["builtin", "current", "paper", "small"]
+
+
+@pytest.mark.parametrize("name", ["builtin", "current", "paper", "small"])
+def test_a_shipped_profile_has_two_models_of_different_styles(name: str) -> None:
+    profile = load_profile(name, NOTHING)
+    assert profile.name == name
+    assert profile.description
+    assert len({str(model.ref) for model in profile.rewrite.models}) == 2
+
+
+def test_the_built_in_models_run_offline_and_cost_nothing() -> None:
+    for model in load_profile("builtin", NOTHING).rewrite.models:
+        assert isinstance(model, BuiltinRewriter)
+        assert model.prices == Prices(input_per_million=0, output_per_million=0)
+
+
+def test_the_paper_profile_names_the_models_of_the_paper() -> None:
+    names = [model.name for model in load_profile("paper", NOTHING).rewrite.models]
+    assert names == ["Qwen/Qwen-14B-Chat", "meta-llama/Llama-2-70b-chat-hf"]
+
+
+def test_a_profile_of_ones_own_is_named_by_its_file(own: Path) -> None:
+    profile = load_profile(str(own), NOTHING)
+    assert profile.name == "own"
+    assert isinstance(profile.rewrite.models[0], OpenAIChat)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        ("LOUPE_PROFILE__REWRITE__MAX_CHARACTERS", "500", 500),
+        ("LOUPE_PROFILE__REWRITE__MAX_CHARACTERS", " 500 ", 500),
+    ],
+)
+def test_the_environment_overrides_a_number(
+    own: Path, variable: str, text: str, expected: int
+) -> None:
+    assert load_profile(str(own), {variable: text}).rewrite.max_characters == expected
+
+
+def test_the_environment_overrides_tables_that_the_file_leaves_out(own: Path) -> None:
+    variables = {
+        "LOUPE_PROFILE__FAITHFULNESS__STRICT": "true",
+        "LOUPE_PROFILE__FAITHFULNESS__LANGUAGE": "de",
+        "LOUPE_PROFILE": "builtin",
+        "PATH": "x",
+    }
+    faithfulness = load_profile(str(own), variables).faithfulness
+    assert faithfulness.strict
+    assert faithfulness.language == "de"
+
+
+def test_the_environment_overrides_whole_lists() -> None:
+    models = '[{"provider": "builtin", "name": "one"}]'
+    profile = load_profile("builtin", {"LOUPE_PROFILE__REWRITE__MODELS": models})
+    assert [model.name for model in profile.rewrite.models] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('description = "ours"', 'descripton = "ours"', "description: Field required"),
+        ('description = "ours"', 'description = "ours"\ncolour = 1', "colour: Extra inputs"),
+        ("[rewrite]", "[rewrite]\ntemprature = 1", r"rewrite\.temprature: Extra inputs"),
+        ('"openai"', '"opnai"', r"rewrite\.models\.0: .*'opnai'"),
+        ('name = "m"', 'nam = "m"', r"rewrite\.models\.0\.openai\.name: Field required"),
+        ("models = [", "models = [] #", r"rewrite\.models: .* at least 1 item"),
+        ("[rewrite]", "[rewrite", "is not valid TOML"),
+    ],
+)
+def test_a_wrong_key_names_itself(own: Path, old: str, new: str, sentence: str) -> None:
+    own.write_text(OWN.replace(old, new), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=sentence) as raised:
+        load_profile(str(own), NOTHING)
+    assert "own" in str(raised.value)
+
+
+def test_two_models_that_cannot_be_told_apart_are_refused(own: Path) -> None:
+    model = OWN.split("[", 2)[2].split("]")[0]
+    own.write_text(OWN.replace(model, f"{model.rstrip()}, {model.strip()}"), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="must differ in name or revision"):
+        load_profile(str(own), NOTHING)
+
+
+def test_an_override_of_an_unknown_key_names_itself(own: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"rewrite\.colour: Extra inputs"):
+        load_profile(str(own), {"LOUPE_PROFILE__REWRITE__COLOUR": "blue"})
+
+
+def test_an_override_through_what_is_no_table_names_the_variable(own: Path) -> None:
+    variable = "LOUPE_PROFILE__REWRITE__MODELS__NAME"
+    with pytest.raises(ConfigurationError, match=f"{variable} goes through 'models'"):
+        load_profile(str(own), {variable: "x"})
+
+
+def test_a_profile_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no profile 'papr'; there is builtin, current"):
+        load_profile("papr", NOTHING)
+    with pytest.raises(ConfigurationError, match=r"no profile '.*none\.toml'"):
+        load_profile(str(tmp_path / "none.toml"), NOTHING)
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(ConfigurationError, match=r"folder\.toml' cannot be read: Is a directory"):
+        load_profile(str(tmp_path / "folder.toml"), NOTHING)
+
+
+def test_a_secret_written_into_a_profile_is_refused_without_being_shown(own: Path) -> None:
+    own.write_text(OWN.replace("name =", 'api_key = "hunter2", name ='), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="api_key") as raised:
+        load_profile(str(own), NOTHING)
+    assert "hunter2" not in str(raised.value)
