@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
 from typing import Any, TypeVar
@@ -45,7 +45,12 @@ class LabelStudioDesk:
     def __init__(self, url: str, token: SecretStr, timeout_seconds: float = 60.0) -> None:
         self._url = url.rstrip("/")
         local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
-        client = httpx.Client(timeout=timeout_seconds, follow_redirects=True, trust_env=not local)
+        client = httpx.Client(
+            timeout=timeout_seconds,
+            follow_redirects=True,
+            trust_env=not local,
+            limits=httpx.Limits(max_keepalive_connections=0),  # a desk needs no closing
+        )
         with self._explained("accept its token"):
             self._sdk = new_client(self._url, token, client)
 
@@ -115,11 +120,15 @@ class LabelStudioDesk:
 
     def delete_tasks(self, task_ids: Iterable[int]) -> None:
         """Removes tasks; those that are gone already are no error."""
-        from label_studio_sdk.errors.not_found_error import NotFoundError
+        from label_studio_sdk.core.api_error import ApiError
 
         for task_id in task_ids:
-            with self._explained(f"delete task {task_id}"), suppress(NotFoundError):
-                self._sdk.tasks.delete(str(task_id), request_options=_ONCE)
+            with self._explained(f"delete task {task_id}"):
+                try:
+                    self._sdk.tasks.delete(str(task_id), request_options=_ONCE)
+                except ApiError as error:
+                    if error.status_code != httpx.codes.NOT_FOUND:
+                        raise
 
     def _find_project(self, queue: Queue) -> Any:
         """The project, or None; of several (made by two pushes at once) the oldest."""

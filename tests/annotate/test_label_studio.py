@@ -1,0 +1,224 @@
+"""The exchange with a real Label Studio, and what a desk promises, in memory or real."""
+
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from annotate.desk import ReviewDesk
+from annotate.label_studio import LabelStudioDesk
+from annotate.queues import Queue, rewrite_queue
+from annotate.sdk import new_client
+from annotate.sync import pull, push, reconcile
+from db.entities import fetch, find
+from db.reviews import review_tasks
+from schemas.errors import ServiceError
+from schemas.records import Rewrite
+from services.process import free_port
+from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.annotate.fault_proxy import fault_proxy
+from tests.annotate.memory_desk import MemoryDesk
+from tests.annotate.world import DATASET, REWRITE, World
+from tests.services.fixtures import LabelStudioServer
+
+IMAGES = "http://127.0.0.1:8090/blobs"
+
+
+class Annotator(Protocol):
+    """Somebody who works on the desk."""
+
+    def annotate(
+        self,
+        task_id: int,
+        result: Regions,
+        annotation_id: int | None = None,
+        *,
+        cancelled: bool = False,
+    ) -> int: ...
+
+    def delete_annotation(self, annotation_id: int) -> None: ...
+
+
+class ApiAnnotator:
+    """Somebody who annotates through Label Studio's interface for programs."""
+
+    def __init__(self, url: str, token: SecretStr) -> None:
+        limits = httpx.Limits(max_keepalive_connections=0)
+        client = httpx.Client(trust_env=False, timeout=120, limits=limits)
+        self.sdk = new_client(url, token, client)
+
+    def annotate(
+        self,
+        task_id: int,
+        result: Regions,
+        annotation_id: int | None = None,
+        *,
+        cancelled: bool = False,
+    ) -> int:
+        fields: dict[str, Any] = {
+            "result": result,
+            "was_cancelled": cancelled,
+            "lead_time": 3.5,
+        }
+        if annotation_id is None:
+            return int(self.sdk.annotations.create(task_id, **fields).id)
+        return int(self.sdk.annotations.update(annotation_id, **fields).id)
+
+    def delete_annotation(self, annotation_id: int) -> None:
+        self.sdk.annotations.delete(annotation_id)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def queue() -> Queue:
+    """A queue of its own for every test, since they share a server."""
+    return rewrite_queue(DATASET).model_copy(update={"name": f"rewrites-{uuid4().hex[:8]}"})
+
+
+@pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.label_studio)])
+def office(request: pytest.FixtureRequest) -> tuple[ReviewDesk, Annotator]:
+    """A desk, and somebody who works on it."""
+    if request.param == "memory":
+        desk = MemoryDesk()
+        return desk, desk
+    server: LabelStudioServer = request.getfixturevalue("label_studio")
+    token = SecretStr(server.token)
+    return LabelStudioDesk(server.url, token), ApiAnnotator(server.url, token)
+
+
+def task_ids(world: World, queue: Queue) -> dict[str, int]:
+    tasks = review_tasks(world.store, queue.name).values()
+    return {task.entity_id: task.task_id for task in tasks if task.task_id is not None}
+
+
+def states(world: World, *entity_ids: str) -> list[str]:
+    found = fetch(world.store, entity_ids)
+    return [found[entity_id].state for entity_id in entity_ids]
+
+
+def test_answers_come_back_exactly_once(
+    world: World, queue: Queue, office: tuple[ReviewDesk, Annotator]
+) -> None:
+    desk, annotator = office
+    good, poor, bad, unsure = (world.add(f"{REWRITE} {number}") for number in range(4))
+    assert push(world.store, desk, queue, IMAGES).pushed == 4
+    before = task_ids(world, queue)
+    assert push(world.store, desk, queue, IMAGES).known == 4
+    assert task_ids(world, queue) == before
+    annotator.annotate(before[good], accepting(f"{REWRITE} 0"))
+    edited = annotator.annotate(before[poor], editing("A woman in a red coat."))
+    annotator.annotate(before[bad], rejecting(f"{REWRITE} 2", "other", note="a mess"))
+    annotator.annotate(before[unsure], [], cancelled=True)
+
+    report = pull(world.store, desk, queue)
+    counts = (report.accepted, report.edited, report.rejected, report.skipped, report.unclear)
+    assert counts == (1, 1, 1, 1, ())
+    expected = ["accepted", "superseded", "rejected", "proposed"]
+    assert states(world, good, poor, bad, unsure) == expected
+    again = pull(world.store, desk, queue)
+    assert (again.known, again.accepted + again.edited + again.rejected) == (3, 0)
+
+    annotator.annotate(before[poor], editing("A woman in a red coat and boots."), edited)
+    assert pull(world.store, desk, queue).edited == 1
+    accepted = find(world.store, DATASET, "rewrite", states=["accepted"])
+    assert {entity.record(Rewrite).text for entity in accepted} == {
+        f"{REWRITE} 0",
+        "A woman in a red coat and boots.",
+    }
+    annotator.delete_annotation(edited)
+    assert [notice.entity_id for notice in pull(world.store, desk, queue).deleted] == [poor, poor][
+        :1
+    ]
+    assert states(world, poor) == ["superseded"]
+
+
+def test_lost_tasks_are_found_missing_and_sent_again(
+    world: World, queue: Queue, office: tuple[ReviewDesk, Annotator]
+) -> None:
+    desk, _ = office
+    kept, lost = world.add(f"{REWRITE} 0"), world.add(f"{REWRITE} 1")
+    push(world.store, desk, queue, IMAGES)
+    before = task_ids(world, queue)
+    desk.delete_tasks([before[lost], before[lost]])
+    assert reconcile(world.store, desk, queue).missing == (lost,)
+    assert push(world.store, desk, queue, IMAGES).pushed == 1
+    assert task_ids(world, queue)[kept] == before[kept]
+
+
+def test_a_project_is_made_once(queue: Queue, office: tuple[ReviewDesk, Annotator]) -> None:
+    from annotate.interfaces.registry import interface_of
+
+    desk, _ = office
+    assert desk.find_project(queue) is None
+    made = desk.ensure_project(queue, interface_of(queue))
+    assert desk.ensure_project(queue, interface_of(queue)) == made == desk.find_project(queue)
+
+
+@pytest.mark.label_studio
+def test_a_502_after_the_work_was_done_changes_nothing(
+    world: World, queue: Queue, label_studio: LabelStudioServer
+) -> None:
+    asked: list[str] = []
+
+    def fails(method: str, path: str) -> bool:
+        """Every second request, and the first import."""
+        asked.append(f"{method} {path.partition('?')[0]}")
+        imports = sum(line.endswith("/import") for line in asked)
+        return (asked[-1].endswith("/import") and imports == 1) or (
+            method == "GET" and len(asked) % 2 == 0
+        )
+
+    for number in range(5):
+        world.add(f"{REWRITE} {number}")
+    with fault_proxy(label_studio.url, fails) as url:
+        desk = LabelStudioDesk(url, SecretStr(label_studio.token))
+        report = push(world.store, desk, queue, IMAGES)
+    assert report.pushed == 5
+    assert sum(line.endswith("/import") for line in asked) == 1
+    direct = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
+    assert report.project_id is not None
+    keys = [task.key for task in direct.list_tasks(report.project_id)]
+    assert len(keys) == len(set(keys)) == 5
+    assert reconcile(world.store, direct, queue).adopted == 5  # the same desk by another URL
+
+
+def test_an_unreachable_label_studio_is_one_sentence(world: World, queue: Queue) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    world.add()
+    desk = LabelStudioDesk(url, SecretStr("0" * 40))
+    with pytest.raises(ServiceError) as caught:
+        push(world.store, desk, queue, IMAGES)
+    assert str(caught.value).startswith(f"Label Studio at {url} did not list its projects:")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.label_studio
+def test_a_wrong_token_is_one_sentence(
+    world: World, queue: Queue, label_studio: LabelStudioServer
+) -> None:
+    world.add()
+    desk = LabelStudioDesk(label_studio.url, SecretStr("0" * 40))
+    with pytest.raises(ServiceError, match="did not list its projects: status 401"):
+        push(world.store, desk, queue, IMAGES)
+
+
+@pytest.mark.label_studio
+def test_no_address_of_a_person_gets_into_the_store(
+    world: World, queue: Queue, label_studio: LabelStudioServer, tmp_path: Path
+) -> None:
+    desk = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
+    entity_id = world.add()
+    push(world.store, desk, queue, IMAGES)
+    annotator = ApiAnnotator(label_studio.url, SecretStr(label_studio.token))
+    annotator.annotate(task_ids(world, queue)[entity_id], accepting(REWRITE))
+    assert pull(world.store, desk, queue).accepted == 1
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("loupe.db*"))
+    assert b"reviewer-" in stored
+    assert label_studio.email.encode() not in stored
