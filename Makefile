@@ -6,6 +6,9 @@ ENVIRONMENTS ?= .environments
 # uv from PATH, or one of our own: it is the only tool that is fetched outside the lock
 UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
 
+# compiled modules are kept, whatever the caller does: imports then take a third of the time
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup environments demo test lint check up down bench lock clean
 

@@ -1,6 +1,6 @@
 """Has every description rewritten by a model of the profile."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from db.agents import AgentRef
 from db.entities import NewEntity, StoredEntity, new_entity
@@ -19,6 +19,7 @@ from stages.clean_answer import STAGE
 from stages.rewrite_description import VERSION, read_rewrite, request_rewrite
 
 STATES = ("proposed", "accepted")
+_SERVER_IS_GONE = ("unreachable", "misconfigured")
 
 
 def pending_captions(dataset: str) -> Pending:
@@ -75,14 +76,33 @@ def rewrite_captions(
             request_rewrite(caption.record(Caption).text, prompt, settings.max_characters)
             for caption in captions
         ]
-        outcomes = dict(recorded.answer(requests))
+        outcomes = _ask(recorded, requests)
         return [
-            _result(recorded, prompt_entity, settings, caption, request, outcomes[position])
+            _result(recorded, prompt_entity, settings, caption, request, outcomes.get(position))
             for position, (caption, request) in enumerate(zip(captions, requests, strict=True))
         ]
 
     stage = rewrite_stage(dataset, spec, settings, prompt)
     return run_stage(context, stage, pending_captions(dataset), work)
+
+
+def _ask(model: RecordedChatModel, requests: Sequence[ChatRequest]) -> dict[int, ChatOutcome]:
+    """The outcomes by position; once the server is gone, the rest is not asked."""
+    outcomes: dict[int, ChatOutcome] = {}
+
+    def while_reachable() -> Iterator[ChatRequest]:
+        for request in requests:
+            if any(_is_gone(outcome) for outcome in outcomes.values()):
+                return
+            yield request
+
+    for position, outcome in model.answer(while_reachable()):
+        outcomes[position] = outcome  # noqa: PERF403 - `while_reachable` watches it grow
+    return outcomes
+
+
+def _is_gone(outcome: ChatOutcome) -> bool:
+    return isinstance(outcome, ChatFailure) and outcome.reason in _SERVER_IS_GONE
 
 
 def _result(
@@ -91,8 +111,10 @@ def _result(
     settings: RewriteSettings,
     caption: StoredEntity,
     request: ChatRequest,
-    outcome: ChatOutcome,
+    outcome: ChatOutcome | None,
 ) -> StageResult:
+    if outcome is None:
+        return Deferred(caption.seq, "not_asked")
     if isinstance(outcome, ChatFailure):
         return _failure(caption, outcome)
     text = read_rewrite(outcome, settings.max_characters)

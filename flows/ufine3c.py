@@ -13,7 +13,7 @@ from profiles.settings import load_settings
 from schemas.errors import LoupeError
 
 
-@flow(name="build-ufine3c", flow_run_name="build-ufine3c {config}", persist_result=False)
+@flow(name="build-ufine3c", persist_result=False)
 def build_ufine3c(
     config: str | None = None,
     profile: str | None = None,

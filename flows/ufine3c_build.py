@@ -13,7 +13,7 @@ from flows.checking import check_rewrites
 from flows.configuration import load_build
 from flows.context import RunContext
 from flows.demonstration import demonstration_build
-from flows.desk import open_desk
+from flows.desk import images_url, open_desk
 from flows.forecast import forecast
 from flows.importing import import_source
 from flows.report import BuildReport, StageReport
@@ -126,7 +126,7 @@ def _review(
     desk = open_desk()
     while True:
         pull(context.store, desk, queue, context.code_revision, context.flow_run)
-        push(context.store, desk, queue, context.settings.images_url)
+        push(context.store, desk, queue, images_url(context.settings))
         waiting = _proposed(context, queue)
         if not waiting or not wait:
             return waiting

@@ -1,0 +1,1 @@
+"""Models behind small protocols: real adapters, and built-in ones that need no download."""

@@ -105,7 +105,9 @@ def _rewrite_in(text: str) -> str:
 
 def _decoded(text: str, start: int) -> tuple[Any, int]:
     try:
-        value, end = json.JSONDecoder(object_pairs_hook=_unique).raw_decode(text, start)
+        # not strict: some servers' schema enforcement lets raw control characters into strings
+        decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
+        value, end = decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
         cut_short = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
         if cut_short:

@@ -14,7 +14,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 _PLAIN_WIDTH = 160  # where the output is no terminal, nothing should be cut to 80 columns
 
 out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _PLAIN_WIDTH)
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:

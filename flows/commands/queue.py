@@ -90,13 +90,13 @@ def push(
     What a flow's policy has decided no longer waits, so that `required` sends just the rest.
     """
     from annotate.sync import push as push_queue
-    from flows.desk import open_desk
+    from flows.desk import images_url, open_desk
 
     settings = load_settings()
     store = Store.open(settings.database_url)
     desk = open_desk(settings)
     reports = [
-        push_queue(store, desk, chosen, settings.images_url)
+        push_queue(store, desk, chosen, images_url(settings))
         for chosen in _queues(store, queue, policy)
     ]
     if as_json:
