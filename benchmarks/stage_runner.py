@@ -123,9 +123,8 @@ def report(many: dict[str, float], few: dict[str, float], peer: float) -> None:
     print(f"  ratio                             {many['speed'] / peer:>10.2f}  (wanted: 3)")
     print(f"again over finished work            {many['speed_again']:>10,.0f} records/s")
     growth = many["peak_mib"] / few["peak_mib"]
-    print(
-        f"peak memory, a tenth and all        {few['peak_mib']:>6,.0f} and {many['peak_mib']:,.0f} MiB"
-    )
+    peaks = f"{few['peak_mib']:,.0f} and {many['peak_mib']:,.0f} MiB"
+    print(f"peak memory, a tenth and all        {peaks:>10}")
     print(f"  growth                            {growth:>10.2f}  (flat: below {FLAT_GROWTH})")
 
 
