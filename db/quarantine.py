@@ -19,7 +19,9 @@ class QuarantineCount(NamedTuple):
     inputs: int
 
 
-def quarantine_counts(store: Store, dataset: str | None = None) -> list[QuarantineCount]:
+def quarantine_counts(
+    store: Store, dataset: str | None = None, reason: str | None = None
+) -> list[QuarantineCount]:
     """Rejected inputs by dataset, stage and reason."""
     query = (
         select(Activity.dataset, Plan.stage, Work.reason, func.count())
@@ -31,6 +33,8 @@ def quarantine_counts(store: Store, dataset: str | None = None) -> list[Quaranti
     )
     if dataset is not None:
         query = query.where(Activity.dataset == dataset)
+    if reason is not None:
+        query = query.where(Work.reason == reason)
     with store.read() as connection:
         return [
             QuarantineCount(row[0], row[1], row[2] or "", row[3])

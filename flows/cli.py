@@ -4,6 +4,7 @@ import logging
 import sys
 
 import typer
+from rich.markup import escape
 
 from flows.commands import (
     build,
@@ -19,6 +20,8 @@ from flows.commands import (
 )
 from flows.commands.output import err
 from schemas.errors import LoupeError
+
+_INTERRUPTED = 130  # what Typer makes of Ctrl-C
 
 app = typer.Typer(
     name="loupe",
@@ -47,11 +50,12 @@ def main() -> None:
     try:
         app()
     except LoupeError as error:
-        err.print(f"[bold red]error:[/bold red] {error}", markup=True, soft_wrap=True)
+        err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        err.print("stopped; what was finished is stored, run again to go on")
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            err.print("stopped; what was finished is stored, run again to go on")
+        raise
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.build import UFine3CBuild
+from schemas.build import SourceSpec, UFine3CBuild
 from schemas.errors import ConfigurationError
 
 
@@ -28,9 +29,23 @@ def load_build(path: Path) -> UFine3CBuild:
     return _resolved(build, path.parent)
 
 
+def load_source(**values: Any) -> SourceSpec:
+    """The source that `values` describe.
+
+    Raises:
+        ConfigurationError: a value is wrong.
+    """
+    try:
+        return SourceSpec.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError(f"source: {_first_problem(error)}") from error
+
+
 def _first_problem(error: ValidationError) -> str:
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"]) or "it"
+    key = ".".join(str(part) for part in first["loc"])
+    if not key:
+        return first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         return f"{key} is no key of a build; see docs/build-files.md"
     if first["type"] == "missing":

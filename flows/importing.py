@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from db.entities import NewEntity, new_entity
+from db.entities import NewEntity, find, new_entity
 from db.work import WorkResult
 from flows.context import RunContext
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
 from flows.single import store_entity
 from schemas.build import SourceSpec
-from schemas.errors import FormatError
-from schemas.records import Caption, Image, Rejection, Source
+from schemas.errors import ConfigurationError, FormatError
+from schemas.records import Caption, Image, Rejection, Sample, Source
 from sources.description import describe_source
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_image
 from sources.importer import Importer, importer_for
@@ -27,10 +27,15 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
 
     Raises:
         FormatError: the file is not of the format, or the image folder is not there.
+        ConfigurationError: the name is that of a dataset that was built.
     """
     importer = importer_for(spec.format)
     if not spec.images.is_dir():
         raise FormatError(f"source {spec.name}: the image folder {spec.images} is not there")
+    if next(find(context.store, spec.name, Sample.kind), None) is not None:
+        raise ConfigurationError(
+            f"dataset {spec.name!r} was built from other sources; import under another name"
+        )
     source = _describe(importer, spec)
     entity = store_entity(context, source, spec.name)
     options, limits = ReadOptions(split=spec.split), ImageLimits()

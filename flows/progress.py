@@ -1,5 +1,6 @@
 """Progress: a bar on a terminal, plain lines elsewhere."""
 
+import threading
 import time
 from typing import Protocol
 
@@ -72,6 +73,7 @@ class ConsoleProgress:
         )
         self._tasks: dict[str, TaskID] = {}
         self._counts: dict[str, tuple[int, int | None, float]] = {}
+        self._counting = threading.Lock()
 
     def start(self, stage: str, total: int | None) -> None:
         """Shows an empty bar."""
@@ -81,6 +83,10 @@ class ConsoleProgress:
 
     def advance(self, stage: str, count: int) -> None:
         """Moves the bar, or prints a line when the last one is a while ago."""
+        with self._counting:
+            self._advance(stage, count)
+
+    def _advance(self, stage: str, count: int) -> None:
         done, total, last = self._counts[stage]
         done += count
         now = time.monotonic()

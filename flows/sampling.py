@@ -12,7 +12,7 @@ from flows.runner import Stage, run_stream
 from flows.single import store_entity
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.errors import ConfigurationError
-from schemas.records import Caption, Image, Sample
+from schemas.records import Caption, Image, Sample, Source
 from stages.sample_identities import (
     STAGE,
     VERSION,
@@ -32,6 +32,7 @@ def draw_sample(
     Raises:
         ConfigurationError: the dataset holds another draw from this source.
     """
+    _require_own_dataset(context.store, build.dataset)
     settings = SampleSettings(
         identities=spec.identities or build.identities_per_source,
         images_per_identity=spec.images_per_identity,
@@ -57,6 +58,14 @@ def draw_sample(
         return _copy(context.store, build.dataset, sample, images)
 
     return run_stream(context, stage, _numbered(context.store, ids), work, total=len(ids))
+
+
+def _require_own_dataset(store: Store, dataset: str) -> None:
+    """What is imported lies whole in its dataset: a draw beside it would be no draw."""
+    if next(find(store, dataset, Source.kind), None) is not None:
+        raise ConfigurationError(
+            f"dataset {dataset!r} holds an imported source; build under another dataset name"
+        )
 
 
 def _images_by_identity(store: Store, source: NewEntity, spec: SourceSpec) -> dict[str, list[str]]:

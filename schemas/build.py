@@ -1,9 +1,9 @@
 """What to build: the sources of a dataset, its sample, its gate."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.base import Record
 from schemas.records import Granularity, Split
@@ -50,3 +50,15 @@ class UFine3CBuild(Record):
     identities_per_source: int = Field(default=750, gt=0)
     gate: str = "auto"
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _keep_datasets_apart(self) -> Self:
+        """A source is imported whole into the dataset of its name; what is built is another."""
+        names = [source.name for source in self.sources]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"sources must differ in name; got {', '.join(twice)} twice")
+        if self.dataset in names:
+            raise ValueError(
+                f"dataset must be named otherwise than its sources; got {self.dataset!r}"
+            )
+        return self

@@ -2,17 +2,15 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx
 import typer
 
 from flows.commands.output import JsonOption, err, out, print_json
-from flows.context import open_context
-from flows.ledger import Budget
-from flows.progress import ConsoleProgress
-from flows.report import BuildReport
-from profiles.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from flows.report import BuildReport
+    from profiles.settings import Settings
 
 
 class FlowName(StrEnum):
@@ -36,6 +34,8 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a flow as far as it can go now. Run it again to go on: finished work is not repeated."""
+    from profiles.settings import load_settings
+
     settings = load_settings()
     parameters: dict[str, Any] = {
         "config": str(config.absolute()) if config else None,
@@ -50,6 +50,9 @@ def run(
         err.print(f"running on the Prefect server at {server}")
         run_deployment(f"{flow.value}/default", parameters, f"{server}/api")
         return
+    from flows.context import open_context
+    from flows.ledger import Budget
+    from flows.progress import ConsoleProgress
     from flows.ufine3c_build import run_build
 
     context = open_context(
@@ -59,7 +62,7 @@ def run(
     show_report(report, as_json=as_json)
 
 
-def show_report(report: BuildReport, *, as_json: bool) -> None:
+def show_report(report: "BuildReport", *, as_json: bool) -> None:
     """Prints what a run came to."""
     if as_json:
         print_json(report.as_json())
@@ -67,8 +70,10 @@ def show_report(report: BuildReport, *, as_json: bool) -> None:
         out.print(report.sentence, markup=False, soft_wrap=True)
 
 
-def _server(settings: Settings) -> str | None:
+def _server(settings: "Settings") -> str | None:
     """The Prefect server of this installation, if it answers."""
+    import httpx
+
     url = f"http://127.0.0.1:{settings.prefect_port}"
     try:
         answer = httpx.get(f"{url}/api/health", timeout=1.0, trust_env=False)

@@ -5,12 +5,7 @@ from typing import Annotated
 
 import typer
 
-from db.calls import CostRow, cost_rows
-from db.store import Store
 from flows.commands.output import JsonOption, out, print_json, print_table
-from flows.forecast import forecast
-from profiles.loader import load_profile
-from profiles.settings import load_settings
 
 
 def cost(
@@ -22,13 +17,18 @@ def cost(
     as_json: JsonOption = False,
 ) -> None:
     """Show calls, tokens, seconds and money by model and stage; with --config, a forecast too."""
+    from db.calls import CostRow, cost_rows
+    from db.store import Store
+    from flows.configuration import load_build
+    from flows.forecast import forecast
+    from profiles.loader import load_profile
+    from profiles.settings import load_settings
+
     settings = load_settings()
     store = Store.open(settings.database_url)
     spent = cost_rows(store, dataset)
     ahead = []
     if config is not None:
-        from flows.configuration import load_build
-
         chosen = load_profile(profile or settings.profile)
         ahead = forecast(store, load_build(config), chosen)
     if as_json:

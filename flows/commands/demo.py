@@ -1,17 +1,15 @@
 """`loupe demo`: the main job, from nothing to a release, on a generated world."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from db.entities import find
 from flows.commands.output import JsonOption, err, out, print_json
-from flows.context import RunContext, open_context
-from flows.progress import ConsoleProgress, SilentProgress
-from flows.report import BuildReport
-from profiles.settings import load_settings
-from schemas.records import Rewrite
+
+if TYPE_CHECKING:
+    from flows.context import RunContext
+    from flows.report import BuildReport
 
 _NEXT = """
 Look at it:
@@ -34,7 +32,10 @@ def demo(
     quiet: Annotated[bool, typer.Option(help="Print the result alone.")] = False,
 ) -> None:
     """Build a small evaluation set from a generated world of drawn people, offline."""
+    from flows.context import open_context
+    from flows.progress import ConsoleProgress, SilentProgress
     from flows.ufine3c_build import run_build
+    from profiles.settings import load_settings
 
     progress = SilentProgress() if quiet else ConsoleProgress(err)
     context = open_context(load_settings(), progress=progress)
@@ -47,7 +48,10 @@ def demo(
         _print_next(context, report)
 
 
-def _print_next(context: RunContext, report: BuildReport) -> None:
+def _print_next(context: "RunContext", report: "BuildReport") -> None:
+    from db.entities import find
+    from schemas.records import Rewrite
+
     rewrite = next(find(context.store, report.dataset, Rewrite.kind, states=("accepted",)), None)
     caption = rewrite.id[:12] if rewrite else "ID"
     text = _NEXT.format(release=_short(report.release), caption=caption)

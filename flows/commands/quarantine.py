@@ -1,24 +1,29 @@
 """`loupe quarantine`: what could not be used, and why."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
-from db.quarantine import quarantine_counts, quarantined
-from db.store import Store
 from flows.commands.output import JsonOption, out, print_json, print_table
-from profiles.settings import load_settings
+
+if TYPE_CHECKING:
+    from schemas.records import Rejection
 
 
 def quarantine(
     dataset: Annotated[str | None, typer.Argument(help="A source or dataset [all].")] = None,
     reason: Annotated[str | None, typer.Option(help="Only this reason.")] = None,
-    limit: Annotated[int, typer.Option(help="Show at most so many records.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many records.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """Show what was quarantined: counts by reason, and for one dataset the records themselves."""
+    from db.quarantine import quarantine_counts, quarantined
+    from db.store import Store
+    from profiles.settings import load_settings
+
     store = Store.open(load_settings().database_url)
-    counts = quarantine_counts(store, dataset)
+    counts = quarantine_counts(store, dataset, reason)
     records = list(quarantined(store, dataset, reason, limit)) if dataset else []
     if as_json:
         rejections = [record.model_dump(mode="json") for record in records]
@@ -29,10 +34,14 @@ def quarantine(
         return
     print_table("Quarantine", ["dataset", "stage", "reason", "inputs"], counts)
     for record in records:
-        where = ", ".join(
-            f"{key} {record.context[key]}"
-            for key in ("file", "index", "field")
-            if record.context.get(key) not in (None, "")
-        )
-        out.print(f"[bold]{record.reason}[/bold] {where}")
-        out.print(f"  {record.detail}", markup=False)
+        _print(record)
+
+
+def _print(record: "Rejection") -> None:
+    where = ", ".join(
+        f"{key} {record.context[key]}"
+        for key in ("file", "index", "field")
+        if record.context.get(key) not in (None, "")
+    )
+    out.print(f"[bold]{escape(record.reason)}[/bold] {escape(where)}", soft_wrap=True)
+    out.print(f"  {record.detail}", markup=False, soft_wrap=True)

@@ -1,25 +1,17 @@
 """`loupe queue`: what waits for people, and the exchange with Label Studio."""
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from annotate.queues import (
-    Queue,
-    candidates,
-    goes_to_people,
-    parse_policy,
-    queue_named,
-    rewrite_queue,
-)
-from annotate.received import Notice
-from db.reviews import ReviewerRow, count_states, count_tasks, reviewer_rows
-from db.store import Store
 from flows.commands.output import JsonOption, err, out, print_json, print_table
-from profiles.settings import load_settings
-from schemas.errors import UsageError
-from schemas.records import Rewrite
+
+if TYPE_CHECKING:
+    from annotate.queues import Queue
+    from annotate.received import Notice
+    from db.reviews import ReviewerRow
+    from db.store import Store
 
 app = typer.Typer(help="Review by people: what waits, push, pull, reconcile.", no_args_is_help=True)
 
@@ -38,6 +30,12 @@ PolicyOption = Annotated[
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
     """Show the queues: what became of their entities, and their open and answered tasks."""
+    from annotate.queues import rewrite_queue
+    from db.reviews import count_states, count_tasks
+    from db.store import Store
+    from profiles.settings import load_settings
+    from schemas.records import Rewrite
+
     store = Store.open(load_settings().database_url)
     states = count_states(store, Rewrite.kind)
     tasks = count_tasks(store)
@@ -61,6 +59,9 @@ def stats(
     queue: QueueArgument = None, policy: PolicyOption = "required", as_json: JsonOption = False
 ) -> None:
     """Show what waits in a queue and what each reviewer did; reviewers go by pseudonym."""
+    from db.store import Store
+    from profiles.settings import load_settings
+
     store = Store.open(load_settings().database_url)
     results = [_stats(store, chosen) for chosen in _queues(store, queue, policy)]
     if as_json:
@@ -90,7 +91,9 @@ def push(
     What a flow's policy has decided no longer waits, so that `required` sends just the rest.
     """
     from annotate.sync import push as push_queue
+    from db.store import Store
     from flows.desk import images_url, open_desk
+    from profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open(settings.database_url)
@@ -115,8 +118,10 @@ def push(
 def pull(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
     """Fetch what people answered and turn it into decisions. Exit code 1 if some are unclear."""
     from annotate.sync import pull as pull_queue
+    from db.store import Store
     from flows.context import code_revision
     from flows.desk import open_desk
+    from profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open(settings.database_url)
@@ -146,7 +151,9 @@ def pull(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
 def reconcile(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
     """Compare our tasks with Label Studio's. Exit code 1 if some are missing there."""
     from annotate.sync import reconcile as reconcile_queue
+    from db.store import Store
     from flows.desk import open_desk
+    from profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open(settings.database_url)
@@ -166,8 +173,13 @@ def reconcile(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def _queues(store: Store, name: str | None, policy: str = "required") -> list[Queue]:
+def _queues(store: "Store", name: str | None, policy: str = "required") -> "list[Queue]":
     """The queue with that name, or those of all datasets in the store."""
+    from annotate.queues import parse_policy, queue_named, rewrite_queue
+    from db.reviews import count_states
+    from schemas.errors import UsageError
+    from schemas.records import Rewrite
+
     chosen = parse_policy(policy)
     datasets = list(count_states(store, Rewrite.kind))
     if name is None:
@@ -183,16 +195,19 @@ class _Stats(NamedTuple):
     queue: str
     waiting: int
     suspect: int
-    reviewers: list[ReviewerRow]
+    reviewers: "list[ReviewerRow]"
 
 
-def _stats(store: Store, queue: Queue) -> _Stats:
+def _stats(store: "Store", queue: "Queue") -> _Stats:
+    from annotate.queues import candidates, goes_to_people
+    from db.reviews import reviewer_rows
+
     waiting = [found for found in candidates(store, queue) if goes_to_people(queue, found)]
     suspect = sum(found.suspect for found in waiting)
     return _Stats(queue.name, len(waiting), suspect, reviewer_rows(store, queue.name))
 
 
-def _show_notices(title: str, notices: Sequence[Notice]) -> None:
+def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
     """The first few on standard error; `--json` has all."""
     for notice in notices[:_SHOWN_NOTICES]:
         err.print(

@@ -6,10 +6,6 @@ from typing import Annotated
 import typer
 
 from flows.commands.output import JsonOption, err, print_json
-from flows.context import open_context
-from flows.progress import ConsoleProgress
-from profiles.settings import load_settings
-from schemas.build import SourceSpec
 
 
 def import_(
@@ -34,10 +30,15 @@ def import_(
 
     A second time does only what is missing. Exit code 1 where something was quarantined.
     """
+    from flows.configuration import load_source
+    from flows.context import open_context
     from flows.importing import import_source
+    from flows.progress import ConsoleProgress
+    from profiles.settings import load_settings
+    from sources.importer import importer_for
 
-    spec = SourceSpec(
-        name=name or format_name.strip().lower().replace("_", "-"),
+    spec = load_source(
+        name=name or importer_for(format_name).format,
         format=format_name,
         annotations=path,
         images=images or path.parent,
