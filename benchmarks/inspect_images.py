@@ -1,9 +1,12 @@
 """Images a second that one thread inspects, beside what decoding them alone takes.
 
-python -m benchmarks.inspect_images FOLDER [--seconds 10]
+python -m benchmarks.inspect_images [FOLDER] [--seconds 10]
+
+Without a folder, on images of the demonstration world.
 """
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable
 from itertools import cycle
@@ -11,6 +14,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from sources.demonstration import write_people_world
 from sources.images import InspectedImage, inspect_image
 
 
@@ -33,10 +37,18 @@ def decode(path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--seconds", type=float, default=10)
     arguments = parser.parse_args()
-    root = arguments.folder
+    if arguments.folder is None:
+        with tempfile.TemporaryDirectory() as folder:
+            write_people_world(Path(folder), identities=4, train_identities=1)
+            compare(Path(folder), arguments.seconds)
+    else:
+        compare(arguments.folder, arguments.seconds)
+
+
+def compare(root: Path, seconds: float) -> None:
     paths = [
         path
         for path in sorted(root.rglob("*.*"))
@@ -44,10 +56,8 @@ def main() -> None:
     ]
     megapixels = sum(Image.open(path).size[0] * Image.open(path).size[1] for path in paths) / 1e6
     print(f"{len(paths)} images of {megapixels / len(paths):.2f} megapixels on average")
-    inspected = rate(
-        lambda path: inspect_image(root, str(path.relative_to(root))), paths, arguments.seconds
-    )
-    decoded = rate(decode, paths, arguments.seconds)
+    inspected = rate(lambda path: inspect_image(root, str(path.relative_to(root))), paths, seconds)
+    decoded = rate(decode, paths, seconds)
     print(f"inspected {inspected:,.0f}/s, only decoded {decoded:,.0f}/s: {inspected / decoded:.2f}")
 
 

@@ -1,0 +1,17 @@
+"""Runs every benchmark, one after the other: `make bench`. Figures are ratios of one run."""
+
+import runpy
+import sys
+
+BENCHMARKS = (
+    ("benchmarks.stage_runner", []),
+    ("benchmarks.inspect_images", []),
+    ("benchmarks.import_memory", ["--megabytes", "100"]),
+    ("benchmarks.release_build", []),
+    ("benchmarks.faithfulness", []),
+)
+
+for module, arguments in BENCHMARKS:
+    print(f"\n== python -m {' '.join([module, *arguments])}", flush=True)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__")
