@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Callable
 
 import typer
 from rich.markup import escape
@@ -44,11 +45,11 @@ app.command()(services.status)
 app.command()(doctor.doctor)
 
 
-def main() -> None:
+def main(command: Callable[[], object] = app) -> None:
     """Runs the command line; what Loupe raises on purpose becomes one sentence and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
-        app()
+        command()
     except LoupeError as error:
         err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)

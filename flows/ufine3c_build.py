@@ -40,10 +40,10 @@ def run_build(
         LoupeError: see `build_dataset`.
     """
     settings = context.settings
+    chosen = load_profile(profile or settings.profile)
     if config is None:
         context.progress.say("the sources are the demonstration world of drawn people")
     build = load_build(Path(config)) if config else demonstration_build(settings.home)
-    chosen = load_profile(profile or settings.profile)
     return build_dataset(context, build, chosen, lambda: open_desk(settings), wait=wait)
 
 

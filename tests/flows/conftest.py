@@ -1,0 +1,52 @@
+"""An installation of Loupe in a folder of its own, and its command line."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db.store import Store
+from flows.cli import main
+from flows.context import RunContext
+from tests.flows.command_line import Finished, Loupe
+from tests.flows.runs import context_of
+
+
+@pytest.fixture
+def home(tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of an installation with an empty database."""
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(migrated_sqlite, home / "loupe.db")
+    monkeypatch.setenv("LOUPE_HOME", str(home))
+    monkeypatch.setenv("LOUPE_PREFECT_PORT", "1")  # where no server is
+    return home
+
+
+@pytest.fixture
+def home_store(home: Path) -> Iterator[Store]:
+    """The store of that installation."""
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def home_run(home: Path, home_store: Store) -> RunContext:
+    """A run in that installation."""
+    return context_of(home_store, home)
+
+
+@pytest.fixture
+def loupe(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Loupe:
+    """`loupe("cost", "--json")` runs the command in this process."""
+
+    def run(*arguments: str | Path) -> Finished:
+        monkeypatch.setattr("sys.argv", ["loupe", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Finished(int(ended.value.code or 0), *capsys.readouterr())
+
+    return run

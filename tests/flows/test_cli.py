@@ -1,0 +1,302 @@
+"""The command line: what it prints, what it answers, and how it refuses."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from prov.model import ProvDocument
+from typer.testing import CliRunner
+
+from db.entities import find
+from db.store import Store
+from flows.cli import app, main
+from flows.demonstration import SEED
+from schemas.errors import MissingExtraError
+from schemas.records import Caption, Granularity
+from sources.demonstration import write_people_world
+from tests.flows.command_line import Loupe
+from tests.flows.hostile import CAPTION, INJECTION, REASONS, write_hostile
+from tests.flows.worlds import write_people, write_toml
+from tests.sources.pictures import encoded
+
+
+def all_commands(
+    command: Any = None, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    command = command or typer.main.get_command(app)
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from all_commands(inner, (*path, name))
+
+
+@pytest.mark.parametrize(("path", "command"), list(all_commands()), ids=lambda value: str(value))
+def test_every_command_explains_itself(path: tuple[str, ...], command: Any) -> None:
+    result = CliRunner().invoke(app, [*path, "--help"])
+    assert result.exit_code == 0, result.output
+    assert len(command.help.split(".")[0]) > 10
+    for parameter in command.params:
+        assert parameter.help, f"{path} {parameter.name} has no help"
+
+
+def test_without_arguments_it_shows_what_there_is() -> None:
+    result = CliRunner().invoke(app, [])
+    assert "Usage" in result.output
+    assert "import" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fly"], ["import"], ["run", "build-nothing"], ["quarantine", "x", "--limit=0"]]
+)
+def test_wrong_usage_is_exit_code_2(loupe: Loupe, arguments: list[str]) -> None:
+    assert loupe(*arguments).exit_code == 2
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder for an annotation file and its images."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    return folder
+
+
+def test_importing_hostile_input_keeps_the_rest(
+    loupe: Loupe, source: Path, home_store: Store
+) -> None:
+    done = loupe("import", "json-lines", write_hostile(source), "--name", "hostile", "--json")
+    assert done.exit_code == 1
+    assert "loupe quarantine hostile" in done.err
+    assert done.json["done"] == 2
+    assert set(done.json["rejected"]) >= set(REASONS.values())
+    captions = [one.record(Caption).text for one in find(home_store, "hostile", "caption")]
+    assert sorted(captions) == sorted([CAPTION, INJECTION])
+
+
+def test_quarantine_names_file_record_field_and_reason(loupe: Loupe, source: Path) -> None:
+    loupe("import", "json-lines", write_hostile(source), "--name", "hostile")
+    shown = loupe("quarantine", "hostile", "--json")
+    assert shown.exit_code == 0
+    found: dict[int, Any] = {}
+    for one in shown.json["records"]:
+        found.setdefault(one["context"]["index"], one)  # a bad caption comes before its record
+    assert {index: one["reason"] for index, one in found.items()} == REASONS
+    assert all(one["context"]["file"] == "annotations.jsonl" for one in found.values())
+    assert all(one["detail"].rstrip(".") for one in found.values())
+    assert found[2]["context"]["field"] == "captions"
+    assert found[4]["context"]["field"] == "file_path"
+    assert sum(row["inputs"] for row in shown.json["counts"]) == len(shown.json["records"])
+
+
+def test_quarantine_is_readable_whatever_the_names(loupe: Loupe, source: Path) -> None:
+    """A file name with markup in it is shown, not obeyed."""
+    loupe("import", "json-lines", write_hostile(source), "--name", "hostile")
+    shown = loupe("quarantine", "hostile", "--reason", "missing_image")
+    assert shown.exit_code == 0
+    assert "nowhere[/b].jpg" in shown.out
+    assert "annotations.jsonl, index 4, field file_path" in shown.out
+    assert "not_an_image" not in shown.out
+    assert "\x1b" not in loupe("quarantine", "hostile").out
+
+
+def test_importing_again_does_only_what_is_missing(loupe: Loupe, source: Path) -> None:
+    path = write_hostile(source)
+    first = loupe("import", "json-lines", path, "--name", "hostile", "--json")
+    again = loupe("import", "json-lines", path, "--name", "hostile", "--json")
+    assert (again.exit_code, again.json["done"], again.json["rejected"]) == (0, 0, {})
+    assert again.json["done_before"] == 2 + sum(first.json["rejected"].values())
+
+
+def test_nothing_in_quarantine(loupe: Loupe) -> None:
+    assert "nothing is in quarantine" in loupe("quarantine").out
+    assert loupe("quarantine", "--json").json == {"counts": [], "records": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["import", "jsonl", "x.jsonl"], "no format is called 'jsonl'; the known ones are"),
+        (["import", "../x", "x.jsonl"], "no format is called '../x'"),
+        (["import", "json-lines", "x.jsonl", "--name", "a b"], "source: name: String should match"),
+        (["import", "json-lines", "nowhere/x.jsonl"], "the image folder nowhere is not there"),
+        (["import", "json-lines", "/nowhere.jsonl"], "/nowhere.jsonl"),
+        (["lineage", "abc"], "an id needs at least 6 digits; got 'abc'"),
+        (["lineage", "abcdef"], "no entity has an id that starts with 'abcdef'"),
+        (["lineage", "%%%%%%"], "no entity has an id that starts with '%%%%%%'"),
+        (["run", "build-ufine3c", "--config", "none.toml"], "none.toml: No such file"),
+        (["run", "build-ufine3c", "--profile", "[/x].toml"], "no profile '[/x].toml'"),
+        (["cost", "--config", "none.toml"], "none.toml: No such file"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_sentence(
+    loupe: Loupe, arguments: list[str], sentence: str
+) -> None:
+    refused = loupe(*arguments)
+    assert refused.exit_code == 2
+    assert refused.err.splitlines()[-1].startswith("error: ")
+    assert sentence in refused.err
+    assert "Traceback" not in refused.err
+    assert refused.out == ""
+
+
+def test_an_error_is_printed_with_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+    def lack() -> None:
+        raise MissingExtraError("the profile", "torch")
+
+    with pytest.raises(SystemExit, match="2"):
+        main(lack)
+    assert "uv pip install -e '.[torch]'" in capsys.readouterr().err
+
+
+def test_ctrl_c_says_that_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    interrupted = typer.Typer()
+
+    @interrupted.command()
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    def run() -> None:
+        interrupted([])
+
+    with pytest.raises(SystemExit, match="130"):
+        main(run)
+    assert "stopped; what was finished is stored" in capsys.readouterr().err
+
+
+def test_a_database_that_does_not_answer_is_one_sentence(
+    loupe: Loupe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:1/loupe")
+    refused = loupe("cost")
+    assert refused.exit_code == 2
+    assert "does not answer" in refused.err
+    assert "hunter2" not in refused.err
+
+
+@pytest.fixture
+def build_file(tmp_path: Path) -> Path:
+    """A build of two identities of one tiny source."""
+    annotations = write_people(
+        tmp_path / "people", Granularity.MEDIUM, identities=3, images=1, captions=1
+    )
+    return write_toml(
+        tmp_path / "build.toml",
+        {
+            "dataset": "tiny",
+            "identities_per_source": 2,
+            "sources": [
+                {
+                    "name": "people",
+                    "format": "cuhk-pedes",
+                    "annotations": annotations,
+                    "images": annotations.parent,
+                    "granularity": "medium",
+                    "licence": "ours",
+                }
+            ],
+        },
+    )
+
+
+def test_a_tiny_world_is_built_looked_at_and_built_again(
+    loupe: Loupe, build_file: Path, home: Path, home_store: Store
+) -> None:
+    forecast = loupe("cost", "--config", build_file, "--json").json["forecast"]
+    assert [row["calls"] for row in forecast] == [0, 0], "nothing is drawn yet"
+
+    built = loupe("run", "build-ufine3c", "--config", build_file, "--in-process", "--json")
+    assert built.exit_code == 0, built.err
+    release = Path(built.json["release"])
+    assert release == home / "releases" / "tiny-0.1.0"
+    assert loupe("release", "verify", release).exit_code == 0
+    stages = {stage["stage"]: stage for stage in built.json["stages"]}
+    assert stages["import people"]["done"] == 3
+    assert stages["sample people"]["done"] == 2
+
+    again = loupe("run", "build-ufine3c", "--config", build_file, "--in-process", "--json")
+    assert again.json["release_id"] == built.json["release_id"]
+    assert sum(stage["done"] for stage in again.json["stages"]) == 0
+
+    spent = loupe("cost", "tiny", "--json").json["spent"]
+    assert sum(row["calls"] for row in spent) == 4
+    assert "loupe-rule-rewriter" in loupe("cost").out
+    _look_at_lineage(loupe, home_store)
+
+
+def _look_at_lineage(loupe: Loupe, store: Store) -> None:
+    rewrite = next(find(store, "tiny", "rewrite"))
+    tree = loupe("lineage", rewrite.id[:12])
+    assert tree.exit_code == 0
+    for words in ("rewrite of", "describes", "imported from", "answered by", "annotations.json"):
+        assert words in tree.out
+    document = loupe("lineage", rewrite.id, "--json").out
+    graph = ProvDocument.deserialize(content=document, format="json")
+    kinds = re.findall(r"entity\(loupe:[0-9a-f]{32}", graph.get_provn())
+    assert len(kinds) >= 5
+
+
+def test_an_unknown_key_of_a_build_file_is_named(loupe: Loupe, build_file: Path) -> None:
+    text = build_file.read_text(encoding="utf-8").replace("dataset =", "datset =")
+    build_file.write_text(text, encoding="utf-8")
+    refused = loupe("run", "build-ufine3c", "--config", build_file, "--in-process")
+    assert refused.exit_code == 2
+    assert "datset is no key of a build" in refused.err
+
+
+def test_a_budget_without_prices_is_refused(loupe: Loupe, build_file: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "unpriced.toml"
+    profile.write_text(
+        'description = "x"\n[rewrite]\nmodels = [{ provider = "openai", name = "m", '
+        'revision = "1", base_url = "http://127.0.0.1:1/v1" }]\n',
+        encoding="utf-8",
+    )
+    refused = loupe(
+        "run", "build-ufine3c", "--config", build_file, "--profile", profile, "--max-cost", "1"
+    )
+    assert refused.exit_code == 2
+    assert "--max-cost needs a price for every model" in refused.err
+
+
+def test_a_source_cannot_be_imported_into_what_was_built(loupe: Loupe, build_file: Path) -> None:
+    loupe("run", "build-ufine3c", "--config", build_file, "--in-process")
+    people = build_file.parent / "people"
+    refused = loupe("import", "cuhk-pedes", people / "annotations.json", "--name", "tiny")
+    assert refused.exit_code == 2
+    assert "'tiny' was built from other sources" in refused.err
+
+
+def test_a_name_on_the_command_line_stands_for_the_format(loupe: Loupe, source: Path) -> None:
+    (source / "a.jpg").write_bytes(encoded())
+    path = source / "list.jsonl"
+    path.write_text('{"file_name": "a.jpg", "captions": ["A person."]}', encoding="utf-8")
+    assert loupe("import", " JSON_Lines", path, "--json").exit_code == 0
+    path.write_text("", encoding="utf-8")
+    empty = loupe("import", "json-lines", path)
+    assert empty.exit_code == 2
+    assert "list.jsonl is empty" in empty.err
+
+
+@pytest.fixture
+def drawn_world(home: Path) -> Path:
+    """A demonstration world of two people, where `loupe demo` would draw its own."""
+    folder = home / "demonstration" / f"people-{SEED}"
+    world = write_people_world(folder, SEED, 2)
+    (folder / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
+    return folder
+
+
+def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
+    loupe: Loupe, home: Path, drawn_world: Path
+) -> None:
+    done = loupe("demo")
+    assert done.exit_code == 0, done.err
+    release = home / "releases" / "ufine3c-demo-0.1.0"
+    commands = re.findall(r"^ *loupe (release verify|lineage) (\S+)", done.out, re.MULTILINE)
+    assert [name for name, _ in commands] == ["release verify", "lineage"]
+    for name, argument in commands:
+        assert loupe(*name.split(), argument).exit_code == 0
+    card = (release / "README.md").read_text(encoding="utf-8")
+    assert "demonstration" in card
+    assert "unreviewed" in card
+    assert loupe("demo", "--json", "--quiet").json["release"] == str(release)
