@@ -39,6 +39,32 @@ class _Annotation(BaseModel):
     lead_time: float | None
 
 
+class _Task(BaseModel):
+    """The fields of Label Studio's task that we use."""
+
+    id: int
+    data: dict[str, Any]
+    annotations: list[_Annotation] = []
+    drafts: list[Any] = []
+
+    def remote(self) -> RemoteTask:
+        """The task in our own words."""
+        key = self.data.get("key")
+        return RemoteTask(
+            id=self.id,
+            key=key if isinstance(key, str) else "",
+            annotations=tuple(map(_remote, self.annotations)),
+            drafts=len(self.drafts),
+        )
+
+
+class _TaskPage(BaseModel):
+    """One page of a list of tasks; `total` counts those of all pages."""
+
+    tasks: list[_Task]
+    total: int
+
+
 class LabelStudioDesk:
     """A Label Studio, by its URL and a personal access token."""
 
@@ -107,16 +133,16 @@ class LabelStudioDesk:
         """
         after = 0
         while True:
-            items, total = self._page_of_tasks(project_id, after)
-            yield from map(self._remote_task, items)
-            if len(items) == total:
+            page = self._page_of_tasks(project_id, after)
+            yield from (task.remote() for task in page.tasks)
+            if len(page.tasks) == page.total:
                 return
-            if not items or items[-1].id <= after:
+            if not page.tasks or page.tasks[-1].id <= after:
                 raise DeskUnavailableError(
                     f"Label Studio at {self._url} lists no tasks after {after} in project "
-                    f"{project_id}, but says that there are {total}"
+                    f"{project_id}, but says that there are {page.total}"
                 )
-            after = items[-1].id
+            after = page.tasks[-1].id
 
     def delete_tasks(self, task_ids: Iterable[int]) -> None:
         """Removes tasks; those that are gone already are no error."""
@@ -163,43 +189,41 @@ class LabelStudioDesk:
 
         return _patiently(ask)
 
-    def _page_of_tasks(self, project_id: int, after: int) -> tuple[list[Any], int]:
+    def _page_of_tasks(self, project_id: int, after: int) -> _TaskPage:
+        """One page, read with our own models: the SDK's take longer than Label Studio itself."""
         newer = {"filter": "filter:tasks:id", "operator": "greater", "type": "Number"}
         query = {
             "filters": {"conjunction": "and", "items": [{**newer, "value": after}]},
             "ordering": ["tasks:id"],
         }
-
-        def ask() -> tuple[list[Any], int]:
-            with self._explained(f"list the tasks of project {project_id}"):
-                page = self._sdk.tasks.list(
-                    project=project_id,
-                    query=json.dumps(query),
-                    page=1,
-                    page_size=_PAGE,
-                    fields="all",
-                    request_options=_ONCE,
-                )
-                return page.items or [], page.response.total
-
-        return _patiently(ask)
-
-    def _remote_task(self, task: Any) -> RemoteTask:
+        parameters = {
+            "project": project_id,
+            "query": json.dumps(query),
+            "page": 1,
+            "page_size": _PAGE,
+            "fields": "all",
+        }
+        what = f"list the tasks of project {project_id}"
+        body = _patiently(lambda: self._get("api/tasks/", parameters, what))
         try:
-            annotations = [_Annotation.model_validate(row) for row in task.annotations or []]
+            return _TaskPage.model_validate_json(body)
         except ValidationError as error:
             problem = error.errors()[0]
             raise ServiceError(
-                f"Label Studio at {self._url} gives the annotations of task {task.id} in a form "
+                f"Label Studio at {self._url} lists the tasks of project {project_id} in a form "
                 f"that is not known: {problem['msg']} at {problem['loc']}"
             ) from error
-        key = task.data.get("key") if isinstance(task.data, dict) else None
-        return RemoteTask(
-            id=task.id,
-            key=key if isinstance(key, str) else "",
-            annotations=tuple(map(_remote, annotations)),
-            drafts=len(task.drafts or []),
-        )
+
+    def _get(self, path: str, parameters: dict[str, Any], what: str) -> bytes:
+        from label_studio_sdk.core.api_error import ApiError
+
+        with self._explained(what):
+            answer = self._sdk._client_wrapper.httpx_client.request(
+                path, method="GET", params=parameters, request_options=_ONCE
+            )
+            if not answer.is_success:
+                raise ApiError(status_code=answer.status_code, body=answer.text)
+        return bytes(answer.content)
 
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:
