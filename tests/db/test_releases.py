@@ -15,18 +15,11 @@ from schemas.release import Manifest
 from tests.release.worlds import DATASET, World, small_world, store_world
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    world = store_world(tmp_path_factory.mktemp("world"), small_world(2).contents())
+@pytest.fixture
+def world(tmp_path: Path, database_url: str) -> Iterator[World]:
+    world = store_world(tmp_path, small_world(2).contents(), url=database_url)
     yield world
     world.store.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(f"sqlite:///{tmp_path / 'loupe.db'}")
-    yield store
-    store.close()
 
 
 def manifest(version: str = "1.0.0", digit: str = "a", dataset: str = DATASET) -> Manifest:

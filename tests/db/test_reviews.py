@@ -1,6 +1,4 @@
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -43,13 +41,6 @@ IMAGE = Image(
 
 def rewrite(text: str, group: str | None = None) -> NewEntity:
     return new_entity(Rewrite(source="street", text=text, author="m@1"), "people", group=group)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(f"sqlite:///{tmp_path / 'loupe.db'}")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
