@@ -3,14 +3,18 @@
 import json
 from typing import Any
 
-from prov.identifier import Identifier, QualifiedName
-from prov.model import ProvDocument
+from prov.identifier import Identifier, Namespace, QualifiedName
+from prov.model import PROV, ProvDocument
 
 from db.lineage import ActivityNode, AgentNode, CallNode, EntityNode, Lineage
 
 _Attributes = list[tuple[QualifiedName | str | Identifier, Any]]
-_NAMESPACE = "urn:loupe:"
-_AGENT_TYPES = {"person": "prov:Person", "model": "loupe:Model", "software": "prov:SoftwareAgent"}
+_LOUPE = Namespace("loupe", "urn:loupe:")
+_AGENT_TYPES = {
+    "person": PROV["Person"],
+    "model": _LOUPE["Model"],
+    "software": PROV["SoftwareAgent"],
+}
 
 
 def prov_document(lineage: Lineage) -> ProvDocument:
@@ -19,7 +23,7 @@ def prov_document(lineage: Lineage) -> ProvDocument:
     Decisions are activities of their own: they use the entity that they are about.
     """
     document = ProvDocument()
-    document.add_namespace("loupe", _NAMESPACE)
+    document.add_namespace(_LOUPE)
     for agent in lineage.agents.values():
         _add_agent(document, agent)
     for activity in lineage.activities.values():
@@ -48,7 +52,7 @@ def _add_agent(document: ProvDocument, agent: AgentNode) -> None:
         f"loupe:agent-{agent.id}",
         _attributes(
             {
-                "prov:type": _AGENT_TYPES.get(agent.kind, "prov:Agent"),
+                "prov:type": _AGENT_TYPES.get(agent.kind, PROV["Agent"]),
                 "prov:label": agent.name,
                 "loupe:revision": agent.revision,
             }
@@ -83,7 +87,7 @@ def _add_call(document: ProvDocument, call: CallNode) -> None:
         call.called_at,
         _attributes(
             {
-                "prov:type": "loupe:ModelCall",
+                "prov:type": _LOUPE["ModelCall"],
                 "loupe:prompt_digest": call.prompt_digest,
                 "loupe:parameters": json.dumps(call.parameters, sort_keys=True),
                 "loupe:tokens_in": call.tokens_in,
@@ -101,7 +105,7 @@ def _add_entity(document: ProvDocument, node: EntityNode) -> None:
         name,
         _attributes(
             {
-                "prov:type": f"loupe:{entity.kind}",
+                "prov:type": _LOUPE[entity.kind],
                 "loupe:dataset": entity.dataset,
                 "loupe:state": entity.state,
                 "prov:value": entity.payload,
@@ -113,7 +117,7 @@ def _add_entity(document: ProvDocument, node: EntityNode) -> None:
         document.wasInfluencedBy(name, f"loupe:call-{node.model_call_key}")
     for role, parent in node.parents:
         document.wasDerivedFrom(
-            name, f"loupe:{parent}", other_attributes=_attributes({"prov:type": f"loupe:{role}"})
+            name, f"loupe:{parent}", other_attributes=_attributes({"prov:type": _LOUPE[role]})
         )
 
 
@@ -123,7 +127,7 @@ def _add_decisions(document: ProvDocument, lineage: Lineage) -> None:
             name = f"loupe:decision-{entity_id}-{number}"
             attributes = _attributes(
                 {
-                    "prov:type": f"loupe:{decision.verdict}",
+                    "prov:type": _LOUPE[decision.verdict],
                     "prov:label": decision.reason,
                 }
             )

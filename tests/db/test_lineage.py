@@ -1,0 +1,125 @@
+"""Lineage: back to the sources, by whom and by what, and as PROV that others can read."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from prov.model import (
+    PROV,
+    ProvActivity,
+    ProvAgent,
+    ProvAssociation,
+    ProvDerivation,
+    ProvDocument,
+    ProvEntity,
+)
+
+from db.agents import AgentRef
+from db.calls import NewCall, record_call
+from db.decisions import NewDecision
+from db.entities import NewEntity, new_entity
+from db.lineage import find_entity_id, trace
+from db.prov_document import prov_json
+from db.store import Store
+from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from schemas.base import digest_of
+from schemas.chat import ChatAnswer, ChatRequest, ModelRef
+from schemas.errors import UsageError
+from schemas.records import Rewrite
+from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, store_entities
+
+MODEL = ModelRef(name="Qwen/Qwen-14B-Chat", revision="abc")
+PERSON = AgentRef("person", "annotator-7")
+CALL = digest_of("a call")
+
+
+@pytest.fixture
+def rewrite(store: Store) -> NewEntity:
+    """A rewrite of an edited caption, answered by a model and accepted by a person."""
+    root, bystander = caption(1), caption(9)
+    edited = caption(2, [("edited_from", root.id), ("checks", root.id)])
+    store_entities(store, [root, edited, bystander])
+    request = ChatRequest(purpose="rewrite", prompt="p", prompt_digest="d", subject="s")
+    answer = ChatAnswer(text="said anew", tokens_in=3, tokens_out=4, seconds=1)
+    record_call(store, NewCall(CALL, MODEL, {"seed": 1}, request, answer, DATASET, 0.5, "USD"))
+    rewrite = new_entity(
+        Rewrite(source="test", text="said anew", author=str(MODEL)),
+        DATASET,
+        parents=[("rewrite_of", edited.id)],
+        model_call=CALL,
+    )
+    plan_id = register_plan(store, "rewrite_descriptions", "3", {"model": "m"})
+    now = datetime.now(UTC)
+    agents = (SOFTWARE, AgentRef.of_model(MODEL))
+    activity = ActivityRecord(plan_id, DATASET, "revision", "a run", now, agents)
+    decision = NewDecision(rewrite.id, "accept", PERSON, reason="well said")
+    commit_chunk(store, activity, [WorkResult(0, (rewrite,), (decision,))])
+    return rewrite
+
+
+def test_all_ancestors_are_found_and_nothing_else(store: Store, rewrite: NewEntity) -> None:
+    traced = trace(store, rewrite.id)
+    assert set(traced.entities) == {
+        rewrite.id,
+        caption(1).id,
+        caption(2, [("edited_from", caption(1).id), ("checks", caption(1).id)]).id,
+    }
+    node = traced.entities[rewrite.id]
+    assert [role for role, _ in node.parents] == ["rewrite_of"]
+    activity = traced.activities[node.activity_id]
+    assert (activity.stage, activity.version) == ("rewrite_descriptions", "3")
+    assert {str(traced.agents[one]) for one in activity.agent_ids} == {
+        "software loupe@0.1.0",
+        "model Qwen/Qwen-14B-Chat@abc",
+    }
+    assert traced.calls[CALL].parameters == {"seed": 1}
+    (decision,) = traced.decisions[rewrite.id]
+    assert (decision.verdict, decision.reason) == ("accept", "well said")
+    assert str(traced.agents[decision.agent_id]) == "person annotator-7"
+
+
+def test_prov_json_is_read_back_with_all_its_relations(store: Store, rewrite: NewEntity) -> None:
+    text = json.dumps(prov_json(trace(store, rewrite.id)))
+    document = ProvDocument.deserialize(content=text, format="json")
+    assert len(list(document.get_records(ProvEntity))) == 3
+    assert len(list(document.get_records(ProvAgent))) == 3
+    activities = list(document.get_records(ProvActivity))
+    assert len(activities) == 2 + 1 + 1, "two stages, a call, a decision"
+    roles = sorted(
+        str(value)
+        for record in document.get_records(ProvDerivation)
+        for value in record.get_attribute(PROV["type"])
+    )
+    assert roles == ["loupe:checks", "loupe:edited_from", "loupe:rewrite_of"]
+    assert len(list(document.get_records(ProvAssociation))) == 1 + 2 + 1 + 1
+
+
+def test_types_are_names_that_other_tools_know(store: Store, rewrite: NewEntity) -> None:
+    text = json.dumps(prov_json(trace(store, rewrite.id)))
+    document = ProvDocument.deserialize(content=text, format="json")
+    types = {
+        value for agent in document.get_records(ProvAgent) for value in agent.get_asserted_types()
+    }
+    assert {PROV["Person"], PROV["SoftwareAgent"]} <= types
+
+
+def test_an_entity_is_found_by_the_start_of_its_id(store: Store, rewrite: NewEntity) -> None:
+    assert find_entity_id(store, rewrite.id[:8].upper()) == rewrite.id
+    assert find_entity_id(store, rewrite.id) == rewrite.id
+
+
+@pytest.mark.parametrize("prefix", ["", "abc", "%%%%%%", "______", "ffffff" * 6])
+def test_what_is_no_start_of_an_id_finds_nothing(
+    store: Store, rewrite: NewEntity, prefix: str
+) -> None:
+    with pytest.raises(UsageError, match="id"):
+        find_entity_id(store, prefix)
+
+
+def test_an_ambiguous_start_asks_for_more(store: Store) -> None:
+    twins = [caption(1)._replace(id=f"abcdef{digit}{'0' * 25}") for digit in "12"]
+    plan_id = register_plan(store, "import", "1", {})
+    commit_chunk(store, activity_of(plan_id), [WorkResult(0, tuple(twins))])
+    with pytest.raises(UsageError, match=r"several entities .* give more of it"):
+        find_entity_id(store, "abcdef")
+    assert find_entity_id(store, "abcdef1") == twins[0].id

@@ -1,0 +1,77 @@
+"""Build files: relative to where they lie, and refused with the key that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.configuration import load_build, load_source
+from schemas.errors import ConfigurationError
+
+BUILD = """
+dataset = "mine"
+[[sources]]
+name = "people"
+format = "cuhk-pedes"
+annotations = "people/list.json"
+images = "/data/people"
+"""
+
+
+def write(folder: Path, text: str = BUILD) -> Path:
+    path = folder / "build.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    build = load_build(write(tmp_path))
+    assert build.dataset == "mine"
+    assert build.identities_per_source == 750
+    assert build.sources[0].annotations == tmp_path / "people/list.json"
+    assert build.sources[0].images == Path("/data/people")
+
+
+def test_a_home_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home-of-somebody")
+    build = load_build(write(tmp_path, BUILD.replace("/data", "~/data")))
+    assert build.sources[0].images == Path("/home-of-somebody/data/people")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("dataset", "datset", "datset is no key of a build"),
+        ("format", "formta", r"sources\.0\.format is missing"),
+        ('name = "people"', 'name = "people"\nsplit = "tset"', r"sources\.0\.split: .* got 'tset'"),
+        ('"mine"', '"../mine"', r"dataset: String should match .* got '\.\./mine'"),
+        ('"mine"', '"people"', "dataset must be named otherwise than its sources; got 'people'"),
+        ("[[sources]]", "sources = []\n[[x]]", "sources: Tuple should have at least 1 item"),
+        ('"mine"', '"mine', "is not valid TOML"),
+        ('"mine"', '"mine"\nidentities_per_source = 0', "identities_per_source: .* got 0"),
+    ],
+)
+def test_a_wrong_key_is_named(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence) as raised:
+        load_build(write(tmp_path, BUILD.replace(old, new, 1)))
+    assert "build.toml" in str(raised.value)
+
+
+def test_two_sources_of_one_name_are_refused(tmp_path: Path) -> None:
+    twice = BUILD + BUILD[BUILD.index("[[sources]]") :]
+    with pytest.raises(ConfigurationError, match="sources must differ in name; got people twice"):
+        load_build(write(tmp_path, twice))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"none\.toml: No such file"):
+        load_build(tmp_path / "none.toml")
+    with pytest.raises(ConfigurationError, match="Is a directory"):
+        load_build(tmp_path)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match="not valid TOML"):
+        load_build(tmp_path / "bytes.toml")
+
+
+def test_a_source_with_a_wrong_value_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="source: name: String should match"):
+        load_source(name="a/b", format="json-lines", annotations="x", images="y")

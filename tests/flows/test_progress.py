@@ -1,0 +1,114 @@
+"""Progress: lines where there is no terminal, a bar that goes away where there is one."""
+
+import io
+import threading
+
+import pytest
+from rich.console import Console
+
+from db.work import WorkResult
+from flows.execution import ThreadExecutor, open_executor
+from flows.progress import ConsoleProgress
+from flows.report import BuildReport, Deferred, StageReport
+from schemas.records import Rejection
+
+
+def report_of(done: int = 2) -> StageReport:
+    report = StageReport("check")
+    report.add([WorkResult(number) for number in range(done)])
+    rejection = Rejection(stage="check", reason="refusal", detail="no")
+    report.add([WorkResult(10, rejection=rejection), Deferred(11, "timeout")])
+    return report
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_the_summary_stays(is_terminal: bool) -> None:
+    text = io.StringIO()
+    progress = ConsoleProgress(
+        Console(file=text, force_terminal=is_terminal, width=120, highlight=False)
+    )
+    progress.start("check", 4)
+    threads = [threading.Thread(target=progress.advance, args=("check", 1)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    progress.end(report_of())
+    progress.say("now [this]")
+    assert "2 done, 1 rejected (1 refusal), 1 left for later (1 timeout)" in text.getvalue()
+    assert "now [this]" in text.getvalue()
+    if not is_terminal:
+        assert "\x1b" not in text.getvalue()
+
+
+def test_a_report_counts_what_became_of_every_input() -> None:
+    report = report_of()
+    assert (report.done, report.finished, report.stalled) == (2, 3, False)
+    assert report.as_json()["rejected"] == {"refusal": 1}
+    assert report.as_json()["deferred"] == {"timeout": 1}
+    report.add([Deferred(11, "rate_limited")])
+    assert dict(report.deferred) == {"rate_limited": 1}
+    assert report.stalled
+    report.add([WorkResult(11)])
+    assert dict(report.deferred) == {}
+
+
+def test_a_build_says_what_it_waits_for() -> None:
+    report = BuildReport("people", stages=[report_of()], waiting=3)
+    assert report.sentence.startswith("3 items of people wait for people")
+    assert report.as_json()["release"] is None
+    assert "| check | 2 done" in report.markdown
+
+
+def test_an_executor_runs_no_more_than_its_workers_at_once() -> None:
+    running, most, lock = [0], [0], threading.Lock()
+
+    def work() -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        threading.Event().wait(0.01)
+        with lock:
+            running[0] -= 1
+
+    with open_executor(ThreadExecutor("work", 2)) as executor:
+        for _ in range(8):
+            executor.submit(work)
+    assert running == [0]
+    assert 1 <= most[0] <= 2
+
+
+def test_an_executor_waits_for_the_others_before_it_raises() -> None:
+    finished: list[int] = []
+    started = threading.Event()
+
+    def fail() -> None:
+        started.wait()
+        raise ZeroDivisionError
+
+    def work() -> None:
+        started.set()
+        threading.Event().wait(0.05)
+        finished.append(1)
+
+    def run() -> None:
+        with open_executor(ThreadExecutor("work", 2)) as executor:
+            executor.submit(fail)
+            executor.submit(work)
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+    assert finished == [1]
+
+
+def test_the_error_of_whoever_submits_is_the_one_that_is_raised() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    def run() -> None:
+        with open_executor(ThreadExecutor("work", 2)) as executor:
+            executor.submit(fail)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run()

@@ -1,0 +1,95 @@
+"""Draws into a dataset: copies that derive from what was imported, once and for all."""
+
+from pathlib import Path
+
+import pytest
+
+from db.entities import count_entities, find, parents_of
+from flows.context import RunContext
+from flows.importing import import_source
+from flows.sampling import draw_sample
+from flows.single import store_entity
+from schemas.build import SourceSpec, UFine3CBuild
+from schemas.errors import ConfigurationError
+from schemas.records import Caption, Granularity, Image, Sample
+from tests.flows.worlds import write_people
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> SourceSpec:
+    """Four people with two images of two captions each."""
+    annotations = write_people(
+        tmp_path / "people", Granularity.FINE, identities=4, images=2, captions=2
+    )
+    return SourceSpec(
+        name="people", format="cuhk-pedes", annotations=annotations, images=annotations.parent
+    )
+
+
+def build_of(spec: SourceSpec, seed: int = 0, identities: int = 3) -> UFine3CBuild:
+    return UFine3CBuild(
+        dataset="built", seed=seed, identities_per_source=identities, sources=(spec,)
+    )
+
+
+def test_drawn_images_come_with_their_captions_and_their_origin(
+    home_run: RunContext, spec: SourceSpec
+) -> None:
+    source, imported = import_source(home_run, spec)
+    assert (imported.done, imported.rejected.total()) == (8, 0)
+    spec = spec.model_copy(update={"images_per_identity": 1})
+    report = draw_sample(home_run, build_of(spec), spec, source)
+    assert report.done == 3
+    copies = list(find(home_run.store, "built", Image.kind))
+    assert len({copy.record(Image).identity for copy in copies}) == len(copies) == 3
+    captions = list(find(home_run.store, "built", Caption.kind))
+    assert {one.group for one in captions} == {copy.id for copy in copies}
+    assert len(captions) == 6
+    (sample,) = find(home_run.store, "built", Sample.kind)
+    record = sample.record(Sample)
+    assert (record.identities_drawn, record.images_drawn, record.seed) == (3, 3, 0)
+    ids = [copy.id for copy in copies]
+    assert parents_of(home_run.store, ids, "member_of") == {i: [sample.id] for i in ids}
+    assert len(parents_of(home_run.store, ids, "sampled_from")) == 3
+
+
+def test_drawing_again_changes_nothing(home_run: RunContext, spec: SourceSpec) -> None:
+    source, _ = import_source(home_run, spec)
+    draw_sample(home_run, build_of(spec), spec, source)
+    again = draw_sample(home_run, build_of(spec), spec, source)
+    assert (again.done, again.already_done) == (0, 6)
+    assert count_entities(home_run.store, "built", Sample.kind) == 1
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"identities": 2}])
+def test_another_draw_into_one_dataset_is_refused(
+    home_run: RunContext, spec: SourceSpec, change: dict[str, int]
+) -> None:
+    source, _ = import_source(home_run, spec)
+    draw_sample(home_run, build_of(spec), spec, source)
+    with pytest.raises(ConfigurationError, match="already holds another draw from people"):
+        draw_sample(home_run, build_of(spec, **change), spec, source)
+    assert count_entities(home_run.store, "built", Image.kind) == 6
+
+
+def test_a_dataset_that_holds_a_source_is_not_drawn_into(
+    home_run: RunContext, spec: SourceSpec
+) -> None:
+    source, _ = import_source(home_run, spec)
+    other = spec.model_copy(update={"name": "built"})
+    import_source(home_run, other)
+    with pytest.raises(ConfigurationError, match="'built' holds an imported source"):
+        draw_sample(home_run, build_of(spec), spec, source)
+
+
+def test_a_split_without_images_is_an_error(home_run: RunContext, spec: SourceSpec) -> None:
+    source, _ = import_source(home_run, spec)
+    spec = spec.model_copy(update={"split": "train"})
+    with pytest.raises(ConfigurationError, match="no usable image in its 'train' split"):
+        draw_sample(home_run, build_of(spec), spec, source)
+
+
+def test_an_entity_of_its_own_is_stored_once(home_run: RunContext, spec: SourceSpec) -> None:
+    record = Caption(source="test", text="a person", position=0)
+    assert store_entity(home_run, record, "d") == store_entity(home_run, record, "d")
+    assert count_entities(home_run.store, "d", Caption.kind) == 1

@@ -1,0 +1,118 @@
+"""What holds for the tree as a whole: who may import whom, what is loaded when, what is tracked."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from importlinter.cli import lint_imports
+
+from flows.context import DISTRIBUTION
+from tests.requirements import unavailable
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+HEAVY = {"torch", "transformers", "vllm", "diffusers", "torchvision", "ray", "datasets"}
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+for package in sys.argv[1:]:
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
+        if "migrations." not in module.name and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+print("\\n".join(sys.modules))
+"""
+HELP = """
+import sys
+from flows.cli import main
+sys.argv = ["loupe", "--help"]
+try:
+    main()
+except SystemExit as end:
+    print("\\nEND", end.code, *sys.modules, sep="\\n")
+"""
+
+
+def run_python(code: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_nobody_imports_whom_he_may_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml")) == 0, capsys.readouterr().out
+
+
+def test_every_package_is_built_linted_and_checked() -> None:
+    tools = PROJECT["tool"]
+    folders = sorted(
+        path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "benchmarks"
+    )
+    assert sorted([*PACKAGES, "tests"]) == folders
+    assert sorted(tools["importlinter"]["root_packages"]) == sorted(PACKAGES)
+    assert sorted(tools["ruff"]["lint"]["isort"]["known-first-party"]) == folders
+    assert set(tools["mypy"]["packages"]) >= set(folders)
+
+
+def test_importing_our_modules_loads_nothing_heavy() -> None:
+    loaded = set(run_python(IMPORT_ALL, *PACKAGES).split())
+    assert "flows.ufine3c" in loaded
+    assert "models.transformers_chat" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_help_loads_neither_database_nor_server_nor_models() -> None:
+    end = run_python(HELP).rsplit("END", 1)[1].split()
+    assert end[0] == "0"
+    too_much = {"sqlalchemy", "alembic", "prefect", "httpx", "pydantic", "jinja2", "numpy", "PIL"}
+    assert set(end) & (too_much | HEAVY) == set()
+
+
+def test_nobody_else_claims_our_package_names() -> None:
+    claims = packages_distributions()
+    others = {name: set(claims.get(name, ())) - {DISTRIBUTION} for name in PACKAGES}
+    assert others == {name: set() for name in PACKAGES}
+
+
+def tracked_files() -> Iterator[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        unavailable("this is no git checkout, so nobody can tell which files are tracked")
+    for name in listed.stdout.split("\0"):
+        path = ROOT / name
+        if path.is_file():
+            yield path
+
+
+MACHINE_PATHS = re.compile(rb"(?<![\w.])/(?:work|root|home/[a-z]+)/")
+REGISTRIES = re.compile(rb"--(?:extra-)?index-url|/simple/?\s|files\.python" + rb"hosted\.org")
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRIES], ids=["paths", "registries"])
+def test_no_tracked_file_tells_of_the_machine_it_was_written_on(pattern: re.Pattern[bytes]) -> None:
+    this = Path(__file__)
+    found = {
+        str(path.relative_to(ROOT)): match.group()
+        for path in tracked_files()
+        if path != this and (match := pattern.search(path.read_bytes()))
+    }
+    assert found == {}
+
+
+def test_every_marker_of_a_test_is_declared() -> None:
+    declared = {line.split(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
+    built_in = {"parametrize", "skipif", "skip", "usefixtures", "xfail", "filterwarnings"}
+    used = {
+        name
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r"pytest\.mark\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert used - built_in <= declared
+    assert {"postgres", "label_studio", "vllm", "prefect", "browser"} <= declared
