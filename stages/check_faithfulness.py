@@ -35,8 +35,8 @@ def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessRep
     if defect is not None:
         return _rejected(*defect, pair)
     source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)
-    if len(source.facts()) >= _ENOUGH_FACTS and not rewrite.facts():
-        detail = f"The rewrite states none of the {len(source.facts())} facts of its source."
+    if not rewrite.states_anything() and (count := len(source.facts())) >= _ENOUGH_FACTS:
+        detail = f"The rewrite states none of the {count} facts of its source."
         return _rejected("unrelated", detail, pair)
     findings = find_differences(source, rewrite)
     decisive = any(

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
-from models.builtin.person.lexicon import load_lexicon
+from models.builtin.person.lexicon_file import load_lexicon
 from schemas.profile import FaithfulnessSettings
 
 _CANNOT = r"i (?:can(?:no|')t|can not|won't|will not|am (?:not able|unable)|'m (?:not able|unable))"
@@ -32,6 +33,12 @@ _ECHO = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]+")
+_ENDINGS = ("", "s", "es", "d", "ed", "ing", "ly")
+_DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "my"))
+_CLOSED = _DETERMINERS | frozenset(
+    ("of", "with", "and", "or", "is", "are", "was", "were", "at", "for", "from", "to", "he", "she")
+)
+_KEPT_WORDS = 65536
 _KNOWN_SHARE = 0.5
 _DEGENERATE_SHARE = 0.34
 _SURE = 0.8
@@ -57,7 +64,7 @@ def find_defect(
 
 def _control_character(text: str) -> str | None:
     """The first control, private-use, unassigned or replacement character, if any."""
-    for character in text:
+    for character in dict.fromkeys(text):  # each once, in order
         if character in "\n\r\t":
             continue
         if unicodedata.category(character) in ("Cc", "Co", "Cn", "Cs") or character == "�":
@@ -68,7 +75,7 @@ def _control_character(text: str) -> str | None:
 def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str] | None:
     if language != "en":
         return None  # the word lists are English; other languages are left to the reviewers
-    words = [word.lower() for word in _WORD.findall(rewrite)]
+    words = _words(rewrite)
     known = _known_share(words, source)
     if known >= _KNOWN_SHARE:
         if _degenerate(words):
@@ -81,6 +88,10 @@ def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str
     if guess != language and probability >= _SURE and _looks_like_language(words):
         return "wrong_language", f"The rewrite is in {guess!r}, wanted {language!r} ({share})."
     return "gibberish", f"The rewrite is not readable English ({share})."
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
 
 
 def _looks_like_language(words: list[str]) -> bool:
@@ -102,20 +113,29 @@ def _foreign_script(text: str) -> str | None:
 def _known_share(words: list[str], source: str) -> float:
     if not words:
         return 0.0
-    vocabulary = _vocabulary() | {word.lower() for word in _WORD.findall(source)}
-    return sum(_stem_known(word, vocabulary) for word in words) / len(words)
+    unknown = [word for word in words if not _is_common(word)]
+    if unknown:
+        own = set(_words(source))
+        unknown = [word for word in unknown if not _has_stem(word, own)]
+    return (len(words) - len(unknown)) / len(words)
 
 
-def _stem_known(word: str, vocabulary: frozenset[str]) -> bool:
-    stems = (word, *(word.removesuffix(suffix) for suffix in ("s", "es", "d", "ed", "ing", "ly")))
-    return any(stem in vocabulary or stem + "e" in vocabulary for stem in stems)
+@lru_cache(maxsize=_KEPT_WORDS)
+def _is_common(word: str) -> bool:
+    return _has_stem(word, _vocabulary())
+
+
+def _has_stem(word: str, vocabulary: AbstractSet[str]) -> bool:
+    """Whether `vocabulary` has a word without one of its endings, or with a final «e»."""
+    stems = (word.removesuffix(ending) for ending in _ENDINGS)
+    return word in vocabulary or any(s in vocabulary or f"{s}e" in vocabulary for s in stems)
 
 
 @lru_cache(maxsize=1)
 def _vocabulary() -> frozenset[str]:
     """The commonest English words and those of the lexicon, in lower case."""
     common = files("stages").joinpath("common_english.txt").read_text("utf-8").split()
-    return frozenset(common).union(word for phrase in load_lexicon().terms for word in phrase)
+    return frozenset(common).union(*load_lexicon().meanings)
 
 
 def _guess_language(text: str) -> tuple[str, float]:
@@ -129,12 +149,6 @@ def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-_DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "my"))
-_CLOSED = _DETERMINERS | frozenset(
-    ("of", "with", "and", "or", "is", "are", "was", "were", "at", "for", "from", "to", "he", "she")
-)
 
 
 def _degenerate(words: list[str]) -> bool:

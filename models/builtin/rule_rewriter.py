@@ -9,8 +9,6 @@ from typing import Any
 
 from models.builtin.person.composer import Composer
 from models.builtin.person.description import Description
-from models.builtin.person.lexicon import Tag, load_lexicon
-from models.builtin.person.mentions import find_mentions
 from models.builtin.person.parser import parse_description
 from schemas.base import digest_of
 from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest, ModelRef
@@ -22,6 +20,7 @@ _LAST_PLACE = re.compile(
     r"(?P<where>(?:on|in|at|near|next to|under|behind) (?:an?|the)(?: (?!of\b)\w+){1,3})$"
 )
 _ENOUGH_FACTS = 3
+_TOO_MUCH_UNKNOWN = 0.34
 _SOME_PLACE = re.compile(r"\b(?:on|in|at|near|next|under|behind|by|that|of|and)$")
 _COMMON_STARTS = frozenset(
     [
@@ -92,14 +91,10 @@ class RuleRewriter:
 
 def _is_of_a_person(parsed: Description) -> bool:
     """Whether the parsed facts cover the text well enough to stand for it."""
-    dressed = any(
-        fact.attribute in (Attribute.GARMENT, Attribute.FOOTWEAR) for fact in parsed.facts()
-    )
-    if len(parsed.facts()) < _ENOUGH_FACTS or not dressed:
+    facts = parsed.facts()
+    if len(facts) < _ENOUGH_FACTS or parsed.unknown_share >= _TOO_MUCH_UNKNOWN:
         return False
-    mentions = find_mentions(parsed.text, load_lexicon())
-    unknown = sum(mention.has(Tag.OTHER) for mention in mentions)
-    return unknown / max(1, len(mentions)) < 0.34
+    return any(fact.attribute in (Attribute.GARMENT, Attribute.FOOTWEAR) for fact in facts)
 
 
 def _turned_around(text: str, draw: Random) -> str:

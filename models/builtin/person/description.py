@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
+from functools import cached_property
+from itertools import chain
 
 from schemas.faithfulness import Attribute, Fact, Span
 
@@ -29,6 +31,7 @@ class Place:
 class Thing:
     """Something that facts are stated of: the person, the hair, an item worn or carried, its part.
 
+    `stated` has the facts by attribute, both in the order in which they were stated.
     `span` is the head noun where it was first named, `phrase` that noun with its modifiers and
     without its article. An item may be `negated` («no bag»). `inherited` colours are those that a
     neighbour in a list may lend («black trousers and shoes»). `carried` tells that a
@@ -39,7 +42,7 @@ class Thing:
     kind: str
     span: Span = (0, 0)
     phrase: Span = (0, 0)
-    facts: list[Fact] = field(default_factory=list)
+    stated: dict[Attribute, tuple[Fact, ...]] = field(default_factory=dict)
     parts: list["Thing"] = field(default_factory=list)
     shades: dict[Span, str] = field(default_factory=dict)
     inherited: tuple[str, ...] = ()
@@ -50,16 +53,22 @@ class Thing:
 
     def state(self, attribute: Attribute, value: str, span: Span) -> None:
         """Adds a fact, once."""
-        if not any(f.attribute is attribute and f.value == value for f in self.facts):
-            self.facts.append(Fact(subject=self.kind, attribute=attribute, value=value, span=span))
+        if value not in self.values(attribute):
+            fact = Fact(subject=self.kind, attribute=attribute, value=value, span=span)
+            self.stated[attribute] = (*self.all(attribute), fact)
 
     def values(self, attribute: Attribute) -> tuple[str, ...]:
         """The values stated for an attribute, in order."""
-        return tuple(fact.value for fact in self.facts if fact.attribute is attribute)
+        return tuple([fact.value for fact in self.stated.get(attribute, ())])
 
     def all(self, attribute: Attribute) -> tuple[Fact, ...]:
         """The facts stated for an attribute, in order."""
-        return tuple(fact for fact in self.facts if fact.attribute is attribute)
+        return self.stated.get(attribute, ())
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """All facts, by attribute; the first names the thing, if it has a name."""
+        return tuple(chain.from_iterable(self.stated.values()))
 
 
 @dataclass(eq=False)
@@ -67,7 +76,8 @@ class Description:
     """A parsed description: the person, the hair, and the items in order of appearance.
 
     `colours` and `places` hold every colour and every side of the body that the text names,
-    whatever they are said of.
+    whatever they are said of; `unknown_share`, in [0, 1], is how much of the text the lexicon does
+    not know. It is filled by the parser and does not change after that.
     """
 
     text: str
@@ -76,6 +86,11 @@ class Description:
     items: list[Thing] = field(default_factory=list)
     colours: list[Fact] = field(default_factory=list)
     places: list[tuple[Place, Fact]] = field(default_factory=list)
+    unknown_share: float = 0.0
+
+    def states_anything(self) -> bool:
+        """Whether there is any fact."""
+        return any(thing.stated for thing in self.things())
 
     def things(self) -> Iterator[Thing]:
         """Everything that facts are stated of."""
@@ -85,13 +100,16 @@ class Description:
             yield item
             yield from item.parts
 
+    @cached_property
     def loose_colours(self) -> tuple[str, ...]:
         """The colours that the text names of nothing that is known."""
-        held = [fact.span for thing in self.things() if thing.known for fact in thing.facts]
+        held = {fact.span for thing in self.things() if thing.known for fact in thing.facts}
         return tuple(
-            colour.value
-            for colour in self.colours
-            if not any(start <= colour.span[0] and colour.span[1] <= end for start, end in held)
+            [
+                colour.value
+                for colour in self.colours
+                if not any(start <= colour.span[0] and colour.span[1] <= end for start, end in held)
+            ]
         )
 
     def facts(self) -> tuple[Fact, ...]:

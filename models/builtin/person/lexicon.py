@@ -1,12 +1,9 @@
-"""The words that descriptions of persons are made of: `lexicon.toml`, compiled for look-up."""
+"""The words that descriptions of persons are made of, with their meanings and relations."""
 
-import tomllib
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
-from functools import lru_cache
-from importlib.resources import files
-from typing import Any
 
 from schemas.faithfulness import Attribute
 
@@ -63,12 +60,15 @@ Phrase = tuple[str, ...]
 """A phrase as lower-case words; hyphens count as spaces."""
 
 
-@dataclass(frozen=True)
-class Term:
-    """The meaning of a phrase: what it does, and the canonical name of what it says."""
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """What a phrase may do in a description, and the canonical name of what it says as each."""
 
-    tag: Tag
-    value: str
+    values: Mapping[Tag, str]
+    tags: frozenset[Tag] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tags", frozenset(self.values))
 
 
 @dataclass(frozen=True)
@@ -86,27 +86,31 @@ class Kind:
     claim: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Phrases with their meanings, kinds with their taxonomy, colours with their neighbours."""
+    """Phrases with their meanings, kinds with their taxonomy, colours with their neighbours.
 
-    terms: dict[Phrase, tuple[Term, ...]]
-    kinds: dict[str, Kind]
-    near_colours: frozenset[frozenset[str]]
-    scales: dict[str, tuple[str, ...]]
+    `lengths` tells how long, in words, the phrases are that start with a word, longest first;
+    `lineages` gives a kind with what it is a kind of, closest first. `near_colours` has each pair
+    in both orders.
+    """
+
+    meanings: Mapping[Phrase, Meaning]
+    kinds: Mapping[str, Kind]
+    near_colours: frozenset[tuple[str, str]]
+    scales: Mapping[str, tuple[str, ...]]
     parts: frozenset[str]
-    longest: int = field(default=5)
+    lengths: Mapping[str, tuple[int, ...]] = field(init=False)
+    lineages: Mapping[str, tuple[str, ...]] = field(init=False)
 
-    def ancestors(self, kind: str) -> tuple[str, ...]:
-        """`kind` and what it is a kind of, closest first; for an unknown kind just itself."""
-        line = [kind]
-        while (known := self.kinds.get(line[-1])) is not None and known.parent is not None:
-            line.append(known.parent)
-        return tuple(line)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", _lengths_by_first_word(self.meanings))
+        lineages = {kind: tuple(_lineage(kind, self.kinds)) for kind in self.kinds}
+        object.__setattr__(self, "lineages", lineages)
 
     def is_a(self, kind: str, general: str) -> bool:
         """Whether every `kind` is a `general`."""
-        return general in self.ancestors(kind)
+        return kind == general or general in self.lineages.get(kind, ())
 
     def slot(self, kind: str) -> str:
         """Where a kind is worn or carried (`upper`, `feet`, `bag` …), or "" for unknown kinds."""
@@ -120,131 +124,32 @@ class Lexicon:
 
     def claims(self, specific: str, general: str) -> bool:
         """Whether saying `specific` where `general` was said claims something new."""
-        for kind in self.ancestors(specific):
+        for kind in self.lineages.get(specific, ()):
             if kind == general:
                 return False
-            if kind in self.kinds and self.kinds[kind].claim:
+            if self.kinds[kind].claim:
                 return True
         return False
 
     def same_colour(self, one: str, other: str) -> bool:
         """Whether two honest people may mean the same by these canonical colours."""
-        return one == other or frozenset((one, other)) in self.near_colours
+        return one == other or (one, other) in self.near_colours
 
-    def steps(self, scale: str, one: str, other: str) -> int:
-        """How many steps lie between two values of a scale; 0 for values that it does not have."""
-        values = self.scales[scale]
-        if one not in values or other not in values:
-            return 0
-        return abs(values.index(one) - values.index(other))
+    def place(self, scale: str, value: str) -> int:
+        """Where a value stands on a scale, counted in steps from its first."""
+        return self.scales[scale].index(value)
 
 
-@lru_cache(maxsize=1)
-def load_lexicon() -> Lexicon:
-    """The lexicon that ships with this package."""
-    data = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text("utf-8"))
-    terms: dict[Phrase, dict[Tag, Term]] = {}
-    for words, term, inflects in _entries(data):
-        for word in words:
-            for phrase in _forms(word, inflects):
-                terms.setdefault(phrase, {}).setdefault(term.tag, term)
-    return Lexicon(
-        terms={phrase: tuple(by_tag.values()) for phrase, by_tag in terms.items()},
-        kinds={kind.name: kind for kind in _kinds(data)},
-        near_colours=frozenset(
-            frozenset((name, other))
-            for name, colour in data["colours"].items()
-            for other in colour.get("near", ())
-        ),
-        scales={name: tuple(values) for name, values in data["scales"].items()},
-        parts=frozenset(("marks", *data["parts"])),
-        longest=max(len(phrase) for phrase in terms),
-    )
+def _lengths_by_first_word(phrases: Iterable[Phrase]) -> dict[str, tuple[int, ...]]:
+    lengths: dict[str, set[int]] = defaultdict(set)
+    for phrase in phrases:
+        lengths[phrase[0]].add(len(phrase))
+    return {word: tuple(sorted(found, reverse=True)) for word, found in lengths.items()}
 
 
-_INFLECTED = {"parts": Tag.PART, "levels": Tag.LEVEL, "pattern_nouns": Tag.PATTERN_NOUN}
-_PLAIN = {
-    "patterns": Tag.PATTERN,
-    "materials": Tag.MATERIAL,
-    "shades": Tag.SHADE,
-    "age": Tag.AGE,
-    "height": Tag.HEIGHT,
-    "build": Tag.BUILD,
-    "skin": Tag.SKIN_TONE,
-    "hair_styles": Tag.HAIR_STYLE,
-    "sleeves": Tag.SLEEVE,
-    "reaches": Tag.REACH,
-    "actions": Tag.ACTION,
-    "persons": Tag.PERSON,
-}
-_PRONOUNS = {
-    "male": (Tag.PRONOUN, "male"),
-    "female": (Tag.PRONOUN, "female"),
-    "neutral": (Tag.PRONOUN, "unknown"),
-    "male_possessive": (Tag.POSSESSIVE, "male"),
-    "female_possessive": (Tag.POSSESSIVE, "female"),
-}
-_GRAMMAR = {
-    "indefinite": (Tag.INDEFINITE, ""),
-    "definite": (Tag.DEFINITE, ""),
-    "it": (Tag.IT, ""),
-    "be": (Tag.BE, ""),
-    "conjunction": (Tag.AND, ""),
-    "of": (Tag.OF, ""),
-    "with": (Tag.WITH, ""),
-    "negation": (Tag.NEGATION, ""),
-    "wear": (Tag.WEAR, ""),
-    "carry": (Tag.CARRY, ""),
-    "reach": (Tag.REACHES, ""),
-    "prep": (Tag.PREPOSITION, ""),
-    "filler": (Tag.FILLER, ""),
-    "colour_noun": (Tag.COLOUR_NOUN, ""),
-    "side_left": (Tag.SIDE, "left"),
-    "side_right": (Tag.SIDE, "right"),
-    "long": (Tag.SIZE, "long"),
-    "short": (Tag.SIZE, "short"),
-    "medium": (Tag.SIZE, "medium"),
-    "ignore": (Tag.IGNORED, ""),
-}
-_BODY = {"figure": Tag.FIGURE, "skin": Tag.SKIN, "hair": Tag.HAIR}
-
-
-def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Term, bool]]:
-    """(words, what they mean, whether they have plurals) of every table of the file."""
-    for name, colour in data["colours"].items():
-        yield colour["words"], Term(Tag.COLOUR, name), False
-    for slot in data["items"].values():
-        for name, kind in slot["kinds"].items():
-            yield kind["words"], Term(Tag.ITEM, name), True
-    for table, tag in _INFLECTED.items():
-        for name, words in data[table].items():
-            yield words, Term(tag, name), True
-    for table, tag in _PLAIN.items():
-        for name, words in data[table].items():
-            yield words, Term(tag, name), False
-    for table, meanings in (("pronouns", _PRONOUNS), ("grammar", _GRAMMAR)):
-        for name, words in data[table].items():
-            tag, value = meanings[name]
-            yield words, Term(tag, value), False
-    for name, words in data["body"].items():
-        yield words, Term(_BODY.get(name, Tag.BODY), name), True
-
-
-def _kinds(data: dict[str, Any]) -> Iterator[Kind]:
-    for slot, table in data["items"].items():
-        for name, kind in table["kinds"].items():
-            yield Kind(
-                name=name,
-                slot=slot,
-                attribute=Attribute(table["attribute"]),
-                parent=kind.get("under"),
-                claim=kind.get("claim", False),
-            )
-
-
-def _forms(word: str, inflects: bool) -> Iterable[Phrase]:
-    phrase = tuple(word.split())
-    yield phrase
-    last = phrase[-1]
-    if inflects and not last.endswith("s"):
-        yield (*phrase[:-1], last + ("es" if last.endswith(("x", "ch", "sh")) else "s"))
+def _lineage(kind: str, kinds: Mapping[str, Kind]) -> Iterator[str]:
+    """`kind` and what it is a kind of, closest first."""
+    general: str | None = kind
+    while general is not None:
+        yield general
+        general = kinds[general].parent if general in kinds else None

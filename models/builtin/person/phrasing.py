@@ -4,7 +4,7 @@ import re
 from random import Random
 
 from models.builtin.person.description import Description, Place, Thing
-from models.builtin.person.lexicon import load_lexicon
+from models.builtin.person.lexicon_file import load_lexicon
 from schemas.faithfulness import Attribute, Fact, Span
 
 _SYNONYMS = {
@@ -24,6 +24,10 @@ _SYNONYMS = {
     "gray": ("grey",),
     "plaid": ("checked",),
 }
+_SWAPS = tuple(
+    (re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE), choices)
+    for word, choices in _SYNONYMS.items()
+)
 _SINGULAR_S = ("dress", "glass", "canvas", "headdress", "cutlass")
 _UNCOUNTED = ("clothing", "clothes", "attire", "apparel", "luggage", "footwear", "headwear", "hair")
 _PAIRED_SLOTS = frozenset(("feet", "socks", "lower", "face"))
@@ -139,10 +143,9 @@ class Phrasing:
 
     def _swap(self, phrase: str) -> str:
         """The phrase with at most one word swapped for a synonym, by an even chance."""
-        for word, choices in _SYNONYMS.items():
-            pattern = rf"(?<![\w-]){re.escape(word)}(?![\w-])"
-            if re.search(pattern, phrase, re.IGNORECASE) and self._draw.random() < 0.5:
-                return re.sub(pattern, self._draw.choice(choices), phrase, flags=re.IGNORECASE)
+        for pattern, choices in _SWAPS:
+            if pattern.search(phrase) and self._draw.random() < 0.5:
+                return pattern.sub(self._draw.choice(choices), phrase)
         return phrase
 
     def _counted(self, item: Thing, phrase: str) -> str:

@@ -1,12 +1,14 @@
 """Pairs the items of a rewrite with those of its source."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from models.builtin.person.description import Thing
 from models.builtin.person.lexicon import Lexicon
 from schemas.faithfulness import Attribute
 
 _GROUPS = {"upper": "torso", "outer": "torso", "whole": "torso", "clothing": "torso"}
+_KEPT_PAIRS = 8192  # a description names some ten kinds out of some two hundred
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,14 @@ def match_items(source: list[Thing], rewrite: list[Thing], lexicon: Lexicon) -> 
 
 def related(one: Thing, other: Thing, lexicon: Lexicon) -> bool:
     """Whether both may be words for one item: equal kinds, or one more general than the other."""
-    if lexicon.is_a(one.kind, other.kind) or lexicon.is_a(other.kind, one.kind):
+    return _are_related(one.kind, other.kind, lexicon)
+
+
+@lru_cache(maxsize=_KEPT_PAIRS)
+def _are_related(one: str, other: str, lexicon: Lexicon) -> bool:
+    if lexicon.is_a(one, other) or lexicon.is_a(other, one):
         return True
-    kinds = {one.kind, other.kind}
+    kinds = (one, other)
     if "clothing" in kinds:
         return all(lexicon.attribute(kind) is Attribute.GARMENT for kind in kinds)
     return "top" in kinds and all(lexicon.slot(kind) in ("upper", "outer") for kind in kinds)
