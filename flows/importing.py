@@ -1,6 +1,7 @@
 """Imports a source: every record validated, every image looked at, every reject accounted for."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from db.entities import NewEntity, find, new_entity
@@ -11,7 +12,7 @@ from flows.runner import Stage, run_stream
 from flows.single import store_entity
 from schemas.build import SourceSpec
 from schemas.errors import ConfigurationError, FormatError
-from schemas.records import Caption, Image, Rejection, Sample, Source
+from schemas.records import Caption, Image, Sample, Source
 from sources.description import describe_source
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_image
 from sources.importer import Importer, importer_for
@@ -51,11 +52,10 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         label=f"import {spec.name}",
     )
 
+    importing = _Import(context, source, entity.id, spec.images, limits)
+
     def work(rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
-        return [
-            _import_row(context, entity, source.name, spec.images, limits, number, row)
-            for number, row in rows
-        ]
+        return [importing.result(number, row) for number, row in rows]
 
     rows = _numbered(importer, spec.annotations, options)
     return entity, run_stream(context, stage, rows, work)
@@ -78,75 +78,49 @@ def _describe(importer: Importer, spec: SourceSpec) -> Source:
     )
 
 
-def _import_row(
-    context: RunContext,
-    source: NewEntity,
-    name: str,
-    image_root: Path,
-    limits: ImageLimits,
-    number: int,
-    row: Row,
-) -> WorkResult:
-    if isinstance(row, BadRow):
-        return WorkResult(number, rejection=_rejection(row))
-    inspected = inspect_image(image_root, row.file_path, limits)
-    if isinstance(inspected, ImageProblem):
-        return WorkResult(number, rejection=_image_rejection(source, row, inspected))
-    context.blobs.put(inspected.data, inspected.media_type)
-    return WorkResult(number, entities=_entities(source, name, row, inspected))
+@dataclass(frozen=True)
+class _Import:
+    """The import of one source: turns rows into entities, or into rejections."""
 
+    context: RunContext
+    source: Source
+    source_id: str
+    image_root: Path
+    limits: ImageLimits
 
-def _entities(
-    source: NewEntity, name: str, row: SourceRow, inspected: InspectedImage
-) -> tuple[NewEntity, ...]:
-    image = new_entity(
-        Image(
-            source=name,
+    def result(self, number: int, row: Row) -> WorkResult:
+        """What becomes of the row with that number."""
+        if isinstance(row, BadRow):
+            return WorkResult(number, rejection=row.as_rejection())
+        inspected = inspect_image(self.image_root, row.file_path, self.limits)
+        if isinstance(inspected, ImageProblem):
+            bad_row = inspected.as_bad_row(row, self.source.annotation_file)
+            return WorkResult(number, rejection=bad_row.as_rejection())
+        self.context.blobs.put(inspected.data, inspected.media_type)
+        image = self._image(row, inspected)
+        return WorkResult(number, entities=(image, *self._captions(row, image)))
+
+    def _image(self, row: SourceRow, inspected: InspectedImage) -> NewEntity:
+        record = Image(
+            source=self.source.name,
             identity=row.identity,
             split=row.split,
-            file_path=row.file_path,
-            sha256=inspected.sha256,
-            source_sha256=inspected.source_sha256,
-            media_type=inspected.media_type,
-            width_px=inspected.width_px,
-            height_px=inspected.height_px,
-        ),
-        name,
-        parents=[("imported_from", source.id)],
-        split=row.split,
-        group=f"{name}/{row.identity}",
-    )
-    captions = (
-        new_entity(
-            Caption(source=name, text=text, position=position),
-            name,
-            parents=[("describes", image.id)],
-            split=row.split,
-            group=image.id,
+            **inspected.model_dump(exclude={"data"}),
         )
-        for position, text in zip(row.positions, row.captions, strict=True)
-    )
-    return (image, *captions)
+        return new_entity(
+            record,
+            self.source.name,
+            parents=[("imported_from", self.source_id)],
+            split=row.split,
+            group=f"{self.source.name}/{row.identity}",
+        )
 
-
-def _rejection(row: BadRow) -> Rejection:
-    return Rejection(
-        stage=STAGE,
-        reason=row.reason,
-        detail=row.detail,
-        context=row.model_dump(mode="json", exclude={"reason", "detail"}),
-    )
-
-
-def _image_rejection(source: NewEntity, row: SourceRow, problem: ImageProblem) -> Rejection:
-    return Rejection(
-        stage=STAGE,
-        reason=problem.reason,
-        detail=problem.detail,
-        context={
-            "file": Source.model_validate_json(source.payload).annotation_file,
-            "index": row.index,
-            "field": "file_path",
-            "raw": row.model_dump_json(),
-        },
-    )
+    def _captions(self, row: SourceRow, image: NewEntity) -> Iterator[NewEntity]:
+        for position, text in zip(row.positions, row.captions, strict=True):
+            yield new_entity(
+                Caption(source=self.source.name, text=text, position=position),
+                self.source.name,
+                parents=[("describes", image.id)],
+                split=row.split,
+                group=image.id,
+            )

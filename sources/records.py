@@ -49,7 +49,9 @@ class BadRow(Record):
     def as_rejection(self) -> Rejection:
         """The same as the rejection that goes to quarantine."""
         context = self.model_dump(exclude={"reason", "detail"})
-        return Rejection(stage="import", reason=self.reason, detail=self.detail, context=context)
+        return Rejection(
+            stage="import_source", reason=self.reason, detail=self.detail, context=context
+        )
 
 
 Row = SourceRow | BadRow

@@ -15,7 +15,7 @@ def test_a_bad_row_becomes_a_rejection_that_can_be_found_again() -> None:
     )
     rejection = bad.as_rejection()
     assert (rejection.stage, rejection.reason, rejection.detail) == (
-        "import",
+        "import_source",
         bad.reason,
         bad.detail,
     )
