@@ -31,6 +31,8 @@ _TAIL = re.compile(
     r"|this (?:version|rewrite|description) (?:keeps|retains|preserves)\b).*\Z",
     re.IGNORECASE | re.DOTALL,
 )
+# Controls, lone surrogates (which cannot be stored), overrides of the writing direction.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 
 
@@ -39,7 +41,8 @@ def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str 
 
     Takes `{"rewrite": …}` and plain text alike, both wrapped in reasoning blocks, fences, quotes
     and chatter. Reasons: `truncated_answer` (the answer, its JSON or its reasoning does not end),
-    `unparseable_answer`, `extra_fields`, `empty`, `too_long`. The raw answer is in the context.
+    `unparseable_answer`, `extra_fields`, `empty`, `control_characters`, `too_long`. The raw answer
+    is in the context.
 
     Args:
         raw: what the model said.
@@ -54,6 +57,9 @@ def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str 
         return _rejected(unusable.reason, unusable.detail, raw)
     if not text:
         return _rejected("empty", "The answer holds no text.", raw)
+    if control := _CONTROL.search(text):
+        detail = f"The rewrite holds the control character U+{ord(control.group()):04X}."
+        return _rejected("control_characters", detail, raw)
     if len(text) > max_characters:
         detail = f"The rewrite has {len(text)} characters, wanted {max_characters} at most."
         return _rejected("too_long", detail, raw)

@@ -96,3 +96,11 @@ def test_mutated_answers_are_never_lost_and_never_wrongly_taken(
 @given(st.integers(1, len(ANSWER) - 1))
 def test_a_cut_json_answer_is_never_taken(end: int) -> None:
     assert isinstance(clean_answer(ANSWER[:end], 200), Rejection)
+
+
+@pytest.mark.parametrize("escape", [r"\ud800", r"\u0000", r"\u001b[2J", r"\u202e"])
+def test_controls_that_json_smuggles_in_never_reach_a_caption(escape: str) -> None:
+    answer = clean_answer(f'{{"rewrite": "A man {escape} in a coat."}}', 2000)
+    assert isinstance(answer, Rejection)
+    assert answer.reason == "control_characters"
+    assert answer.model_dump_json()
