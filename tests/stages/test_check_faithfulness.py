@@ -59,8 +59,10 @@ def test_omissions_are_listed_and_allowed() -> None:
         (
             "A young woman in a white blouse, a green skirt and black shoes holds a brown bag.",
             "contradicted",
-            ("The rewrite says colour «green» of the skirt; "
-            "the source says colour «red» of the skirt."),
+            (
+                "The rewrite says colour «green» of the skirt; "
+                "the source says colour «red» of the skirt."
+            ),
         ),
         (
             "A young woman in a white sweater, a red skirt and black shoes holds a brown bag.",
@@ -70,8 +72,10 @@ def test_omissions_are_listed_and_allowed() -> None:
         (
             "A young man in a white blouse, a red skirt and black shoes holds a brown bag.",
             "contradicted",
-            ("The rewrite says sex «male» of the person; "
-            "the source says sex «female» of the person."),
+            (
+                "The rewrite says sex «male» of the person; "
+                "the source says sex «female» of the person."
+            ),
         ),
         (
             "The woman wears a white blouse, a red skirt, black shoes and sunglasses.",
@@ -81,8 +85,10 @@ def test_omissions_are_listed_and_allowed() -> None:
         (
             "The woman wears a white blouse and a red skirt; a brown bag is in her right hand.",
             "contradicted",
-            ("The rewrite says that the bag is on the right; "
-            "the source says that the bag is on the left."),
+            (
+                "The rewrite says that the bag is on the right; "
+                "the source says that the bag is on the left."
+            ),
         ),
     ],
 )
