@@ -39,6 +39,7 @@ _CLOSED = _DETERMINERS | frozenset(
     ("of", "with", "and", "or", "is", "are", "was", "were", "at", "for", "from", "to", "he", "she")
 )
 _KEPT_WORDS = 65536
+_KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
 _KNOWN_SHARE = 0.5
 _DEGENERATE_SHARE = 0.34
 _SURE = 0.8
@@ -64,6 +65,8 @@ def find_defect(
 
 def _control_character(text: str) -> str | None:
     """The first control, private-use, unassigned or replacement character, if any."""
+    if text.isprintable() and "�" not in text:
+        return None  # the usual case, at once
     for character in dict.fromkeys(text):  # each once, in order
         if character in "\n\r\t":
             continue
@@ -156,9 +159,11 @@ def _degenerate(words: list[str]) -> bool:
     pairs = list(pairwise(words))
     if len(pairs) < 3:
         return len(words) < 2
-    wrong = sum(one == other or (one in _DETERMINERS and other in _CLOSED) for one, other in pairs)
+    wrong = [
+        one for one, other in pairs if one == other or (one in _DETERMINERS and other in _CLOSED)
+    ]
     varied = len(set(words)) / len(words)
-    return wrong / len(pairs) > _DEGENERATE_SHARE / 2 or (len(words) > 30 and varied < 0.2)
+    return len(wrong) / len(pairs) > _DEGENERATE_SHARE / 2 or (len(words) > 30 and varied < 0.2)
 
 
 def _copy_defect(
@@ -186,5 +191,6 @@ def _similarity(one: str, other: str) -> float:
     return fuzz.ratio(_bare(one), _bare(other)) / 100
 
 
+@lru_cache(maxsize=_KEPT_TEXTS)
 def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))

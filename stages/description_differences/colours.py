@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from models.builtin.person.description import Thing
+from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import Lexicon
 from schemas.faithfulness import Attribute, Fact, Finding
 from stages.description_differences.findings import added, contradicted, lost
@@ -11,14 +11,15 @@ _SMALL_PARTS = frozenset(("zip", "button", "lace", "handle", "pocket", "lens"))
 
 
 def compare_colours(
-    source: Thing, rewrite: Thing, lexicon: Lexicon, loose: Collection[str] = ()
+    source: Thing, rewrite: Thing, lexicon: Lexicon, whole: Description | None = None
 ) -> Iterator[Finding]:
-    """Differences of colour; `loose` are those that the source names of nothing known."""
+    """Differences of colour; one that `whole` names of nothing known may be meant of `source`."""
     main, theirs = source.all(Attribute.COLOUR), rewrite.all(Attribute.COLOUR)
     if not main and not theirs:
         return
-    known, around = [fact.value for fact in main], _around(source)
+    known = [fact.value for fact in main]
     shared = [fact for fact in theirs if has_colour(known, fact.value, lexicon)]
+    around = _around(source) if len(shared) < len(theirs) else []
     allowed = around if shared or not main else []
     for fact in theirs:
         if fact in shared:
@@ -28,6 +29,7 @@ def compare_colours(
         elif main:
             yield contradicted(_rest(main, theirs, lexicon), fact)
         else:
+            loose = whole.loose_colours() if whole is not None else ()
             yield added(fact, minor=has_colour(loose, fact.value, lexicon))
     said = [fact.value for fact in theirs] + _of_parts(rewrite.parts)
     yield from (lost(fact) for fact in main if not has_colour(said, fact.value, lexicon))
@@ -63,6 +65,8 @@ def _rest(main: Sequence[Fact], theirs: Sequence[Fact], lexicon: Lexicon) -> Fac
 
 def _opposite_shades(source: Thing, rewrite: Thing, fact: Fact) -> Iterator[Finding]:
     """«Light blue» for «dark blue»."""
+    if not (source.shades and rewrite.shades):
+        return
     shade = rewrite.shades.get(fact.span, "")
     for other in source.all(Attribute.COLOUR):
         shades = {shade, source.shades.get(other.span, "")}

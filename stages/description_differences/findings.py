@@ -28,7 +28,7 @@ def contradicted(source: Fact, rewrite: Fact, minor: bool = False) -> Finding:
 
 
 def changed(source: Sequence[Fact], fact: Fact) -> Finding:
-    """The finding about a fact of the rewrite that is not among those of the source, if any."""
+    """A strange fact: against the first that `source` states, or as an addition to nothing."""
     return contradicted(source[0], fact) if source else added(fact)
 
 

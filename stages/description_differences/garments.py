@@ -28,6 +28,8 @@ def compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Itera
     """Differences of pattern; one that another item of the source has may only have moved."""
     known = source.all(Attribute.PATTERN)
     theirs = rewrite.all(Attribute.PATTERN)
+    if not known and not theirs:
+        return
     said = {fact.value for fact in known}
     for fact in theirs:
         if fact.value in said:

@@ -45,7 +45,7 @@ def _compare_kinds(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[
 def _compare_attributes(
     source: Thing, rewrite: Thing, whole: Description, lexicon: Lexicon
 ) -> Iterator[Finding]:
-    yield from compare_colours(source, rewrite, lexicon, whole.loose_colours)
+    yield from compare_colours(source, rewrite, lexicon, whole)
     yield from compare_patterns(source, rewrite, whole)
     yield from compare_lengths(source, rewrite, lexicon)
     yield from compare_sides(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))

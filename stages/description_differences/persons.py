@@ -15,9 +15,13 @@ def compare_persons(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator
     """Differences between two persons, whatever they wear."""
     yield from _sexes(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
     for scale in ("age", "height", "build", "skin"):
-        mine = placed(_facts(source, scale), scale, lexicon)
-        theirs = placed(_facts(rewrite, scale), scale, lexicon)
-        yield from compare_on_scale(mine, theirs, minor_if_added=scale != "age")
+        mine, theirs = _facts(source, scale), _facts(rewrite, scale)
+        if mine or theirs:
+            yield from compare_on_scale(
+                placed(mine, scale, lexicon),
+                placed(theirs, scale, lexicon),
+                minor_if_added=scale != "age",
+            )
     yield from _actions(source.all(Attribute.ACTION), rewrite.all(Attribute.ACTION))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
-from functools import cached_property
 from itertools import chain
 
 from schemas.faithfulness import Attribute, Fact, Span
@@ -75,17 +74,17 @@ class Thing:
 class Description:
     """A parsed description: the person, the hair, and the items in order of appearance.
 
-    `colours` and `places` hold every colour and every side of the body that the text names,
-    whatever they are said of; `unknown_share`, in [0, 1], is how much of the text the lexicon does
-    not know. It is filled by the parser and does not change after that.
+    `colours` and `places` hold every colour and every side of the body that the text names, with
+    its span, whatever they are said of; `unknown_share`, in [0, 1], is how much of the text the
+    lexicon does not know. The parser fills it, and it does not change after that.
     """
 
     text: str
     person: Thing
     hair: Thing
     items: list[Thing] = field(default_factory=list)
-    colours: list[Fact] = field(default_factory=list)
-    places: list[tuple[Place, Fact]] = field(default_factory=list)
+    colours: list[tuple[str, Span]] = field(default_factory=list)
+    places: list[tuple[Place, Span]] = field(default_factory=list)
     unknown_share: float = 0.0
 
     def states_anything(self) -> bool:
@@ -100,16 +99,13 @@ class Description:
             yield item
             yield from item.parts
 
-    @cached_property
     def loose_colours(self) -> tuple[str, ...]:
         """The colours that the text names of nothing that is known."""
-        held = {fact.span for thing in self.things() if thing.known for fact in thing.facts}
+        held = [fact.span for thing in self.things() if thing.known for fact in thing.facts]
         return tuple(
-            [
-                colour.value
-                for colour in self.colours
-                if not any(start <= colour.span[0] and colour.span[1] <= end for start, end in held)
-            ]
+            colour
+            for colour, (first, last) in self.colours
+            if not any(start <= first and last <= end for start, end in held)
         )
 
     def facts(self) -> tuple[Fact, ...]:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from models.builtin.person.lexicon import Lexicon, Meaning, Tag
 from schemas.faithfulness import Span
 
-# The last two alternatives: words, and any sign but a hyphen inside a word («T-shirt»).
 _WORD = re.compile(
-    r"[^\W\d_]+(?=n['’]t\b)|n['’]t\b|['’](?:s|re|ve|d|ll|m)\b"
-    r"|[^\W_]+|(?!(?<=\S)-(?=\S))[^\w\s]"
+    r"(?=[^\W_]*+['’]t\b)[^\W\d_]+(?=n['’]t\b)|n['’]t\b"  # «does» and «n't»
+    r"|[^\W_]+|['’](?:s|re|ve|d|ll|m)\b"
+    r"|[^\w\s-]|(?<!\S)-|-(?!\S)"  # any sign but the hyphen of «T-shirt»
 )
 _COMMA, _STOP, _OTHER = (Meaning({tag: ""}) for tag in (Tag.COMMA, Tag.STOP, Tag.OTHER))
 _PUNCTUATION = dict.fromkeys(',()–—"“”[]/*-', _COMMA) | dict.fromkeys(".;:!?", _STOP)

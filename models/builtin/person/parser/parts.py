@@ -64,8 +64,8 @@ def _take_whole(reading: Reading, owner: Thing | None) -> None:
     if owner is not None:
         state_modifiers(reading, owner)
         reading.subject = [owner]
-    reading.phrase.modifiers = []
-    reading.phrase.forget_article()
+    phrase = reading.phrase
+    phrase.modifiers, phrase.definite, phrase.indefinite = [], False, False
     reading.copula = reading.after_with = reading.and_after_head = False
 
 

@@ -12,11 +12,12 @@ _BEFORE_DRESSED = frozenset((Tag.WEAR, Tag.PERSON, Tag.BE, Tag.ACTION))
 
 def end_predicate(reading: Reading) -> None:
     """Ends the noun phrase here: what it has collected goes to what it speaks of."""
-    if reading.phrase.modifiers:
+    phrase = reading.phrase
+    if phrase.modifiers:
         for target in _targets(reading):
             state_modifiers(reading, target)
-        reading.phrase.modifiers = []
-    reading.phrase.forget_article()
+        phrase.modifiers = []
+    phrase.definite = phrase.indefinite = False
 
 
 def _targets(reading: Reading) -> list[Thing]:

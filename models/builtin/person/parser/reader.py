@@ -36,7 +36,7 @@ from models.builtin.person.parser.postmodifiers import take_level, take_sleeve
 from models.builtin.person.parser.predicates import end_predicate
 from models.builtin.person.parser.reading import MODIFIERS, Reading
 from models.builtin.person.parser.sides import take_body, take_side
-from schemas.faithfulness import Attribute, Fact
+from schemas.faithfulness import Fact
 
 _KEPT = 2048  # descriptions: a few megabytes, and more than a chunk of work repeats
 _Handler = Callable[[Reading, Mention], None]
@@ -80,7 +80,8 @@ def parse_description(text: str) -> Description:
     lexicon = load_lexicon()
     mentions = find_mentions(text, lexicon)
     description = Description(text, Thing(Role.PERSON, "person"), Thing(Role.HAIR, "hair"))
-    description.colours = [_colour(mention) for mention in mentions if Tag.COLOUR in mention.tags]
+    colours = (mention for mention in mentions if Tag.COLOUR in mention.tags)
+    description.colours = [(mention.values[Tag.COLOUR], mention.span) for mention in colours]
     unknown = [mention for mention in mentions if Tag.OTHER in mention.tags]
     description.unknown_share = len(unknown) / max(1, len(mentions))
     reading = Reading(lexicon, mentions, description)
@@ -100,8 +101,3 @@ def _handler_of(tags: frozenset[Tag]) -> _Handler:
     """What takes a word of these meanings."""
     chosen = (handler for wanted, handler in _HANDLERS if not tags.isdisjoint(wanted))
     return next(chosen, take_boundary)
-
-
-def _colour(mention: Mention) -> Fact:
-    value = mention.value(Tag.COLOUR)
-    return Fact(subject="text", attribute=Attribute.COLOUR, value=value, span=mention.span)

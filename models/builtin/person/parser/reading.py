@@ -38,10 +38,6 @@ class NounPhrase:
     definite: bool = False
     indefinite: bool = False
 
-    def forget_article(self) -> None:
-        """The next noun has none so far."""
-        self.definite = self.indefinite = False
-
 
 @dataclass(slots=True)
 class Reading:
@@ -122,8 +118,9 @@ class Reading:
 
     def end_phrase(self, thing: Thing) -> None:
         """A head closed the noun phrase, as a name of `thing`."""
-        self.phrase.modifiers, self.last = [], thing
-        self.phrase.forget_article()
+        phrase = self.phrase
+        phrase.modifiers, self.last = [], thing
+        phrase.definite = phrase.indefinite = False
         self.copula = self.after_with = self.and_after_head = self.carrying = False
         if self.at(1).phrase not in ("or", "nor"):
             self.negated = False

@@ -5,7 +5,7 @@ from models.builtin.person.lexicon import Tag
 from models.builtin.person.mentions import NOTHING, Mention
 from models.builtin.person.parser.predicates import end_predicate
 from models.builtin.person.parser.reading import Reading
-from schemas.faithfulness import Attribute, Fact, Span
+from schemas.faithfulness import Attribute, Span
 
 _ENDS = frozenset((Tag.STOP, Tag.COMMA, Tag.AND))
 _LEADS_IN = frozenset((Tag.PREPOSITION, Tag.WEAR, Tag.CARRY, Tag.OF, Tag.WITH))
@@ -25,7 +25,7 @@ def take_side(reading: Reading, mention: Mention) -> None:
     opens = earlier is NOTHING or earlier.among(_ENDS)
     where = reading.at(1).phrase if body else "hand"
     place = Place(mention.value(Tag.SIDE), where, "" if fronted else before.phrase)
-    _note(reading, place, mention.span)
+    reading.description.places.append((place, mention.span))
     item = _item_at_hand(reading)
     if fronted or opens or item is None:
         reading.side = (place, mention.span)
@@ -50,11 +50,6 @@ def take_body(reading: Reading, mention: Mention) -> None:
     if item is not None and item in reading.sentence_items and not elsewhere:
         back = 2 if before.has(Tag.POSSESSIVE, Tag.DEFINITE, Tag.FILLER) else 1
         item.places.append(Place("", mention.phrase, reading.at(-back).phrase))
-
-
-def _note(reading: Reading, place: Place, span: Span) -> None:
-    fact = Fact(subject="text", attribute=Attribute.SIDE, value=place.side, span=span)
-    reading.description.places.append((place, fact))
 
 
 def _item_at_hand(reading: Reading) -> Thing | None:
