@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.builtin.person.lexicon import Phrase, Tag
+from models.builtin.person.lexicon_file import load_lexicon
+from models.builtin.person.mentions import find_mentions
+
+_LEXICON = load_lexicon()
+_KNOWN = sorted({word for phrase in _LEXICON.meanings for word in phrase if word.isalpha()})
+_LONGEST = max(map(len, _LEXICON.meanings))
+
+
+def phrases(text: str) -> list[str]:
+    return [mention.phrase for mention in find_mentions(text, _LEXICON)]
+
+
+def longest_first(words: list[str]) -> list[str]:
+    """A slow reading of «longest phrase first», with no index."""
+    found: list[str] = []
+    while words:
+        starts: list[Phrase] = [tuple(words[:n]) for n in range(_LONGEST, 1, -1) if n <= len(words)]
+        phrase = next((start for start in starts if start in _LEXICON.meanings), (words[0],))
+        found.append(" ".join(phrase))
+        words = words[len(phrase) :]
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([*_KNOWN, "unheard"]), max_size=12))
+def test_the_longest_phrase_is_taken_first(words: list[str]) -> None:
+    assert phrases(" ".join(words)) == longest_first(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("T-shirt", ["t shirt"]),
+        ("navy-blue coat - new", ["navy blue", "coat", "-", "new"]),
+        ("He’s in jeans.", ["he", "'s", "in", "jeans", "."]),
+        ("she doesn't", ["she", "does", "n't"]),
+        ("", []),
+    ],
+)
+def test_hyphens_join_and_apostrophes_part(text: str, expected: list[str]) -> None:
+    assert phrases(text) == expected
+
+
+def test_unknown_words_and_signs_have_a_meaning_of_their_own() -> None:
+    tags = [mention.tags for mention in find_mentions("zorp , ; 7", _LEXICON)]
+    assert tags == [{Tag.OTHER}, {Tag.COMMA}, {Tag.STOP}, {Tag.OTHER}]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60))
+def test_spans_are_in_order_and_in_the_text(text: str) -> None:
+    end = 0
+    for mention in find_mentions(text, _LEXICON):
+        assert end <= mention.span[0] < mention.span[1] <= len(text)
+        end = mention.span[1]
