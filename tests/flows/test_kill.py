@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from tests.servers.processes import REPOSITORY
 KILLS = 20
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.05
+ASKING = "rewrite counting"
 SUMMARY = " done"  # what stands in the line that every stage ends with
 RELEASE = Path("releases") / "people-0.1.0"
 
@@ -55,6 +56,10 @@ class Counting(NamedTuple):
             time.sleep(2 * DELAY_SECONDS)
         return now
 
+    def total(self) -> int:
+        """How many requests have come by now."""
+        return self._ask().total()
+
     def reset(self) -> None:
         httpx.post(f"{self.address}/reset", timeout=60, trust_env=False).raise_for_status()
 
@@ -64,10 +69,28 @@ class Counting(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """So many seconds after the stage before has ended; the first stage begins with the program."""
+    """So long after the stage before has ended; the first stage begins with the program.
+
+    So long is: until so many further requests have come, and so many seconds.
+    """
 
     stage: int
     seconds: float
+    requests: int = 0
+
+    def is_reached(self, run: RunningProgram, counting: Counting) -> bool:
+        """Waits for the moment; False if the run came to its end before."""
+        if not run.wait_for(self.stage, SUMMARY):
+            return False
+        wanted = counting.total() + self.requests
+        while counting.total() < wanted and run.count(SUMMARY) == self.stage:
+            if run.ended_within(0.01):
+                return False
+        return not run.ended_within(self.seconds)
+
+    def earlier(self) -> "Moment":
+        """Half as far into its stage."""
+        return Moment(self.stage, self.seconds / 2, self.requests // 2)
 
 
 @dataclass
@@ -78,22 +101,35 @@ class Timeline:
     ends: list[float]
     labels: list[str]
 
-    def draw(self, random_: random.Random, count: int) -> list[Moment]:
+    def draw(self, random_: random.Random, count: int, requests: int) -> list[Moment]:
         """Moments at which work was going on, in their order.
 
-        Of half of them all moments are equally likely, of the others all stages are: what takes
-        long is hit often, and what is over at once is hit, too.
+        A third of them are in the midst of `requests`, anywhere; for a third all moments of the run
+        are equally likely, for a third all stages: what takes long is hit often, and what is over
+        at once is hit, too.
         """
         begins = [self.begin, *self.ends[:-1]]
-        moments = []
+        asking = self.labels.index(ASKING)
+        times = []
         for number in range(count):
-            at = random_.uniform(self.begin, self.ends[-1])
+            low, high = self.begin, self.ends[-1]
+            if number % 3:
+                stage = asking if number % 3 == 1 else random_.randrange(len(self.ends))
+                low, high = begins[stage], self.ends[stage]
+            times.append(random_.uniform(low, high))
+        moments = []
+        reached = 0.0
+        for at in sorted(times):
             stage = sum(end <= at for end in self.ends[:-1])
-            if number % 2:
-                stage = random_.randrange(len(self.ends))
-                at = random_.uniform(begins[stage], self.ends[stage])
-            moments.append(Moment(stage, at - (self.ends[stage - 1] if stage else 0.0)))
-        return sorted(moments)
+            # What an earlier run has done is not done again: go on from there.
+            seconds = at - max(reached, begins[stage]) + (0.0 if stage else self.begin)
+            if stage == asking:
+                further = random_.randrange(requests // count)
+                moments.append(Moment(stage, random_.uniform(0, 2 * DELAY_SECONDS), further))
+            else:
+                moments.append(Moment(stage, seconds))
+            reached = at
+        return moments
 
 
 @dataclass
@@ -189,14 +225,15 @@ def test_twenty_kills_change_neither_the_release_nor_the_bill(
     assert set(wanted.values()) == {1}
     counting.reset()
 
-    kills = kill_often(build, killed, counting, timeline, random.Random(seed))
+    moments = timeline.draw(random.Random(seed), KILLS, len(wanted))
+    kills = kill_often(build, killed, counting, moments, timeline.labels)
     finish(build, killed)
 
     assert len(kills.stages) == KILLS
     assert len(set(kills.stages)) >= 3, kills.stages
     seen = counting.counts()
     assert seen.keys() == wanted.keys()
-    assert max(kills.lost) <= MAX_IN_FLIGHT
+    assert 0 < max(kills.lost) <= MAX_IN_FLIGHT
     assert seen.total() == len(wanted) + sum(kills.lost)
     assert bytes_of(killed / RELEASE) == bytes_of(undisturbed / RELEASE)
     assert verify_release(killed / RELEASE) == []
@@ -245,7 +282,7 @@ def run_undisturbed(build: Build, home: Path) -> Timeline:
 
 
 def kill_often(
-    build: Build, home: Path, counting: Counting, timeline: Timeline, random_: random.Random
+    build: Build, home: Path, counting: Counting, moments: Sequence[Moment], labels: Sequence[str]
 ) -> Kills:
     """Starts the build again and again, and kills it at ever later moments of its work.
 
@@ -253,18 +290,16 @@ def kill_often(
     late. A run that comes to its end before its moment is killed earlier the next time.
     """
     kills = Kills()
-    for moment in timeline.draw(random_, KILLS):
-        seconds = moment.seconds
-        sent, stored = counting.counts().total(), calls_in(home)
+    for planned in moments:
+        moment, sent, stored = planned, counting.counts().total(), calls_in(home)
         while True:
             run = build.start(home)
-            if run.wait_for(moment.stage, SUMMARY) and not run.ended_within(seconds):
+            if moment.is_reached(run, counting):
                 run.kill()
                 break
             assert run.wait() == 0, run.output
-            seconds /= 2
-        done = sum(SUMMARY in line for _, line in run.lines)
-        kills.stages.append(stage_of(home, timeline.labels[done]))
+            moment = moment.earlier()
+        kills.stages.append(stage_of(home, labels[run.count(SUMMARY)]))
         kills.lost.append(counting.counts().total() - sent - (calls_in(home) - stored))
         print(f"killed at {kills.stages[-1]}, {kills.lost[-1]} requests lost")  # noqa: T201
     return kills

@@ -123,12 +123,17 @@ class RunningProgram:
     def wait_for(self, count: int, marks: str) -> bool:
         """Waits until `count` lines with `marks` in them were said; False if it ended before."""
 
-        def said() -> bool:
-            return sum(marks in line for _, line in self.lines) >= count
-
         with self._said:
-            self._said.wait_for(lambda: self._over or said())
+            self._said.wait_for(lambda: self._over or self._count(marks) >= count)
             return not self._over
+
+    def count(self, marks: str) -> int:
+        """How many lines with `marks` in them it has said so far."""
+        with self._said:
+            return self._count(marks)
+
+    def _count(self, marks: str) -> int:
+        return sum(marks in line for _, line in self.lines)
 
     def ended_within(self, seconds: float) -> bool:
         """Whether it comes to its end in so many seconds from now."""

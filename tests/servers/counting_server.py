@@ -186,7 +186,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json({"error": {"message": f"no {self.path} here"}}, status=404)
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:  # whoever was sending it has been killed
+            self.close_connection = True
+            return
         if self.path == "/v1/chat/completions":
             self._chat(body)
         elif self.path == "/faults":
