@@ -22,7 +22,7 @@ _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "foreign_keys=ON",
-    "cache_size=-16384",  # 16 MiB
+    "cache_size=-8192",  # 8 MiB a connection
     "wal_autocheckpoint=4096",  # ids are random, so a checkpoint touches many pages: be rare
 )
 
@@ -75,7 +75,9 @@ def _open_sqlite(url: URL) -> Engine:
             f"the folder of the database {shown_url(url)} cannot be made: {error.strerror}"
         ) from error
     engine = create_engine(
-        url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False}
+        url,
+        pool_use_lifo=True,  # few connections in use, so few caches, and warm ones
+        connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
     )
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
