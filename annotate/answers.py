@@ -8,13 +8,20 @@ Verdict = Literal["accept", "edit", "reject"]
 
 
 class ReviewAnswer(Record):
-    """A verdict on what was shown: `text` is an edit's new text, `reason` why it was rejected.
+    """A verdict on what was shown, with all that was chosen and written.
 
-    `remark` says how the answer was understood where it did not say what its form says.
+    Attributes:
+        verdict: whether the entity stands, stands changed, or falls.
+        choices: what was chosen in each control of the page, in the page's order; agreement on
+            choices is computed over these, the verdict among them.
+        texts: what was written in each control, where it was asked for.
+        reason: why it was rejected, for the decision.
+        remark: how the answer was understood where it did not say what its form says.
     """
 
     verdict: Verdict
-    text: str = ""
+    choices: dict[str, tuple[str, ...]] = {}
+    texts: dict[str, str] = {}
     reason: str = ""
     remark: str = ""
 
@@ -35,6 +42,4 @@ class AnnotationRecord(EntityRecord):
     kind: ClassVar[str] = "annotation"
     queue: str
     author: str
-    verdict: Verdict
-    text: str
-    reason: str
+    answer: ReviewAnswer

@@ -4,13 +4,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from annotate.interfaces.interface import Interface
-from annotate.queues import Queue
 from schemas.errors import ServiceError
 
 
 class DeskUnavailableError(ServiceError):
     """The server did not answer, or with a fault: whether it did what was asked is not known."""
+
+
+class ProjectSpec(NamedTuple):
+    """A project as it should stand on the server, found again by its `marker`."""
+
+    marker: str
+    title: str
+    config: str
+    instructions: str
 
 
 class NewTask(NamedTuple):
@@ -35,11 +42,13 @@ class RemoteAnnotation(NamedTuple):
 class RemoteTask(NamedTuple):
     """A task as it lies on the server.
 
-    `key` is empty for tasks that are none of ours; `drafts` counts answers that are being written.
+    `key` is empty for tasks that are none of ours; `drafts` counts answers that are being written;
+    `updated_at` moves whenever an annotation of it is made, changed or deleted.
     """
 
     id: int
     key: str
+    updated_at: datetime
     annotations: tuple[RemoteAnnotation, ...] = ()
     drafts: int = 0
 
@@ -49,34 +58,54 @@ class RemoteTask(NamedTuple):
         return bool(self.annotations or self.drafts)
 
 
+class ProjectCounts(NamedTuple):
+    """How much a project holds: a cheap look that tells whether a closer one is needed.
+
+    `annotations` counts those of skipped tasks, too.
+    """
+
+    tasks: int
+    annotations: int
+
+
 class ReviewDesk(Protocol):
-    """A server on which people answer review tasks.
+    """A workspace on a server where people answer review tasks; what one sees, no other does.
 
     Every call raises `ServiceError` when the server refuses, `DeskUnavailableError` when it may or
-    may not have done what was asked: the caller looks at what is there before asking again.
+    may not have done what was asked: the caller looks at what is there before asking again. Calls
+    that only look are repeated by the desk itself.
     """
 
     @property
     def url(self) -> str:
-        """Where the server is; users are known by it together with their number."""
+        """Where the server is; users and projects are known by it together with their number."""
         ...
 
-    def find_project(self, queue: Queue) -> int | None:
-        """The number of the queue's project, or None where there is none yet."""
+    def find_project(self, marker: str) -> int | None:
+        """The number of the project with that marker, or None where there is none yet."""
         ...
 
-    def ensure_project(self, queue: Queue, interface: Interface) -> int:
-        """The number of the queue's project, made or brought up to date with its interface."""
+    def ensure_project(self, spec: ProjectSpec) -> int:
+        """The number of the project, made or brought up to date."""
         ...
 
-    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> None:
-        """Adds tasks. Knows nothing of what is there already."""
+    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
+        """Adds tasks and gives their numbers, in order. Knows nothing of what is there already."""
         ...
 
-    def list_tasks(self, project_id: int) -> Iterator[RemoteTask]:
-        """All tasks of a project in the order of their numbers, complete or an error."""
+    def count(self, project_id: int) -> ProjectCounts:
+        """How much the project holds."""
         ...
 
-    def delete_tasks(self, task_ids: Iterable[int]) -> None:
+    def list_tasks(self, project_id: int, since: datetime | None = None) -> Iterator[RemoteTask]:
+        """The tasks of a project in the order of their numbers, complete or an error.
+
+        Args:
+            project_id: the number of the project.
+            since: only those with an `updated_at` of then or later.
+        """
+        ...
+
+    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
         """Removes tasks; those that are gone already are no error."""
         ...

@@ -1,197 +1,199 @@
-"""Review queues: which entities people look at, and which a policy decides without them."""
+"""Review queues: which entities, on which page, and who has to say what before it counts.
 
-import re
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal, NamedTuple
+A queue is a dataset and a step. The steps are declared in `queues.toml` beside this file, one table
+each; a file of the user's own (`queues.toml` in the installation's folder, or `LOUPE_QUEUES_FILE`)
+changes a step for every dataset under `[steps.STEP]` and for one dataset under
+`[queues.DATASET-STEP]`.
+"""
 
-from pydantic import Field, TypeAdapter, ValidationError
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from annotate.policies import Policy, Required, parse_policy
 from db.agents import AgentRef
-from db.decisions import NewDecision, append_decisions
-from db.entities import StoredEntity, children_of, fetch, find, pages
-from db.store import Store
 from schemas.base import Record, digest_of
-from schemas.errors import UsageError
-from schemas.faithfulness import FaithfulnessReport
-from schemas.records import Rewrite
+from schemas.errors import ConfigurationError, UsageError
 
-CHECKS = "checks"
-"""The role in which an entity stands to the report of its check."""
+Purpose = Literal["review", "adjudication", "second-look"]
+"""Why somebody is asked: for a first opinion, to settle a conflict, or to look again.
 
-_REWRITES = "-rewrites"
-_DIGEST_RANGE = 1 << 128
-_PAGE = 500
+Gold items are asked for as `review`: nothing tells them apart.
+"""
 
-
-class Required(Record):
-    """People look at every entity."""
-
-    policy: Literal["required"] = "required"
-
-    def __str__(self) -> str:
-        return self.policy
+HOUSE = ""
+"""The assignee of tasks in the account of the installation itself, where nobody was added."""
 
 
-class Sample(Record):
-    """People look at a share of what the checks found faithful, and at all that they suspect.
+def _policy(value: object) -> object:
+    return parse_policy(value) if isinstance(value, str) else value
 
-    The draw hangs on each entity's id and `seed` alone: neither order nor what else is in the
-    queue changes it.
+
+class Step(Record):
+    """What is declared of a step.
+
+    Attributes:
+        kind: the kind of entity that is looked at.
+        interface: the labelling interface, by name.
+        checked: only what a check has reported on comes into the queue.
+        policy: who looks: `required`, `sample:RATE[:SEED]` or `auto`.
+        marked_always: what the checks suspect goes to people under `sample` too.
+        overlap: how many people answer each item, none knowing what the others say.
+        annotators: the names of those who work here; empty for all annotators.
+        adjudicators: the names of those who settle conflicts; empty for all adjudicators.
+        gold_rate: the share of gold items in what each annotator gets.
+        daily_cap: the most items that an annotator gets in a day; None for no limit.
+        accuracy_floor: the accuracy on gold items below which an annotator's unreviewed work
+            returns to the queue.
+        accuracy_window: how many of the newest gold answers the accuracy is taken over.
+        accuracy_least: how many gold answers there must be before it is judged by.
+        text_agreement: the similarity (0 to 1) from which two texts say the same.
     """
 
-    policy: Literal["sample"] = "sample"
-    rate: float = Field(ge=0, le=1)
-    seed: int = 0
+    kind: str
+    interface: str
+    checked: bool = False
+    policy: Annotated[Policy, BeforeValidator(_policy)] = Required()
+    marked_always: bool = True
+    overlap: int = Field(default=1, ge=1, le=9)
+    annotators: tuple[str, ...] = ()
+    adjudicators: tuple[str, ...] = ()
+    gold_rate: float = Field(default=0.0, ge=0, le=0.5)
+    daily_cap: int | None = Field(default=None, ge=1)
+    accuracy_floor: float = Field(default=0.7, ge=0, le=1)
+    accuracy_window: int = Field(default=20, ge=1)
+    accuracy_least: int = Field(default=5, ge=1)
+    text_agreement: float = Field(default=0.95, ge=0, le=1)
 
-    def draws(self, entity_id: str) -> bool:
-        """Whether the entity is in the sample."""
-        digest = digest_of("sample", str(self.seed), entity_id)
-        return int(digest, 16) < self.rate * _DIGEST_RANGE
-
-    def __str__(self) -> str:
-        return f"sample:{self.rate:g}:{self.seed}"
-
-
-class Auto(Record):
-    """Nobody looks: what the checks found faithful is accepted, what they suspect is rejected."""
-
-    policy: Literal["auto"] = "auto"
-
-    def __str__(self) -> str:
-        return self.policy
+    @model_validator(mode="after")
+    def _can_judge(self) -> "Step":
+        if self.accuracy_least > self.accuracy_window:
+            raise ValueError(
+                f"accuracy_least ({self.accuracy_least}) must not be above accuracy_window "
+                f"({self.accuracy_window})"
+            )
+        return self
 
 
-Policy = Annotated[Required | Sample | Auto, Field(discriminator="policy")]
-
-
-class Queue(Record):
-    """A review queue: the entities of one kind in one dataset, shown in one interface.
-
-    With `marked_always`, what the checks suspect goes to people under `sample` too, whatever the
-    rate; without, a suspect that is not drawn is rejected.
-    """
+class Queue(Step):
+    """A review queue: a step of one dataset."""
 
     name: str
     dataset: str
-    kind: str
-    interface: str
-    policy: Policy = Required()
-    marked_always: bool = True
 
     @property
     def agent(self) -> AgentRef:
         """Who decides where the policy does."""
         return AgentRef("software", f"gate:{self.name}", str(self.policy))
 
-    def task_key(self, entity_id: str) -> str:
+    def task_key(
+        self, entity_id: str, assignee: str = HOUSE, purpose: Purpose = "review"
+    ) -> str:
         """The key of the review task for an entity, the same for every push."""
-        return digest_of("review-task", self.name, entity_id)
+        return digest_of("review-task", self.name, entity_id, assignee, purpose)
 
 
-class Candidate(NamedTuple):
-    """A proposed entity that was checked, and whether the check suspects it."""
+class Declarations(NamedTuple):
+    """What the shipped file and the user's say of steps, and of single queues."""
 
-    entity: StoredEntity
-    suspect: bool
+    steps: Mapping[str, Step]
+    queues: Mapping[str, Mapping[str, Any]]
+
+    def queue(self, dataset: str, step: str, policy: Policy | None = None) -> Queue:
+        """The queue of a dataset and a step; `policy` stands above the declared one.
+
+        Raises:
+            UsageError: the step is not declared.
+        """
+        if step not in self.steps:
+            raise UsageError(f"a step must be one of {', '.join(self.steps)}; got {step!r}")
+        name = f"{dataset}-{step}"
+        declared = {**dict(self.steps[step]), **self.queues.get(name, {})}
+        chosen = {"policy": policy} if policy is not None else {}
+        return Queue(**{**declared, **chosen, "name": name, "dataset": dataset})
+
+    def queue_named(self, name: str, policy: Policy | None = None) -> Queue:
+        """The queue of that name.
+
+        Raises:
+            UsageError: no queue can be named so.
+        """
+        dataset, _, step = name.rpartition("-")
+        if not dataset or step not in self.steps:
+            raise UsageError(
+                f"a queue is named DATASET-STEP, like 'ufine3c-rewrites', with a step of "
+                f"{', '.join(self.steps)}; got {name!r}"
+            )
+        return self.queue(dataset, step, policy)
 
 
-def rewrite_queue(dataset: str, policy: Policy | None = None) -> Queue:
-    """The queue in which the rewritten descriptions of a dataset are reviewed."""
-    return Queue(
-        name=dataset + _REWRITES,
-        dataset=dataset,
-        kind=Rewrite.kind,
-        interface="rewrite-revision",
-        policy=policy or Required(),
-    )
+@cache
+def shipped() -> Declarations:
+    """The declarations that come with Loupe."""
+    text = files("annotate").joinpath("queues.toml").read_text(encoding="utf-8")
+    return Declarations({name: Step(**table) for name, table in tomllib.loads(text).items()}, {})
 
 
-def queue_named(name: str) -> Queue:
-    """The queue with that name.
+def load_queues(own_file: Path | None = None) -> Declarations:
+    """The shipped declarations as the user's own file changes them; it need not exist.
 
     Raises:
-        UsageError: no queue is named so.
+        ConfigurationError: the file is no TOML, or a value or a name in it is wrong.
     """
-    if not name.endswith(_REWRITES) or name == _REWRITES:
-        raise UsageError(
-            f"a queue is named after its dataset, like 'ufine3c{_REWRITES}'; got {name!r}"
-        )
-    return rewrite_queue(name.removesuffix(_REWRITES))
-
-
-def parse_policy(text: str) -> Policy:
-    """The policy that `text` names: `required`, `auto`, `sample:RATE` or `sample:RATE:SEED`.
-
-    Raises:
-        UsageError: it names none.
-    """
-    matched = re.fullmatch(r"(\w+)(?::([^:]+))?(?::([^:]+))?", text)
-    names = ("policy", "rate", "seed")
-    given = zip(names, matched.groups(), strict=True) if matched else ()
+    if own_file is None or not own_file.exists():
+        return shipped()
     try:
-        adapter: TypeAdapter[Policy] = TypeAdapter(Policy)
-        return adapter.validate_python({name: value for name, value in given if value is not None})
-    except ValidationError as error:
-        raise UsageError(
-            "a policy must be 'required', 'auto', 'sample:RATE' or 'sample:RATE:SEED' with a rate "
-            f"from 0 to 1; got {text!r}"
-        ) from error
+        tables = tomllib.loads(own_file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigurationError(f"the queues file {own_file} is not TOML: {error}") from error
+    _refuse_unknown(own_file, "tables", tables, ("steps", "queues"))
+    steps, queues = tables.get("steps", {}), tables.get("queues", {})
+    _refuse_unknown(own_file, "steps", steps, tuple(shipped().steps))
+    declared = Declarations(
+        {
+            name: _validated(own_file, f"steps.{name}", step, steps.get(name, {}))
+            for name, step in shipped().steps.items()
+        },
+        queues,
+    )
+    for name, changes in queues.items():
+        _validated(own_file, f"queues.{name}", _step_of(own_file, declared, name), changes)
+    return declared
 
 
-def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
-    """What the queue has to decide on: its proposed entities that were checked, oldest first."""
-    for page in pages(find(store, queue.dataset, queue.kind, states=("proposed",)), _PAGE):
-        reports = newest_reports(store, [entity.id for entity in page])
-        for entity in page:
-            if entity.id in reports:
-                yield Candidate(entity, reports[entity.id].verdict == "suspect")
-
-
-def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
-    """For each entity that was checked the report of its last check."""
-    checks = children_of(store, entity_ids, CHECKS)
-    stored = fetch(store, {check for found in checks.values() for check in found})
-    return {
-        entity_id: max((stored[check] for check in found), key=lambda check: check.seq).record(
-            FaithfulnessReport
+def _step_of(own_file: Path, declared: Declarations, name: str) -> Step:
+    dataset, _, step = name.rpartition("-")
+    if not dataset or step not in declared.steps:
+        raise ConfigurationError(
+            f"in {own_file} [queues.{name}] must be named DATASET-STEP with a step of "
+            f"{', '.join(declared.steps)}"
         )
-        for entity_id, found in checks.items()
-    }
+    return declared.steps[step]
 
 
-def goes_to_people(queue: Queue, candidate: Candidate) -> bool:
-    """Whether a person has to look at the candidate."""
-    match queue.policy:
-        case Required():
-            return True
-        case Sample() as sample:
-            marked = candidate.suspect and queue.marked_always
-            return marked or sample.draws(candidate.entity.id)
-        case Auto():
-            return False
-
-
-def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecision]:
-    """The decisions on those candidates that nobody has to look at; each says that nobody did."""
-    return [
-        NewDecision(
-            candidate.entity.id,
-            "reject" if candidate.suspect else "accept",
-            queue.agent,
-            f"nobody looked (policy {queue.policy}): the check found it "
-            f"{'suspect' if candidate.suspect else 'faithful'}",
+def _validated(own_file: Path, place: str, step: Step, changes: Mapping[str, Any]) -> Step:
+    try:
+        return Step(**{**dict(step), **changes})
+    except (ValidationError, UsageError) as error:
+        if isinstance(error, UsageError):
+            raise ConfigurationError(f"in {own_file} [{place}]: {error}") from error
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'values'}: {problem['msg']}, "
+            f"got {problem['input']!r}"
+            for problem in error.errors()
         )
-        for candidate in found
-        if not goes_to_people(queue, candidate)
-    ]
+        raise ConfigurationError(f"in {own_file} [{place}]: {problems}") from error
 
 
-def apply_policy(store: Store, queue: Queue) -> int:
-    """Decides what the policy decides, and gives how many entities that were."""
-    count = 0
-    for page in pages(list(candidates(store, queue)), _PAGE):
-        decisions = decide_by_policy(queue, page)
-        with store.write() as connection:
-            append_decisions(connection, decisions)
-        count += len(decisions)
-    return count
+def _refuse_unknown(
+    own_file: Path, what: str, found: Iterable[str], known: tuple[str, ...]
+) -> None:
+    if unknown := sorted(set(found) - set(known)):
+        raise ConfigurationError(
+            f"the {what} in {own_file} must be of {', '.join(known)}; got {', '.join(unknown)}"
+        )

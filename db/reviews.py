@@ -23,7 +23,15 @@ from db.tables import Agent, Annotation, Decision, Entity, Pseudonym, ReviewTask
 from db.work import ActivityRecord, store_activity
 from schemas.records import Image
 
-TaskState = Literal["open", "answered"]
+TaskState = Literal["open", "answered", "skipped", "returned", "closed"]
+
+
+class ShownImage(NamedTuple):
+    """An image that a review page shows; `image_id` is its entity, where it is one."""
+
+    sha256: str
+    media_type: str
+    image_id: str | None = None
 
 
 class StoredTask(NamedTuple):
@@ -32,6 +40,9 @@ class StoredTask(NamedTuple):
     key: str
     queue: str
     entity_id: str
+    assignee: str
+    purpose: str
+    gold: bool
     server: str
     project_id: int
     task_id: int | None
@@ -288,6 +299,9 @@ _TASK_COLUMNS = (
     ReviewTask.key,
     ReviewTask.queue,
     ReviewTask.entity_id,
+    ReviewTask.assignee,
+    ReviewTask.purpose,
+    ReviewTask.gold,
     ReviewTask.server,
     ReviewTask.project_id,
     ReviewTask.task_id,

@@ -222,7 +222,12 @@ class Decision(Base):
 
 
 class ReviewTask(Base):
-    """An entity that was sent to a review queue; `key` is made from queue, entity and page."""
+    """An entity that somebody is asked about; `key` is made from queue, entity, assignee, purpose.
+
+    `assignee` is a pseudonym, or empty for the account of the installation itself. `state` is open,
+    answered, skipped, returned (the answer no longer counts) or closed (no answer is needed any
+    more).
+    """
 
     __tablename__ = "review_task"
     __table_args__ = (Index("ix_review_task_queue_state", "queue", "state"),)
@@ -230,6 +235,9 @@ class ReviewTask(Base):
     key: Mapped[str] = mapped_column(Digest, primary_key=True)
     queue: Mapped[str] = mapped_column(Text)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
+    assignee: Mapped[str] = mapped_column(String(32), default="")
+    purpose: Mapped[str] = mapped_column(String(16), default="review")
+    gold: Mapped[bool] = mapped_column(default=False)
     server: Mapped[str] = mapped_column(Text)
     project_id: Mapped[int]
     task_id: Mapped[int | None]
@@ -237,8 +245,23 @@ class ReviewTask(Base):
     pushed_at: Mapped[datetime]
 
 
+class ReviewImage(Base):
+    """An image that a review task shows; the image server hands out those of open tasks alone."""
+
+    __tablename__ = "review_image"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    task_key: Mapped[str] = mapped_column(ForeignKey("review_task.key"), primary_key=True)
+    media_type: Mapped[str] = mapped_column(String(32))
+    image_id: Mapped[str | None] = mapped_column(ForeignKey("entity.id"))
+
+
 class Annotation(Base):
-    """What came back from Label Studio for a review task; `key` is made from its content."""
+    """What came back from Label Studio for a review task; `key` is made from its content.
+
+    `result` is what the page says, `answer` how it was understood.
+    """
 
     __tablename__ = "annotation"
 
@@ -247,6 +270,7 @@ class Annotation(Base):
     agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
     remote_id: Mapped[int]
     result: Mapped[dict[str, Any]]
+    answer: Mapped[dict[str, Any]]
     lead_time_seconds: Mapped[float | None]
     annotated_at: Mapped[datetime]
     received_at: Mapped[datetime]
@@ -264,6 +288,85 @@ class Pseudonym(Base):
     server: Mapped[str] = mapped_column(Text, primary_key=True)
     user_id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(32), unique=True)
+
+
+class Annotator(Base):
+    """A person who works at the desk.
+
+    `name` is what colleagues call the person; releases know the pseudonym alone. `project_id`s
+    belong to the person's own workspace on `server`, in which nobody else works. `roles` are
+    annotator and adjudicator, separated by a space; `state` is active or left.
+    """
+
+    __tablename__ = "annotator"
+
+    pseudonym: Mapped[str] = mapped_column(String(32), primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    server: Mapped[str] = mapped_column(Text)
+    user_id: Mapped[int]
+    roles: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16))
+    added_at: Mapped[datetime]
+
+
+class DeskCursor(Base):
+    """Up to where a project on a review server was read, and what it held then."""
+
+    __tablename__ = "desk_cursor"
+
+    server: Mapped[str] = mapped_column(Text, primary_key=True)
+    project_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    seen_until: Mapped[datetime]
+    tasks: Mapped[int]
+    annotations: Mapped[int]
+
+
+class GoldItem(Base):
+    """An item of a queue whose answer is known: what annotators are measured with.
+
+    `origin` says how it is known (adjudicated, or given in a file).
+    """
+
+    __tablename__ = "gold_item"
+
+    queue: Mapped[str] = mapped_column(Text, primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
+    answer: Mapped[dict[str, Any]]
+    origin: Mapped[str] = mapped_column(Text)
+    added_at: Mapped[datetime]
+
+
+class GoldCheck(Base):
+    """How an annotation compares with the known answer of its gold item."""
+
+    __tablename__ = "gold_check"
+    __table_args__ = (Index("ix_gold_check_queue", "queue", "assignee"),)
+
+    annotation_key: Mapped[str] = mapped_column(ForeignKey("annotation.key"), primary_key=True)
+    queue: Mapped[str] = mapped_column(Text)
+    assignee: Mapped[str] = mapped_column(String(32))
+    correct: Mapped[bool]
+    answered_at: Mapped[datetime]
+
+
+class TaskReturn(Base):
+    """A use of the rule that returns an annotator's unreviewed work to the queue.
+
+    `rule` holds floor, window and least as they stood; `accuracy` was found over `answers` gold
+    answers; `tasks` is how many answers no longer count. `state` is in force or lifted.
+    """
+
+    __tablename__ = "task_return"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    queue: Mapped[str] = mapped_column(Text, index=True)
+    assignee: Mapped[str] = mapped_column(String(32))
+    rule: Mapped[dict[str, Any]]
+    accuracy: Mapped[float]
+    answers: Mapped[int]
+    tasks: Mapped[int]
+    state: Mapped[str] = mapped_column(String(16))
+    returned_at: Mapped[datetime]
 
 
 class Release(Base):

@@ -1,23 +1,32 @@
-"""What a labelling interface is, and which there are."""
+"""What a labelling interface is: a page, how to fill it, and how to read what comes back."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from db.entities import StoredEntity
+from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord
 
 
 class TaskContent(NamedTuple):
-    """What the page is filled with: values of the configuration's variables, and predictions."""
+    """What the page is filled with: values of its variables, pre-annotations, and the images.
+
+    `images` are all whose addresses are in `data`: the image server hands out no others.
+    """
 
     data: dict[str, Any]
     predictions: list[dict[str, Any]]
+    images: tuple[ShownImage, ...] = ()
 
 
 class Interface(Protocol):
-    """A labelling interface: a page, how to fill it, and how to read what comes back."""
+    """A labelling interface. It has no state; one object serves all queues.
+
+    Every page tells annotators what to do (`instructions`), has keys for its choices, and opens
+    with a pre-annotation where something is known. Foreign text is escaped before it is shown.
+    """
 
     @property
     def name(self) -> str:
@@ -34,6 +43,11 @@ class Interface(Protocol):
         """What an annotator reads first, as HTML."""
         ...
 
+    @property
+    def independent(self) -> bool:
+        """Whether every answer stands for itself (two descriptions), so that none can conflict."""
+        ...
+
     def contents(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
@@ -46,6 +60,19 @@ class Interface(Protocol):
         """What an annotation's regions say about the entity that was shown."""
         ...
 
-    def edited(self, shown: StoredEntity, text: str, author: str) -> EntityRecord:
-        """The record that takes the place of the one that was shown."""
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether two answers agree; texts do from a similarity of `text_agreement` (0 to 1)."""
+        ...
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """What an accepted or edited entity becomes: records that take its place, or none.
+
+        Where the interface is `independent`, what the answer adds to it.
+        """
+        ...
+
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
+        """The answer as a piece of HTML, for whoever settles a conflict; all text is escaped."""
         ...

@@ -1,0 +1,90 @@
+"""What a queue has to decide on, who decides on it, and what the policy decides by itself."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from annotate.policies import Auto, Required, Sample
+from annotate.queues import Queue
+from db.decisions import NewDecision, append_decisions
+from db.entities import StoredEntity, children_of, fetch, find, pages
+from db.store import Store
+from schemas.faithfulness import FaithfulnessReport
+
+CHECKS = "checks"
+"""The role in which an entity stands to the report of its check."""
+
+_PAGE = 500
+
+
+class Candidate(NamedTuple):
+    """A proposed entity, and whether its check suspects it."""
+
+    entity: StoredEntity
+    suspect: bool
+
+
+def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
+    """The queue's proposed entities, oldest first; where they are to be checked, the checked."""
+    for page in pages(find(store, queue.dataset, queue.kind, states=("proposed",)), _PAGE):
+        if not queue.checked:
+            yield from (Candidate(entity, suspect=False) for entity in page)
+            continue
+        reports = newest_reports(store, [entity.id for entity in page])
+        for entity in page:
+            if entity.id in reports:
+                yield Candidate(entity, reports[entity.id].verdict == "suspect")
+
+
+def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
+    """For each entity that was checked the report of its last check."""
+    checks = children_of(store, entity_ids, CHECKS)
+    stored = fetch(store, {check for found in checks.values() for check in found})
+    return {
+        entity_id: max((stored[check] for check in found), key=lambda check: check.seq).record(
+            FaithfulnessReport
+        )
+        for entity_id, found in checks.items()
+    }
+
+
+def goes_to_people(queue: Queue, candidate: Candidate) -> bool:
+    """Whether a person has to look at the candidate."""
+    match queue.policy:
+        case Required():
+            return True
+        case Sample() as sample:
+            marked = candidate.suspect and queue.marked_always
+            return marked or sample.draws(candidate.entity.id)
+        case Auto():
+            return False
+
+
+def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecision]:
+    """The decisions on those candidates that nobody has to look at; each says that nobody did."""
+    return [
+        NewDecision(
+            candidate.entity.id,
+            "reject" if candidate.suspect else "accept",
+            queue.agent,
+            f"nobody looked (policy {queue.policy}): {_opinion(queue, candidate)}",
+        )
+        for candidate in found
+        if not goes_to_people(queue, candidate)
+    ]
+
+
+def _opinion(queue: Queue, candidate: Candidate) -> str:
+    if not queue.checked:
+        return "there is no check"
+    return f"the check found it {'suspect' if candidate.suspect else 'faithful'}"
+
+
+def apply_policy(store: Store, queue: Queue) -> int:
+    """Decides what the policy decides, and gives how many entities that were."""
+    count = 0
+    for page in pages(list(candidates(store, queue)), _PAGE):
+        decisions = decide_by_policy(queue, page)
+        with store.write() as connection:
+            append_decisions(connection, decisions)
+        count += len(decisions)
+    return count

@@ -1,0 +1,78 @@
+"""What the pages have in common: regions, choices, images, and foreign text made harmless."""
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from annotate.interfaces.interface import TaskContent
+from annotate.sdk import parse_config
+from schemas.errors import ServiceError
+
+
+def resource(name: str) -> str:
+    """A file beside this one: a page's XML or its instructions."""
+    return files("annotate.interfaces").joinpath(name).read_text(encoding="utf-8")
+
+
+def image_address(images_url: str, sha256: str) -> str:
+    """Where the annotator's browser finds an image."""
+    return f"{images_url.rstrip('/')}/{sha256}"
+
+
+def values(result: Sequence[dict[str, Any]], control: str, kind: str) -> list[str]:
+    """All values of `kind` (`choices`, `text`) that an annotation has in a control, in order."""
+    return [
+        str(value)
+        for region in result
+        if region.get("from_name") == control
+        for value in region.get("value", {}).get(kind, [])
+    ]
+
+
+def only_choice(result: Sequence[dict[str, Any]], control: str) -> str | None:
+    """What was chosen in a control, or None where nothing or more than one thing was."""
+    chosen = values(result, control, "choices")
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def one_line(text: str) -> str:
+    """The text with single spaces, and without characters that cannot be seen."""
+    visible = "".join(
+        character for character in text if character.isprintable() or character.isspace()
+    )
+    return re.sub(r"\s+", " ", visible).strip()
+
+
+def text_region(control: str, target: str, text: str) -> dict[str, Any]:
+    """A pre-annotation that puts `text` into a text area."""
+    return {
+        "from_name": control,
+        "to_name": target,
+        "type": "textarea",
+        "value": {"text": [text]},
+    }
+
+
+def choice_region(control: str, target: str, *choices: str) -> dict[str, Any]:
+    """A pre-annotation that ticks `choices`."""
+    return {
+        "from_name": control,
+        "to_name": target,
+        "type": "choices",
+        "value": {"choices": list(choices)},
+    }
+
+
+def validate(config: str, contents: Sequence[TaskContent]) -> None:
+    """Checks pre-annotations against a page before Label Studio has to.
+
+    Raises:
+        ServiceError: one does not fit.
+    """
+    interface = parse_config(config)
+    for content in contents:
+        for guess in content.predictions:
+            problems = interface.validate_prediction(guess, return_errors=True)
+            if problems:
+                raise ServiceError(f"a page does not fit its interface: {'; '.join(problems)}")
