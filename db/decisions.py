@@ -11,7 +11,7 @@ from db.agents import AgentRef, register_agents
 from db.entities import pages
 from db.tables import Decision, Entity
 
-Verdict = Literal["accept", "reject", "edit", "withdraw"]
+Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
 
 _STATE_AFTER: dict[str, State] = {
@@ -19,11 +19,15 @@ _STATE_AFTER: dict[str, State] = {
     "reject": "rejected",
     "edit": "superseded",
     "withdraw": "withdrawn",
+    "reopen": "proposed",
 }
 
 
 class NewDecision(NamedTuple):
-    """A decision that is about to be stored. An `edit` names the entity that takes the place."""
+    """A decision that is about to be stored. An `edit` names the entity that takes the place.
+
+    A `reopen` takes back what was decided before: the entity waits for a decision again.
+    """
 
     entity_id: str
     verdict: Verdict

@@ -23,6 +23,7 @@ STATES = {
     "reject": "rejected",
     "edit": "superseded",
     "withdraw": "withdrawn",
+    "reopen": "proposed",
 }
 verdicts = st.lists(st.sampled_from(get_args(Verdict)))
 
@@ -51,7 +52,15 @@ def stored_verdicts(store: Store) -> Sequence[str]:
 
 
 @pytest.mark.parametrize(
-    "history", [["accept"], ["reject", "accept"], ["edit", "withdraw", "accept"]]
+    "history",
+    [
+        ["accept"],
+        ["reject", "accept"],
+        ["edit", "withdraw", "accept"],
+        ["accept", "reopen"],
+        ["edit", "reopen", "reject"],
+        ["withdraw", "reopen"],
+    ],
 )
 def test_the_stored_state_is_the_fold(store: Store, history: list[Verdict]) -> None:
     entity, bystander = caption(1), caption(2)
