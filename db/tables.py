@@ -24,6 +24,7 @@ from sqlalchemy import (
     String,
     Text,
     TypeDecorator,
+    UniqueConstraint,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -353,7 +354,8 @@ class TaskReturn(Base):
     """A use of the rule that returns an annotator's unreviewed work to the queue.
 
     `rule` holds floor, window and least as they stood; `accuracy` was found over `answers` gold
-    answers; `tasks` is how many answers no longer count. `state` is in force or lifted.
+    answers; `tasks` is how many answers no longer count. `state` is in force or lifted; gold
+    answers from before `lifted_at` are held against nobody again.
     """
 
     __tablename__ = "task_return"
@@ -367,6 +369,37 @@ class TaskReturn(Base):
     tasks: Mapped[int]
     state: Mapped[str] = mapped_column(String(16))
     returned_at: Mapped[datetime]
+    lifted_at: Mapped[datetime | None]
+
+
+class SecondLookDraw(Base):
+    """A sample of a queue's accepted items, drawn to be looked at again.
+
+    `strata` gives, for each value of what it was stratified `by`, how many accepted items there
+    were.
+    """
+
+    __tablename__ = "second_look_draw"
+    __table_args__ = (UniqueConstraint("queue", "seed", "size", "by"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    queue: Mapped[str] = mapped_column(Text)
+    seed: Mapped[int] = mapped_column(Number)
+    size: Mapped[int]
+    by: Mapped[str] = mapped_column(Text)
+    strata: Mapped[dict[str, Any]]
+    drawn_at: Mapped[datetime]
+
+
+class SecondLook(Base):
+    """An item of such a sample; what was found is the answer of its `second-look` task."""
+
+    __tablename__ = "second_look"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    draw_id: Mapped[int] = mapped_column(ForeignKey("second_look_draw.id"), primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+    stratum: Mapped[str] = mapped_column(Text)
 
 
 class Release(Base):

@@ -1,0 +1,170 @@
+"""Who gets what: enough people for every item, nobody twice, nobody too much, and fairly."""
+
+import time
+from collections import Counter, defaultdict
+from itertools import combinations
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotate.assignment import Assignment, Item, Worker, assign, exhausted
+
+NAMES = [f"reviewer-{number}" for number in range(6)]
+names = st.sampled_from(NAMES)
+workers_lists = st.lists(
+    st.builds(Worker, names, st.integers(0, 8), st.integers(0, 8)),
+    unique_by=lambda worker: worker.pseudonym,
+)
+items_lists = st.lists(
+    st.builds(
+        Item, st.integers(0, 99).map(str), st.frozensets(names, max_size=4), st.integers(0, 3)
+    ),
+    unique_by=lambda item: item.entity_id,
+    max_size=40,
+)
+overlaps = st.integers(1, 4)
+caps = st.none() | st.integers(1, 20)
+seeds = st.text(max_size=3)
+
+
+def people(assignments: list[Assignment], entity_id: str) -> set[str]:
+    return {one.pseudonym for one in assignments if one.entity_id == entity_id}
+
+
+def fresh(count: int) -> list[Item]:
+    return [Item(f"item {number}", frozenset(), 0) for number in range(count)]
+
+
+def idle(count: int) -> list[Worker]:
+    return [Worker(name, 0, 0) for name in NAMES[:count]]
+
+
+@settings(deadline=None)
+@given(items_lists, workers_lists, overlaps, caps, seeds)
+def test_nobody_gets_what_they_had_nor_one_thing_twice_nor_more_than_is_needed(
+    items: list[Item], workers: list[Worker], overlap: int, cap: int | None, seed: str
+) -> None:
+    found = assign(items, workers, overlap, cap, seed)
+    assert len(set(found)) == len(found)
+    for item in items:
+        got = people(found, item.entity_id)
+        assert not got & item.past
+        assert len(got) <= max(0, overlap - item.active)
+
+
+@settings(deadline=None)
+@given(items_lists, workers_lists, overlaps, caps, seeds)
+def test_nobody_gets_more_than_the_cap_and_nothing_stays_that_somebody_could_take(
+    items: list[Item], workers: list[Worker], overlap: int, cap: int | None, seed: str
+) -> None:
+    found = assign(items, workers, overlap, cap, seed)
+    new = Counter(one.pseudonym for one in found)
+    if cap is not None:
+        assert all(new[w.pseudonym] <= max(0, cap - w.open - w.today) for w in workers)
+    free = {
+        w.pseudonym for w in workers if cap is None or w.open + w.today + new[w.pseudonym] < cap
+    }
+    for item in items:
+        got = people(found, item.entity_id)
+        if len(got) + item.active < overlap:
+            assert free <= got | item.past
+
+
+@settings(deadline=None)
+@given(items_lists, workers_lists, overlaps, caps, seeds, st.randoms())
+def test_the_order_in_which_items_and_workers_are_given_does_not_matter(
+    items: list[Item],
+    workers: list[Worker],
+    overlap: int,
+    cap: int | None,
+    seed: str,
+    chance: Random,
+) -> None:
+    found = assign(items, workers, overlap, cap, seed)
+    other_items = chance.sample(items, len(items))
+    other_workers = chance.sample(workers, len(workers))
+    assert assign(other_items, other_workers, overlap, cap, seed) == found
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60), st.integers(1, 6), overlaps, st.integers(0, 5), seeds)
+def test_loads_differ_by_one_at_most_where_nothing_else_constrains(
+    count: int, size: int, overlap: int, already: int, seed: str
+) -> None:
+    workers = [Worker(name, already, 0) for name in NAMES[:size]]
+    found = assign(fresh(count), workers, overlap, None, seed)
+    loads = Counter({worker.pseudonym: 0 for worker in workers})
+    loads.update(one.pseudonym for one in found)
+    assert loads.total() == count * min(overlap, size)
+    assert max(loads.values()) - min(loads.values()) <= 1
+
+
+@settings(deadline=None)
+@given(st.integers(2, 6), st.integers(2, 4), seeds)
+def test_all_pairs_come_to_share_items(size: int, overlap: int, seed: str) -> None:
+    found = assign(fresh(300), idle(size), overlap, None, seed)
+    teams: dict[str, list[str]] = defaultdict(list)
+    for one in found:
+        teams[one.entity_id].append(one.pseudonym)
+    shared = Counter(pair for team in teams.values() for pair in combinations(sorted(team), 2))
+    pairs = list(combinations(NAMES[:size], 2))
+    even = shared.total() / len(pairs)
+    assert all(even / 2 < shared[pair] < even * 2 for pair in pairs)
+
+
+def test_whoever_has_less_to_do_gets_more() -> None:
+    workers = [Worker("busy", 10, 0), Worker("free", 0, 10)]
+    found = assign(fresh(10), workers, 1, None, "")
+    assert Counter(one.pseudonym for one in found) == {"free": 10}
+    found = assign(fresh(30), workers, 1, None, "")
+    assert Counter(one.pseudonym for one in found) == {"free": 20, "busy": 10}
+
+
+def test_what_was_begun_is_finished_before_anything_new() -> None:
+    begun = Item("begun", frozenset({"a"}), 1)
+    found = assign([*fresh(20), begun], [Worker("a", 0, 0), Worker("b", 0, 0)], 2, 1, "")
+    assert Assignment("begun", "b") in found
+
+
+def test_another_seed_is_another_draw() -> None:
+    draws = {tuple(assign(fresh(20), idle(3), 1, None, seed)) for seed in "abc"}
+    assert len(draws) == 3
+
+
+def test_nobody_there_means_no_assignments() -> None:
+    assert assign(fresh(3), [], 2, None, "") == []
+    assert assign([], idle(2), 2, None, "") == []
+
+
+def test_items_that_can_get_enough_people_no_more_are_named() -> None:
+    done = Item("done", frozenset(NAMES[:3]), 2)
+    last_chance = Item("last chance", frozenset(NAMES[:2]), 1)
+    skipped_by_all = Item("skipped by all", frozenset(NAMES[:3]), 1)
+    new = Item("new", frozenset(), 0)
+    items = [done, last_chance, skipped_by_all, new]
+    assert exhausted(items, idle(3), overlap=2) == [skipped_by_all]
+    full = [Worker(name, 50, 50) for name in NAMES[:3]]
+    assert exhausted(items, full, overlap=2) == [skipped_by_all]
+    assert exhausted(items, idle(1), overlap=2) == [last_chance, skipped_by_all, new]
+
+
+@settings(deadline=None)
+@given(items_lists, workers_lists, overlaps, seeds)
+def test_what_is_not_exhausted_gets_its_people_once_there_is_room(
+    items: list[Item], workers: list[Worker], overlap: int, seed: str
+) -> None:
+    found = assign(items, workers, overlap, None, seed)
+    gone = {item.entity_id for item in exhausted(items, workers, overlap)}
+    for item in items:
+        enough = item.active + len(people(found, item.entity_id)) >= overlap
+        assert enough == (item.entity_id not in gone)
+
+
+def test_fifty_thousand_items_are_a_matter_of_seconds() -> None:
+    items = fresh(50_000)
+    workers = [Worker(f"reviewer-{number}", 0, 0) for number in range(20)]
+    started = time.process_time()
+    found = assign(items, workers, 2, None, "seed")
+    assert time.process_time() - started < 10
+    assert len(found) == 100_000
