@@ -1,30 +1,32 @@
-"""Label Studio as a review desk: a thin layer over its SDK that says what went wrong."""
+"""Label Studio as a review desk: the workspace of one account on it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
-import httpx
 from pydantic import BaseModel, SecretStr, ValidationError
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from annotate.desk import DeskUnavailableError, NewTask, RemoteAnnotation, RemoteTask
-from annotate.interfaces.interface import Interface
-from annotate.queues import Queue
-from annotate.sdk import new_client
+from annotate.desk import (
+    DeskUnavailableError,
+    NewTask,
+    ProjectCounts,
+    ProjectSpec,
+    RemoteAnnotation,
+    RemoteTask,
+)
+from annotate.sdk import Connection
 from schemas.errors import ServiceError
 
-T = TypeVar("T")
-IMPORT_BATCH = 1000
-_PAGE = 500
+ModelT = TypeVar("ModelT", bound=BaseModel)
+BATCH = 1000
+"""How many tasks go in a request: more make it no faster, and a lost answer costs more."""
 _TITLE_CHARACTERS = 50
-_SERVER_ERROR = 500
-# The SDK would repeat a POST whose answer was lost, and so import tasks twice.
-_ONCE: Any = {"max_retries": 0}
+_DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+# Everything else (predictions above all) is left out, which makes a page five times as fast. The
+# field `drafts` would hold those of our own account only; `draft_exists` speaks of everybody's.
+_TASK_FIELDS = "id,data,updated_at,annotations,draft_exists"
 
 
 class _Annotation(BaseModel):
@@ -38,14 +40,26 @@ class _Annotation(BaseModel):
     updated_at: datetime
     lead_time: float | None
 
+    def remote(self) -> RemoteAnnotation:
+        """The annotation in our own words."""
+        return RemoteAnnotation(
+            id=self.id,
+            user_id=self.updated_by or self.completed_by or 0,
+            result=self.result or [],
+            cancelled=bool(self.was_cancelled),
+            updated_at=self.updated_at,
+            lead_time_seconds=self.lead_time,
+        )
+
 
 class _Task(BaseModel):
     """The fields of Label Studio's task that we use."""
 
     id: int
     data: dict[str, Any]
-    annotations: list[_Annotation] = []
-    drafts: list[Any] = []
+    updated_at: datetime
+    annotations: list[_Annotation]
+    draft_exists: bool
 
     def remote(self) -> RemoteTask:
         """The task in our own words."""
@@ -53,8 +67,9 @@ class _Task(BaseModel):
         return RemoteTask(
             id=self.id,
             key=key if isinstance(key, str) else "",
-            annotations=tuple(map(_remote, self.annotations)),
-            drafts=len(self.drafts),
+            updated_at=self.updated_at,
+            annotations=tuple(annotation.remote() for annotation in self.annotations),
+            drafts=int(self.draft_exists),
         )
 
 
@@ -65,206 +80,202 @@ class _TaskPage(BaseModel):
     total: int
 
 
+class _Imported(BaseModel):
+    task_ids: list[int] = []
+
+
+class _Created(BaseModel):
+    id: int
+
+
+class _Project(BaseModel, extra="allow"):
+    """A project as the list of projects shows it; the other settings are in `model_extra`."""
+
+    id: int
+    description: str | None = None
+
+
+class _ProjectPage(BaseModel):
+    count: int
+    results: list[_Project]
+
+
+class _Counts(BaseModel):
+    task_number: int
+    total_annotations_number: int
+    skipped_annotations_number: int
+
+
 class LabelStudioDesk:
-    """A Label Studio, by its URL and a personal access token."""
+    """A Label Studio, by its URL and a personal access token: that account's workspace."""
 
     def __init__(self, url: str, token: SecretStr, timeout_seconds: float = 60.0) -> None:
-        self._url = url.rstrip("/")
-        local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
-        client = httpx.Client(
-            timeout=timeout_seconds,
-            follow_redirects=True,
-            trust_env=not local,
-            limits=httpx.Limits(max_keepalive_connections=0),  # a desk needs no closing
-        )
-        with self._explained("accept its token"):
-            self._sdk = new_client(self._url, token, client)
+        self._connection = Connection(url, token, timeout_seconds)
 
     @property
     def url(self) -> str:
         """Where this Label Studio is."""
-        return self._url
+        return self._connection.url
 
-    def find_project(self, queue: Queue) -> int | None:
-        """The oldest project that carries the queue's marker, or None."""
-        project = self._find_project(queue)
-        return None if project is None else int(project.id)
+    def find_project(self, marker: str) -> int | None:
+        """The oldest project that carries the marker, or None."""
+        project = self._find_project(marker, ("description",))
+        return None if project is None else project.id
 
-    def ensure_project(self, queue: Queue, interface: Interface) -> int:
-        """The queue's project, made or brought up to date.
+    def ensure_project(self, spec: ProjectSpec) -> int:
+        """The project, made or brought up to date.
 
         Raises:
             ServiceError: Label Studio refuses the interface, for instance because annotations that
                 are there do not fit it.
         """
-        settings = _project_settings(queue, interface)
-        project = self._find_project(queue)
+        settings = _project_settings(spec)
+        project = self._find_project(spec.marker, settings)
         if project is None:
-            return self._create_project(queue, settings)
+            return self._create_project(spec, settings)
         changed = {
             name: value for name, value in settings.items() if _differs(project, name, value)
         }
         if changed:
-            with self._explained(f"bring project {project.id} up to date"):
-                self._sdk.projects.update(project.id, **changed, request_options=_ONCE)
-        return int(project.id)
+            path, what = f"api/projects/{project.id}", f"bring project {project.id} up to date"
+            self._connection.send("PATCH", path, changed, what)
+        return project.id
 
-    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> None:
+    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
         """Adds tasks in batches of at most 1,000; a batch is added as a whole or not at all."""
-        for start in range(0, len(tasks), IMPORT_BATCH):
-            batch: list[Any] = [
-                {"data": task.data, "predictions": task.predictions}
-                for task in tasks[start : start + IMPORT_BATCH]
-            ]
-            with self._explained(f"import {len(batch)} tasks"):
-                answer = self._sdk.projects.import_tasks(
-                    project_id, request=batch, request_options=_ONCE
-                )
-            if answer.task_count != len(batch):
-                raise DeskUnavailableError(
-                    f"Label Studio at {self._url} took {answer.task_count} of {len(batch)} tasks"
-                )
+        numbers: list[int] = []
+        for start in range(0, len(tasks), BATCH):
+            numbers += self._import_batch(project_id, tasks[start : start + BATCH])
+        return numbers
 
-    def list_tasks(self, project_id: int) -> Iterator[RemoteTask]:
-        """All tasks of a project, by number.
+    def count(self, project_id: int) -> ProjectCounts:
+        """How much the project holds."""
+        what = f"count the tasks of project {project_id}"
+        fields = {"include": ",".join(_Counts.model_fields)}
+        counts = self._read(_Counts, f"api/projects/{project_id}", fields, what)
+        annotations = counts.total_annotations_number + counts.skipped_annotations_number
+        return ProjectCounts(counts.task_number, annotations)
+
+    def list_tasks(self, project_id: int, since: datetime | None = None) -> Iterator[RemoteTask]:
+        """The tasks of a project, by number; with `since`, those that were touched then or later.
 
         Pages start after the last number seen rather than at an offset, so that tasks deleted
         meanwhile do not hide others, and each is checked against the total that it states.
         """
         after = 0
         while True:
-            page = self._page_of_tasks(project_id, after)
+            page = self._page_of_tasks(project_id, after, since)
             yield from (task.remote() for task in page.tasks)
             if len(page.tasks) == page.total:
                 return
             if not page.tasks or page.tasks[-1].id <= after:
                 raise DeskUnavailableError(
-                    f"Label Studio at {self._url} lists no tasks after {after} in project "
+                    f"Label Studio at {self.url} lists no tasks after {after} in project "
                     f"{project_id}, but says that there are {page.total}"
                 )
             after = page.tasks[-1].id
 
-    def delete_tasks(self, task_ids: Iterable[int]) -> None:
-        """Removes tasks; those that are gone already are no error."""
-        from label_studio_sdk.core.api_error import ApiError
+    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
+        """Removes tasks of the project; those that are gone already are no error."""
+        numbers = list(task_ids)
+        for start in range(0, len(numbers), BATCH):
+            batch = numbers[start : start + BATCH]  # never empty: that would stand for all tasks
+            self._connection.send(
+                "POST",
+                "api/dm/actions/",
+                {"selectedItems": {"all": False, "included": batch}},
+                f"delete {len(batch)} tasks of project {project_id}",
+                {"id": "delete_tasks", "project": project_id},
+            )
 
-        for task_id in task_ids:
-            with self._explained(f"delete task {task_id}"):
-                try:
-                    self._sdk.tasks.delete(str(task_id), request_options=_ONCE)
-                except ApiError as error:
-                    if error.status_code != httpx.codes.NOT_FOUND:
-                        raise
-
-    def _find_project(self, queue: Queue) -> Any:
+    def _find_project(self, marker: str, fields: Iterable[str]) -> _Project | None:
         """The project, or None; of several (made by two pushes at once) the oldest."""
-        marker = _marker(queue)
-        found: list[Any] = []
+        found: list[_Project] = []
         seen = 0
         for page_number in count(1):
-            items, total = self._page_of_projects(page_number)
-            seen += len(items)
-            found += [item for item in items if marker in (item.description or "").splitlines()]
-            if not items or seen >= total:
+            query = {"page": page_number, "page_size": 100, "include": ",".join(["id", *fields])}
+            page = self._read(_ProjectPage, "api/projects/", query, "list its projects")
+            seen += len(page.results)
+            found += [item for item in page.results if _carries(item, marker)]
+            if not page.results or seen >= page.count:
                 break
         return min(found, key=lambda project: project.id, default=None)
 
-    def _create_project(self, queue: Queue, settings: dict[str, Any]) -> int:
+    def _create_project(self, spec: ProjectSpec, settings: dict[str, Any]) -> int:
+        what = f"create the project {spec.title!r}"
         try:
-            with self._explained(f"create the project of queue {queue.name}"):
-                return int(self._sdk.projects.create(**settings, request_options=_ONCE).id or 0)
+            return self._parsed(
+                _Created, self._connection.send("POST", "api/projects/", settings, what), what
+            ).id
         except DeskUnavailableError:
-            project = self._find_project(queue)  # it may have been made all the same
+            project = self._find_project(spec.marker, ("description",))  # made all the same?
             if project is None:
                 raise
-            return int(project.id)
+            return project.id
 
-    def _page_of_projects(self, page_number: int) -> tuple[list[Any], int]:
-        def ask() -> tuple[list[Any], int]:
-            with self._explained("list its projects"):
-                page = self._sdk.projects.list(
-                    page=page_number, page_size=100, request_options=_ONCE
-                )
-                return page.items or [], page.response.count
+    def _import_batch(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
+        what = f"import {len(tasks)} tasks"
+        body = [{"data": task.data, "predictions": task.predictions} for task in tasks]
+        answer = self._connection.send(
+            "POST", f"api/projects/{project_id}/import", body, what, {"return_task_ids": "true"}
+        )
+        numbers = self._parsed(_Imported, answer, what).task_ids
+        if len(numbers) != len(tasks):
+            raise DeskUnavailableError(
+                f"Label Studio at {self.url} gave numbers to {len(numbers)} of {len(tasks)} tasks"
+            )
+        return numbers
 
-        return _patiently(ask)
-
-    def _page_of_tasks(self, project_id: int, after: int) -> _TaskPage:
-        """One page, read with our own models: the SDK's take longer than Label Studio itself."""
-        newer = {"filter": "filter:tasks:id", "operator": "greater", "type": "Number"}
+    def _page_of_tasks(self, project_id: int, after: int, since: datetime | None) -> _TaskPage:
+        conditions = [_condition("id", "greater", "Number", after)]
+        if since is not None:
+            moment = since.astimezone(UTC).strftime(_DATETIME)
+            conditions.append(_condition("updated_at", "greater_or_equal", "Datetime", moment))
         query = {
-            "filters": {"conjunction": "and", "items": [{**newer, "value": after}]},
+            "filters": {"conjunction": "and", "items": conditions},
             "ordering": ["tasks:id"],
         }
         parameters = {
             "project": project_id,
             "query": json.dumps(query),
             "page": 1,
-            "page_size": _PAGE,
+            "page_size": BATCH,
             "fields": "all",
+            "include": _TASK_FIELDS,
+            "resolve_uri": "false",
         }
         what = f"list the tasks of project {project_id}"
-        body = _patiently(lambda: self._get("api/tasks/", parameters, what))
+        return self._read(_TaskPage, "api/tasks/", parameters, what)
+
+    def _read(self, kind: type[ModelT], path: str, parameters: dict[str, Any], what: str) -> ModelT:
+        return self._parsed(kind, self._connection.get(path, parameters, what), what)
+
+    def _parsed(self, kind: type[ModelT], body: bytes, what: str) -> ModelT:
+        """An answer, read with our own models: the SDK's take longer than Label Studio itself."""
         try:
-            return _TaskPage.model_validate_json(body)
+            return kind.model_validate_json(body)
         except ValidationError as error:
             problem = error.errors()[0]
             raise ServiceError(
-                f"Label Studio at {self._url} lists the tasks of project {project_id} in a form "
-                f"that is not known: {problem['msg']} at {problem['loc']}"
+                f"Label Studio at {self.url}, asked to {what}, answers in a form that is not "
+                f"known: {problem['msg']} at {problem['loc']}"
             ) from error
 
-    def _get(self, path: str, parameters: dict[str, Any], what: str) -> bytes:
-        from label_studio_sdk.core.api_error import ApiError
 
-        with self._explained(what):
-            answer = self._sdk._client_wrapper.httpx_client.request(
-                path, method="GET", params=parameters, request_options=_ONCE
-            )
-            if not answer.is_success:
-                raise ApiError(status_code=answer.status_code, body=answer.text)
-        return bytes(answer.content)
-
-    @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
-        """Turns every error of the SDK into one sentence that says what was not done."""
-        from label_studio_sdk.core.api_error import ApiError
-
-        sentence = f"Label Studio at {self._url} did not {what}"
-        try:
-            yield
-        except ApiError as error:
-            status = error.status_code or 0
-            kind = DeskUnavailableError if status >= _SERVER_ERROR else ServiceError
-            raise kind(f"{sentence}: status {status}, {_said(error.body)}") from error
-        except httpx.HTTPError as error:
-            raise DeskUnavailableError(f"{sentence}: {type(error).__name__}, {error}") from error
-        except json.JSONDecodeError as error:
-            raise DeskUnavailableError(f"{sentence}: its answer is no JSON") from error
+def _condition(field: str, operator: str, kind: str, value: Any) -> dict[str, Any]:
+    return {"filter": f"filter:tasks:{field}", "operator": operator, "type": kind, "value": value}
 
 
-def _patiently(ask: Callable[[], T]) -> T:
-    """Asks up to three times for what may be asked for again without harm."""
-    attempts = Retrying(
-        retry=retry_if_exception_type(DeskUnavailableError),
-        stop=stop_after_attempt(3),
-        wait=wait_exponential(multiplier=0.2, max=2),
-        reraise=True,
-    )
-    return attempts(ask)
+def _carries(project: _Project, marker: str) -> bool:
+    return marker in (project.description or "").splitlines()
 
 
-def _marker(queue: Queue) -> str:
-    return f"loupe-queue: {queue.name}"
-
-
-def _project_settings(queue: Queue, interface: Interface) -> dict[str, Any]:
-    title = f"Loupe · {queue.name}"
+def _project_settings(spec: ProjectSpec) -> dict[str, Any]:
     return {
-        "title": title[:_TITLE_CHARACTERS],
-        "description": f"{_marker(queue)}\nMade by Loupe, which finds it by the line above.",
-        "label_config": interface.config,
-        "expert_instruction": interface.instructions,
+        "title": spec.title[:_TITLE_CHARACTERS],
+        "description": f"{spec.marker}\nMade by Loupe, which finds it by the line above.",
+        "label_config": spec.config,
+        "expert_instruction": spec.instructions,
         "show_instruction": True,
         "show_skip_button": True,
         "show_collab_predictions": True,
@@ -274,25 +285,9 @@ def _project_settings(queue: Queue, interface: Interface) -> dict[str, Any]:
     }
 
 
-def _differs(project: Any, name: str, value: Any) -> bool:
+def _differs(project: _Project, name: str, value: Any) -> bool:
     """Label Studio trims texts that it is given."""
-    there = getattr(project, name, None)
+    there = (project.model_extra or {}).get(name, getattr(project, name, None))
     if isinstance(there, str):
         return there.strip() != str(value).strip()
     return bool(there != value)
-
-
-def _remote(annotation: _Annotation) -> RemoteAnnotation:
-    return RemoteAnnotation(
-        id=annotation.id,
-        user_id=annotation.updated_by or annotation.completed_by or 0,
-        result=annotation.result or [],
-        cancelled=bool(annotation.was_cancelled),
-        updated_at=annotation.updated_at,
-        lead_time_seconds=annotation.lead_time,
-    )
-
-
-def _said(body: Any) -> str:
-    text = body if isinstance(body, str) else json.dumps(body, default=str, ensure_ascii=False)
-    return f"it said {text[:300]}"
