@@ -1,0 +1,371 @@
+"""How far annotators agree: on what they chose, and on what they wrote.
+
+Every figure comes with an interval from a bootstrap over items, and is None with a reason where it
+is not defined. Neither the order of the items nor the names of categories and annotators matter.
+
+Where a control lets several things be chosen, the set of them is one category. An annotator whom a
+control was not shown to (the reason of a rejection, where the others accepted) has not rated the
+item in it.
+
+The coefficients themselves are those of statsmodels (Cohen, Fleiss) and NLTK (Krippendorff). The
+replicates of the bootstrap follow the same definitions, for all of them at once.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import combinations
+from statistics import fmean
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from annotate.answers import ReviewAnswer
+from annotate.intervals import Estimate, FloatArray, IntArray, estimate, ratio
+from schemas.base import Record
+
+Category = tuple[str, ...]
+Facts = Callable[[str], frozenset[Hashable]]
+"""Gives what a text states, in a form in which the same fact is the same value."""
+
+P = TypeVar("P", bound=Hashable)
+_Pairs = tuple[tuple[Category, Category], ...]
+
+NO_OVERLAP = "no item was answered by two people"
+
+
+class ItemAnswers(NamedTuple):
+    """What each annotator said of one item."""
+
+    entity_id: str
+    answers: Mapping[str, ReviewAnswer]
+
+
+class ChoiceAgreement(Record):
+    """Agreement in one control of choices.
+
+    Attributes:
+        control: its name on the page.
+        alike: the share of pairs of answers that are the same, from 0 to 1, as a mean over items.
+        cohen: Cohen's kappa (1960), where just two annotators share items.
+        fleiss: Fleiss' kappa (1971), over the items with the commonest number of answers.
+        krippendorff: Krippendorff's alpha for nominal data, over all items with two or more
+            answers.
+    """
+
+    control: str
+    alike: Estimate
+    cohen: Estimate
+    fleiss: Estimate
+    krippendorff: Estimate
+
+
+class TextAgreement(Record):
+    """Agreement in one control of texts, as a mean over items of the mean over pairs.
+
+    Attributes:
+        control: its name on the page.
+        similarity: 1 less the Levenshtein distance over the length of the longer text, 0 to 1.
+        attributes: the share of the facts that either text states which both state, 0 to 1.
+    """
+
+    control: str
+    similarity: Estimate
+    attributes: Estimate
+
+
+class Agreement(Record):
+    """Agreement in all controls of a page, over `items` items with two or more answers."""
+
+    items: int
+    choices: tuple[ChoiceAgreement, ...]
+    texts: tuple[TextAgreement, ...]
+
+
+class OwnChoiceAgreement(Record):
+    """How far one annotator agrees with the others, taken as one, in a control of choices.
+
+    `alike` is the share of the others' answers that are the same, `kappa` Cohen's kappa over all
+    pairs of the annotator's answer and another's.
+    """
+
+    control: str
+    alike: Estimate
+    kappa: Estimate
+
+
+class OwnAgreement(Record):
+    """How far one annotator agrees with the others, over `items` shared items."""
+
+    items: int
+    choices: tuple[OwnChoiceAgreement, ...]
+    texts: tuple[TextAgreement, ...]
+
+
+def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agreement:
+    """How far the annotators of a queue agree; `facts` reads texts, where they state any."""
+    shared = _shared(items)
+    return Agreement(
+        items=len(shared),
+        choices=tuple(
+            _choice_agreement(control, _rated(shared, control))
+            for control in _controls(shared, lambda answer: answer.choices)
+        ),
+        texts=tuple(
+            _text_agreement(
+                control, [_text_pairs(texts) for texts in _written(shared, control)], facts
+            )
+            for control in _controls(shared, lambda answer: answer.texts)
+        ),
+    )
+
+
+def agreement_of(
+    annotator: str, items: Iterable[ItemAnswers], facts: Facts | None = None
+) -> OwnAgreement:
+    """How far one annotator agrees with the others who answered the same items."""
+    shared = _shared(item for item in items if annotator in item.answers)
+    return OwnAgreement(
+        items=len(shared),
+        choices=tuple(
+            _own_choices(control, annotator, _rated(shared, control))
+            for control in _controls(shared, lambda answer: answer.choices)
+        ),
+        texts=tuple(
+            _text_agreement(
+                control,
+                [
+                    _pairs_of(annotator, texts)
+                    for texts in _written(shared, control)
+                    if annotator in texts
+                ],
+                facts,
+            )
+            for control in _controls(shared, lambda answer: answer.texts)
+        ),
+    )
+
+
+def _shared(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:
+    """The items with two or more answers, in the order of their ids."""
+    found = (item for item in items if len(item.answers) > 1)
+    return sorted(found, key=lambda item: item.entity_id)
+
+
+def _controls(
+    items: Iterable[ItemAnswers], of: Callable[[ReviewAnswer], Mapping[str, object]]
+) -> list[str]:
+    return sorted(
+        {name for item in items for answer in item.answers.values() for name in of(answer)}
+    )
+
+
+def _rated(items: Iterable[ItemAnswers], control: str) -> list[dict[str, Category]]:
+    """For each item with two or more ratings the category that each annotator chose."""
+    rated = (
+        {
+            annotator: tuple(sorted(set(answer.choices[control])))
+            for annotator, answer in item.answers.items()
+            if control in answer.choices
+        }
+        for item in items
+    )
+    return [ratings for ratings in rated if len(ratings) > 1]
+
+
+def _written(items: Iterable[ItemAnswers], control: str) -> list[dict[str, str]]:
+    """For each item with two or more texts what each annotator wrote."""
+    written = (
+        {
+            annotator: answer.texts[control]
+            for annotator, answer in item.answers.items()
+            if control in answer.texts
+        }
+        for item in items
+    )
+    return [texts for texts in written if len(texts) > 1]
+
+
+def _choice_agreement(control: str, rated: Sequence[Mapping[str, Category]]) -> ChoiceAgreement:
+    categories = [tuple(sorted(ratings.values())) for ratings in rated]
+    return ChoiceAgreement(
+        control=control,
+        alike=_mean([_alike(combinations(chosen, 2)) for chosen in categories]),
+        cohen=_cohen_of_two(rated),
+        fleiss=_fleiss(categories),
+        krippendorff=_krippendorff(categories),
+    )
+
+
+def _own_choices(
+    control: str, annotator: str, rated: Sequence[Mapping[str, Category]]
+) -> OwnChoiceAgreement:
+    pairs = [_pairs_of(annotator, ratings) for ratings in rated if annotator in ratings]
+    return OwnChoiceAgreement(
+        control=control, alike=_mean([_alike(item) for item in pairs]), kappa=_cohen(pairs)
+    )
+
+
+def _pairs_of(annotator: str, given: Mapping[str, P]) -> tuple[tuple[P, P], ...]:
+    """What the annotator gave, beside what each of the others did."""
+    return tuple((given[annotator], given[other]) for other in sorted(given) if other != annotator)
+
+
+def _alike(pairs: Iterable[tuple[Category, Category]]) -> float:
+    return fmean(one == other for one, other in pairs)
+
+
+def _cohen_of_two(rated: Sequence[Mapping[str, Category]]) -> Estimate:
+    annotators = sorted({annotator for ratings in rated for annotator in ratings})
+    if len(annotators) > 2:
+        reason = f"Cohen's kappa is for two annotators; {len(annotators)} share items"
+        return Estimate(items=len(rated), reason=reason)
+    return _cohen([((ratings[annotators[0]], ratings[annotators[1]]),) for ratings in rated])
+
+
+def _cohen(items: Sequence[_Pairs]) -> Estimate:
+    """Cohen's kappa over all pairs of all items."""
+    kinds = _numbered(category for pairs in items for pair in pairs for category in pair)
+    if problem := _undefined(len(items), kinds):
+        return problem
+    from statsmodels.stats.inter_rater import cohens_kappa
+
+    patterns, counts = _distinct(tuple(sorted(pairs)) for pairs in items)
+    tables = np.zeros((len(patterns), len(kinds), len(kinds)))
+    for number, pairs in enumerate(patterns):
+        for one, other in pairs:
+            tables[number, kinds[one], kinds[other]] += 1
+    left, right = tables.sum(axis=2), tables.sum(axis=1)
+    alike = tables.trace(axis1=1, axis2=2)
+
+    def kappa(weights: FloatArray) -> FloatArray:
+        lefts, rights = weights @ left, weights @ right
+        pairs = lefts.sum(axis=1)
+        expected = (lefts * rights).sum(axis=1) / pairs**2
+        return ratio(weights @ alike / pairs - expected, 1 - expected)
+
+    table = np.tensordot(counts, tables, axes=1)
+    return estimate(float(cohens_kappa(table, return_results=False)), counts, kappa)
+
+
+def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
+    """Fleiss' kappa over the items with the commonest number of ratings, the larger one of two."""
+    sizes = Counter(map(len, items))
+    size = max(sizes, key=lambda number: (sizes[number], number), default=0)
+    chosen = [tuple(item) for item in items if len(item) == size]
+    kinds = _numbered(category for item in chosen for category in item)
+    if problem := _undefined(len(chosen), kinds):
+        return problem
+    from statsmodels.stats.inter_rater import fleiss_kappa
+
+    ratings, counts = _rating_counts(chosen, kinds)
+    alike = ((ratings**2).sum(axis=1) - size) / (size * (size - 1))
+
+    def kappa(weights: FloatArray) -> FloatArray:
+        rated = weights.sum(axis=1)
+        shares = weights @ ratings / (rated[:, None] * size)
+        expected = (shares**2).sum(axis=1)
+        return ratio(weights @ alike / rated - expected, 1 - expected)
+
+    return estimate(float(fleiss_kappa(np.repeat(ratings, counts, axis=0))), counts, kappa)
+
+
+def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
+    """Krippendorff's alpha for nominal data; items may have different numbers of ratings."""
+    kinds = _numbered(category for item in items for category in item)
+    if problem := _undefined(len(items), kinds):
+        return problem
+    from nltk.metrics.agreement import AnnotationTask
+
+    ratings, counts = _rating_counts([tuple(item) for item in items], kinds)
+    sizes = ratings.sum(axis=1)
+    unlike = (sizes**2 - (ratings**2).sum(axis=1)) / (sizes - 1)
+
+    def alpha(weights: FloatArray) -> FloatArray:
+        totals = weights @ ratings
+        values = totals.sum(axis=1)
+        expected = (values**2 - (totals**2).sum(axis=1)) / (values - 1)
+        return ratio(expected - weights @ unlike, expected)
+
+    task = AnnotationTask(
+        (rater, number, category)
+        for number, item in enumerate(items)
+        for rater, category in enumerate(item)
+    )
+    return estimate(float(task.alpha()), counts, alpha)
+
+
+def _undefined(items: int, kinds: Mapping[Category, int]) -> Estimate | None:
+    if not items:
+        return Estimate(reason=NO_OVERLAP)
+    if len(kinds) == 1:
+        chosen = ", ".join(next(iter(kinds))) or "nothing"
+        return Estimate(items=items, reason=f"everybody always chose the same ({chosen})")
+    return None
+
+
+def _numbered(categories: Iterable[Category]) -> dict[Category, int]:
+    return {category: number for number, category in enumerate(dict.fromkeys(categories))}
+
+
+def _distinct(patterns: Iterable[P]) -> tuple[list[P], IntArray]:
+    """The different patterns in the order in which they come, and how often each does."""
+    counted = Counter(patterns)
+    return list(counted), np.fromiter(counted.values(), dtype=np.int64, count=len(counted))
+
+
+def _rating_counts(
+    items: Iterable[tuple[Category, ...]], kinds: Mapping[Category, int]
+) -> tuple[FloatArray, IntArray]:
+    """How often each category is in each pattern (patterns, categories), and each pattern (…,)."""
+    patterns, counts = _distinct(items)
+    ratings = np.zeros((len(patterns), len(kinds)))
+    for number, pattern in enumerate(patterns):
+        for category in pattern:
+            ratings[number, kinds[category]] += 1
+    return ratings, counts
+
+
+def _text_pairs(texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(combinations(sorted(texts.values()), 2))
+
+
+def _text_agreement(
+    control: str, items: Sequence[Sequence[tuple[str, str]]], facts: Facts | None
+) -> TextAgreement:
+    from rapidfuzz.distance import Levenshtein
+
+    similar = [
+        fmean(Levenshtein.normalized_similarity(one, other) for one, other in pairs)
+        for pairs in items
+    ]
+    return TextAgreement(
+        control=control, similarity=_mean(similar), attributes=_attribute_agreement(items, facts)
+    )
+
+
+def _attribute_agreement(
+    items: Sequence[Sequence[tuple[str, str]]], facts: Facts | None
+) -> Estimate:
+    if facts is None:
+        return Estimate(items=len(items), reason="the texts were not read for what they state")
+    stated = [[(facts(one), facts(other)) for one, other in pairs] for pairs in items]
+    shares = [
+        fmean(len(one & other) / len(one | other) for one, other in pairs if one | other)
+        for pairs in stated
+        if any(one | other for one, other in pairs)
+    ]
+    if items and not shares:
+        return Estimate(items=len(items), reason="no text states an attribute of a person")
+    return _mean(shares)
+
+
+def _mean(values: Sequence[float]) -> Estimate:
+    """The mean over items."""
+    if not values:
+        return Estimate(reason=NO_OVERLAP)
+    figures, counts = np.unique(np.asarray(values), return_counts=True)
+
+    def mean(weights: FloatArray) -> FloatArray:
+        return ratio(weights @ figures, weights.sum(axis=1))
+
+    return estimate(fmean(values), counts.astype(np.int64), mean)

@@ -1,0 +1,260 @@
+"""Agreement: figures of the literature, what must not matter, and what is not defined."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from random import Random
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotate.agreement import ItemAnswers, agreement, agreement_of
+from annotate.answers import ReviewAnswer
+
+FLEISS_1971 = """
+    0 0 0 0 14
+    0 2 6 4 2
+    0 0 3 5 6
+    0 3 9 2 0
+    2 2 8 1 1
+    7 7 0 0 0
+    3 2 6 3 0
+    2 5 3 2 2
+    6 5 2 1 0
+    0 2 2 3 7
+"""
+"""Ten items, fourteen raters, five categories: how often each was chosen; kappa is 0.210."""
+
+KRIPPENDORFF_2011 = """
+    1 2 3 3 2 1 4 1 2 . . .
+    1 2 3 3 2 2 4 1 2 5 . 3
+    . 3 3 3 2 3 4 2 2 5 1 .
+    1 2 3 3 2 4 4 1 2 5 1 .
+"""
+"""Four observers in rows, twelve units in columns, dots where one is missing; alpha is 0.743."""
+
+
+def chose(category: str, text: str | None = None) -> ReviewAnswer:
+    texts = {} if text is None else {"text": text}
+    return ReviewAnswer(verdict="accept", choices={"colour": (category,)}, texts=texts)
+
+
+def items_of(rows: Sequence[Mapping[str, str]]) -> list[ItemAnswers]:
+    """Items from what each annotator chose of each."""
+    return [
+        ItemAnswers(f"item {number:04}", {name: chose(value) for name, value in row.items()})
+        for number, row in enumerate(rows)
+    ]
+
+
+def wrote(*rows: Sequence[str]) -> list[ItemAnswers]:
+    """Items from the texts of annotators a, b, …"""
+    return [
+        ItemAnswers(
+            f"item {number}",
+            {name: chose("x", text) for name, text in zip("abcdef", row, strict=False)},
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+def test_cohens_kappa_of_the_textbook() -> None:
+    cells = {("yes", "yes"): 20, ("yes", "no"): 5, ("no", "yes"): 10, ("no", "no"): 15}
+    rows = [{"ann": a, "bob": b} for (a, b), count in cells.items() for _ in range(count)]
+    (found,) = agreement(items_of(rows)).choices
+    assert found.control == "colour"
+    assert found.cohen.value == pytest.approx(0.4)
+    assert found.alike.value == pytest.approx(0.7)
+    assert found.cohen.items == 50
+    assert found.cohen.low is not None
+    assert found.cohen.high is not None
+    # the large-sample interval of Fleiss, Cohen and Everitt (1969) is 0.15 to 0.65
+    assert found.cohen.low == pytest.approx(0.15, abs=0.05)
+    assert found.cohen.high == pytest.approx(0.65, abs=0.05)
+
+
+def test_fleiss_kappa_of_the_paper() -> None:
+    counts = [list(map(int, line.split())) for line in FLEISS_1971.strip().splitlines()]
+    rows = [
+        {
+            f"rater {number}": category
+            for number, category in enumerate(
+                category
+                for category, count in zip("vwxyz", row, strict=True)
+                for category in [category] * count
+            )
+        }
+        for row in counts
+    ]
+    (found,) = agreement(items_of(rows)).choices
+    assert found.fleiss.value == pytest.approx(0.210, abs=0.0005)
+    assert found.cohen.value is None
+    assert found.cohen.reason == "Cohen's kappa is for two annotators; 14 share items"
+
+
+def test_krippendorffs_alpha_with_missing_ratings() -> None:
+    lines = [line.split() for line in KRIPPENDORFF_2011.strip().splitlines()]
+    rows = [
+        {name: value for name, value in zip("abcd", unit, strict=True) if value != "."}
+        for unit in zip(*lines, strict=True)
+    ]
+    (found,) = agreement(items_of(rows)).choices
+    assert found.krippendorff.value == pytest.approx(0.743, abs=0.0005)
+    assert found.krippendorff.items == 11  # the last unit has one rating
+    assert found.fleiss.items == 8  # those that all four rated
+
+
+def test_an_annotator_against_the_others_is_cohens_kappa_where_there_is_one_other() -> None:
+    rows = [{"ann": a, "bob": b} for a, b in ["xx"] * 9 + ["xy"] * 3 + ["yx"] * 2 + ["yy"] * 6]
+    together = agreement(items_of(rows)).choices[0].cohen
+    own = agreement_of("ann", items_of(rows)).choices[0].kappa
+    assert own.value == together.value == agreement_of("bob", items_of(rows)).choices[0].kappa.value
+
+
+def test_whoever_answers_blindly_agrees_least() -> None:
+    rows = [
+        {"ann": "xy"[n % 2], "bob": "xy"[n % 2], "careless": "xy"[n * 7 % 11 % 2]}
+        for n in range(66)
+    ]
+    kappas = {
+        name: agreement_of(name, items_of(rows)).choices[0].kappa.value
+        for name in ("ann", "bob", "careless")
+    }
+    assert kappas["careless"] == pytest.approx(0, abs=0.1)
+    assert kappas["ann"] == kappas["bob"]
+    assert kappas["ann"] is not None
+    assert kappas["ann"] > 0.4
+
+
+def test_a_set_of_choices_is_one_category_whatever_the_order() -> None:
+    def answers(*chosen: str) -> ReviewAnswer:
+        return ReviewAnswer(verdict="accept", choices={"faults": chosen})
+
+    items = [
+        ItemAnswers("1", {"a": answers("blur", "dark"), "b": answers("dark", "blur")}),
+        ItemAnswers("2", {"a": answers("blur"), "b": answers()}),
+    ]
+    assert agreement(items).choices[0].alike.value == 0.5
+
+
+def test_a_control_that_only_one_saw_is_no_disagreement() -> None:
+    rejected = ReviewAnswer(verdict="reject", choices={"verdict": ("reject",), "reason": ("blur",)})
+    accepted = ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)})
+    reason, verdict = agreement([ItemAnswers("1", {"a": rejected, "b": accepted})]).choices
+    assert reason.alike.value is None
+    assert reason.alike.reason == "no item was answered by two people"
+    assert verdict.alike.value == 0
+
+
+UNDEFINED = {
+    "no items": ([], None),
+    "no overlap": ([{"a": "x"}, {"b": "y"}], None),
+    "one category": ([{"a": "x", "b": "x"}] * 3, "everybody always chose the same (x)"),
+}
+
+
+@pytest.mark.parametrize(("rows", "reason"), UNDEFINED.values(), ids=UNDEFINED)
+def test_what_is_not_defined_is_none_with_a_reason(
+    rows: list[dict[str, str]], reason: str | None
+) -> None:
+    found = agreement(items_of(rows))
+    if reason is None:
+        assert (found.items, found.choices, found.texts) == (0, (), ())
+        return
+    (choices,) = found.choices
+    for figure in (choices.cohen, choices.fleiss, choices.krippendorff):
+        assert (figure.value, figure.low, figure.high, figure.reason) == (None, None, None, reason)
+    assert choices.alike.value == 1
+
+
+def test_one_item_has_a_figure_but_no_interval() -> None:
+    (found,) = agreement(items_of([{"a": "x", "b": "y"}])).choices
+    assert found.alike.value == 0
+    assert found.alike.low is None
+    assert found.alike.reason == "one item tells nothing of the spread"
+
+
+ratings = st.lists(
+    st.dictionaries(st.sampled_from("abcd"), st.sampled_from("xyz"), min_size=1), max_size=12
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(ratings, st.randoms(use_true_random=False))
+def test_neither_order_nor_names_matter(rows: list[dict[str, str]], shuffler: Random) -> None:
+    items = items_of(rows)
+    found = agreement(items)
+    assert agreement(shuffled(items, shuffler)) == found
+    renamed = items_of(
+        [
+            {f"person {name}": {"x": "3", "y": "1", "z": "2"}[value] for name, value in row.items()}
+            for row in rows
+        ]
+    )
+    for ours, theirs in zip(found.choices, agreement(renamed).choices, strict=True):
+        for name in ("alike", "fleiss", "krippendorff", "cohen"):
+            one, other = getattr(ours, name), getattr(theirs, name)
+            assert one.value == pytest.approx(other.value)
+            assert one.low == pytest.approx(other.low)
+            assert one.high == pytest.approx(other.high)
+
+
+def shuffled(items: list[ItemAnswers], shuffler: Random) -> list[ItemAnswers]:
+    order = list(items)
+    shuffler.shuffle(order)
+    return [
+        ItemAnswers(item.entity_id, dict(reversed(list(item.answers.items())))) for item in order
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from("xyz"), min_size=2, max_size=12), st.integers(2, 4))
+def test_perfect_agreement_is_one(values: list[str], people: int) -> None:
+    items = items_of([dict.fromkeys("abcd"[:people], value) for value in values])
+    (found,) = agreement(items).choices
+    assert found.alike.value == 1
+    figures = [found.fleiss, found.krippendorff, agreement_of("a", items).choices[0].kappa]
+    for figure in [*figures, *([found.cohen] if people == 2 else [])]:
+        assert figure.value == (pytest.approx(1) if len(set(values)) > 1 else None)
+
+
+def test_the_replicates_follow_the_definitions_of_the_libraries() -> None:
+    """A bootstrap around a figure: the middle of its replicates is near what a library says."""
+    generator = np.random.default_rng(1)
+    rows = [
+        {"a": value, "b": value if generator.random() < 0.7 else "x"}
+        for value in generator.choice(list("xyz"), 400)
+    ]
+    (found,) = agreement(items_of(rows)).choices
+    for figure in (found.cohen, found.fleiss, found.krippendorff):
+        assert figure.value is not None
+        assert figure.low is not None
+        assert figure.high is not None
+        assert (figure.low + figure.high) / 2 == pytest.approx(figure.value, abs=0.01)
+        assert figure.high - figure.low == pytest.approx(4 * 0.032, abs=0.04)
+
+
+def test_texts_agree_by_edits_and_by_what_they_state() -> None:
+    def facts(text: str) -> frozenset[Hashable]:
+        return frozenset(word for word in text.split() if word in {"red", "coat", "hat"})
+
+    found = agreement(wrote(("red coat", "red hat"), ("abcd", "abxy")), facts).texts[0]
+    assert found.control == "text"
+    assert found.similarity.value == pytest.approx((6 / 8 + 2 / 4) / 2)
+    assert found.attributes.value == pytest.approx(1 / 3)
+    assert found.attributes.items == 1
+
+
+def test_texts_that_state_nothing_have_no_attribute_agreement() -> None:
+    found = agreement(wrote(("a", "b")), lambda _: frozenset()).texts[0]
+    assert found.attributes.reason == "no text states an attribute of a person"
+    assert agreement(wrote(("a", "b"))).texts[0].attributes.value is None
+
+
+def test_the_texts_of_an_annotator_are_compared_with_all_others() -> None:
+    items = wrote(("same", "same", "some"), ("same", "same", "same"))
+    assert agreement_of("a", items).texts[0].similarity.value == pytest.approx(
+        fmean([fmean([1, 3 / 4]), 1])
+    )
+    assert agreement_of("c", items).texts[0].similarity.items == 2
