@@ -1,0 +1,134 @@
+"""Annotators: who works at the desk, in which roles, and the pseudonym that stands for each.
+
+This table alone links a name to a pseudonym. Tasks, answers, decisions and releases know the
+pseudonym only.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import Select, insert, select, update
+
+from db.reviews import pseudonyms
+from db.store import Store
+from db.tables import Annotator
+from schemas.errors import UsageError
+
+Role = Literal["annotator", "adjudicator"]
+AnnotatorState = Literal["active", "left"]
+
+
+class StoredAnnotator(NamedTuple):
+    """A person who works at the desk; `user_id` is their account on `server`."""
+
+    pseudonym: str
+    name: str
+    server: str
+    user_id: int
+    roles: tuple[str, ...]
+    state: str
+
+
+def add_annotator(
+    store: Store, name: str, server: str, user_id: int, roles: Iterable[Role]
+) -> StoredAnnotator:
+    """Stores a person under the pseudonym of their account; one who is there gets `roles` as well.
+
+    Raises:
+        UsageError: the name, or the account, is already somebody else's.
+    """
+    pseudonym = pseudonyms(store, server, [user_id])[user_id]
+    for known in annotators(store):
+        if known.name == name and known.pseudonym == pseudonym:
+            return _change(store, known, roles=_ordered({*known.roles, *roles}), state="active")
+        if known.name == name or known.pseudonym == pseudonym:
+            raise UsageError(
+                f"{name!r} cannot be added with account {user_id} of {server}: there is already "
+                f"an annotator {known.name!r} with account {known.user_id} of {known.server}"
+            )
+    added = StoredAnnotator(pseudonym, name, server, user_id, _ordered(roles), "active")
+    row = {**added._asdict(), "roles": " ".join(added.roles), "added_at": datetime.now(UTC)}
+    with store.write() as connection:
+        connection.execute(insert(Annotator), row)
+    return added
+
+
+def annotators(store: Store) -> list[StoredAnnotator]:
+    """All who ever worked at the desk, by name."""
+    return _fetched(store, _QUERY)
+
+
+def active_annotators(store: Store, role: Role) -> list[StoredAnnotator]:
+    """Those who work in a role at present, by name."""
+    found = _fetched(store, _QUERY.where(Annotator.state == "active"))
+    return [annotator for annotator in found if role in annotator.roles]
+
+
+def annotator_named(store: Store, name: str) -> StoredAnnotator:
+    """The person of that name.
+
+    Raises:
+        UsageError: there is none; says who there is.
+    """
+    found = {annotator.name: annotator for annotator in annotators(store)}
+    if name not in found:
+        known = ", ".join(found) or "nobody yet"
+        raise UsageError(f"there is no annotator {name!r}; there are: {known}")
+    return found[name]
+
+
+def set_annotator_state(store: Store, name: str, state: AnnotatorState) -> StoredAnnotator:
+    """Notes that a person works here, or left; what they did stays.
+
+    Raises:
+        UsageError: there is nobody of that name.
+    """
+    return _change(store, annotator_named(store, name), state=state)
+
+
+def set_annotator_roles(store: Store, name: str, roles: Iterable[Role]) -> StoredAnnotator:
+    """Gives a person these roles instead of those they had.
+
+    Raises:
+        UsageError: there is nobody of that name.
+    """
+    return _change(store, annotator_named(store, name), roles=_ordered(roles))
+
+
+def _fetched(store: Store, query: Select[Any]) -> list[StoredAnnotator]:
+    with store.read() as connection:
+        return [
+            StoredAnnotator._make(row)._replace(roles=tuple(row.roles.split()))
+            for row in connection.execute(query.order_by(Annotator.name))
+        ]
+
+
+def _change(
+    store: Store,
+    annotator: StoredAnnotator,
+    roles: tuple[str, ...] | None = None,
+    state: AnnotatorState | None = None,
+) -> StoredAnnotator:
+    changed = annotator._replace(roles=roles or annotator.roles, state=state or annotator.state)
+    with store.write() as connection:
+        connection.execute(
+            update(Annotator)
+            .where(Annotator.pseudonym == annotator.pseudonym)
+            .values(roles=" ".join(changed.roles), state=changed.state)
+        )
+    return changed
+
+
+def _ordered(roles: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(roles)))
+
+
+_QUERY = select(
+    Annotator.pseudonym,
+    Annotator.name,
+    Annotator.server,
+    Annotator.user_id,
+    Annotator.roles,
+    Annotator.state,
+)

@@ -1,0 +1,77 @@
+import pytest
+
+from db.annotators import (
+    StoredAnnotator,
+    active_annotators,
+    add_annotator,
+    annotator_named,
+    annotators,
+    set_annotator_roles,
+    set_annotator_state,
+)
+from db.reviews import pseudonyms
+from db.store import Store
+from schemas.errors import UsageError
+
+SERVER = "http://desk"
+
+
+def test_somebody_who_is_added_is_listed_by_name(store: Store) -> None:
+    zoe = add_annotator(store, "Zoë", SERVER, 8, ["annotator"])
+    anna = add_annotator(store, "Anna", SERVER, 7, ["annotator", "adjudicator"])
+    assert annotators(store) == [anna, zoe]
+    assert anna == StoredAnnotator(
+        anna.pseudonym, "Anna", SERVER, 7, ("adjudicator", "annotator"), "active"
+    )
+
+
+def test_the_pseudonym_is_that_of_the_account(store: Store) -> None:
+    before = pseudonyms(store, SERVER, [7])[7]
+    anna = add_annotator(store, "Anna", SERVER, 7, ["annotator"])
+    ben = add_annotator(store, "Ben", SERVER, 8, ["annotator"])
+    assert anna.pseudonym == before
+    assert pseudonyms(store, SERVER, [7, 8]) == {7: before, 8: ben.pseudonym}
+    assert "anna" not in anna.pseudonym.lower()
+
+
+def test_added_again_they_stay_who_they_are_and_may_get_a_role(store: Store) -> None:
+    first = add_annotator(store, "Anna", SERVER, 7, ["annotator"])
+    set_annotator_state(store, "Anna", "left")
+    again = add_annotator(store, "Anna", SERVER, 7, ["adjudicator"])
+    assert again == first._replace(roles=("adjudicator", "annotator"))
+    assert annotators(store) == [again]
+
+
+@pytest.mark.parametrize(("name", "user_id"), [("Anna", 8), ("Ben", 7)])
+def test_a_name_and_an_account_belong_to_one_person(store: Store, name: str, user_id: int) -> None:
+    anna = add_annotator(store, "Anna", SERVER, 7, ["annotator"])
+    with pytest.raises(UsageError, match="there is already an annotator 'Anna' with account 7"):
+        add_annotator(store, name, SERVER, user_id, ["annotator"])
+    assert annotators(store) == [anna]
+
+
+def test_only_those_who_work_in_a_role_are_active_in_it(store: Store) -> None:
+    anna = add_annotator(store, "Anna", SERVER, 1, ["annotator"])
+    judge = add_annotator(store, "Judge", SERVER, 2, ["adjudicator"])
+    both = add_annotator(store, "Both", SERVER, 3, ["annotator", "adjudicator"])
+    add_annotator(store, "Gone", SERVER, 4, ["annotator"])
+    gone = set_annotator_state(store, "Gone", "left")
+    assert gone.state == "left"
+    assert active_annotators(store, "annotator") == [anna, both]
+    assert active_annotators(store, "adjudicator") == [both, judge]
+    assert set_annotator_state(store, "Gone", "active") in active_annotators(store, "annotator")
+
+
+def test_roles_are_replaced(store: Store) -> None:
+    add_annotator(store, "Anna", SERVER, 1, ["annotator"])
+    assert set_annotator_roles(store, "Anna", ["adjudicator"]).roles == ("adjudicator",)
+    assert annotator_named(store, "Anna").roles == ("adjudicator",)
+    assert active_annotators(store, "annotator") == []
+
+
+def test_a_name_that_nobody_has_is_an_error_that_says_who_there_is(store: Store) -> None:
+    with pytest.raises(UsageError, match="no annotator 'Ana'; there are: nobody yet"):
+        annotator_named(store, "Ana")
+    add_annotator(store, "Anna", SERVER, 1, ["annotator"])
+    with pytest.raises(UsageError, match="no annotator 'Ana'; there are: Anna"):
+        set_annotator_state(store, "Ana", "left")
