@@ -5,14 +5,12 @@ gold answers, nor by old ones.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from annotate.answers import ReviewAnswer
 from annotate.gold import Accuracy, accuracy
-from annotate.interfaces.interface import Interface
 from annotate.queues import Queue
 from db.annotations import CountedAnswer, counted_answers
 from db.gold import StoredCheck, checked_annotators, checks_of
@@ -108,11 +106,12 @@ class Returned(NamedTuple):
     work: ReturnedWork
 
 
-def enforce(connection: Connection, queue: Queue, interface: Interface) -> list[Returned]:
+def enforce(connection: Connection, queue: Queue, same: Same) -> list[Returned]:
     """Takes back the unconfirmed work of everybody who drifts, and whom it had let work so far.
 
     With what they answered goes what waits for them: they get nothing more from this queue until
-    they are reinstated. To be called after checks were recorded, in the same transaction.
+    they are reinstated. To be called after checks were recorded, in the same transaction; `same`
+    says whether two answers agree.
     """
     found = []
     rule = Rule.of(queue)
@@ -120,18 +119,17 @@ def enforce(connection: Connection, queue: Queue, interface: Interface) -> list[
     for assignee in checked_annotators(connection, queue.name):
         drift = verdict(checks_of(connection, queue.name, assignee), rule)
         if drift is not None and assignee not in stopped:
-            work = _take_back(connection, queue, interface, assignee, drift)
+            work = _take_back(connection, queue, same, assignee, drift)
             found.append(Returned(assignee, drift, work))
     return found
 
 
 def _take_back(
-    connection: Connection, queue: Queue, interface: Interface, assignee: str, drift: Drift
+    connection: Connection, queue: Queue, same: Same, assignee: str, drift: Drift
 ) -> ReturnedWork:
     tasks = tasks_of(connection, queue.name, assignee)
     entity_ids = {task.entity_id for task in tasks}
     answers = counted_answers(connection, queue.name, sorted(entity_ids))
-    same = partial(interface.same, text_agreement=queue.text_agreement)
     unconfirmed = unreviewed_answers(
         (answer for found in answers.values() for answer in found),
         assignee,

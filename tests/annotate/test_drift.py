@@ -1,0 +1,177 @@
+"""Drift: when the rule is broken, whose answers return, and that each use of it is written down."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotate.answers import ReviewAnswer
+from annotate.drift import Rule, enforce, unreviewed_answers, verdict
+from annotate.gold import Accuracy
+from annotate.queues import shipped
+from db.annotations import CountedAnswer
+from db.entities import fetch
+from db.gold import StoredCheck
+from db.returns import barred, lift_returns, returns
+from db.store import Store
+from tests.db.review_samples import QUEUE, Desk, store_rewrites
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RULE = Rule(floor=0.7, window=10, least=5)
+
+
+def checks(*correct: bool) -> list[StoredCheck]:
+    return [StoredCheck(str(n), "a", str(n), right, NOW) for n, right in enumerate(correct)]
+
+
+def answered(
+    entity_id: str, assignee: str, said: str = "accept", purpose: str = "review"
+) -> CountedAnswer:
+    key = f"{assignee} on {entity_id}"
+    return CountedAnswer(
+        entity_id, key, assignee, purpose, assignee, {"verdict": said}, f"answer of {key}", NOW
+    )
+
+
+def same(one: ReviewAnswer, other: ReviewAnswer) -> bool:
+    return one.verdict == other.verdict
+
+
+def test_below_the_floor_the_rule_is_broken() -> None:
+    drift = verdict(checks(True, True, True, False, False), RULE)
+    assert drift is not None
+    assert drift.accuracy == Accuracy(3, 5)
+    assert drift.rule == RULE
+
+
+def test_at_the_floor_nothing_is_wrong() -> None:
+    assert verdict(checks(*[True] * 7, *[False] * 3), RULE) is None
+    assert verdict(checks(), RULE) is None
+
+
+def test_nobody_is_judged_by_few_answers_or_old_ones() -> None:
+    assert verdict(checks(*[False] * 4), RULE) is None
+    assert verdict(checks(*[True] * 10, *[False] * 90), RULE) is None
+
+
+@given(st.lists(st.booleans()), st.floats(0, 1), st.integers(1, 30), st.integers(1, 30))
+def test_a_lower_floor_catches_nobody_more(
+    correct: list[bool], floor: float, window: int, least: int
+) -> None:
+    found = verdict(checks(*correct), Rule(floor, window, least))
+    if found is None:
+        assert verdict(checks(*correct), Rule(floor / 2, window, least)) is None
+    else:
+        assert found.accuracy.share < floor
+
+
+def test_what_nobody_confirmed_returns() -> None:
+    answers = [
+        answered("alone", "a"),
+        answered("agreed", "a"),
+        answered("agreed", "b"),
+        answered("disputed", "a"),
+        answered("disputed", "b", "reject"),
+        answered("settled", "a"),
+        answered("settled", "b", "reject"),
+        answered("settled", "judge", "reject", "adjudication"),
+        answered("disputed and with an adjudicator", "a"),
+        answered("disputed and with an adjudicator", "b", "reject"),
+        answered("looked at again", "a"),
+        answered("looked at again", "c", "accept", "second-look"),
+        answered("somebody else's", "b"),
+    ]
+    found = unreviewed_answers(answers, "a", same, frozenset({"disputed and with an adjudicator"}))
+    assert [answer.entity_id for answer in found] == ["alone", "disputed"]
+    assert {answer.assignee for answer in found} == {"a"}
+
+
+def test_nobody_confirms_themselves() -> None:
+    answers = [answered("x", "a"), answered("x", "a", "accept", "second-look")]
+    assert [answer.purpose for answer in unreviewed_answers(answers, "a", same)] == ["review"]
+
+
+@pytest.fixture
+def desk(store: Store) -> Desk:
+    return Desk(store)
+
+
+def drifting(desk: Desk, items: list[str]) -> None:
+    """`a` answers five gold items, three of them wrong."""
+    for number, entity_id in enumerate(items[:5]):
+        desk.check(entity_id, "a", correct=number < 2)
+
+
+def test_drift_takes_back_what_nobody_confirmed_and_what_waits(desk: Desk) -> None:
+    queue = shipped().queue("people", "rewrites")
+    items = store_rewrites(desk.store, 12)
+    alone, confirmed, open_, open_gold, others = items[5:10]
+    desk.decide(alone, "accept", desk.answer(alone, "a"))
+    desk.decide(confirmed, "accept", desk.answer(confirmed, "a"))
+    desk.answer(confirmed, "b")
+    desk.give(open_, "a")
+    desk.give(open_gold, "a", gold=True)
+    desk.decide(others, "accept", desk.answer(others, "b"))
+    drifting(desk, items)
+    with desk.store.write() as connection:
+        (returned,) = enforce(connection, queue, same)
+    assert returned.assignee == "a"
+    assert returned.drift.accuracy == Accuracy(2, 5)
+    assert returned.work == (3, 1)
+    states = {
+        name: desk.task_state(id_, "a")
+        for name, id_ in [
+            ("alone", alone),
+            ("confirmed", confirmed),
+            ("open", open_),
+            ("gold", open_gold),
+            ("checked", items[0]),
+        ]
+    }
+    assert states == {
+        "alone": "returned",
+        "confirmed": "answered",
+        "open": "returned",
+        "gold": "returned",
+        "checked": "answered",
+    }
+    entities = fetch(desk.store, items)
+    assert [entities[id_].state for id_ in (alone, confirmed, others)] == [
+        "proposed",
+        "accepted",
+        "accepted",
+    ]
+
+
+def test_each_use_is_recorded_once_and_bars_until_lifted(desk: Desk) -> None:
+    queue = shipped().queue("people", "rewrites")
+    items = store_rewrites(desk.store, 12)
+    drifting(desk, items)
+    for expected in (1, 0):
+        with desk.store.write() as connection:
+            assert len(enforce(connection, queue, same)) == expected
+            assert barred(connection, QUEUE) == {"a"}
+    (use,) = returns(desk.store, QUEUE)
+    assert use.rule == {"floor": 0.7, "window": 20, "least": 5}
+    assert (use.accuracy, use.answers, use.state, use.lifted_at) == (0.4, 5, "in force", None)
+    assert lift_returns(desk.store, QUEUE, "a") == 1
+    assert lift_returns(desk.store, QUEUE, "a") == 0
+    with desk.store.write() as connection:
+        assert barred(connection, QUEUE) == set()
+        assert enforce(connection, queue, same) == []  # judged by new answers alone
+    (use,) = returns(desk.store)
+    assert use.state == "lifted"
+    assert use.lifted_at is not None
+
+
+def test_nobody_else_is_touched(desk: Desk) -> None:
+    queue = shipped().queue("people", "rewrites")
+    items = store_rewrites(desk.store, 8)
+    for entity_id in items[:6]:
+        desk.check(entity_id, "b", correct=True)
+    desk.answer(items[6], "b")
+    with desk.store.write() as connection:
+        assert enforce(connection, queue, same) == []
+    assert desk.task_state(items[6], "b") == "answered"
+    assert returns(desk.store) == []

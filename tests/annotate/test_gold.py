@@ -1,0 +1,136 @@
+"""Gold items: how many, which, where among the others, and what answers to them say."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotate.assignment import Assignment
+from annotate.gold import Accuracy, Seen, accuracy, accuracy_over_time, mix
+from db.gold import StoredCheck
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+entities = st.integers(0, 30).map(str)
+people = st.sampled_from(["a", "b", "c"])
+assignment_lists = st.lists(st.builds(Assignment, entities, people, st.just(False)), unique=True)
+histories = st.dictionaries(
+    people, st.builds(Seen, st.frozensets(entities), st.frozensets(entities))
+)
+rates = st.floats(0, 0.5)
+gold_sets = st.sets(st.integers(20, 50).map(str))
+
+
+def batch(start: int, count: int, pseudonym: str = "a") -> list[Assignment]:
+    return [Assignment(f"item {number}", pseudonym) for number in range(start, start + count)]
+
+
+def checks(*correct: bool) -> list[StoredCheck]:
+    """Checks given oldest first, made newest first."""
+    made = [
+        StoredCheck(str(number), "a", str(number), right, START + timedelta(hours=number))
+        for number, right in enumerate(correct)
+    ]
+    return made[::-1]
+
+
+@settings(deadline=None, max_examples=50)
+@given(assignment_lists, gold_sets, rates, histories, st.text(max_size=3))
+def test_every_ordinary_item_stays_and_nobody_gets_as_gold_what_they_had(
+    given_: list[Assignment],
+    gold: set[str],
+    rate: float,
+    seen: dict[str, Seen],
+    seed: str,
+) -> None:
+    mixed = mix(given_, gold, rate, seen, seed)
+    assert sorted(one for one in mixed if not one.gold) == sorted(given_)
+    drawn = [one for one in mixed if one.gold]
+    assert {one.entity_id for one in drawn} <= gold
+    asked = Counter((one.pseudonym, one.entity_id) for one in mixed)
+    assert set(asked.values()) <= {1}
+    for one in drawn:
+        history = seen.get(one.pseudonym, Seen())
+        assert one.entity_id not in history.gold | history.ordinary
+    assert mix(given_[::-1], sorted(gold, reverse=True), rate, seen, seed) == mixed
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(1, 40), max_size=12), st.floats(0.02, 0.5), st.text(max_size=3))
+def test_the_share_over_the_whole_history_is_within_an_item_of_the_rate(
+    sizes: list[int], rate: float, seed: str
+) -> None:
+    gold = [f"gold {number}" for number in range(600)]
+    seen = Seen()
+    for size in sizes:
+        mixed = mix(batch(len(seen.ordinary), size), gold, rate, {"a": seen}, seed)
+        seen = Seen(
+            seen.ordinary | {one.entity_id for one in mixed if not one.gold},
+            seen.gold | {one.entity_id for one in mixed if one.gold},
+        )
+        wanted = len(seen.ordinary) * rate / (1 - rate)
+        assert abs(len(seen.gold) - wanted) <= 1
+
+
+def test_places_of_gold_items_are_spread_evenly() -> None:
+    gold = [f"gold {number}" for number in range(10)]
+    places: Counter[int] = Counter()
+    for number in range(200):
+        mixed = mix(batch(0, 90), gold, 0.1, {}, f"seed {number}")
+        places.update(place // 20 for place, one in enumerate(mixed) if one.gold)
+    assert places.total() == 200 * 10
+    assert all(330 < places[fifth] < 470 for fifth in range(5))
+
+
+def test_small_batches_do_not_tell_by_their_size_when_gold_comes() -> None:
+    """Were it every ninth item that brings a gold one along, people would learn to count."""
+    first = [
+        next(
+            count
+            for count in range(1, 40)
+            if len(mix(batch(0, count), ["g"], 0.1, {}, seed)) > count
+        )
+        for seed in map(str, range(30))
+    ]
+    assert len(set(first)) > 4
+
+
+def test_each_annotator_has_an_order_of_their_own() -> None:
+    gold = [f"gold {number}" for number in range(20)]
+    mixed = mix([*batch(0, 30, "a"), *batch(0, 30, "b")], gold, 0.2, {}, "")
+    orders = {name: [one[::2] for one in mixed if one.pseudonym == name] for name in "ab"}
+    assert orders["a"] != orders["b"]
+
+
+def test_without_rate_or_gold_or_work_there_is_none() -> None:
+    assert not any(one.gold for one in mix(batch(0, 500), ["g"], 0.0, {}, ""))
+    assert not any(one.gold for one in mix(batch(0, 500), [], 0.5, {}, ""))
+    assert mix([], ["g"], 0.5, {}, "") == []
+
+
+def test_accuracy_is_over_the_newest_answers() -> None:
+    answered = checks(False, False, True, True, True)
+    assert accuracy(answered, 3) == Accuracy(3, 3)
+    assert accuracy(answered, 4) == Accuracy(3, 4)
+    assert accuracy(answered, 20) == Accuracy(3, 5)
+    assert accuracy([], 20) == Accuracy(0, 0)
+
+
+def test_accuracy_over_time_is_what_it_was_then() -> None:
+    over_time = accuracy_over_time(checks(True, False, True), 2)
+    assert [found.accuracy for found in over_time] == [
+        Accuracy(1, 1),
+        Accuracy(1, 2),
+        Accuracy(1, 2),
+    ]
+    assert [found.answered_at for found in over_time] == [
+        START + timedelta(hours=hours) for hours in range(3)
+    ]
+
+
+def test_accuracy_has_a_share_and_an_interval() -> None:
+    found = Accuracy(19, 20)
+    assert found.share == pytest.approx(0.95)
+    assert found.interval.lower < 0.95 < found.interval.upper
+    assert Accuracy(0, 0).interval == (0.0, 1.0)

@@ -1,0 +1,122 @@
+"""People's answers, written straight into the store: no server, no sync."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import select, update
+
+from db.agents import AgentRef
+from db.annotations import NewAnnotation, insert_annotations
+from db.decisions import NewDecision, append_decisions
+from db.entities import NewEntity, new_entity
+from db.gold import NewCheck, record_checks
+from db.reviews import StoredTask, announce_tasks, set_task_states
+from db.store import Store
+from db.tables import ReviewTask
+from schemas.base import digest_of
+from schemas.records import Rewrite
+from tests.db.samples import store_entities
+
+QUEUE = "people-rewrites"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+Verdict = Literal["accept", "edit", "reject"]
+
+
+def rewrite(number: int, source: str = "street", split: str | None = "test") -> NewEntity:
+    """A rewrite unlike the others."""
+    record = Rewrite(source=source, text=f"in a coat of colour {number}", author="m@1")
+    return new_entity(record, "people", split=split)
+
+
+def store_rewrites(store: Store, count: int, source: str = "street", first: int = 0) -> list[str]:
+    """Stores rewrites and gives their ids."""
+    made = [rewrite(number, source) for number in range(first, first + count)]
+    store_entities(store, made)
+    return [entity.id for entity in made]
+
+
+class Desk:
+    """Hands tasks out and takes answers, a minute apart."""
+
+    def __init__(self, store: Store, queue: str = QUEUE) -> None:
+        self.store = store
+        self.queue = queue
+        self._now = START
+        self._number = 0
+
+    def give(
+        self, entity_id: str, assignee: str, purpose: str = "review", *, gold: bool = False
+    ) -> StoredTask:
+        """An open task."""
+        key = digest_of("task", self.queue, entity_id, assignee, purpose)
+        task = StoredTask(
+            key, self.queue, entity_id, assignee, purpose, gold, "http://desk", 1, None, "open"
+        )
+        announce_tasks(self.store, [task], {})
+        return task
+
+    def answer(
+        self,
+        entity_id: str,
+        assignee: str,
+        verdict: Verdict = "accept",
+        purpose: str = "review",
+        *,
+        gold: bool = False,
+        at: datetime | None = None,
+        **answer: Any,
+    ) -> str:
+        """An answered task; gives the key of its annotation."""
+        task = self.give(entity_id, assignee, purpose, gold=gold)
+        self._now += timedelta(minutes=1)
+        self._number += 1
+        key = digest_of("annotation", task.key, str(self._number))
+        new = NewAnnotation(
+            key=key,
+            task=task,
+            agent=AgentRef("person", assignee),
+            remote_id=self._number,
+            result={},
+            answer={"verdict": verdict, **answer},
+            lead_time_seconds=1.0,
+            annotated_at=at or self._now,
+        )
+        with self.store.write() as connection:
+            insert_annotations(connection, [new])
+            set_task_states(connection, [task.key], "answered")
+        return key
+
+    def decide(
+        self,
+        entity_id: str,
+        verdict: Verdict,
+        annotation_key: str | None,
+        successor_id: str | None = None,
+        person: str = "a",
+    ) -> None:
+        """A decision that rests on an annotation, or on none."""
+        decision = NewDecision(
+            entity_id, verdict, AgentRef("person", person), "", successor_id, annotation_key
+        )
+        with self.store.write() as connection:
+            append_decisions(connection, [decision])
+
+    def check(self, entity_id: str, assignee: str, *, correct: bool) -> None:
+        """An answered gold item."""
+        key = self.answer(entity_id, assignee, gold=True)
+        with self.store.write() as connection:
+            record_checks(connection, [NewCheck(key, self.queue, assignee, correct, self._now)])
+
+    def task_state(self, entity_id: str, assignee: str, purpose: str = "review") -> str:
+        """Where somebody's task stands."""
+        query = select(ReviewTask.state).filter_by(
+            queue=self.queue, entity_id=entity_id, assignee=assignee, purpose=purpose
+        )
+        with self.store.read() as connection:
+            return connection.execute(query).scalar_one()
+
+    def close(self, entity_id: str, assignee: str) -> None:
+        """Closes somebody's task."""
+        chosen = ReviewTask.entity_id == entity_id, ReviewTask.assignee == assignee
+        with self.store.write() as connection:
+            connection.execute(update(ReviewTask).where(*chosen).values(state="closed"))

@@ -1,0 +1,135 @@
+"""Gold items and checks in the store."""
+
+from datetime import timedelta
+
+import pytest
+
+from db.annotations import last_decisions
+from db.decisions import NewDecision, append_decisions
+from db.entities import fetch
+from db.gold import (
+    NewCheck,
+    NewGoldItem,
+    add_gold_items,
+    all_checks,
+    checks_of,
+    gold_items,
+    record_checks,
+    remove_gold_items,
+)
+from db.returns import GoldAccuracy, barred, lift_returns, return_work, returns
+from db.store import Store
+from db.tables import GoldCheck
+from tests.db.review_samples import QUEUE, START, Desk, rewrite, store_rewrites
+from tests.db.samples import SOFTWARE, row_count, store_entities
+
+RULE = {"floor": 0.7, "window": 10, "least": 5}
+ACCURACY = GoldAccuracy(2, 5)
+
+
+def gold(entity_id: str, verdict: str = "accept") -> NewGoldItem:
+    return NewGoldItem(entity_id, {"verdict": verdict}, "adjudicated")
+
+
+def test_gold_items_are_kept_by_queue_and_the_first_answer_stands(store: Store) -> None:
+    first, second = store_rewrites(store, 2)
+    assert add_gold_items(store, QUEUE, [gold(first), gold(second)]) == 2
+    assert add_gold_items(store, QUEUE, [gold(first, "reject")]) == 0
+    assert gold_items(store, QUEUE)[first].answer == {"verdict": "accept"}
+    assert gold_items(store, "people-captions") == {}
+    assert remove_gold_items(store, QUEUE, [first, "0" * 32]) == 1
+    assert list(gold_items(store, QUEUE)) == [second]
+
+
+def test_what_was_withdrawn_is_gold_no_more(store: Store) -> None:
+    (only,) = store_rewrites(store, 1)
+    add_gold_items(store, QUEUE, [gold(only)])
+    with store.write() as connection:
+        append_decisions(connection, [NewDecision(only, "withdraw", SOFTWARE)])
+    assert gold_items(store, QUEUE) == {}
+
+
+def test_checks_come_newest_first_and_once(store: Store) -> None:
+    desk = Desk(store)
+    for number, entity_id in enumerate(store_rewrites(store, 3)):
+        desk.check(entity_id, "a", correct=number != 1)
+    with store.write() as connection:
+        found = checks_of(connection, QUEUE, "a")
+        record_checks(
+            connection,
+            [NewCheck(one.annotation_key, QUEUE, "a", False, START) for one in found],
+        )
+        assert checks_of(connection, QUEUE, "a") == found
+    assert [one.correct for one in found] == [True, False, True]
+    assert [one.answered_at - START for one in found] == [
+        timedelta(minutes=minutes) for minutes in (3, 2, 1)
+    ]
+    assert row_count(store, GoldCheck) == 3
+
+
+def test_a_change_of_mind_on_a_gold_item_counts_once(store: Store) -> None:
+    desk = Desk(store)
+    (only,) = store_rewrites(store, 1)
+    desk.check(only, "a", correct=False)
+    desk.check(only, "a", correct=True)
+    assert [one.correct for one in all_checks(store, QUEUE)["a"]] == [True]
+
+
+def test_returned_work_is_undone_where_it_decided_alone(store: Store) -> None:
+    desk = Desk(store)
+    accepted, edited, decided_anew, withdrawn, kept = store_rewrites(store, 5)
+    successor = rewrite(99)
+    store_entities(store, [successor])
+    desk.decide(accepted, "accept", desk.answer(accepted, "a"))
+    edit = desk.answer(edited, "a", "edit")
+    desk.decide(edited, "edit", edit, successor.id)
+    desk.decide(successor.id, "accept", edit)
+    desk.decide(decided_anew, "reject", desk.answer(decided_anew, "a", "reject"))
+    desk.decide(decided_anew, "accept", desk.answer(decided_anew, "judge", purpose="adjudication"))
+    desk.decide(withdrawn, "accept", desk.answer(withdrawn, "a"))
+    desk.decide(kept, "accept", desk.answer(kept, "a"))
+    tasks = [desk.give(id_, "a").key for id_ in (accepted, edited, decided_anew, withdrawn)]
+    with store.write() as connection:
+        append_decisions(connection, [NewDecision(withdrawn, "withdraw", SOFTWARE)])
+        work = return_work(connection, QUEUE, "a", RULE, ACCURACY, tasks)
+    assert work == (4, 2)
+    entities = fetch(store, [accepted, edited, successor.id, decided_anew, withdrawn, kept])
+    assert {id_: entity.state for id_, entity in entities.items()} == {
+        accepted: "proposed",
+        edited: "proposed",
+        successor.id: "rejected",
+        decided_anew: "accepted",
+        withdrawn: "withdrawn",
+        kept: "accepted",
+    }
+    assert desk.task_state(accepted, "a") == "returned"
+    assert desk.task_state(kept, "a") == "answered"
+    with store.read() as connection:
+        assert last_decisions(connection, [accepted])[accepted] == ("reopen", None)
+
+
+def test_a_return_with_nothing_to_take_back_still_bars(store: Store) -> None:
+    with store.write() as connection:
+        assert return_work(connection, QUEUE, "a", RULE, ACCURACY, []) == (0, 0)
+        assert barred(connection, QUEUE) == {"a"}
+        assert barred(connection, "people-captions") == set()
+    (use,) = returns(store)
+    assert use.accuracy == pytest.approx(0.4)
+
+
+def test_only_gold_answers_after_a_lifted_return_count(store: Store) -> None:
+    desk = Desk(store)
+    old, new = store_rewrites(store, 2)
+    desk.check(old, "a", correct=False)
+    with store.write() as connection:
+        return_work(connection, QUEUE, "a", RULE, ACCURACY, [])
+    assert lift_returns(store, QUEUE, "b") == 0
+    assert lift_returns(store, QUEUE, "a") == 1
+    lifted_at = returns(store)[0].lifted_at
+    assert lifted_at is not None
+    key = desk.answer(new, "a", gold=True)
+    with store.write() as connection:
+        late = NewCheck(key, QUEUE, "a", True, lifted_at + timedelta(seconds=1))
+        record_checks(connection, [late])
+        assert [one.entity_id for one in checks_of(connection, QUEUE, "a")] == [new]
+    assert len(all_checks(store, QUEUE)["a"]) == 2
