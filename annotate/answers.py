@@ -2,6 +2,8 @@
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from schemas.base import EntityRecord, Record
 
 Verdict = Literal["accept", "edit", "reject"]
@@ -20,8 +22,8 @@ class ReviewAnswer(Record):
     """
 
     verdict: Verdict
-    choices: dict[str, tuple[str, ...]] = {}
-    texts: dict[str, str] = {}
+    choices: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    texts: dict[str, str] = Field(default_factory=dict)
     reason: str = ""
     remark: str = ""
 

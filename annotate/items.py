@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from annotate.queues import newest_reports
+from annotate.candidates import newest_reports
 from db.entities import StoredEntity, fetch, parents_of
 from db.store import Store
 from schemas.errors import IntegrityError
@@ -13,7 +13,8 @@ from schemas.records import Caption, Image, Rewrite
 REWRITE_OF = "rewrite_of"
 DESCRIBES = "describes"
 EDITED_FROM = "edited_from"
-ANNOTATED_BY = "annotated_by"
+INHERITED = (REWRITE_OF, DESCRIBES)
+"""The roles of parents that an edit has in common with what was edited."""
 
 
 class RewriteItem(NamedTuple):

@@ -91,9 +91,7 @@ class Queue(Step):
         """Who decides where the policy does."""
         return AgentRef("software", f"gate:{self.name}", str(self.policy))
 
-    def task_key(
-        self, entity_id: str, assignee: str = HOUSE, purpose: Purpose = "review"
-    ) -> str:
+    def task_key(self, entity_id: str, assignee: str = HOUSE, purpose: Purpose = "review") -> str:
         """The key of the review task for an entity, the same for every push."""
         return digest_of("review-task", self.name, entity_id, assignee, purpose)
 

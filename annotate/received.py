@@ -1,29 +1,34 @@
-"""Annotations as they come back from the desk: recognised, read, and turned into decisions."""
+"""Annotations as they come back from the desk: recognised, read, stored and decided on."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
-from annotate.answers import AnnotationRecord, ReviewAnswer, UnclearAnswer
+from sqlalchemy import Connection
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.deciding import Decider, Shown, annotation_entity, load_shown
 from annotate.desk import RemoteAnnotation, RemoteTask
+from annotate.drift import enforce
 from annotate.interfaces.registry import interface_of
-from annotate.items import ANNOTATED_BY, EDITED_FROM, REWRITE_OF
 from annotate.queues import Queue
+from annotate.resolution import Answer
 from db.agents import AgentRef
-from db.entities import NewEntity, StoredEntity, fetch, new_entity, parents_of
-from db.reviews import (
-    NewReview,
+from db.annotations import (
+    NewAnnotation,
     StoredAnnotation,
-    StoredTask,
     annotations_of,
-    pseudonyms,
-    record_reviews,
+    entity_states,
+    insert_annotations,
 )
+from db.gold import NewCheck, gold_answers, record_checks
+from db.reviews import StoredTask, pseudonyms, set_task_states
 from db.store import Store
-from db.work import ActivityRecord, register_plan
+from db.work import register_plan
 from schemas.base import Record, canonical_json, digest_of
 
-VERSION = "1"
+VERSION = "2"
 _REGION_FIELDS = ("from_name", "to_name", "type", "value")
 
 
@@ -43,7 +48,9 @@ class Reading(NamedTuple):
     rejected: int = 0
     known: int = 0
     skipped: int = 0
-    unclear: tuple[Notice, ...] = ()
+    decided: int = 0
+    conflicts: int = 0
+    returned: int = 0
     remarks: tuple[Notice, ...] = ()
     too_late: tuple[Notice, ...] = ()
 
@@ -58,18 +65,28 @@ class Received(NamedTuple):
 
     key: str
     task: StoredTask
-    shown: StoredEntity
     agent: AgentRef
     regions: list[dict[str, Any]]
     remote: RemoteAnnotation
 
     def notice(self, detail: str) -> Notice:
         """A notice about it."""
-        return Notice(entity_id=self.shown.id, annotation_id=self.remote.id, detail=detail)
+        return Notice(entity_id=self.task.entity_id, annotation_id=self.remote.id, detail=detail)
+
+
+class Read(NamedTuple):
+    """An annotation that is new, and what it says."""
+
+    received: Received
+    answer: ReviewAnswer | UnclearAnswer
 
 
 class Reader:
-    """Reads annotations of one queue and stores what is new in them, a page in one transaction."""
+    """Reads annotations of one queue; what is new on a page is stored in one transaction.
+
+    The decisions that follow are part of that transaction, so that no answer is ever stored without
+    what it decides.
+    """
 
     def __init__(
         self, store: Store, queue: Queue, server: str, code_revision: str, flow_run: str
@@ -78,113 +95,131 @@ class Reader:
         self._queue = queue
         self._server = server
         self._interface = interface_of(queue)
-        self._code_revision = code_revision
-        self._flow_run = flow_run
-        self._plan_id = register_plan(
-            store, "review", VERSION, {"queue": queue.name, "interface": queue.interface}
-        )
+        plan = {"queue": queue.name, "interface": queue.interface, "overlap": queue.overlap}
+        plan_id = register_plan(store, "review", VERSION, plan)
+        self._decider = Decider(queue, plan_id, code_revision, flow_run)
 
     def read(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Reading:
         """What the annotations of these tasks say; what is new in them is decided now."""
         before = annotations_of(self._store, [task.key for task, _ in page])
-        captions = parents_of(self._store, [task.entity_id for task, _ in page], REWRITE_OF)
         reading = Reading()
-        reviews: list[tuple[NewReview, Received]] = []
+        skipped: set[str] = set()
+        new: list[Received] = []
         for received in self._received(page):
-            found = self._read_one(received, before.get(received.task.key, ()), captions)
-            if isinstance(found, NewReview):
-                reviews.append((found, received))
+            same = [
+                stored
+                for stored in before.get(received.task.key, ())
+                if stored.remote_id == received.remote.id
+            ]
+            if received.remote.cancelled:
+                retracted = received.notice("skipped after it had been answered; the answer stands")
+                reading = reading.plus(Reading(skipped=1, remarks=(retracted,) if same else ()))
+                skipped |= {received.task.key} if not same else set()
+            elif _is_known(received, same):
+                reading = reading.plus(Reading(known=1))
             else:
-                reading = reading.plus(found)
-        too_late = set(record_reviews(self._store, [review for review, _ in reviews]))
-        return reading.plus(_tally(reviews, too_late))
+                new.append(received)
+        if not new and not skipped:
+            return reading
+        return reading.plus(self._store_all(new, skipped))
+
+    def decide_again(self, entity_ids: Sequence[str]) -> Reading:
+        """Decides on items anew by the answers that count now."""
+        shown = load_shown(self._store, entity_ids)
+        with self._store.write() as connection:
+            decided = self._decider.decide(connection, shown)
+        return Reading(decided=decided.decided, conflicts=decided.conflicts)
 
     def _received(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Iterator[Received]:
-        """The annotations of these tasks, each task's oldest first: the last one decides."""
+        """The annotations of these tasks, each task's oldest first: the last one counts."""
         users = [annotation.user_id for _, task in page for annotation in task.annotations]
         names = pseudonyms(self._store, self._server, users)
-        shown = fetch(self._store, [task.entity_id for task, _ in page])
         for task, remote_task in page:
             for remote in sorted(remote_task.annotations, key=_by_time):
                 agent = AgentRef("person", names[remote.user_id])
                 regions = _content(remote)
                 key = _annotation_key(task, remote, agent, regions)
-                yield Received(key, task, shown[task.entity_id], agent, regions, remote)
+                yield Received(key, task, agent, regions, remote)
 
-    def _read_one(
-        self,
-        received: Received,
-        before: Sequence[StoredAnnotation],
-        captions: Mapping[str, Sequence[str]],
-    ) -> NewReview | Reading:
-        same = [stored for stored in before if stored.remote_id == received.remote.id]
-        if received.remote.cancelled:
-            retracted = received.notice("skipped after it had been answered; the answer stands")
-            return Reading(skipped=1, remarks=(retracted,) if same else ())
-        if _is_known(received, same):
-            return Reading(known=1)
-        answer = self._interface.read_annotation(received.regions, received.shown)
-        if isinstance(answer, UnclearAnswer):
-            return Reading(unclear=(received.notice(answer.problem),))
-        return self._review(received, answer, captions.get(received.shown.id, ()))
-
-    def _review(
-        self, received: Received, answer: ReviewAnswer, captions: Sequence[str]
-    ) -> NewReview:
-        remote = received.remote
-        annotation, successor = self._entities(received, answer, captions)
-        started_at = remote.updated_at - timedelta(seconds=remote.lead_time_seconds or 0)
-        return NewReview(
-            key=received.key,
-            task=received.task,
-            activity=ActivityRecord(
-                plan_id=self._plan_id,
-                dataset=received.shown.dataset,
-                code_revision=self._code_revision,
-                flow_run=self._flow_run,
-                started_at=started_at,
-                agents=(received.agent,),
-            ),
-            agent=received.agent,
-            remote_id=remote.id,
-            result={"regions": received.regions},
-            lead_time_seconds=remote.lead_time_seconds,
-            annotated_at=remote.updated_at,
-            verdict=answer.verdict,
-            reason=answer.reason or answer.remark,
-            entities=(annotation,) if successor is None else (annotation, successor),
-            successor=successor,
-        )
-
-    def _entities(
-        self, received: Received, answer: ReviewAnswer, captions: Sequence[str]
-    ) -> tuple[NewEntity, NewEntity | None]:
-        """The annotation and, for an edit, the entity that takes the place of what was shown."""
-        shown, author = received.shown, received.agent.name
-        record = AnnotationRecord(
-            queue=self._queue.name,
-            author=author,
-            verdict=answer.verdict,
-            text=answer.text,
-            reason=answer.reason,
-        )
-        annotation = new_entity(
-            record, shown.dataset, parents=[("annotates", shown.id)], group=shown.group
-        )
-        if answer.verdict != "edit":
-            return annotation, None
-        parents = [
-            (EDITED_FROM, shown.id),
-            (ANNOTATED_BY, annotation.id),
-            *((REWRITE_OF, caption) for caption in captions),
+    def _store_all(self, new: Sequence[Received], skipped: set[str]) -> Reading:
+        shown = load_shown(self._store, [received.task.entity_id for received in new])
+        read = [
+            Read(
+                received,
+                self._interface.read_annotation(
+                    received.regions, shown.entities[received.task.entity_id]
+                ),
+            )
+            for received in new
         ]
-        edited = self._interface.edited(shown, answer.text, author)
-        return annotation, new_entity(
-            edited, shown.dataset, parents=parents, split=shown.split, group=shown.group
-        )
+        with self._store.write() as connection:
+            states = entity_states(connection, shown.entities)
+            stored = self._insert(connection, shown, read, states)
+            self._move(connection, read, skipped)
+            returned = self._check_gold(connection, stored)
+            decided = self._decider.decide(connection, shown)
+        counts = Reading(decided=decided.decided, conflicts=decided.conflicts, returned=returned)
+        return counts.plus(_tally(stored, states))
+
+    def _insert(
+        self,
+        connection: Connection,
+        shown: Shown,
+        read: Sequence[Read],
+        states: Mapping[str, str],
+    ) -> list[Read]:
+        """Stores annotations, and as entities those whose answers count; gives the new ones."""
+        made = []
+        for received, answer in read:
+            entity = shown.entities[received.task.entity_id]
+            counts = states[entity.id] != "withdrawn" and not received.task.gold
+            if isinstance(answer, ReviewAnswer) and counts:
+                source = annotation_entity(self._queue, entity, received.agent.name, answer)
+                made.append((_answer(received, answer), source))
+        self._decider.store(connection, made)
+        stored = insert_annotations(connection, [_new_annotation(one) for one in read])
+        keys = {annotation.key for annotation in stored}
+        return [one for one in read if one.received.key in keys]
+
+    def _move(self, connection: Connection, read: Sequence[Read], skipped: set[str]) -> None:
+        """Brings the tasks into the states that follow; a clear answer stands above all others."""
+        clear = {one.received.task.key for one in read if isinstance(one.answer, ReviewAnswer)}
+        unclear = {
+            one.received.task.key for one in read if one.received.task.state in ("open", "unclear")
+        } - clear
+        returned = {one.received.task.key for one in read if one.received.task.state == "returned"}
+        assigned = {key for key in skipped if key not in clear | unclear}
+        set_task_states(connection, clear - returned, "answered")
+        set_task_states(connection, unclear, "unclear")
+        set_task_states(connection, assigned, "skipped")
+
+    def _check_gold(self, connection: Connection, stored: Sequence[Read]) -> int:
+        """Compares gold answers with what is known; gives how many answers return for it."""
+        gold = [one for one in stored if one.received.task.gold]
+        known = gold_answers(connection, self._queue.name) if gold else {}
+        checks = [
+            NewCheck(
+                received.key,
+                self._queue.name,
+                received.task.assignee,
+                self._is_right(answer, known[received.task.entity_id].answer),
+                received.remote.updated_at,
+            )
+            for received, answer in gold
+            if isinstance(answer, ReviewAnswer) and received.task.entity_id in known
+        ]
+        record_checks(connection, checks)
+        if not checks:
+            return 0
+        same = partial(self._interface.same, text_agreement=self._queue.text_agreement)
+        return sum(found.work.tasks for found in enforce(connection, self._queue, same))
+
+    def _is_right(self, answer: ReviewAnswer, known: Mapping[str, Any]) -> bool:
+        right = ReviewAnswer.model_validate(known)
+        return self._interface.same(answer, right, self._queue.text_agreement)
 
 
-def _by_time(remote: RemoteAnnotation) -> tuple[Any, int]:
+def _by_time(remote: RemoteAnnotation) -> tuple[datetime, int]:
     return (remote.updated_at, remote.id)
 
 
@@ -225,19 +260,44 @@ def _is_known(received: Received, before: Sequence[StoredAnnotation]) -> bool:
     return last.agent_id == received.agent.id and last.result == content
 
 
-def _tally(reviews: Sequence[tuple[NewReview, Received]], too_late: set[str]) -> Reading:
+def _answer(received: Received, answer: ReviewAnswer) -> Answer:
+    return Answer(
+        received.agent.name,
+        received.task.purpose,
+        answer,
+        received.key,
+        received.remote.updated_at,
+    )
+
+
+def _new_annotation(read: Read) -> NewAnnotation:
+    received, answer = read
+    return NewAnnotation(
+        key=received.key,
+        task=received.task,
+        agent=received.agent,
+        remote_id=received.remote.id,
+        result={"regions": received.regions},
+        answer=answer.model_dump(mode="json"),
+        lead_time_seconds=received.remote.lead_time_seconds,
+        annotated_at=received.remote.updated_at,
+    )
+
+
+def _tally(stored: Sequence[Read], states: Mapping[str, str]) -> Reading:
     reading = Reading()
-    for review, received in reviews:
-        if review.key in too_late:
+    for received, answer in stored:
+        if isinstance(answer, UnclearAnswer):
+            continue  # told of at every pull until it is mended, from the store
+        if states[received.task.entity_id] == "withdrawn":
             late = received.notice("what it is about was withdrawn before the answer came")
             reading = reading.plus(Reading(too_late=(late,)))
             continue
-        remark = "" if review.verdict == "reject" else review.reason
         counted = Reading(
-            accepted=int(review.verdict == "accept"),
-            edited=int(review.verdict == "edit"),
-            rejected=int(review.verdict == "reject"),
-            remarks=(received.notice(remark),) if remark else (),
+            accepted=int(answer.verdict == "accept"),
+            edited=int(answer.verdict == "edit"),
+            rejected=int(answer.verdict == "reject"),
+            remarks=(received.notice(answer.remark),) if answer.remark else (),
         )
         reading = reading.plus(counted)
     return reading

@@ -1,4 +1,4 @@
-"""How the tasks of a queue stand on the desk, compared with the store."""
+"""How the tasks of one project stand on the desk, compared with the store."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,10 @@ from db.store import Store
 
 
 class Standing(NamedTuple):
-    """The tasks on a desk: `there` by our key, `foreign` ones by number.
+    """The tasks in a project: `there` by our key, `foreign` ones by number.
 
     `adopted` counts those of which it was not known where they are, `duplicates` those that were
-    there twice and of which the copy nobody had touched was removed.
+    there twice and of which the copies that nobody had touched were removed.
     """
 
     there: dict[str, RemoteTask]
@@ -25,10 +25,10 @@ class Standing(NamedTuple):
 def settle(
     store: Store, desk: ReviewDesk, project_id: int, stored: Mapping[str, StoredTask]
 ) -> Standing:
-    """Looks at all tasks of a project, notes where ours are, and removes untouched duplicates.
+    """Looks at all tasks of a project, notes where ours are, and removes what is there too much.
 
-    Two copies of a task come about when the answer to an import is lost so slowly that the import
-    is still going on while we look.
+    That is copies that nobody has touched (they come about when the answer to an import is lost so
+    slowly that the import is still going on while we look), and tasks that were closed.
     """
     copies: dict[str, list[RemoteTask]] = defaultdict(list)
     foreign = []
@@ -39,9 +39,13 @@ def settle(
             foreign.append(task.id)
     there = {key: min(tasks, key=_worth_keeping) for key, tasks in copies.items()}
     surplus = list(_untouched_copies(copies, there))
-    desk.delete_tasks(surplus)
-    moved = {key: task.id for key, task in there.items() if _is_moved(stored[key], task, desk.url)}
-    place_tasks(store, desk.url, project_id, moved)
+    closed = [key for key, task in there.items() if _is_over(stored[key], task)]
+    desk.delete_tasks(project_id, [*surplus, *(there.pop(key).id for key in closed)])
+    place = (desk.url, project_id)
+    moved = {
+        key: task.id for key, task in there.items() if _place(stored[key]) != (*place, task.id)
+    }
+    place_tasks(store, *place, moved)
     return Standing(there, len(moved), len(surplus), tuple(foreign))
 
 
@@ -61,5 +65,9 @@ def _untouched_copies(
     )
 
 
-def _is_moved(stored: StoredTask, task: RemoteTask, server: str) -> bool:
-    return (stored.server, stored.task_id) != (server, task.id)
+def _is_over(stored: StoredTask, task: RemoteTask) -> bool:
+    return stored.state == "closed" and not task.touched
+
+
+def _place(stored: StoredTask) -> tuple[str, int, int | None]:
+    return (stored.server, stored.project_id, stored.task_id)

@@ -1,29 +1,26 @@
-"""Review: what was sent to people, what came back, and under which name they act.
+"""Review tasks: who is asked about what, where the question lies, and which images it shows.
 
-A review task is known by its key, made from queue and entity, wherever it lies: the number that a
-server gives it is a detail that may change. An annotation is known by its content, so that
-receiving it again changes nothing.
+A review task is known by its key, made from queue, entity, assignee and purpose, wherever it lies:
+the number that a server gives it is a detail that may change.
 """
 
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
 from sqlalchemy.orm import aliased
 
-from db.agents import AgentRef, register_agents
-from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
-from db.entities import LIVE, NewEntity, pages
+from db.entities import LIVE, pages
 from db.store import Store
-from db.tables import Agent, Annotation, Decision, Entity, Pseudonym, ReviewTask
-from db.work import ActivityRecord, store_activity
-from schemas.records import Image
+from db.tables import DeskCursor, Entity, Pseudonym, ReviewImage, ReviewTask
 
-TaskState = Literal["open", "answered", "skipped", "returned", "closed"]
+TaskState = Literal["open", "unclear", "answered", "skipped", "returned", "closed"]
+WAITING: tuple[TaskState, ...] = ("open", "unclear")
+"""The states in which a task waits for its assignee."""
 
 
 class ShownImage(NamedTuple):
@@ -49,61 +46,75 @@ class StoredTask(NamedTuple):
     state: str
 
 
-class StoredAnnotation(NamedTuple):
-    """An annotation that was received before."""
+class Cursor(NamedTuple):
+    """Up to where a project was read, and how much it held then."""
 
-    key: str
-    review_task_key: str
-    remote_id: int
-    agent_id: str
-    result: dict[str, Any]
-    annotated_at: datetime
-
-
-class NewReview(NamedTuple):
-    """One annotation about to be stored, with all that follows from it.
-
-    `entities` are what it made, `successor` the one among them that takes the place of the entity
-    that was shown.
-    """
-
-    key: str
-    task: StoredTask
-    activity: ActivityRecord
-    agent: AgentRef
-    remote_id: int
-    result: dict[str, Any]
-    lead_time_seconds: float | None
-    annotated_at: datetime
-    verdict: Literal["accept", "edit", "reject"]
-    reason: str
-    entities: tuple[NewEntity, ...] = ()
-    successor: NewEntity | None = None
+    seen_until: datetime
+    tasks: int
+    annotations: int
 
 
 def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
-    """All tasks of a queue by their keys."""
+    """All tasks of a queue by their keys, oldest first."""
     query = select(*_TASK_COLUMNS).where(ReviewTask.queue == queue)
     with store.read() as connection:
-        return {row.key: StoredTask._make(row) for row in connection.execute(query)}
+        rows = connection.execute(query.order_by(ReviewTask.pushed_at, ReviewTask.key))
+        return {row.key: StoredTask._make(row) for row in rows}
 
 
-def announce_tasks(store: Store, tasks: Sequence[StoredTask]) -> None:
-    """Stores tasks that are about to be sent. Those that are stored already stay as they are."""
+def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
+    """The tasks with these keys; keys that are none of ours are left out."""
+    found: dict[str, StoredTask] = {}
+    with store.read() as connection:
+        for page in pages(keys):
+            rows = connection.execute(select(*_TASK_COLUMNS).where(ReviewTask.key.in_(page)))
+            found.update((row.key, StoredTask._make(row)) for row in rows)
+    return found
+
+
+def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
+    """The (assignee, purpose) pairs that a queue has tasks for, in order."""
+    query = select(ReviewTask.assignee, ReviewTask.purpose).where(ReviewTask.queue == queue)
+    with store.read() as connection:
+        return sorted((row.assignee, row.purpose) for row in connection.execute(query.distinct()))
+
+
+def announce_tasks(
+    store: Store, tasks: Sequence[StoredTask], images: Mapping[str, Sequence[ShownImage]]
+) -> None:
+    """Stores tasks that are about to be sent, with the images that each shows (by task key).
+
+    Tasks that are stored already stay as they are, but for those that were closed: they are open
+    again.
+    """
     now = datetime.now(UTC)
+    shown = [
+        {"task_key": key, **image._asdict()} for key, found in images.items() for image in found
+    ]
     with store.write() as connection:
         insert_new(connection, ReviewTask, [{**task._asdict(), "pushed_at": now} for task in tasks])
+        insert_new(connection, ReviewImage, shown)
+        for page in pages(task.key for task in tasks):
+            closed = ReviewTask.key.in_(page), ReviewTask.state == "closed"
+            connection.execute(update(ReviewTask).where(*closed).values(state="open"))
 
 
 def place_tasks(store: Store, server: str, project_id: int, task_ids: Mapping[str, int]) -> None:
     """Notes where tasks lie: `task_ids` gives the server's number for each key."""
+    if not task_ids:
+        return
+    places = [
+        {"place_of": key, "at_server": server, "in_project": project_id, "as_task": task_id}
+        for key, task_id in task_ids.items()
+    ]
     with store.write() as connection:
-        for key, task_id in task_ids.items():
-            connection.execute(
-                update(ReviewTask)
-                .where(ReviewTask.key == key)
-                .values(server=server, project_id=project_id, task_id=task_id)
-            )
+        connection.execute(_PLACE, places)
+
+
+def set_task_states(connection: Connection, keys: Iterable[str], state: TaskState) -> None:
+    """Moves tasks into a state."""
+    for page in pages(keys):
+        connection.execute(update(ReviewTask).where(ReviewTask.key.in_(page)).values(state=state))
 
 
 def count_tasks(store: Store) -> dict[tuple[str, str], int]:
@@ -115,62 +126,22 @@ def count_tasks(store: Store) -> dict[tuple[str, str], int]:
         return {(queue, state): count for queue, state, count in connection.execute(query)}
 
 
-def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[StoredAnnotation]]:
-    """For each task the annotations received for it, oldest first."""
-    found: dict[str, list[StoredAnnotation]] = defaultdict(list)
-    with store.read() as connection:
-        for page in pages(task_keys):
-            query = select(*_ANNOTATION_COLUMNS).where(Annotation.review_task_key.in_(page))
-            for row in connection.execute(query.order_by(Annotation.annotated_at, Annotation.key)):
-                found[row.review_task_key].append(StoredAnnotation._make(row))
-    return found
-
-
-class ReviewerRow(NamedTuple):
-    """How often a reviewer gave a verdict in a queue, changes of mind included, and how fast.
-
-    `seconds` is the mean time over the answers for which it is known.
-    """
-
-    reviewer: str
-    verdict: str
-    answers: int
-    seconds: float | None
-
-
-def reviewer_rows(store: Store, queue: str) -> list[ReviewerRow]:
-    """What each reviewer of a queue did, by pseudonym and verdict."""
-    query = (
-        select(
-            Agent.name,
-            Decision.verdict,
-            func.count(),
-            func.avg(Annotation.lead_time_seconds),
-        )
-        .join(Annotation, Annotation.key == Decision.annotation_key)
-        .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
-        .join(Agent, Agent.id == Annotation.agent_id)
-        .where(ReviewTask.queue == queue, Decision.entity_id == ReviewTask.entity_id)
-        .group_by(Agent.name, Decision.verdict)
-        .order_by(Agent.name, Decision.verdict)
+def load_cursor(store: Store, server: str, project_id: int) -> Cursor | None:
+    """How far a project was read, or None where it never was."""
+    query = select(DeskCursor.seen_until, DeskCursor.tasks, DeskCursor.annotations).where(
+        DeskCursor.server == server, DeskCursor.project_id == project_id
     )
     with store.read() as connection:
-        return [ReviewerRow._make(row) for row in connection.execute(query)]
+        row = connection.execute(query).first()
+    return None if row is None else Cursor._make(row)
 
 
-def count_states(store: Store, kind: str) -> dict[str, dict[str, int]]:
-    """For each dataset how many entities of a kind are in which state."""
-    query = (
-        select(Entity.dataset, Entity.state, func.count())
-        .where(Entity.kind == kind)
-        .group_by(Entity.dataset, Entity.state)
-        .order_by(Entity.dataset)
-    )
-    counts: dict[str, dict[str, int]] = defaultdict(dict)
-    with store.read() as connection:
-        for dataset, state, count in connection.execute(query):
-            counts[dataset][state] = count
-    return counts
+def save_cursor(store: Store, server: str, project_id: int, cursor: Cursor) -> None:
+    """Notes how far a project was read."""
+    place = {"server": server, "project_id": project_id}
+    with store.write() as connection:
+        connection.execute(delete(DeskCursor).filter_by(**place))
+        insert_new(connection, DeskCursor, [{**place, **cursor._asdict()}])
 
 
 def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, str]:
@@ -192,109 +163,52 @@ def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, 
         return {row.user_id: row.name for row in connection.execute(query)}
 
 
-def record_reviews(store: Store, reviews: Sequence[NewReview]) -> list[str]:
-    """Stores annotations and what follows from them in one transaction, in order.
-
-    Gives the keys of those that were new and came too late: what they are about was withdrawn, so
-    that they are kept but decide nothing.
-    """
-    with store.write() as connection:
-        return [review.key for review in reviews if not _record(connection, review)]
-
-
-def _record(connection: Connection, review: NewReview) -> bool:
-    """False when the entity was withdrawn before the annotation arrived."""
-    known = select(Annotation.key).where(Annotation.key == review.key)
-    if connection.execute(known).first() is not None:
-        return True
-    state = select(Entity.state).where(Entity.id == review.task.entity_id)
-    withdrawn = connection.execute(state).scalar_one() == "withdrawn"
-    store_activity(connection, review.activity, () if withdrawn else review.entities)
-    _insert_annotation(connection, review)
-    connection.execute(
-        update(ReviewTask).where(ReviewTask.key == review.task.key).values(state="answered")
-    )
-    if not withdrawn:
-        append_decisions(connection, _decisions(connection, review))
-    return not withdrawn
-
-
-def _insert_annotation(connection: Connection, review: NewReview) -> None:
-    register_agents(connection, [review.agent])
-    row = {
-        "key": review.key,
-        "review_task_key": review.task.key,
-        "agent_id": review.agent.id,
-        "remote_id": review.remote_id,
-        "result": review.result,
-        "lead_time_seconds": review.lead_time_seconds,
-        "annotated_at": review.annotated_at,
-        "received_at": datetime.now(UTC),
-    }
-    connection.execute(insert(Annotation), row)
-
-
-def _decisions(connection: Connection, review: NewReview) -> list[NewDecision]:
-    """The verdict on what was shown, on its successor, and on an earlier successor."""
-    shown = review.task.entity_id
-    successor = review.successor.id if review.successor is not None else None
-    decide = _Decider(review.agent, review.key)
-    decisions = [decide(shown, review.verdict, review.reason, successor)]
-    if successor is not None:
-        decisions.append(decide(successor, "accept", review.reason))
-    earlier = _last_successor(connection, shown)
-    if earlier is not None and earlier != successor:
-        verdict = "reject" if successor is None else "edit"
-        decisions.append(decide(earlier, verdict, "the task was answered anew", successor))
-    return decisions
-
-
-class _Decider(NamedTuple):
-    agent: AgentRef
-    annotation_key: str
-
-    def __call__(
-        self, entity_id: str, verdict: Any, reason: str, successor_id: str | None = None
-    ) -> NewDecision:
-        return NewDecision(
-            entity_id, verdict, self.agent, reason, successor_id, self.annotation_key
-        )
-
-
-def _last_successor(connection: Connection, entity_id: str) -> str | None:
+def count_states(store: Store, kind: str) -> dict[str, dict[str, int]]:
+    """For each dataset how many entities of a kind are in which state."""
     query = (
-        select(Decision.successor_id)
-        .where(Decision.entity_id == entity_id)
-        .order_by(Decision.id.desc())
-        .limit(1)
+        select(Entity.dataset, Entity.state, func.count())
+        .where(Entity.kind == kind)
+        .group_by(Entity.dataset, Entity.state)
+        .order_by(Entity.dataset)
     )
-    return connection.execute(query).scalar_one_or_none()
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    with store.read() as connection:
+        for dataset, state, count in connection.execute(query):
+            counts[dataset][state] = count
+    return counts
 
 
 def open_image_media_type(connection: Connection, sha256: str) -> str | None:
     """The media type of the image with that digest, if an open review task shows it, else None.
 
-    What a task shows is found by the group of its entity, which is the image. An image that was
-    withdrawn is shown to nobody.
+    An image that was withdrawn, and what was made from it, is shown to nobody.
     """
-    image = aliased(Entity)
+    image, about = aliased(Entity), aliased(Entity)
     query = (
-        select(image.payload)
-        .join(Entity, Entity.group_key == image.id)
-        .join(ReviewTask, ReviewTask.entity_id == Entity.id)
+        select(ReviewImage.media_type)
+        .join(ReviewTask, ReviewTask.key == ReviewImage.task_key)
+        .join(about, about.id == ReviewTask.entity_id)
+        .outerjoin(image, image.id == ReviewImage.image_id)
         .where(
-            ReviewTask.state == "open",
-            Entity.state != "withdrawn",
-            image.kind == Image.kind,
-            image.state.in_(LIVE),
-            image.payload.contains(f'"sha256":"{sha256}"', autoescape=True),
+            ReviewImage.sha256 == sha256,
+            ReviewTask.state.in_(WAITING),
+            about.state != "withdrawn",
+            or_(image.id.is_(None), image.state.in_(LIVE)),
         )
         .limit(1)
     )
-    payload = connection.execute(query).scalar_one_or_none()
-    return None if payload is None else Image.model_validate_json(payload).media_type
+    return connection.execute(query).scalar_one_or_none()
 
 
+_PLACE = (
+    update(ReviewTask)
+    .where(ReviewTask.key == bindparam("place_of"))
+    .values(
+        server=bindparam("at_server"),
+        project_id=bindparam("in_project"),
+        task_id=bindparam("as_task"),
+    )
+)
 _TASK_COLUMNS = (
     ReviewTask.key,
     ReviewTask.queue,
@@ -306,12 +220,4 @@ _TASK_COLUMNS = (
     ReviewTask.project_id,
     ReviewTask.task_id,
     ReviewTask.state,
-)
-_ANNOTATION_COLUMNS = (
-    Annotation.key,
-    Annotation.review_task_key,
-    Annotation.remote_id,
-    Annotation.agent_id,
-    Annotation.result,
-    Annotation.annotated_at,
 )

@@ -4,18 +4,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from annotate.desk import ReviewDesk
-from annotate.queues import Queue, apply_policy, parse_policy, rewrite_queue
-from annotate.sync import pull, push
+from annotate.candidates import apply_policy
+from annotate.policies import parse_policy
+from annotate.projects import Desks
+from annotate.pull import pull
+from annotate.push import push
+from annotate.queues import Queue
 from db.calls import cost_rows
 from db.entities import count_entities
 from flows.checking import check_rewrites
 from flows.configuration import load_build
 from flows.context import RunContext
 from flows.demonstration import demonstration_build
-from flows.desk import images_url, open_desk
+from flows.desk import images_url, open_desks
 from flows.forecast import forecast
 from flows.importing import import_source
+from flows.queues import declared_queues
 from flows.report import BuildReport, StageReport
 from flows.rewriting import rewrite_captions
 from flows.sampling import draw_sample
@@ -44,14 +48,14 @@ def run_build(
     if config is None:
         context.progress.say("the sources are the demonstration world of drawn people")
     build = load_build(Path(config)) if config else demonstration_build(settings.home)
-    return build_dataset(context, build, chosen, lambda: open_desk(settings), wait=wait)
+    return build_dataset(context, build, chosen, lambda: open_desks(settings, context.store), wait=wait)
 
 
 def build_dataset(
     context: RunContext,
     build: UFine3CBuild,
     profile: Profile,
-    open_desk: Callable[[], ReviewDesk],
+    open_desks: Callable[[], Desks],
     *,
     wait: bool = False,
 ) -> BuildReport:
@@ -67,7 +71,8 @@ def build_dataset(
         ModelError: a model's server is gone; what came back before is stored.
         ServiceError: the review desk is gone.
     """
-    queue = rewrite_queue(build.dataset, parse_policy(build.gate))
+    declared = declared_queues(context.settings)
+    queue = declared.queue(build.dataset, "rewrites", parse_policy(build.gate))
     report = BuildReport(build.dataset)
     for spec in build.sources:
         source, imported = import_source(context, spec)
@@ -78,7 +83,7 @@ def build_dataset(
     authors = [str(model.ref) for model in profile.rewrite.models]
     report.stages.append(check_rewrites(context, build.dataset, profile.faithfulness, authors))
     report.costs = [row for row in cost_rows(context.store, build.dataset) if row.tokens_in]
-    report.waiting = _review(context, queue, open_desk, wait=wait)
+    report.waiting = _review(context, queue, open_desks, wait=wait)
     if not report.waiting:
         report.release = release_folder(context, build)
         built = build_release(
@@ -111,7 +116,7 @@ def _rewrite(context: RunContext, build: UFine3CBuild, profile: Profile) -> list
 
 
 def _review(
-    context: RunContext, queue: Queue, open_desk: Callable[[], ReviewDesk], *, wait: bool
+    context: RunContext, queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
 ) -> int:
     """Applies the queue's policy and asks people for the rest; gives how many items still wait."""
     apply_policy(context.store, queue)
@@ -123,10 +128,10 @@ def _review(
             f"{waiting} rewrites of {queue.dataset!r} are neither accepted nor rejected, "
             f"though its gate is 'auto'"
         )
-    desk = open_desk()
+    desks = open_desks()
     while True:
-        pull(context.store, desk, queue, context.code_revision, context.flow_run)
-        push(context.store, desk, queue, images_url(context.settings))
+        pull(context.store, desks, queue, context.code_revision, context.flow_run)
+        push(context.store, desks, queue, images_url(context.settings))
         waiting = _proposed(context, queue)
         if not waiting or not wait:
             return waiting

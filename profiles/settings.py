@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     profile: str = "builtin"
     database_url: SecretUrl = ""
     blobs_url: str = ""
+    queues_file: Path = Path("queues.toml")
     prefect_port: Port = 4200
     label_studio_port: Port = 8080
     blobs_port: Port = 8090
@@ -55,6 +56,7 @@ class Settings(BaseSettings):
             "blobs_url": str(home / "blobs"),
             **values,
             "home": home,
+            "queues_file": _absolute(values.get("queues_file", home / "queues.toml")),
             "environments": _absolute(values.get("environments", _PROJECT / ".environments")),
         }
 

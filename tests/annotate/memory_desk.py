@@ -1,72 +1,116 @@
-"""A review desk in memory, on which tests act as the annotators."""
+"""Review desks in memory, on which tests act as the annotators."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from annotate.desk import DeskUnavailableError, NewTask, RemoteAnnotation, RemoteTask
-from annotate.interfaces.interface import Interface
-from annotate.queues import Queue
+from annotate.desk import (
+    DeskUnavailableError,
+    NewTask,
+    ProjectCounts,
+    ProjectSpec,
+    RemoteAnnotation,
+    RemoteTask,
+)
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class MemoryServer:
+    """What the workspaces of one server share: its numbers, and its clock."""
+
+    url: str = "memory://desk"
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    now: datetime = _START
+
+    def tick(self) -> datetime:
+        """The next moment."""
+        self.now += timedelta(seconds=60)
+        return self.now
 
 
 @dataclass
 class MemoryDesk:
-    """Keeps projects and tasks; `faults` are taken by imports, one each, from the left.
+    """A workspace that keeps projects and tasks; imports take `faults`, one each, from the left.
 
-    A fault says whether the import was done before the answer was lost.
+    A fault says whether the import was done before the answer was lost. `listed` counts the tasks
+    that were handed out by listings.
     """
 
-    url: str = "memory://desk"
+    server: MemoryServer = field(default_factory=MemoryServer)
+    user_id: int = 1
     faults: list[bool] = field(default_factory=list)
-    projects: dict[str, int] = field(default_factory=dict)
+    specs: dict[int, ProjectSpec] = field(default_factory=dict)
     tasks: dict[int, dict[int, RemoteTask]] = field(default_factory=dict)
     sent: list[NewTask] = field(default_factory=list)
-    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
-    _now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    listed: int = 0
 
-    def find_project(self, queue: Queue) -> int | None:
-        return self.projects.get(queue.name)
+    @property
+    def url(self) -> str:
+        return self.server.url
 
-    def ensure_project(self, queue: Queue, interface: Interface) -> int:
-        number = self.projects.setdefault(queue.name, len(self.projects) + 1)
+    @property
+    def only_project(self) -> dict[int, RemoteTask]:
+        """The tasks of the only project."""
+        (tasks,) = self.tasks.values()
+        return tasks
+
+    def find_project(self, marker: str) -> int | None:
+        found = [number for number, spec in self.specs.items() if spec.marker == marker]
+        return min(found, default=None)
+
+    def ensure_project(self, spec: ProjectSpec) -> int:
+        number = self.find_project(spec.marker) or next(self.server.numbers)
+        self.specs[number] = spec
         self.tasks.setdefault(number, {})
         return number
 
-    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> None:
+    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
         fault = self.faults.pop(0) if self.faults else None
+        made = []
         if fault is not False:
             self.sent += tasks
             for task in tasks:
-                number = next(self._numbers)
-                self.tasks[project_id][number] = RemoteTask(number, str(task.data["key"]))
+                made.append(next(self.server.numbers))
+                key, now = str(task.data["key"]), self.server.tick()
+                self.tasks[project_id][made[-1]] = RemoteTask(made[-1], key, now)
         if fault is not None:
             raise DeskUnavailableError(f"{self.url} answered 502")
+        return made
 
-    def list_tasks(self, project_id: int) -> Iterator[RemoteTask]:
-        yield from list(self.tasks[project_id].values())
+    def count(self, project_id: int) -> ProjectCounts:
+        tasks = self.tasks[project_id].values()
+        return ProjectCounts(len(tasks), sum(len(task.annotations) for task in tasks))
 
-    def delete_tasks(self, task_ids: Iterable[int]) -> None:
+    def list_tasks(self, project_id: int, since: datetime | None = None) -> Iterator[RemoteTask]:
+        for task in list(self.tasks[project_id].values()):
+            if since is None or task.updated_at >= since:
+                self.listed += 1
+                yield task
+
+    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
         for task_id in task_ids:
-            for tasks in self.tasks.values():
-                tasks.pop(task_id, None)
+            self.tasks[project_id].pop(task_id, None)
 
     def annotate(
         self,
         task_id: int,
         result: list[dict[str, Any]],
         annotation_id: int | None = None,
-        user_id: int = 1,
+        user_id: int | None = None,
         cancelled: bool = False,
     ) -> int:
         """Answers a task, or changes an answer; gives the annotation's number."""
-        self._now += timedelta(seconds=10)
-        number = annotation_id or next(self._numbers)
-        made = RemoteAnnotation(number, user_id, result, cancelled, self._now, 4.0)
-        project = next(tasks for tasks in self.tasks.values() if task_id in tasks)
+        number = annotation_id or next(self.server.numbers)
+        now, person = self.server.tick(), user_id or self.user_id
+        made = RemoteAnnotation(number, person, result, cancelled, now, 4.0)
+        project = self._project_of(task_id)
         others = tuple(a for a in project[task_id].annotations if a.id != number)
-        project[task_id] = project[task_id]._replace(annotations=(*others, made))
+        project[task_id] = project[task_id]._replace(annotations=(*others, made), updated_at=now)
         return number
 
     def delete_annotation(self, annotation_id: int) -> None:
@@ -74,4 +118,32 @@ class MemoryDesk:
         for tasks in self.tasks.values():
             for number, task in tasks.items():
                 kept = tuple(a for a in task.annotations if a.id != annotation_id)
-                tasks[number] = task._replace(annotations=kept)
+                if kept != task.annotations:
+                    now = self.server.tick()
+                    tasks[number] = task._replace(annotations=kept, updated_at=now)
+
+    def open_tasks(self, purpose: str = "review") -> list[RemoteTask]:
+        """What waits for the person whose workspace this is."""
+        return [
+            task
+            for number, tasks in self.tasks.items()
+            for task in tasks.values()
+            if not task.annotations and f"({purpose})" in self.specs[number].marker
+        ]
+
+    def _project_of(self, task_id: int) -> dict[int, RemoteTask]:
+        return next(tasks for tasks in self.tasks.values() if task_id in tasks)
+
+
+class MemoryOffice:
+    """Desks for all assignees, on one server; call it with a pseudonym."""
+
+    def __init__(self) -> None:
+        self.server = MemoryServer()
+        users = count(1)
+        self.desks: dict[str, MemoryDesk] = defaultdict(
+            lambda: MemoryDesk(self.server, user_id=next(users))
+        )
+
+    def __call__(self, assignee: str) -> MemoryDesk:
+        return self.desks[assignee]

@@ -3,19 +3,26 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import AnnotationRecord
-from annotate.queues import Auto, Queue, Sample, rewrite_queue
-from annotate.sync import PUSH_ATTEMPTS, pull, push, reconcile
+from annotate.policies import Auto, Sample
+from annotate.projects import Desks
+from annotate.pull import pull, reconcile
+from annotate.push import PUSH_ATTEMPTS
+from annotate.push import push as push_patiently
+from annotate.queues import HOUSE, Queue, shipped
+from annotate.reports import PullReport, PushReport, ReconcileReport
 from db.decisions import NewDecision, append_decisions
 from db.entities import StoredEntity, fetch, find, parents_of
-from db.reviews import review_tasks, reviewer_rows
+from db.annotations import annotations_of
+from db.reviews import review_tasks
+from db.store import Store
 from schemas.errors import ServiceError
 from schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, rejecting
-from tests.annotate.memory_desk import MemoryDesk
+from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.world import DATASET, REWRITE, World
 
 IMAGES = "http://127.0.0.1:8090/blobs"
-QUEUE = rewrite_queue(DATASET)
+QUEUE = shipped().queue(DATASET, "rewrites")
 
 
 @pytest.fixture
@@ -24,18 +31,21 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def desk() -> MemoryDesk:
-    return MemoryDesk()
+def office() -> MemoryOffice:
+    return MemoryOffice()
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    import annotate.sync
+@pytest.fixture
+def desk(office: MemoryOffice) -> MemoryDesk:
+    """The workspace of the installation itself."""
+    return office(HOUSE)
 
-    monkeypatch.setattr(annotate.sync, "_PAUSE_SECONDS", 0.0)
+
+def push(store: Store, desks: Desks, queue: Queue, images_url: str = IMAGES) -> PushReport:
+    return push_patiently(store, desks, queue, images_url, pause_seconds=0)
 
 
-def task_of(world: World, desk: MemoryDesk, entity_id: str, queue: Queue = QUEUE) -> int:
+def task_of(world: World, entity_id: str, queue: Queue = QUEUE) -> int:
     (task,) = (
         task
         for task in review_tasks(world.store, queue.name).values()
@@ -53,106 +63,105 @@ def rewrites(world: World) -> list[StoredEntity]:
     return list(find(world.store, DATASET, "rewrite"))
 
 
-def answered(world: World, desk: MemoryDesk, regions: Regions) -> tuple[str, int]:
+def answered(world: World, office: MemoryOffice, regions: Regions) -> tuple[str, int]:
     """A rewrite that was pushed and answered; its id and the annotation's number."""
     entity_id = world.add()
-    push(world.store, desk, QUEUE, IMAGES)
-    return entity_id, desk.annotate(task_of(world, desk, entity_id), regions)
+    push(world.store, office, QUEUE)
+    return entity_id, office(HOUSE).annotate(task_of(world, entity_id), regions)
 
 
-def test_a_push_sends_each_task_once(world: World, desk: MemoryDesk) -> None:
+def test_a_push_sends_each_task_once(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     for number in range(3):
         world.add(f"{REWRITE} {number}")
-    assert push(world.store, desk, QUEUE, IMAGES).pushed == 3
+    assert push(world.store, office, QUEUE).pushed == 3
     world.add("A man in a green shirt.")
-    report = push(world.store, desk, QUEUE, IMAGES)
+    report = push(world.store, office, QUEUE)
     assert (report.pushed, report.known, report.duplicates) == (1, 3, 0)
     assert len(desk.sent) == len({task.key for task in desk.sent}) == 4
     assert {task.state for task in review_tasks(world.store, QUEUE.name).values()} == {"open"}
 
 
-def test_what_people_need_not_see_is_not_sent(world: World, desk: MemoryDesk) -> None:
+def test_what_people_need_not_see_is_not_sent(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     world.add("A woman in a red coat.", suspect=False)
     suspect = world.add()
-    assert push(world.store, desk, rewrite_queue(DATASET, Auto()), IMAGES).project_id is None
-    sampled = rewrite_queue(DATASET, Sample(rate=0))
-    assert push(world.store, desk, sampled, IMAGES).pushed == 1
+    unseen = QUEUE.model_copy(update={"policy": Auto()})
+    assert push(world.store, office, unseen).projects == ()
+    sampled = QUEUE.model_copy(update={"policy": Sample(rate=0)})
+    assert push(world.store, office, sampled).pushed == 1
     assert [task.key for task in desk.sent] == [sampled.task_key(suspect)]
 
 
-def test_a_kill_between_import_and_commit_doubles_nothing(world: World, desk: MemoryDesk) -> None:
+def test_a_kill_between_import_and_commit_doubles_nothing(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     entity_id = world.add()
 
     class Killed(MemoryDesk):
-        def import_tasks(self, *arguments: object) -> None:
+        def import_tasks(self, *arguments: object) -> list[int]:
             super().import_tasks(*arguments)  # type: ignore[arg-type]
             raise KeyboardInterrupt
 
-    killed = Killed()
+    killed = Killed(office.server)
     with pytest.raises(KeyboardInterrupt):
-        push(world.store, killed, QUEUE, IMAGES)
+        push(world.store, lambda _: killed, QUEUE)
     (task,) = review_tasks(world.store, QUEUE.name).values()
     assert task.task_id is None
-    desk.projects, desk.tasks = killed.projects, killed.tasks
-    report = push(world.store, desk, QUEUE, IMAGES)
+    desk.specs, desk.tasks = killed.specs, killed.tasks
+    report = push(world.store, office, QUEUE)
     assert (report.pushed, report.known, desk.sent) == (0, 1, [])
-    assert task_of(world, desk, entity_id) == 1
+    assert task_of(world, entity_id) in desk.only_project
 
 
 @pytest.mark.parametrize("faults", [[True], [False], [False, True], [True, True], [False] * 3])
 def test_lost_answers_double_and_lose_nothing(
-    world: World, desk: MemoryDesk, faults: list[bool]
+    world: World, office: MemoryOffice, desk: MemoryDesk, faults: list[bool]
 ) -> None:
     desk.faults = faults
     for number in range(4):
         world.add(f"{REWRITE} {number}")
-    report = push(world.store, desk, QUEUE, IMAGES)
+    report = push(world.store, office, QUEUE)
     assert report.pushed == 4
-    assert len(desk.tasks[1]) == 4
+    assert len(desk.only_project) == 4
 
 
-def test_a_desk_that_stays_unavailable_is_one_sentence(world: World, desk: MemoryDesk) -> None:
+def test_a_desk_that_stays_unavailable_is_one_sentence(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     desk.faults = [False] * PUSH_ATTEMPTS
     world.add()
     with pytest.raises(ServiceError, match=r"1 tasks of queue .* \(memory://desk answered 502\)$"):
-        push(world.store, desk, QUEUE, IMAGES)
-    assert push(world.store, desk, QUEUE, IMAGES).pushed == 1
+        push(world.store, office, QUEUE)
+    assert push(world.store, office, QUEUE).pushed == 1
 
 
-def test_untouched_duplicates_are_removed(world: World, desk: MemoryDesk) -> None:
+def test_untouched_duplicates_are_removed(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     entity_id = world.add()
-    push(world.store, desk, QUEUE, IMAGES)
-    desk.import_tasks(1, desk.sent[:1])
-    desk.import_tasks(1, desk.sent[:1])
-    desk.annotate(2, accepting(REWRITE))
-    report = reconcile(world.store, desk, QUEUE)
-    assert (report.duplicates, report.adopted, sorted(desk.tasks[1])) == (2, 1, [2])
-    assert pull(world.store, desk, QUEUE).accepted == 1
+    push(world.store, office, QUEUE)
+    (project_id,) = desk.tasks
+    (copy,) = desk.import_tasks(project_id, desk.sent[:1])
+    desk.import_tasks(project_id, desk.sent[:1])
+    desk.annotate(copy, accepting(REWRITE))
+    report = reconcile(world.store, office, QUEUE)
+    assert (report.duplicates, report.adopted, sorted(desk.only_project)) == (2, 1, [copy])
+    assert (report.recovered, pull(world.store, office, QUEUE).known) == (1, 1)
     assert state_of(world, entity_id) == "accepted"
 
 
-def test_accept_and_reject_become_decisions_exactly_once(world: World, desk: MemoryDesk) -> None:
+def test_accept_and_reject_become_decisions_exactly_once(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     good, bad = world.add(), world.add("A man in a green shirt.")
-    push(world.store, desk, QUEUE, IMAGES)
-    desk.annotate(task_of(world, desk, good), accepting(REWRITE))
-    desk.annotate(task_of(world, desk, bad), rejecting("A man in a green shirt."), user_id=2)
-    report = pull(world.store, desk, QUEUE)
+    push(world.store, office, QUEUE)
+    desk.annotate(task_of(world, good), accepting(REWRITE))
+    desk.annotate(task_of(world, bad), rejecting("A man in a green shirt."), user_id=2)
+    report = pull(world.store, office, QUEUE)
     assert (report.accepted, report.rejected, report.known) == (1, 1, 0)
     assert (state_of(world, good), state_of(world, bad)) == ("accepted", "rejected")
-    again = pull(world.store, desk, QUEUE)
-    assert (again.accepted, again.rejected, again.known) == (0, 0, 2)
-    rows = reviewer_rows(world.store, QUEUE.name)
-    assert sorted((row.verdict, row.answers, row.seconds) for row in rows) == [
-        ("accept", 1, 4.0),
-        ("reject", 1, 4.0),
-    ]
-    assert len({row.reviewer for row in rows}) == 2
-    assert push(world.store, desk, QUEUE, IMAGES).project_id is None
+    again = pull(world.store, office, QUEUE)
+    assert (again.accepted, again.rejected, again.decided) == (0, 0, 0)
+    tasks = review_tasks(world.store, QUEUE.name)
+    people = [found[0].agent_id for found in annotations_of(world.store, tasks).values()]
+    assert len(set(people)) == 2
+    assert push(world.store, office, QUEUE).projects == ()
 
 
-def test_an_edit_takes_the_place_of_what_was_shown(world: World, desk: MemoryDesk) -> None:
-    shown, _ = answered(world, desk, editing("A woman in a red coat has a black bag."))
-    assert pull(world.store, desk, QUEUE).edited == 1
+def test_an_edit_takes_the_place_of_what_was_shown(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+    shown, _ = answered(world, office, editing("A woman in a red coat has a black bag."))
+    assert pull(world.store, office, QUEUE).edited == 1
     assert state_of(world, shown) == "superseded"
     _, edited = rewrites(world)
     record = edited.record(Rewrite)
@@ -164,78 +173,80 @@ def test_an_edit_takes_the_place_of_what_was_shown(world: World, desk: MemoryDes
     assert captions[shown] == captions[edited.id]
     (annotation_id,) = parents_of(world.store, [edited.id], "annotated_by")[edited.id]
     annotation = fetch(world.store, [annotation_id])[annotation_id].record(AnnotationRecord)
-    assert (annotation.author, annotation.verdict) == (record.author, "edit")
+    assert (annotation.author, annotation.answer.verdict) == (record.author, "edit")
 
 
 def test_every_change_of_mind_is_a_decision_and_the_last_one_counts(
-    world: World, desk: MemoryDesk
+    world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, desk, editing("First."))
-    task = task_of(world, desk, shown)
-    pull(world.store, desk, QUEUE)
+    shown, annotation = answered(world, office, editing("First."))
+    task = task_of(world, shown)
+    pull(world.store, office, QUEUE)
     desk.annotate(task, editing("Second."), annotation)
-    assert pull(world.store, desk, QUEUE).edited == 1
+    assert pull(world.store, office, QUEUE).edited == 1
     states = {entity.record(Rewrite).text: entity.state for entity in rewrites(world)}
     assert states == {REWRITE: "superseded", "First.": "superseded", "Second.": "accepted"}
     desk.annotate(task, rejecting(REWRITE), annotation)
-    pull(world.store, desk, QUEUE)
+    pull(world.store, office, QUEUE)
     states = {entity.record(Rewrite).text: entity.state for entity in rewrites(world)}
     assert states == {REWRITE: "rejected", "First.": "superseded", "Second.": "rejected"}
     desk.annotate(task, editing("First."), annotation)
-    pull(world.store, desk, QUEUE)
+    pull(world.store, office, QUEUE)
     states = {entity.record(Rewrite).text: entity.state for entity in rewrites(world)}
     assert states == {REWRITE: "superseded", "First.": "accepted", "Second.": "rejected"}
-    assert sum(row.answers for row in reviewer_rows(world.store, QUEUE.name)) == 4
-    assert pull(world.store, desk, QUEUE).known == 1
+    tasks = review_tasks(world.store, QUEUE.name)
+    assert [len(found) for found in annotations_of(world.store, tasks).values()] == [4]
+    assert pull(world.store, office, QUEUE).known == 1
 
 
 def test_two_answers_in_one_pull_are_taken_in_the_order_of_their_time(
-    world: World, desk: MemoryDesk
+    world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, _ = answered(world, desk, rejecting(REWRITE))
-    desk.annotate(task_of(world, desk, shown), accepting(REWRITE), user_id=2)
-    report = pull(world.store, desk, QUEUE)
+    shown, _ = answered(world, office, rejecting(REWRITE))
+    desk.annotate(task_of(world, shown), accepting(REWRITE), user_id=2)
+    report = pull(world.store, office, QUEUE)
     assert (report.accepted, report.rejected) == (1, 1)
     assert state_of(world, shown) == "accepted"
 
 
-def test_saving_again_without_a_change_is_nothing_new(world: World, desk: MemoryDesk) -> None:
-    shown, annotation = answered(world, desk, accepting(REWRITE))
-    pull(world.store, desk, QUEUE)
-    desk.annotate(task_of(world, desk, shown), accepting(REWRITE), annotation)
-    report = pull(world.store, desk, QUEUE)
+def test_saving_again_without_a_change_is_nothing_new(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+    shown, annotation = answered(world, office, accepting(REWRITE))
+    pull(world.store, office, QUEUE)
+    desk.annotate(task_of(world, shown), accepting(REWRITE), annotation)
+    report = pull(world.store, office, QUEUE)
     assert (report.accepted, report.known) == (0, 1)
 
 
-def test_a_desk_set_back_to_an_older_state_changes_nothing(world: World, desk: MemoryDesk) -> None:
-    shown, annotation = answered(world, desk, accepting(REWRITE))
-    pull(world.store, desk, QUEUE)
-    yesterday = dict(desk.tasks[1])
-    desk.annotate(task_of(world, desk, shown), rejecting(REWRITE), annotation)
-    pull(world.store, desk, QUEUE)
-    desk.tasks[1] = yesterday
-    report = pull(world.store, desk, QUEUE)
+def test_a_desk_set_back_to_an_older_state_changes_nothing(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+    shown, annotation = answered(world, office, accepting(REWRITE))
+    pull(world.store, office, QUEUE)
+    (project_id,) = desk.tasks
+    yesterday = dict(desk.tasks[project_id])
+    desk.annotate(task_of(world, shown), rejecting(REWRITE), annotation)
+    pull(world.store, office, QUEUE)
+    desk.tasks[project_id] = yesterday
+    report = pull(world.store, office, QUEUE)
     assert (report.accepted, report.known) == (0, 1)
     assert state_of(world, shown) == "rejected"
 
 
-def test_a_skipped_task_stays_open(world: World, desk: MemoryDesk) -> None:
+def test_a_skipped_task_stays_open(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     shown = world.add()
-    push(world.store, desk, QUEUE, IMAGES)
-    desk.annotate(task_of(world, desk, shown), [], cancelled=True)
-    report = pull(world.store, desk, QUEUE)
+    push(world.store, office, QUEUE)
+    desk.annotate(task_of(world, shown), [], cancelled=True)
+    report = pull(world.store, office, QUEUE)
     assert (report.skipped, report.remarks) == (1, ())
     assert state_of(world, shown) == "proposed"
-    assert push(world.store, desk, QUEUE, IMAGES).known == 1
+    assert push(world.store, office, QUEUE).known == 1
 
 
 def test_an_answer_that_is_skipped_later_stands_and_is_told_of(
-    world: World, desk: MemoryDesk
+    world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, desk, accepting(REWRITE))
-    pull(world.store, desk, QUEUE)
-    desk.annotate(task_of(world, desk, shown), [], annotation, cancelled=True)
-    report = pull(world.store, desk, QUEUE)
+    shown, annotation = answered(world, office, accepting(REWRITE))
+    pull(world.store, office, QUEUE)
+    desk.annotate(task_of(world, shown), [], annotation, cancelled=True)
+    report = pull(world.store, office, QUEUE)
     assert [notice.detail for notice in report.remarks] == [
         "skipped after it had been answered; the answer stands"
     ]
@@ -243,59 +254,61 @@ def test_an_answer_that_is_skipped_later_stands_and_is_told_of(
 
 
 def test_a_deleted_annotation_is_told_of_and_its_decision_stands(
-    world: World, desk: MemoryDesk
+    world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, desk, accepting(REWRITE))
-    pull(world.store, desk, QUEUE)
+    shown, annotation = answered(world, office, accepting(REWRITE))
+    pull(world.store, office, QUEUE)
     desk.delete_annotation(annotation)
-    (notice,) = pull(world.store, desk, QUEUE).deleted
+    (notice,) = pull(world.store, office, QUEUE).deleted
     assert (notice.entity_id, notice.annotation_id) == (shown, annotation)
     assert state_of(world, shown) == "accepted"
 
 
-def test_an_unclear_answer_stays_open_until_it_is_mended(world: World, desk: MemoryDesk) -> None:
-    shown, annotation = answered(world, desk, editing("  "))
+def test_an_unclear_answer_stays_open_until_it_is_mended(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+    shown, annotation = answered(world, office, editing("  "))
     for _ in range(2):
-        (notice,) = pull(world.store, desk, QUEUE).unclear
+        (notice,) = pull(world.store, office, QUEUE).unclear
         assert notice.detail == "the verdict is 'edit', but the text is empty"
     assert state_of(world, shown) == "proposed"
-    desk.annotate(task_of(world, desk, shown), editing("A hat."), annotation)
-    report = pull(world.store, desk, QUEUE)
+    desk.annotate(task_of(world, shown), editing("A hat."), annotation)
+    report = pull(world.store, office, QUEUE)
     assert (report.edited, report.unclear) == (1, ())
 
 
-def test_an_answer_after_a_withdrawal_decides_nothing(world: World, desk: MemoryDesk) -> None:
-    shown, _ = answered(world, desk, editing("A woman."))
+def test_an_answer_after_a_withdrawal_decides_nothing(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+    shown, _ = answered(world, office, editing("A woman."))
     with world.store.write() as connection:
         append_decisions(connection, [NewDecision(shown, "withdraw", QUEUE.agent, "takedown")])
-    report = pull(world.store, desk, QUEUE)
+    report = pull(world.store, office, QUEUE)
     assert (report.edited, len(report.too_late)) == (0, 1)
     assert [entity.state for entity in rewrites(world)] == ["withdrawn"]
-    assert pull(world.store, desk, QUEUE).known == 1
+    assert pull(world.store, office, QUEUE).known == 1
 
 
-def test_tasks_of_others_are_left_alone(world: World, desk: MemoryDesk) -> None:
+def test_tasks_of_others_are_left_alone(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     world.add()
-    push(world.store, desk, QUEUE, IMAGES)
+    push(world.store, office, QUEUE)
     stranger = desk.sent[0]._replace(data={"key": "strange"})
-    desk.import_tasks(1, [stranger])
-    desk.annotate(2, accepting(REWRITE))
-    assert pull(world.store, desk, QUEUE).foreign == (2,)
-    assert reconcile(world.store, desk, QUEUE).foreign == (2,)
-    assert sorted(desk.tasks[1]) == [1, 2]
+    (project_id,) = desk.tasks
+    (number,) = desk.import_tasks(project_id, [stranger])
+    desk.annotate(number, accepting(REWRITE))
+    assert pull(world.store, office, QUEUE).foreign == (number,)
+    assert reconcile(world.store, office, QUEUE).foreign == (number,)
+    assert len(desk.only_project) == 2
 
 
 def test_tasks_that_the_desk_lost_are_missing_and_sent_again(
-    world: World, desk: MemoryDesk
+    world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     shown = world.add()
-    push(world.store, desk, QUEUE, IMAGES)
-    desk.delete_tasks([1])
-    assert reconcile(world.store, desk, QUEUE).missing == (shown,)
-    assert push(world.store, desk, QUEUE, IMAGES).pushed == 1
-    assert reconcile(world.store, desk, QUEUE).missing == ()
+    push(world.store, office, QUEUE)
+    (project_id,) = desk.tasks
+    desk.delete_tasks(project_id, list(desk.only_project))
+    assert reconcile(world.store, office, QUEUE).missing == (shown,)
+    assert push(world.store, office, QUEUE).pushed == 1
+    assert reconcile(world.store, office, QUEUE).missing == ()
 
 
-def test_without_a_project_there_is_nothing_to_pull(world: World, desk: MemoryDesk) -> None:
-    assert pull(world.store, desk, QUEUE).project_id is None
-    assert reconcile(world.store, desk, QUEUE).project_id is None
+def test_without_a_project_there_is_nothing_to_pull(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+    assert pull(world.store, office, QUEUE) == PullReport(queue=QUEUE.name)
+    assert reconcile(world.store, office, QUEUE) == ReconcileReport(queue=QUEUE.name)

@@ -1,0 +1,232 @@
+"""Who is to be asked about what, before anything is sent: the plan of a push."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from annotate.assignment import Item, Worker, assign, exhausted
+from annotate.candidates import candidates, goes_to_people
+from annotate.deciding import outcomes
+from annotate.gold import Seen, mix
+from annotate.queues import HOUSE, Purpose, Queue
+from db.annotations import answered_since, counted_answers
+from db.annotators import StoredAnnotator, active_annotators
+from db.gold import gold_items
+from db.returns import barred
+from db.reviews import WAITING, StoredTask
+from db.store import Store
+from schemas.errors import UsageError
+
+_COUNTING = (*WAITING, "answered")
+
+
+class Plan(NamedTuple):
+    """New tasks in the order to send them in, and open ones that nobody needs any more.
+
+    `short` counts the items that wait for more people, or for tomorrow where there is a daily cap.
+    """
+
+    new: tuple[StoredTask, ...] = ()
+    obsolete: tuple[StoredTask, ...] = ()
+    short: int = 0
+
+
+class People(NamedTuple):
+    """Who works in a queue: annotators, and those who settle what they disagree on."""
+
+    annotators: tuple[str, ...]
+    adjudicators: tuple[str, ...]
+
+
+def people_of(store: Store, queue: Queue) -> People:
+    """Those who get work from the queue now, by pseudonym.
+
+    Raises:
+        UsageError: the queue names somebody whom nobody knows, or wants more people than there are.
+    """
+    annotators = _named(queue, queue.annotators, active_annotators(store, "annotator"))
+    adjudicators = _named(queue, queue.adjudicators, active_annotators(store, "adjudicator"))
+    if max(1, len(annotators)) < queue.overlap:
+        raise UsageError(
+            f"queue {queue.name} wants {queue.overlap} people for each item, but has "
+            f"{len(annotators)}; add annotators with: loupe annotator add NAME"
+        )
+    with store.read() as connection:
+        out = barred(connection, queue.name)
+    return People(tuple(name for name in annotators if name not in out), adjudicators)
+
+
+def _named(
+    queue: Queue, names: Sequence[str], people: Iterable[StoredAnnotator]
+) -> tuple[str, ...]:
+    by_name = {person.name: person.pseudonym for person in people}
+    if unknown := [name for name in names if name not in by_name]:
+        raise UsageError(
+            f"queue {queue.name} names {', '.join(map(repr, unknown))}, who must be among the "
+            f"active people with that role: {', '.join(sorted(by_name)) or 'nobody'}"
+        )
+    return tuple(by_name[name] for name in names or sorted(by_name))
+
+
+def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, StoredTask]) -> Plan:
+    """What a push of the queue should send and take back, given its tasks.
+
+    Raises:
+        UsageError: the queue wants more people than there are.
+    """
+    waiting = [
+        candidate.entity.id
+        for candidate in candidates(store, queue)
+        if goes_to_people(queue, candidate)
+    ]
+    people = people_of(store, queue)
+    planner = _Planner(store, queue, server, tasks, people)
+    obsolete = tuple(planner.obsolete(waiting))
+    if not people.annotators and queue.overlap == 1 and not queue.annotators:
+        return Plan(tuple(planner.for_the_house(waiting)), obsolete)
+    return planner.for_people(waiting)._replace(obsolete=obsolete)
+
+
+class _Planner:
+    """Plans one push."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: Queue,
+        server: str,
+        tasks: Mapping[str, StoredTask],
+        people: People,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._server = server
+        self._people = people
+        self._tasks = tasks
+        self._by_entity: dict[str, list[StoredTask]] = defaultdict(list)
+        for task in tasks.values():
+            self._by_entity[task.entity_id].append(task)
+
+    def obsolete(self, waiting: Sequence[str]) -> Iterable[StoredTask]:
+        """Open tasks of people who get nothing now, and about items that need no answer."""
+        needed = set(waiting)
+        working = {HOUSE, *self._people.annotators}
+        for task in self._tasks.values():
+            if task.state not in WAITING or task.purpose == "second-look":
+                continue
+            if task.purpose == "review" and task.assignee not in working:
+                yield task
+            elif not task.gold and (task.entity_id not in needed or self._is_surplus(task)):
+                yield task
+
+    def _is_surplus(self, task: StoredTask) -> bool:
+        answered = [
+            other
+            for other in self._by_entity[task.entity_id]
+            if other.state == "answered" and not other.gold and other.purpose == "review"
+        ]
+        return task.purpose == "review" and len(answered) >= self._queue.overlap
+
+    def for_the_house(self, waiting: Sequence[str]) -> Iterable[StoredTask]:
+        """One task an item, in the account of the installation."""
+        for entity_id in waiting:
+            asked = [task for task in self._by_entity[entity_id] if task.state in _COUNTING]
+            if not asked:
+                yield self._task(entity_id, HOUSE)
+
+    def for_people(self, waiting: Sequence[str]) -> Plan:
+        """Tasks for annotators with gold among them, and what an adjudicator has to settle."""
+        workers = self._workers()
+        to_settle = self._to_settle(waiting, workers)
+        items = [
+            item
+            for item in map(self._item, waiting)
+            if item.entity_id not in to_settle and item.active < self._queue.overlap
+        ]
+        queue = self._queue
+        given = assign(items, workers, queue.overlap, queue.daily_cap, queue.name)
+        gold = gold_items(self._store, queue.name)
+        mixed = mix(given, gold, queue.gold_rate, self._seen(), queue.name)
+        got = Counter(assignment.entity_id for assignment in given)
+        short = [item for item in items if item.active + got[item.entity_id] < queue.overlap]
+        new = [self._task(one.entity_id, one.pseudonym, gold=one.gold) for one in mixed]
+        return Plan((*new, *self._adjudications(sorted(to_settle))), short=len(short))
+
+    def _to_settle(self, waiting: Sequence[str], workers: Sequence[Worker]) -> set[str]:
+        """Items on which people disagree, or for which nobody is left to ask."""
+        with self._store.read() as connection:
+            answers = counted_answers(connection, self._queue.name, waiting)
+        found = outcomes(self._queue, answers)
+        conflicts = {entity for entity, outcome in found.items() if outcome.state == "conflict"}
+        names = {worker.pseudonym for worker in workers}
+        stuck = {
+            item.entity_id
+            for item in exhausted(map(self._item, waiting), workers, self._queue.overlap)
+            if item.past and not names - item.past and not self._is_asked(item.entity_id)
+        }
+        return {
+            entity_id
+            for entity_id in conflicts | stuck
+            if not any(
+                task.purpose == "adjudication" and task.state in _COUNTING
+                for task in self._by_entity[entity_id]
+            )
+        }
+
+    def _is_asked(self, entity_id: str) -> bool:
+        """Whether somebody has the item and has not answered yet."""
+        return any(task.state in WAITING and not task.gold for task in self._by_entity[entity_id])
+
+    def _adjudications(self, entity_ids: Sequence[str]) -> Iterable[StoredTask]:
+        """A task for each: for the least busy adjudicator who had no part in it, else the house."""
+        load = Counter(
+            task.assignee
+            for task in self._tasks.values()
+            if task.purpose == "adjudication" and task.state in WAITING
+        )
+        for entity_id in entity_ids:
+            had = {task.assignee for task in self._by_entity[entity_id]}
+            free = [name for name in self._people.adjudicators if name not in had]
+            chosen = min(free, key=lambda name: (load[name], name), default=HOUSE)
+            load[chosen] += 1
+            yield self._task(entity_id, chosen, purpose="adjudication")
+
+    def _item(self, entity_id: str) -> Item:
+        tasks = [
+            task
+            for task in self._by_entity[entity_id]
+            if task.purpose == "review" and task.state != "closed"
+        ]
+        active = sum(task.state in _COUNTING and not task.gold for task in tasks)
+        return Item(entity_id, frozenset(task.assignee for task in tasks), active)
+
+    def _workers(self) -> list[Worker]:
+        waiting = Counter(
+            task.assignee
+            for task in self._tasks.values()
+            if task.purpose == "review" and task.state in WAITING
+        )
+        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        today = answered_since(self._store, self._queue.name, midnight)
+        return [Worker(name, waiting[name], today.get(name, 0)) for name in self._people.annotators]
+
+    def _seen(self) -> dict[str, Seen]:
+        ordinary: dict[str, set[str]] = defaultdict(set)
+        gold: dict[str, set[str]] = defaultdict(set)
+        for task in self._tasks.values():
+            if task.purpose == "review":
+                (gold if task.gold else ordinary)[task.assignee].add(task.entity_id)
+        return {
+            name: Seen(frozenset(ordinary[name]), frozenset(gold[name]))
+            for name in ordinary.keys() | gold.keys()
+        }
+
+    def _task(
+        self, entity_id: str, assignee: str, purpose: Purpose = "review", *, gold: bool = False
+    ) -> StoredTask:
+        key = self._queue.task_key(entity_id, assignee, purpose)
+        name = self._queue.name
+        return StoredTask(
+            key, name, entity_id, assignee, purpose, gold, self._server, 0, None, "open"
+        )

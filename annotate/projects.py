@@ -1,0 +1,50 @@
+"""The projects of a queue: one for each person and purpose, in that person's own workspace."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from annotate.desk import ProjectSpec, ReviewDesk
+from annotate.interfaces.adjudication import adjudication_config, adjudication_instructions
+from annotate.interfaces.registry import interface_of
+from annotate.queues import Queue
+
+Desks = Callable[[str], ReviewDesk]
+"""Gives the workspace of an assignee, by pseudonym; `HOUSE` stands for the installation itself."""
+
+
+class Seat(NamedTuple):
+    """Somebody's place in a queue: who is asked, and why."""
+
+    assignee: str
+    purpose: str
+
+    @property
+    def shown(self) -> str:
+        """What messages call it."""
+        return f"{self.purpose} by {self.assignee or 'the house'}"
+
+
+def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
+    """The project in which a seat's tasks lie."""
+    interface = interface_of(queue)
+    title = f"Loupe · {queue.name}"
+    if seat.purpose == "adjudication":
+        return ProjectSpec(
+            project_marker(queue, seat),
+            f"{title} · conflicts",
+            adjudication_config(interface),
+            adjudication_instructions(interface),
+        )
+    if seat.purpose == "second-look":
+        title = f"{title} · second look"
+    return ProjectSpec(project_marker(queue, seat), title, interface.config, interface.instructions)
+
+
+def project_marker(queue: Queue, seat: Seat) -> str:
+    """The line by which the project is found again."""
+    return f"loupe-queue: {queue.name} ({seat.purpose})"
+
+
+def find_project(desks: Desks, queue: Queue, seat: Seat) -> int | None:
+    """The number of a seat's project, or None where there is none yet."""
+    return desks(seat.assignee).find_project(project_marker(queue, seat))

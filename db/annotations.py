@@ -1,0 +1,233 @@
+"""Annotations: what people answered, known by its content, so that receiving it again is nothing.
+
+The last annotation of a task is the one that counts; all are kept.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, func, insert, select
+from sqlalchemy.orm import aliased
+
+from db.agents import AgentRef, register_agents
+from db.entities import NewEntity, pages
+from db.reviews import StoredTask
+from db.store import Store
+from db.tables import Agent, Annotation, Decision, Derivation, Entity, ReviewTask
+
+ANNOTATES = "annotates"
+ANNOTATED_BY = "annotated_by"
+"""The roles in which an entity stands to an answer about it, and an answer to what it made."""
+
+
+class StoredAnnotation(NamedTuple):
+    """An annotation that was received before."""
+
+    key: str
+    review_task_key: str
+    remote_id: int
+    agent_id: str
+    result: dict[str, Any]
+    answer: dict[str, Any]
+    annotated_at: datetime
+
+
+class NewAnnotation(NamedTuple):
+    """An annotation about to be stored; `entity` is the answer as an entity, where it is one."""
+
+    key: str
+    task: StoredTask
+    agent: AgentRef
+    remote_id: int
+    result: dict[str, Any]
+    answer: dict[str, Any]
+    lead_time_seconds: float | None
+    annotated_at: datetime
+    entity: NewEntity | None = None
+
+
+class CountedAnswer(NamedTuple):
+    """The last answer of a task that counts: of whom, and what."""
+
+    entity_id: str
+    task_key: str
+    assignee: str
+    purpose: str
+    person: str
+    answer: dict[str, Any]
+    annotation_key: str
+    annotated_at: datetime
+
+
+class LastDecision(NamedTuple):
+    """The last decision on an entity; `annotation_key` is None where no person made it."""
+
+    verdict: str
+    annotation_key: str | None
+
+
+def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[StoredAnnotation]]:
+    """For each task the annotations received for it, oldest first."""
+    found: dict[str, list[StoredAnnotation]] = defaultdict(list)
+    with store.read() as connection:
+        for page in pages(task_keys):
+            query = select(*_COLUMNS).where(Annotation.review_task_key.in_(page))
+            for row in connection.execute(query.order_by(Annotation.annotated_at, Annotation.key)):
+                found[row.review_task_key].append(StoredAnnotation._make(row))
+    return found
+
+
+def insert_annotations(
+    connection: Connection, annotations: Sequence[NewAnnotation]
+) -> list[NewAnnotation]:
+    """Stores annotations and gives those that were new."""
+    keys = [annotation.key for annotation in annotations]
+    known: set[str] = set()
+    for page in pages(keys):
+        query = select(Annotation.key).where(Annotation.key.in_(page))
+        known.update(connection.execute(query).scalars())
+    new = list({a.key: a for a in annotations if a.key not in known}.values())
+    register_agents(connection, sorted({annotation.agent for annotation in new}))
+    now = datetime.now(UTC)
+    if new:
+        connection.execute(insert(Annotation), [_row(annotation, now) for annotation in new])
+    return new
+
+
+def counted_answers(
+    connection: Connection, queue: str, entity_ids: Iterable[str]
+) -> dict[str, list[CountedAnswer]]:
+    """For each entity the answers that count in a queue, oldest first; gold ones never do.
+
+    Of a task that was answered several times it is the last answer that was clear.
+    """
+    found: dict[str, list[CountedAnswer]] = defaultdict(list)
+    for page in pages(entity_ids):
+        query = _answers().where(
+            ReviewTask.queue == queue,
+            ReviewTask.entity_id.in_(page),
+            ReviewTask.state == "answered",
+            ReviewTask.gold.is_(False),
+        )
+        answers = map(CountedAnswer._make, connection.execute(query))
+        last = {answer.task_key: answer for answer in answers if "verdict" in answer.answer}
+        for answer in last.values():
+            found[answer.entity_id].append(answer)
+    return found
+
+
+def answered_since(store: Store, queue: str, moment: datetime) -> dict[str, int]:
+    """How many tasks of a queue each assignee has answered since then."""
+    query = (
+        select(ReviewTask.assignee, func.count(ReviewTask.key.distinct()))
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .where(ReviewTask.queue == queue, Annotation.annotated_at >= moment)
+        .group_by(ReviewTask.assignee)
+    )
+    with store.read() as connection:
+        return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def unclear_annotations(store: Store, queue: str) -> list[tuple[str, int, str]]:
+    """The answers of a queue that were none: (entity, number on the server, problem)."""
+    query = (
+        select(ReviewTask.key, ReviewTask.entity_id, Annotation.remote_id, Annotation.answer)
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .where(ReviewTask.queue == queue, ReviewTask.state == "unclear")
+        .order_by(Annotation.annotated_at, Annotation.key)
+    )
+    with store.read() as connection:
+        last = {row.key: row for row in connection.execute(query)}
+    return [
+        (row.entity_id, row.remote_id, row.answer["problem"])
+        for row in last.values()
+        if "problem" in row.answer
+    ]
+
+
+def last_decisions(connection: Connection, entity_ids: Iterable[str]) -> dict[str, LastDecision]:
+    """For each entity that was decided on the last decision."""
+    found: dict[str, LastDecision] = {}
+    for page in pages(entity_ids):
+        query = select(Decision.entity_id, Decision.verdict, Decision.annotation_key)
+        rows = connection.execute(query.where(Decision.entity_id.in_(page)).order_by(Decision.id))
+        found.update((row[0], LastDecision(row[1], row[2])) for row in rows)
+    return found
+
+
+def standing_successors(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:
+    """For each entity what people made of it and what still stands, oldest first."""
+    shown, made = aliased(Entity), aliased(Entity)
+    annotates, annotated_by = aliased(Derivation), aliased(Derivation)
+    query = (
+        select(shown.id, made.id)
+        .join(annotates, annotates.parent_seq == shown.seq)
+        .join(annotated_by, annotated_by.parent_seq == annotates.child_seq)
+        .join(made, made.seq == annotated_by.child_seq)
+        .where(
+            annotates.role == ANNOTATES,
+            annotated_by.role == ANNOTATED_BY,
+            made.state == "accepted",
+        )
+        .order_by(made.seq)
+    )
+    found: dict[str, list[str]] = defaultdict(list)
+    for page in pages(entity_ids):
+        for shown_id, made_id in connection.execute(query.where(shown.id.in_(page))):
+            found[shown_id].append(made_id)
+    return found
+
+
+def entity_states(connection: Connection, entity_ids: Iterable[str]) -> dict[str, str]:
+    """The state of each entity."""
+    found: dict[str, str] = {}
+    for page in pages(entity_ids):
+        query = select(Entity.id, Entity.state).where(Entity.id.in_(page))
+        found.update((row.id, row.state) for row in connection.execute(query))
+    return found
+
+
+def _answers() -> Select[Any]:
+    """Answers with their tasks, oldest first, so that the last of a task comes last."""
+    return (
+        select(
+            ReviewTask.entity_id,
+            ReviewTask.key,
+            ReviewTask.assignee,
+            ReviewTask.purpose,
+            Agent.name,
+            Annotation.answer,
+            Annotation.key.label("annotation_key"),
+            Annotation.annotated_at,
+        )
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .join(Agent, Agent.id == Annotation.agent_id)
+        .order_by(Annotation.annotated_at, Annotation.key)
+    )
+
+
+def _row(annotation: NewAnnotation, now: datetime) -> dict[str, Any]:
+    return {
+        "key": annotation.key,
+        "review_task_key": annotation.task.key,
+        "agent_id": annotation.agent.id,
+        "remote_id": annotation.remote_id,
+        "result": annotation.result,
+        "answer": annotation.answer,
+        "lead_time_seconds": annotation.lead_time_seconds,
+        "annotated_at": annotation.annotated_at,
+        "received_at": now,
+    }
+
+
+_COLUMNS = (
+    Annotation.key,
+    Annotation.review_task_key,
+    Annotation.remote_id,
+    Annotation.agent_id,
+    Annotation.result,
+    Annotation.answer,
+    Annotation.annotated_at,
+)

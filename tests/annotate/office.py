@@ -1,0 +1,55 @@
+"""A small office: people with workspaces of their own, who answer by rules."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sqlalchemy import insert
+
+from annotate.projects import Desks
+from annotate.push import push as push_patiently
+from annotate.queues import Queue
+from annotate.reports import PushReport
+from db.reviews import tasks_by_key
+from db.store import Store
+from db.tables import Annotator, Pseudonym
+from tests.annotate.answering import Regions
+from tests.annotate.memory_desk import MemoryOffice
+
+IMAGES = "http://127.0.0.1:8090/blobs"
+Opinion = Callable[[str], Regions]
+"""What somebody says about the entity with that id."""
+
+
+def push(store: Store, desks: Desks, queue: Queue) -> PushReport:
+    """A push that waits for nothing."""
+    return push_patiently(store, desks, queue, IMAGES, pause_seconds=0)
+
+
+def hire(store: Store, office: MemoryOffice, name: str, roles: str = "annotator") -> str:
+    """Gives somebody a workspace; their pseudonym is made from their name, for readable tests."""
+    pseudonym = f"reviewer-{name}"
+    desk = office(pseudonym)
+    user = {"server": desk.url, "user_id": desk.user_id}
+    person = {
+        "pseudonym": pseudonym,
+        "name": name,
+        "roles": roles,
+        "state": "active",
+        "added_at": datetime.now(UTC),
+    }
+    with store.write() as connection:
+        connection.execute(insert(Pseudonym), {**user, "name": pseudonym})
+        connection.execute(insert(Annotator), {**user, **person})
+    return pseudonym
+
+
+def work(
+    store: Store, office: MemoryOffice, person: str, says: Opinion, purpose: str = "review"
+) -> int:
+    """Somebody answers all that waits for them; gives how many that were."""
+    desk = office(person)
+    waiting = desk.open_tasks(purpose)
+    tasks = tasks_by_key(store, [task.key for task in waiting])
+    for task in waiting:
+        desk.annotate(task.id, says(tasks[task.key].entity_id))
+    return len(waiting)

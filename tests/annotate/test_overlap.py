@@ -1,0 +1,282 @@
+"""Several people on one queue: overlap, conflicts, gold items, drift, caps."""
+
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from annotate.pull import pull, reconcile
+from annotate.queues import HOUSE, Queue, shipped
+from db.annotations import annotations_of
+from db.entities import fetch, find
+from db.gold import NewGoldItem, add_gold_items, all_checks
+from db.returns import lift_returns, returns
+from db.reviews import StoredTask, review_tasks
+from schemas.errors import UsageError
+from schemas.records import Rewrite
+from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.annotate.memory_desk import MemoryOffice
+from tests.annotate.office import hire, push, work
+from tests.annotate.world import DATASET, REWRITE, World
+
+QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def office() -> MemoryOffice:
+    return MemoryOffice()
+
+
+def fill(world: World, count: int) -> list[str]:
+    return [world.add(f"{REWRITE} {number}") for number in range(count)]
+
+
+def says_accept(_: str) -> Regions:
+    return accepting(REWRITE)
+
+
+def says_reject(_: str) -> Regions:
+    return rejecting(REWRITE)
+
+
+def tasks(world: World, queue: Queue = QUEUE) -> list[StoredTask]:
+    return list(review_tasks(world.store, queue.name).values())
+
+
+def states(world: World) -> Counter[str]:
+    return Counter(entity.state for entity in find(world.store, DATASET, "rewrite"))
+
+
+def test_each_item_goes_to_as_many_people_as_declared(world: World, office: MemoryOffice) -> None:
+    people = [hire(world.store, office, name) for name in ("ann", "bea", "cem")]
+    items = fill(world, 12)
+    assert push(world.store, office, QUEUE).pushed == 24
+    assert push(world.store, office, QUEUE).known == 24
+    by_item = {item: {t.assignee for t in tasks(world) if t.entity_id == item} for item in items}
+    assert {len(found) for found in by_item.values()} == {2}
+    assert {len(office(person).open_tasks()) for person in people} == {8}
+    assert {frozenset(found) for found in by_item.values()} == set(
+        map(frozenset, combinations(people, 2))
+    )
+    assert office(HOUSE).sent == []
+
+
+def test_without_enough_people_the_queue_says_how_to_add_some(
+    world: World, office: MemoryOffice
+) -> None:
+    fill(world, 1)
+    hire(world.store, office, "ann")
+    with pytest.raises(UsageError, match=r"wants 2 people .* has 1; .*loupe annotator add NAME"):
+        push(world.store, office, QUEUE)
+
+
+def test_an_item_is_decided_when_all_have_answered_and_agree(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 3)
+    push(world.store, office, QUEUE)
+    work(world.store, office, ann, says_accept)
+    assert (pull(world.store, office, QUEUE).decided, states(world)) == (0, {"proposed": 3})
+    work(world.store, office, bea, lambda _: editing(REWRITE))
+    report = pull(world.store, office, QUEUE)
+    assert (report.decided, states(world)) == (3, {"accepted": 3})
+    assert push(world.store, office, QUEUE).projects == ()
+
+
+def test_a_conflict_goes_to_an_adjudicator_who_had_no_part_in_it(
+    world: World, office: MemoryOffice
+) -> None:
+    ann = hire(world.store, office, "ann", "annotator adjudicator")
+    bea = hire(world.store, office, "bea")
+    dan = hire(world.store, office, "dan", "adjudicator")
+    fill(world, 2)
+    push(world.store, office, QUEUE)
+    work(world.store, office, ann, says_accept)
+    work(world.store, office, bea, says_reject)
+    assert pull(world.store, office, QUEUE).conflicts == 2
+    assert push(world.store, office, QUEUE).conflicts == 2
+    (page,) = {str(task.data["answers_html"]) for task in office(dan).sent}
+    assert "ann" not in page
+    assert "bea" not in page
+    assert "Answer A" in page
+    assert "Answer B" in page
+    assert work(world.store, office, dan, lambda _: editing("Settled."), "adjudication") == 2
+    assert pull(world.store, office, QUEUE).decided == 2
+    accepted = list(find(world.store, DATASET, "rewrite", states=["accepted"]))
+    assert {entity.record(Rewrite).text for entity in accepted} == {"Settled."}
+    kept = annotations_of(world.store, [task.key for task in tasks(world)])
+    assert sum(map(len, kept.values())) == 6
+
+
+def test_without_an_adjudicator_the_house_settles(world: World, office: MemoryOffice) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 1)
+    push(world.store, office, QUEUE)
+    work(world.store, office, ann, says_accept)
+    work(world.store, office, bea, says_reject)
+    pull(world.store, office, QUEUE)
+    push(world.store, office, QUEUE)
+    assert work(world.store, office, HOUSE, says_reject, "adjudication") == 1
+    pull(world.store, office, QUEUE)
+    assert states(world) == {"rejected": 1}
+
+
+def test_who_changes_their_mind_reopens_the_item(world: World, office: MemoryOffice) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 1)
+    push(world.store, office, QUEUE)
+    for person in (ann, bea):
+        work(world.store, office, person, lambda _: editing("A woman in a red coat."))
+    pull(world.store, office, QUEUE)
+    assert states(world) == {"superseded": 1, "accepted": 1}
+    (task,) = office(bea).only_project.values()
+    office(bea).annotate(task.id, rejecting(REWRITE), task.annotations[0].id)
+    assert pull(world.store, office, QUEUE).conflicts == 1
+    assert states(world) == {"proposed": 1, "rejected": 1}
+    assert push(world.store, office, QUEUE).conflicts == 1
+
+
+def test_what_somebody_skips_goes_to_somebody_else(world: World, office: MemoryOffice) -> None:
+    ann, bea, cem = (hire(world.store, office, name) for name in ("ann", "bea", "cem"))
+    (item,) = fill(world, 1)
+    push(world.store, office, QUEUE)
+    first, second = sorted(task.assignee for task in tasks(world))
+    (waiting,) = office(first).open_tasks()
+    office(first).annotate(waiting.id, [], cancelled=True)
+    assert pull(world.store, office, QUEUE).skipped == 1
+    assert push(world.store, office, QUEUE).pushed == 1
+    (third,) = {ann, bea, cem} - {first, second}
+    for person in (second, third):
+        assert work(world.store, office, person, says_accept) == 1
+    pull(world.store, office, QUEUE)
+    assert fetch(world.store, [item])[item].state == "accepted"
+
+
+def test_what_nobody_wants_is_settled_by_an_adjudicator(world: World, office: MemoryOffice) -> None:
+    people = [hire(world.store, office, name) for name in ("ann", "bea")]
+    dan = hire(world.store, office, "dan", "adjudicator")
+    fill(world, 1)
+    push(world.store, office, QUEUE)
+    for person in people:
+        (waiting,) = office(person).open_tasks()
+        office(person).annotate(waiting.id, [], cancelled=True)
+    pull(world.store, office, QUEUE)
+    assert push(world.store, office, QUEUE).conflicts == 1
+    assert len(office(dan).open_tasks("adjudication")) == 1
+
+
+def test_a_daily_cap_leaves_the_rest_for_tomorrow(world: World, office: MemoryOffice) -> None:
+    people = [hire(world.store, office, name) for name in ("ann", "bea")]
+    fill(world, 5)
+    capped = QUEUE.model_copy(update={"daily_cap": 3})
+    report = push(world.store, office, capped)
+    assert (report.pushed, report.short) == (6, 2)
+    assert [len(office(person).open_tasks()) for person in people] == [3, 3]
+
+
+def test_gold_is_mixed_in_and_decides_nothing(world: World, office: MemoryOffice) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    add_gold(world, 20)
+    queue = QUEUE.model_copy(update={"gold_rate": 0.25})
+    fill(world, 30)
+    report = push(world.store, office, queue)
+    assert (report.pushed, report.gold) == (80, 20)
+    keys = {task.key for task in office(ann).sent}
+    gold = {task.key for task in tasks(world) if task.gold}
+    places = [n for n, task in enumerate(office(ann).sent) if task.key in gold]
+    assert len(keys & gold) == 10
+    assert places != list(range(10))
+    assert {frozenset(task.data) for task in office(ann).sent} == {
+        frozenset(office(ann).sent[0].data)
+    }
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, queue)
+    checks = all_checks(world.store, queue.name)
+    assert [check.correct for check in checks[ann]] == [True] * 10
+    assert bea not in checks
+
+
+def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea, careless = (hire(world.store, office, name) for name in ("ann", "bea", "cem"))
+    add_gold(world, 20)
+    queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1})
+    items = set(fill(world, 60))
+    push(world.store, office, queue)
+    for person, says in ((ann, says_accept), (bea, says_accept), (careless, says_reject)):
+        work(world.store, office, person, says)
+    report = pull(world.store, office, queue)
+    assert report.returned == 20
+    (found,) = returns(world.store, queue.name)
+    assert (found.assignee, found.accuracy, found.tasks) == (careless, 0.0, 20)
+    assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # the gold ones stay as they were
+    push(world.store, office, queue)
+    assert office(careless).open_tasks() == []
+    for person in (ann, bea):
+        work(world.store, office, person, says_accept)
+    pull(world.store, office, queue)
+    assert {fetch(world.store, [item])[item].state for item in items} == {"accepted"}
+    assert lift_returns(world.store, queue.name, careless) == 1
+    fill(world, 90)
+    push(world.store, office, queue)
+    assert office(careless).open_tasks() != []
+
+
+def test_open_tasks_of_whoever_is_barred_are_taken_back(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, careless = (hire(world.store, office, name) for name in ("ann", "cem"))
+    add_gold(world, 20)
+    queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1})
+    fill(world, 60)
+    push(world.store, office, queue)
+    for task in office(careless).open_tasks()[:30]:
+        office(careless).annotate(task.id, rejecting(REWRITE))
+    pull(world.store, office, queue)
+    report = push(world.store, office, queue)
+    assert report.closed > 0
+    assert office(careless).open_tasks() == []
+    assert len(office(ann).open_tasks()) >= 60
+
+
+def test_items_that_are_decided_leave_the_desk(world: World, office: MemoryOffice) -> None:
+    people = [hire(world.store, office, name) for name in ("ann", "bea")]
+    fill(world, 2)
+    push(world.store, office, QUEUE)
+    from db.decisions import NewDecision, append_decisions
+
+    (item, _) = sorted({task.entity_id for task in tasks(world)})
+    with world.store.write() as connection:
+        append_decisions(connection, [NewDecision(item, "withdraw", QUEUE.agent, "takedown")])
+    assert push(world.store, office, QUEUE).closed == 2
+    assert [len(office(person).open_tasks()) for person in people] == [1, 1]
+
+
+def test_a_pull_with_nothing_new_lists_next_to_nothing(world: World, office: MemoryOffice) -> None:
+    people = [hire(world.store, office, name) for name in ("ann", "bea")]
+    fill(world, 20)
+    push(world.store, office, QUEUE)
+    for person in people:
+        work(world.store, office, person, says_accept)
+    pull(world.store, office, QUEUE)
+    before = sum(office(person).listed for person in people)
+    again = pull(world.store, office, QUEUE)
+    assert (again.accepted, again.decided) == (0, 0)
+    assert sum(office(person).listed for person in people) - before <= 2
+    assert reconcile(world.store, office, QUEUE).recovered == 0
+
+
+def add_gold(world: World, count: int) -> None:
+    """Items that are not checked, so that they are in no queue, and whose answer is «accept»."""
+    items = [world.add(f"gold {number}", checked=False) for number in range(count)]
+    answer = {"verdict": "accept", "choices": {"verdict": ["accept"]}}
+    found = [NewGoldItem(item, answer, "given") for item in items]
+    add_gold_items(world.store, QUEUE.name, found)
