@@ -11,7 +11,12 @@ from db.tables import Base
 from tests.postgres import Postgres, postgres_programs, private_postgres
 from tests.requirements import unavailable
 
-pytest_plugins = ["tests.closing_report", "tests.services.fixtures", "tests.servers.fixtures"]
+pytest_plugins = [
+    "tests.closing_report",
+    "tests.services.fixtures",
+    "tests.servers.fixtures",
+    "tests.annotate.browser",
+]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,348 @@
+"""A person's session with a labelling page, in a real Chromium and a real Label Studio.
+
+The fixtures `chromium`, `blob_host` and `bench` are for the tests of pages; `tests/conftest.py`
+makes them known. A test opens a page with a `TaskContent` and does what a person does::
+
+    page = bench.open(interface, content, pictures)
+    page.press("1")
+    answer = interface.read_annotation(page.submit(), shown)
+
+Every test of a page is marked with `PAGE_TEST`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+import uvicorn
+
+from annotate.interfaces.interface import Interface, TaskContent
+from services.blob_server import create_app
+from services.process import free_port
+from tests.requirements import unavailable
+from tests.services.fixtures import LabelStudioServer
+
+CHROMIUM = Path("/usr/bin/chromium")
+WIDTH_PX, HEIGHT_PX = 1440, 900
+PAGE_TEST = (pytest.mark.label_studio, pytest.mark.browser)
+IMAGE_TYPE = "image/png"
+_WAIT_MS = 30_000
+SUBMIT = "[aria-label='Submit current annotation']"
+"""The selector of the button."""
+_SAVED = "Annotation saved successfully"
+
+
+class Box(NamedTuple):
+    """Where something is on the screen, in pixels from the upper left."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def in_view(self) -> bool:
+        """Whether all of it is on the screen."""
+        return (
+            self.left >= 0
+            and self.top >= 0
+            and self.right <= WIDTH_PX + 0.5
+            and self.bottom <= HEIGHT_PX + 0.5
+        )
+
+    def overlaps(self, other: "Box") -> bool:
+        """Whether the two share more than an edge."""
+        return (
+            self.left < other.right - 1
+            and other.left < self.right - 1
+            and self.top < other.bottom - 1
+            and other.top < self.bottom - 1
+        )
+
+
+class Pictures:
+    """Images that pages may show, by digest: what the image server hands out in these tests."""
+
+    def __init__(self) -> None:
+        self._pictures: dict[str, bytes] = {}
+
+    def add(self, pictures: Mapping[str, bytes]) -> None:
+        """Makes PNG images known, by their SHA-256."""
+        self._pictures.update(pictures)
+
+    def read(self, sha256: str, media_type: str) -> bytes:
+        """The bytes of an image."""
+        assert media_type == IMAGE_TYPE
+        return self._pictures[sha256]
+
+    def media_type_of(self, sha256: str) -> str | None:
+        """The type of an image that is known, else None."""
+        return IMAGE_TYPE if sha256 in self._pictures else None
+
+
+class Desk:
+    """Label Studio over HTTP, as an administrator: makes projects and reads what was stored."""
+
+    def __init__(self, server: LabelStudioServer) -> None:
+        self._client = httpx.Client(base_url=server.url, timeout=120, trust_env=False)
+        answer = self._client.post("/api/token/refresh/", json={"refresh": server.token})
+        token = answer.raise_for_status().json()["access"]
+        self._client.headers["Authorization"] = f"Bearer {token}"
+
+    def create_project(self, interface: Interface, contents: list[TaskContent]) -> int:
+        """A project with that page and a task for each content; gives its number."""
+        settings = {
+            "title": interface.name[:50],
+            "label_config": interface.config,
+            "expert_instruction": interface.instructions,
+            "show_instruction": True,
+            "show_skip_button": True,
+            "show_collab_predictions": True,
+            "enable_empty_annotation": False,
+            "maximum_annotations": 1,
+            "sampling": "Sequential sampling",
+        }
+        project_id = int(self._json("POST", "/api/projects/", settings)["id"])
+        tasks: list[dict[str, Any]] = [
+            {"data": {"key": str(position), **content.data}, "predictions": content.predictions}
+            for position, content in enumerate(contents)
+        ]
+        self._json("POST", f"/api/projects/{project_id}/import", tasks)
+        return project_id
+
+    def results(self, project_id: int) -> list[list[dict[str, Any]]]:
+        """The regions of every stored annotation of a project, oldest first."""
+        exported = self._json("GET", f"/api/projects/{project_id}/export?exportType=JSON", None)
+        annotations = [annotation for task in exported for annotation in task["annotations"]]
+        return [
+            annotation["result"]
+            for annotation in sorted(annotations, key=lambda annotation: int(annotation["id"]))
+            if not annotation["was_cancelled"]
+        ]
+
+    def delete_project(self, project_id: int) -> None:
+        """Removes a project."""
+        self._json("DELETE", f"/api/projects/{project_id}/", None)
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self._client.close()
+
+    def _json(self, method: str, path: str, body: Any) -> Any:
+        answer = self._client.request(method, path, json=body)
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:400]}"
+        return answer.json() if answer.content else None
+
+
+class LabellingPage:
+    """A labelling page that is open, with the first task of its project.
+
+    Attributes:
+        browser_page: playwright's page, for all that is not here.
+        console_errors: what the page has complained of since it was opened.
+    """
+
+    def __init__(self, browser_page: Any, desk: Desk, url: str, project_id: int) -> None:
+        self.browser_page = browser_page
+        self.console_errors: list[str] = []
+        self._desk, self._project_id = desk, project_id
+        browser_page.on("pageerror", lambda error: self.console_errors.append(str(error)))
+        browser_page.goto(f"{url}/projects/{project_id}/data?labeling=1", wait_until="commit")
+        browser_page.locator(SUBMIT).wait_for()
+
+    def read_instructions(self) -> str:
+        """The instructions that open with the page, which are then closed."""
+        dialog = self.browser_page.locator(".lsf-modal-ls__content")
+        dialog.wait_for()
+        text = str(dialog.inner_text())
+        self.browser_page.keyboard.press("Escape")
+        dialog.wait_for(state="hidden")
+        return text
+
+    def wait_for_images(self) -> None:
+        """Waits until every image of the task is decoded; there must be one."""
+        self.browser_page.wait_for_function(
+            """() => {
+                const shown = [...document.images].filter(
+                    image => image.src.startsWith("blob:") || image.src.includes("/blobs/")
+                );
+                return shown.length > 0 && shown.every(image => image.naturalWidth > 0);
+            }"""
+        )
+
+    def press(self, *keys: str) -> None:
+        """Presses keys, one after the other."""
+        for key in keys:
+            self.browser_page.keyboard.press(key)
+
+    def type(self, text: str) -> None:
+        """Types into what has the focus."""
+        self.browser_page.keyboard.type(text)
+
+    def box(self, selector: str, text: str | None = None) -> Box:
+        """Where the first visible element of a CSS selector is, the first with `text` in it."""
+        found = self.browser_page.locator(selector, has_text=text).locator("visible=true").first
+        box = found.bounding_box()
+        assert box is not None, f"{selector} with {text!r} has no place on the screen"
+        left, top = box["x"], box["y"]
+        return Box(left, top, left + box["width"], top + box["height"])
+
+    def boxes(self, selector: str) -> list[Box]:
+        """Where all visible elements of a CSS selector are."""
+        found = self.browser_page.locator(selector).locator("visible=true").all()
+        boxes = [box for element in found if (box := element.bounding_box()) is not None]
+        return [
+            Box(box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"])
+            for box in boxes
+        ]
+
+    def assert_in_view(self, *selectors: str) -> None:
+        """Everything that the selectors find is wholly on the screen, and none covers another.
+
+        Each selector must find something; what one selector finds may lie in what another found.
+        """
+        for selector in selectors:
+            boxes = self.boxes(selector)
+            assert boxes, f"{selector} is not on the page"
+            for position, box in enumerate(boxes):
+                assert box.in_view, f"{selector} [{position}] is not in view: {box}"
+                assert not any(box.overlaps(other) for other in boxes[position + 1 :]), selector
+
+    def assert_apart(self, *selectors: str) -> None:
+        """The first finds of the selectors do not cover each other."""
+        boxes = {selector: self.box(selector) for selector in selectors}
+        for selector, box in boxes.items():
+            for other, its_box in boxes.items():
+                assert selector == other or not box.overlaps(its_box), f"{selector}, {other}"
+
+    def chosen(self) -> list[str]:
+        """The labels of the choices that are ticked, in the page's order."""
+        labels = self.browser_page.locator("label:has(input:checked)").all_inner_texts()
+        return [label.strip() for label in labels]
+
+    def screenshot(self, path: Path) -> None:
+        """Keeps what is on the screen as a PNG."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.browser_page.screenshot(path=str(path))
+
+    def submit(self, key: str = "Control+Enter") -> list[dict[str, Any]]:
+        """Submits with the keys, and gives the regions of the annotation as they were stored."""
+        before = len(self._desk.results(self._project_id))
+        self.press(key)
+        self.browser_page.get_by_text(_SAVED, exact=True).first.wait_for()
+        results = self._desk.results(self._project_id)
+        assert len(results) == before + 1, "no annotation was stored"
+        return results[-1]
+
+
+class Bench:
+    """Opens labelling pages, each in a project of its own."""
+
+    def __init__(
+        self, server: LabelStudioServer, context: Any, pictures: Pictures, images_url: str
+    ) -> None:
+        self.images_url = images_url
+        self._url, self._context, self._pictures = server.url, context, pictures
+        self._desk = Desk(server)
+        self._opened: list[Any] = []
+        self._projects: list[int] = []
+
+    def open(
+        self,
+        interface: Interface,
+        contents: TaskContent | list[TaskContent],
+        pictures: Mapping[str, bytes],
+    ) -> LabellingPage:
+        """The page with the first of the contents in it, its instructions still before it.
+
+        Args:
+            interface: whose page it is.
+            contents: made with this bench's `images_url`.
+            pictures: the bytes (PNG) of the images that it shows, by SHA-256.
+        """
+        self._pictures.add(pictures)
+        listed = [contents] if isinstance(contents, TaskContent) else contents
+        project_id = self._desk.create_project(interface, listed)
+        self._projects.append(project_id)
+        browser_page = self._context.new_page()
+        browser_page.set_default_timeout(_WAIT_MS)
+        self._opened.append(browser_page)
+        return LabellingPage(browser_page, self._desk, self._url, project_id)
+
+    def close(self) -> None:
+        """Closes the pages and removes their projects."""
+        for browser_page in self._opened:
+            browser_page.close()
+        for project_id in self._projects:
+            self._desk.delete_project(project_id)
+        self._desk.close()
+
+
+@pytest.fixture(scope="session")
+def chromium(label_studio: LabelStudioServer) -> Iterator[Any]:
+    """A browser context in which the person has logged in to Label Studio."""
+    if not CHROMIUM.exists():
+        unavailable(f"{CHROMIUM} is not installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
+        context.set_default_timeout(_WAIT_MS)
+        _log_in(context, label_studio)
+        yield context
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def blob_host(label_studio: LabelStudioServer) -> Iterator[tuple[Pictures, str]]:
+    """The image server over pictures that tests add, and where it hands them out."""
+    pictures = Pictures()
+    port = free_port()
+    app = create_app(pictures.read, pictures.media_type_of, [label_studio.url])
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    yield pictures, f"http://127.0.0.1:{port}/blobs"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def bench(
+    label_studio: LabelStudioServer, chromium: Any, blob_host: tuple[Pictures, str]
+) -> Iterator[Bench]:
+    """Where a test opens labelling pages."""
+    opened = Bench(label_studio, chromium, *blob_host)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def keep_screenshot(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[[LabellingPage], Path]:
+    """Keeps a picture of a page for people to look at, and gives its path.
+
+    Under `--basetemp DIR` they lie in DIR.
+    """
+
+    def keep(page: LabellingPage) -> Path:
+        path = tmp_path / f"{request.node.name}.png"
+        page.screenshot(path)
+        return path
+
+    return keep
+
+
+def _log_in(context: Any, server: LabelStudioServer) -> None:
+    page = context.new_page()
+    page.goto(f"{server.url}/user/login/")
+    page.fill("input[name=email]", server.email)
+    page.fill("input[name=password]", server.password.get_secret_value())
+    page.click("button[type=submit]")
+    page.wait_for_url(lambda url: "login" not in url, wait_until="commit")
+    page.close()
