@@ -79,6 +79,25 @@ def gold_answers(connection: Connection, queue: str) -> dict[str, StoredGoldItem
     return {row.entity_id: StoredGoldItem._make(row) for row in connection.execute(query)}
 
 
+def settled_answers(store: Store, queue: str) -> dict[str, dict[str, Any]]:
+    """For each entity of a queue that an adjudicator settled the answer that settled it."""
+    query = (
+        select(ReviewTask.entity_id, Annotation.answer)
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .join(Entity, Entity.id == ReviewTask.entity_id)
+        .where(
+            ReviewTask.queue == queue,
+            ReviewTask.purpose == "adjudication",
+            ReviewTask.state == "answered",
+            Entity.state != "withdrawn",
+        )
+        .order_by(Annotation.annotated_at, Annotation.key)
+    )
+    with store.read() as connection:
+        rows = connection.execute(query)
+        return {entity_id: answer for entity_id, answer in rows if "verdict" in answer}
+
+
 def remove_gold_items(store: Store, queue: str, entity_ids: Iterable[str]) -> int:
     """Forgets gold items and gives how many there were; what was answered on them stays."""
     with store.write() as connection:

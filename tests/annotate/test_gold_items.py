@@ -1,0 +1,128 @@
+"""Gold items from what was settled, and from files, line by line."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from annotate.gold_items import add_gold_file, draw_gold
+from annotate.queues import shipped
+from db.decisions import NewDecision, append_decisions
+from db.gold import gold_items, settled_answers
+from db.store import Store
+from schemas.errors import UsageError
+from tests.db.review_samples import QUEUE, Desk, Verdict, store_rewrites
+from tests.db.samples import SOFTWARE, caption, store_entities
+
+REWRITES = shipped().queue("people", "rewrites")
+
+
+def settle(store: Store, count: int, verdict: Verdict, first: int = 0) -> list[str]:
+    """Items on which `a` and `b` disagreed, and which an adjudicator settled."""
+    desk = Desk(store)
+    items = store_rewrites(store, count, first=first)
+    for entity_id in items:
+        desk.answer(entity_id, "a", "accept")
+        desk.answer(entity_id, "b", "reject")
+        desk.answer(entity_id, "judge", verdict, "adjudication")
+    return items
+
+
+def test_settled_items_become_gold_by_verdict(store: Store) -> None:
+    accepted = settle(store, 9, "accept")
+    settle(store, 3, "reject", first=100)
+    store_rewrites(store, 5, first=200)
+    drawn = draw_gold(store, REWRITES, 4, seed=1)
+    assert (drawn.added, drawn.known) == (4, 0)
+    items = gold_items(store, QUEUE)
+    assert Counter(item.answer["verdict"] for item in items.values()) == {"accept": 3, "reject": 1}
+    assert {item.origin for item in items.values()} == {"adjudicated"}
+    assert all(
+        (item.answer["verdict"] == "accept") == (id_ in accepted) for id_, item in items.items()
+    )
+
+
+def test_the_same_draw_adds_nothing_and_another_seed_something(sqlite_store: Store) -> None:
+    settle(sqlite_store, 20, "accept")
+    draw_gold(sqlite_store, REWRITES, 5, seed=1)
+    again = draw_gold(sqlite_store, REWRITES, 5, seed=1)
+    assert (again.added, again.known) == (0, 5)
+    assert draw_gold(sqlite_store, REWRITES, 5, seed=2).added > 0
+    assert (
+        draw_gold(sqlite_store, REWRITES, 50, seed=1).added + len(gold_items(sqlite_store, QUEUE))
+        >= 20
+    )
+    assert len(gold_items(sqlite_store, QUEUE)) == 20
+
+
+def test_an_adjudicators_last_word_is_the_answer(sqlite_store: Store) -> None:
+    desk = Desk(sqlite_store)
+    (entity_id,) = store_rewrites(sqlite_store, 1)
+    desk.answer(entity_id, "judge", "accept", "adjudication")
+    desk.answer(entity_id, "judge", "reject", "adjudication")
+    assert settled_answers(sqlite_store, QUEUE) == {entity_id: {"verdict": "reject"}}
+
+
+def test_what_was_withdrawn_is_not_drawn(sqlite_store: Store) -> None:
+    (entity_id,) = settle(sqlite_store, 1, "accept")
+    with sqlite_store.write() as connection:
+        append_decisions(connection, [NewDecision(entity_id, "withdraw", SOFTWARE)])
+    assert draw_gold(sqlite_store, REWRITES, 5, seed=1).added == 0
+
+
+def write(path: Path, *lines: object) -> Path:
+    path.write_text(
+        "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    )
+    return path
+
+
+def test_a_files_good_lines_become_gold_and_the_others_are_named(
+    store: Store, tmp_path: Path
+) -> None:
+    first, second, withdrawn = store_rewrites(store, 3)
+    foreign = caption(1)
+    store_entities(store, [foreign])
+    with store.write() as connection:
+        append_decisions(connection, [NewDecision(withdrawn, "withdraw", SOFTWARE)])
+    accept = {"verdict": "accept", "choices": {"verdict": ["accept"]}}
+    file = write(
+        tmp_path / "known.jsonl",
+        {"entity": first, "answer": accept},
+        "",
+        "no json",
+        {"entity": first, "answer": accept},
+        {"entity": "0" * 32, "answer": accept},
+        {"entity": foreign.id, "answer": accept},
+        {"entity": withdrawn, "answer": accept},
+        {"entity": second, "answer": {"verdict": "perhaps"}},
+        {"entity": second, "answer": {"verdict": "reject", "reason": "wrong"}},
+        {"entity": second},
+    )
+    report = add_gold_file(store, REWRITES, file)
+    assert (report.added, report.known) == (2, 0)
+    problems = {one.line: one.problem for one in report.problems}
+    assert sorted(problems) == [3, 4, 5, 6, 7, 8, 10]
+    assert "stands in line 1 already" in problems[4]
+    assert "there is no entity" in problems[5]
+    assert "must be a rewrite of people" in problems[6]
+    assert "withdrawn" in problems[7]
+    assert "answer.verdict" in problems[8]
+    assert '"perhaps"' in problems[8]
+    assert "answer: Field required" in problems[10]
+    stored = gold_items(store, QUEUE)
+    assert stored[second].answer["reason"] == "wrong"
+    assert stored[first].origin == "given in known.jsonl"
+    again = add_gold_file(store, REWRITES, file)
+    assert (again.added, again.known) == (0, 2)
+
+
+def test_a_file_that_is_not_there_is_told_in_a_sentence(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=r"the gold file .*known\.jsonl cannot be read"):
+        add_gold_file(sqlite_store, REWRITES, tmp_path / "known.jsonl")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe{")
+    with pytest.raises(UsageError, match="cannot be read"):
+        add_gold_file(sqlite_store, REWRITES, tmp_path / "bytes")

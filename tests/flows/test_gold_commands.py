@@ -1,0 +1,62 @@
+"""`loupe queue gold`: what its user sees."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from db.returns import GoldAccuracy, return_work
+from db.store import Store
+from flows.commands.gold import reinstate
+from schemas.errors import UsageError
+from tests.db.review_samples import QUEUE, Desk, store_rewrites
+from tests.flows.command_line import Loupe
+
+GOLD = ("queue", "gold")
+RULE = {"floor": 0.7, "window": 20, "least": 5}
+
+
+def test_gold_items_from_a_file_are_listed_and_removed(
+    loupe: Loupe, home_store: Store, tmp_path: Path
+) -> None:
+    first, second = store_rewrites(home_store, 2)
+    file = tmp_path / "known.jsonl"
+    lines = [{"entity": one, "answer": {"verdict": "accept"}} for one in (first, second)]
+    file.write_text("\n".join([*map(json.dumps, lines), "nonsense"]))
+    added = loupe(*GOLD, "add", QUEUE, file)
+    assert added.exit_code == 1
+    assert "2 new gold items, 0 were gold already" in added.out
+    assert "line 3: " in added.err
+    Desk(home_store).check(first, "a", correct=True)
+    listed = {row["entity"]: row for row in loupe(*GOLD, "list", QUEUE, "--json").json}
+    assert listed[first]["answered"] == listed[first]["correct"] == 1
+    assert listed[second]["answered"] == 0
+    assert "known.jsonl" in loupe(*GOLD, "list", QUEUE).out
+    removed = loupe(*GOLD, "remove", QUEUE, first, "0" * 32, "--json")
+    assert removed.exit_code == 1
+    assert removed.json == {"queue": QUEUE, "removed": 1, "unknown": ["0" * 32]}
+    assert [row["entity"] for row in loupe(*GOLD, "list", QUEUE, "--json").json] == [second]
+
+
+def test_gold_items_are_drawn_from_what_was_settled(loupe: Loupe, home_store: Store) -> None:
+    desk = Desk(home_store)
+    for entity_id in store_rewrites(home_store, 4):
+        desk.answer(entity_id, "judge", "reject", "adjudication")
+    assert "has no gold items" in loupe(*GOLD, "list", QUEUE).out
+    drawn = loupe(*GOLD, "draw", QUEUE, "--count", "3", "--seed", "5", "--json")
+    assert drawn.exit_code == 0
+    assert drawn.json == {"queue": QUEUE, "added": 3, "known": 0, "problems": []}
+    assert len(loupe(*GOLD, "list", QUEUE, "--json").json) == 3
+
+
+def test_a_queue_that_is_none_is_a_usage_error(loupe: Loupe) -> None:
+    assert loupe(*GOLD, "list", "people-nonsense").exit_code == 2
+    assert loupe(*GOLD, "list", "nobody-rewrites").exit_code == 2
+
+
+def test_an_annotator_is_reinstated(home_store: Store) -> None:
+    with home_store.write() as connection:
+        return_work(connection, QUEUE, "a", RULE, GoldAccuracy(1, 5), [])
+    assert reinstate(home_store, QUEUE, "a") == 1
+    with pytest.raises(UsageError, match="no return of a's work is in force"):
+        reinstate(home_store, QUEUE, "a")
