@@ -106,7 +106,8 @@ def test_krippendorffs_alpha_with_missing_ratings() -> None:
 
 
 def test_an_annotator_against_the_others_is_cohens_kappa_where_there_is_one_other() -> None:
-    rows = [{"ann": a, "bob": b} for a, b in ["xx"] * 9 + ["xy"] * 3 + ["yx"] * 2 + ["yy"] * 6]
+    pairs = 9 * [("x", "x")] + 3 * [("x", "y")] + 2 * [("y", "x")] + 6 * [("y", "y")]
+    rows = [{"ann": a, "bob": b} for a, b in pairs]
     together = agreement(items_of(rows)).choices[0].cohen
     own = agreement_of("ann", items_of(rows)).choices[0].kappa
     assert own.value == together.value == agreement_of("bob", items_of(rows)).choices[0].kappa.value

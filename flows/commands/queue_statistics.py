@@ -1,0 +1,207 @@
+"""`loupe queue stats`: what became of the queues, who did what, and how well."""
+
+import sys
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.output import JsonOption, err, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from annotate.agreement import OwnAgreement
+    from annotate.intervals import Estimate, Share
+    from annotate.statistics import AnnotatorStatistics, QueueStatistics, Work
+
+QueueArgument = Annotated[
+    str | None, typer.Argument(help="The queue, like 'ufine3c-rewrites' [all queues in use].")
+]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", help="Write a page with charts to this file.", dir_okay=False),
+]
+NamesOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--names/--pseudonyms",
+        help="What people are called [names on a terminal, else pseudonyms].",
+    ),
+]
+
+
+def stats(
+    queue: QueueArgument = None,
+    as_json: JsonOption = False,
+    html: HtmlOption = None,
+    names: NamesOption = None,
+) -> None:
+    """Show throughput, lead times, agreement, accuracy and the work left, per queue and annotator.
+
+    What leaves the terminal (a pipe, JSON, the page) tells pseudonyms unless asked for names.
+    """
+    from datetime import UTC, datetime
+
+    from annotate.statistics import queue_statistics
+    from db.store import Store
+    from flows.queues import chosen_queues, declared_queues
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    now = datetime.now(UTC)
+    shown = names if names is not None else sys.stdout.isatty() and not as_json and html is None
+    found = [
+        queue_statistics(store, chosen, now, names=shown, facts=stated_facts)
+        for chosen in chosen_queues(store, declared_queues(settings), queue)
+    ]
+    store.close()
+    if html is not None:
+        _write_page(html, found)
+    if as_json:
+        print_json([one.model_dump(mode="json") for one in found])
+    elif not found:
+        out.print("there is nothing to review yet")
+    else:
+        for one in found:
+            show(one)
+
+
+def stated_facts(text: str) -> frozenset[Hashable]:
+    """What a text states of a person, to compare it with another."""
+    from models.builtin.person.parser import extract_facts
+
+    return frozenset((fact.subject, fact.attribute, fact.value) for fact in extract_facts(text))
+
+
+def _write_page(path: Path, statistics: "Sequence[QueueStatistics]") -> None:
+    from annotate.statistics_page import render_page
+    from schemas.errors import UsageError
+
+    try:
+        path.write_text(render_page(statistics), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
+    err.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def show(statistics: "QueueStatistics") -> None:
+    """The statistics of a queue as tables on the terminal."""
+    items, plan = statistics.items, statistics.forecast
+    out.print(f"\n[bold]{statistics.queue}[/bold]  policy {statistics.policy}, ", end="")
+    out.print(f"{statistics.overlap} {'answers' if statistics.overlap > 1 else 'answer'} each")
+    out.print(
+        f"{items.waiting:,} waiting, {items.open:,} open, {items.answered:,} partly answered, "
+        f"{items.conflicting:,} conflicting, {items.decided:,} decided ({items.accepted:,} "
+        f"accepted, {items.edited:,} edited, {items.rejected:,} rejected); {items.suspect:,} of "
+        "the undecided are suspect"
+    )
+    out.print(f"{plan.answers_needed:,} answers still needed: {forecast_sentence(statistics)}")
+    _show_people(statistics)
+    _show_agreement(statistics)
+
+
+def forecast_sentence(statistics: "QueueStatistics") -> str:
+    """When the work will be done, or why nobody knows."""
+    plan = statistics.forecast
+    if plan.answers_needed == 0:
+        return "nothing is left to do"
+    if plan.earliest is None or plan.latest is None:
+        return plan.reason
+    return (
+        f"done between {plan.earliest} and {plan.latest}, at {plan.per_day:,.1f} a day over the "
+        f"last {plan.days} days"
+    )
+
+
+def _show_people(statistics: "QueueStatistics") -> None:
+    columns = (
+        "annotator",
+        "answers",
+        "open",
+        "skipped",
+        "returned",
+        "median s",
+        "p90 s",
+        "accepted",
+        "edited",
+        "rejected",
+        "kappa",
+        "gold",
+    )
+    rows = [_person_row(one) for one in statistics.annotators]
+    work, gold = statistics.work, statistics.gold
+    rows.append(["all", *_work_cells(work), None, _percent(gold.accuracy)])
+    print_table("", columns, rows)
+
+
+def _person_row(one: "AnnotatorStatistics") -> list[Any]:
+    kappa = _estimate(kappa_of(one.agreement))
+    return [one.name or one.annotator, *_work_cells(one.work), kappa, _percent(one.gold.accuracy)]
+
+
+def kappa_of(agreement: "OwnAgreement") -> "Estimate | None":
+    """An annotator's kappa with the others on the verdict or, without one, the first control."""
+    found = {choice.control: choice.kappa for choice in agreement.choices}
+    return found.get("verdict", next(iter(found.values()), None))
+
+
+def _work_cells(work: "Work") -> list[Any]:
+    lead, verdicts = work.lead_time, work.verdicts
+    return [
+        work.answers,
+        work.waiting,
+        work.skipped,
+        work.returned,
+        _whole(lead.median_seconds),
+        _whole(lead.p90_seconds),
+        _percent(verdicts.accepted),
+        _percent(verdicts.edited),
+        _percent(verdicts.rejected),
+    ]
+
+
+def _show_agreement(statistics: "QueueStatistics") -> None:
+    agreement = statistics.agreement
+    rows = [
+        [
+            choice.control,
+            choice.alike.items,
+            *map(_estimate, (choice.alike, choice.cohen, choice.fleiss, choice.krippendorff)),
+        ]
+        for choice in agreement.choices
+    ]
+    if rows:
+        columns = ("choices", "items", "alike", "Cohen", "Fleiss", "Krippendorff")
+        print_table("", columns, rows)
+    texts = [
+        [
+            text.control,
+            text.similarity.items,
+            _estimate(text.similarity),
+            _estimate(text.attributes),
+        ]
+        for text in agreement.texts
+    ]
+    if texts:
+        print_table("", ("texts", "items", "similarity", "attributes"), texts)
+    if not agreement.items:
+        out.print("no agreement: no item was answered by two people")
+
+
+def _estimate(estimate: "Estimate | None") -> str:
+    if estimate is None or estimate.value is None:
+        return "–"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+
+
+def _percent(share: "Share") -> str:
+    if share.value is None or share.low is None or share.high is None:
+        return "–"
+    return f"{share.value:.0%} ({share.low:.0%}–{share.high:.0%})"
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds)
