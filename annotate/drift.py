@@ -109,9 +109,9 @@ class Returned(NamedTuple):
 def enforce(connection: Connection, queue: Queue, same: Same) -> list[Returned]:
     """Takes back the unconfirmed work of everybody who drifts, and whom it had let work so far.
 
-    With what they answered goes what waits for them: they get nothing more from this queue until
-    they are reinstated. To be called after checks were recorded, in the same transaction; `same`
-    says whether two answers agree.
+    They get nothing more from this queue until they are reinstated; what waits for them is taken
+    off the desk by the next push. To be called after checks were recorded, in the same transaction;
+    `same` says whether two answers agree.
     """
     found = []
     rule = Rule.of(queue)
@@ -136,12 +136,11 @@ def _take_back(
         same,
         in_adjudication(connection, queue.name),
     )
-    waiting = [task.key for task in tasks if task.state in WAITING]
     return return_work(
         connection,
         queue.name,
         assignee,
         drift.rule._asdict(),
         GoldAccuracy(*drift.accuracy),
-        [*(answer.task_key for answer in unconfirmed), *waiting],
+        [answer.task_key for answer in unconfirmed],
     )

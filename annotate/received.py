@@ -12,7 +12,7 @@ from annotate.deciding import Decider, Shown, annotation_entity, load_shown
 from annotate.desk import RemoteAnnotation, RemoteTask
 from annotate.drift import enforce
 from annotate.interfaces.registry import interface_of
-from annotate.queues import Queue
+from annotate.queues import HOUSE, Queue
 from annotate.resolution import Answer
 from db.agents import AgentRef
 from db.annotations import (
@@ -114,7 +114,8 @@ class Reader:
             if received.remote.cancelled:
                 retracted = received.notice("skipped after it had been answered; the answer stands")
                 reading = reading.plus(Reading(skipped=1, remarks=(retracted,) if same else ()))
-                skipped |= {received.task.key} if not same else set()
+                if not same and received.task.assignee != HOUSE:  # there, anybody may answer it
+                    skipped.add(received.task.key)
             elif _is_known(received, same):
                 reading = reading.plus(Reading(known=1))
             else:
@@ -188,10 +189,9 @@ class Reader:
             one.received.task.key for one in read if one.received.task.state in ("open", "unclear")
         } - clear
         returned = {one.received.task.key for one in read if one.received.task.state == "returned"}
-        assigned = {key for key in skipped if key not in clear | unclear}
         set_task_states(connection, clear - returned, "answered")
         set_task_states(connection, unclear, "unclear")
-        set_task_states(connection, assigned, "skipped")
+        set_task_states(connection, skipped - clear - unclear, "skipped")
 
     def _check_gold(self, connection: Connection, stored: Sequence[Read]) -> int:
         """Compares gold answers with what is known; gives how many answers return for it."""

@@ -1,6 +1,7 @@
 """`loupe queue`: what waits for people, and the exchange with Label Studio."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -143,6 +144,53 @@ def reconcile(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
             _show_reconcile(report)
     if any(report.missing for report in reports):
         raise typer.Exit(1)
+
+
+@app.command()
+def watch(
+    queue: QueueArgument = None,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=1)] = 60,
+    hints_port: Annotated[
+        int | None, typer.Option(help="Look at once when something is posted to this port.")
+    ] = None,
+) -> None:
+    """Pull and push again and again, until Ctrl+C: answers are decided on as they come.
+
+    A webhook of Label Studio may be pointed at the address that is printed; it only saves waiting.
+    """
+    from flows.hints import Hints, hint_server
+
+    hints = Hints()
+    with hint_server(hints, hints_port) as address:
+        err.print(f"looking every {every:g} s, and when something is posted to {address}")
+        with suppress(KeyboardInterrupt):
+            while True:
+                _look(queue)
+                hints.wait(every)
+
+
+def _look(name: str | None) -> None:
+    """One pull and push; a desk that is away for a while is told of and asked again."""
+    from annotate.pull import pull as pull_queue
+    from annotate.push import push as push_queue
+    from flows.context import code_revision
+    from flows.desk import images_url, open_desks
+    from schemas.errors import ServiceError
+
+    settings, store = _open()
+    try:
+        desks = open_desks(settings, store)
+        for chosen in _queues(settings, store, name):
+            pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
+            pushed = push_queue(store, desks, chosen, images_url(settings))
+            if pulled.accepted + pulled.edited + pulled.rejected + pulled.skipped:
+                _show_pull(pulled)
+            if pushed.pushed or pushed.closed:
+                _show_push(pushed, desks("").url)
+    except ServiceError as error:
+        err.print(f"{error}; looking again later", markup=False)
+    finally:
+        store.close()
 
 
 def _open() -> "tuple[Settings, Store]":

@@ -9,15 +9,17 @@ from annotate.projects import Desks
 from annotate.push import push as push_patiently
 from annotate.queues import Queue
 from annotate.reports import PushReport
+from db.entities import fetch
 from db.reviews import tasks_by_key
 from db.store import Store
 from db.tables import Annotator, Pseudonym
+from schemas.records import Rewrite
 from tests.annotate.answering import Regions
 from tests.annotate.memory_desk import MemoryOffice
 
 IMAGES = "http://127.0.0.1:8090/blobs"
 Opinion = Callable[[str], Regions]
-"""What somebody says about the entity with that id."""
+"""What somebody says about a rewrite with that text."""
 
 
 def push(store: Store, desks: Desks, queue: Queue) -> PushReport:
@@ -50,6 +52,7 @@ def work(
     desk = office(person)
     waiting = desk.open_tasks(purpose)
     tasks = tasks_by_key(store, [task.key for task in waiting])
+    shown = fetch(store, [task.entity_id for task in tasks.values()])
     for task in waiting:
-        desk.annotate(task.id, says(tasks[task.key].entity_id))
+        desk.annotate(task.id, says(shown[tasks[task.key].entity_id].record(Rewrite).text))
     return len(waiting)

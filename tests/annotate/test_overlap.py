@@ -37,12 +37,12 @@ def fill(world: World, count: int) -> list[str]:
     return [world.add(f"{REWRITE} {number}") for number in range(count)]
 
 
-def says_accept(_: str) -> Regions:
-    return accepting(REWRITE)
+def says_accept(text: str) -> Regions:
+    return accepting(text)
 
 
-def says_reject(_: str) -> Regions:
-    return rejecting(REWRITE)
+def says_reject(text: str) -> Regions:
+    return rejecting(text)
 
 
 def tasks(world: World, queue: Queue = QUEUE) -> list[StoredTask]:
@@ -84,7 +84,7 @@ def test_an_item_is_decided_when_all_have_answered_and_agree(
     push(world.store, office, QUEUE)
     work(world.store, office, ann, says_accept)
     assert (pull(world.store, office, QUEUE).decided, states(world)) == (0, {"proposed": 3})
-    work(world.store, office, bea, lambda _: editing(REWRITE))
+    work(world.store, office, bea, editing)  # but changes nothing
     report = pull(world.store, office, QUEUE)
     assert (report.decided, states(world)) == (3, {"accepted": 3})
     assert push(world.store, office, QUEUE).projects == ()
@@ -217,7 +217,7 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
     assert report.returned == 20
     (found,) = returns(world.store, queue.name)
     assert (found.assignee, found.accuracy, found.tasks) == (careless, 0.0, 20)
-    assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # the gold ones stay as they were
+    assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # 20 of them are the gold ones
     push(world.store, office, queue)
     assert office(careless).open_tasks() == []
     for person in (ann, bea):
@@ -230,9 +230,7 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
     assert office(careless).open_tasks() != []
 
 
-def test_open_tasks_of_whoever_is_barred_are_taken_back(
-    world: World, office: MemoryOffice
-) -> None:
+def test_open_tasks_of_whoever_is_barred_are_taken_back(world: World, office: MemoryOffice) -> None:
     ann, careless = (hire(world.store, office, name) for name in ("ann", "cem"))
     add_gold(world, 20)
     queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1})

@@ -81,7 +81,9 @@ def test_a_push_sends_each_task_once(world: World, office: MemoryOffice, desk: M
     assert {task.state for task in review_tasks(world.store, QUEUE.name).values()} == {"open"}
 
 
-def test_what_people_need_not_see_is_not_sent(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_what_people_need_not_see_is_not_sent(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     world.add("A woman in a red coat.", suspect=False)
     suspect = world.add()
     unseen = QUEUE.model_copy(update={"policy": Auto()})
@@ -91,7 +93,9 @@ def test_what_people_need_not_see_is_not_sent(world: World, office: MemoryOffice
     assert [task.key for task in desk.sent] == [sampled.task_key(suspect)]
 
 
-def test_a_kill_between_import_and_commit_doubles_nothing(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_a_kill_between_import_and_commit_doubles_nothing(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     entity_id = world.add()
 
     class Killed(MemoryDesk):
@@ -122,7 +126,9 @@ def test_lost_answers_double_and_lose_nothing(
     assert len(desk.only_project) == 4
 
 
-def test_a_desk_that_stays_unavailable_is_one_sentence(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_a_desk_that_stays_unavailable_is_one_sentence(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     desk.faults = [False] * PUSH_ATTEMPTS
     world.add()
     with pytest.raises(ServiceError, match=r"1 tasks of queue .* \(memory://desk answered 502\)$"):
@@ -130,7 +136,9 @@ def test_a_desk_that_stays_unavailable_is_one_sentence(world: World, office: Mem
     assert push(world.store, office, QUEUE).pushed == 1
 
 
-def test_untouched_duplicates_are_removed(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_untouched_duplicates_are_removed(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     entity_id = world.add()
     push(world.store, office, QUEUE)
     (project_id,) = desk.tasks
@@ -143,7 +151,9 @@ def test_untouched_duplicates_are_removed(world: World, office: MemoryOffice, de
     assert state_of(world, entity_id) == "accepted"
 
 
-def test_accept_and_reject_become_decisions_exactly_once(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_accept_and_reject_become_decisions_exactly_once(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     good, bad = world.add(), world.add("A man in a green shirt.")
     push(world.store, office, QUEUE)
     desk.annotate(task_of(world, good), accepting(REWRITE))
@@ -159,7 +169,9 @@ def test_accept_and_reject_become_decisions_exactly_once(world: World, office: M
     assert push(world.store, office, QUEUE).projects == ()
 
 
-def test_an_edit_takes_the_place_of_what_was_shown(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_an_edit_takes_the_place_of_what_was_shown(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     shown, _ = answered(world, office, editing("A woman in a red coat has a black bag."))
     assert pull(world.store, office, QUEUE).edited == 1
     assert state_of(world, shown) == "superseded"
@@ -209,7 +221,9 @@ def test_two_answers_in_one_pull_are_taken_in_the_order_of_their_time(
     assert state_of(world, shown) == "accepted"
 
 
-def test_saving_again_without_a_change_is_nothing_new(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_saving_again_without_a_change_is_nothing_new(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     shown, annotation = answered(world, office, accepting(REWRITE))
     pull(world.store, office, QUEUE)
     desk.annotate(task_of(world, shown), accepting(REWRITE), annotation)
@@ -217,7 +231,9 @@ def test_saving_again_without_a_change_is_nothing_new(world: World, office: Memo
     assert (report.accepted, report.known) == (0, 1)
 
 
-def test_a_desk_set_back_to_an_older_state_changes_nothing(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_a_desk_set_back_to_an_older_state_changes_nothing(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     shown, annotation = answered(world, office, accepting(REWRITE))
     pull(world.store, office, QUEUE)
     (project_id,) = desk.tasks
@@ -226,7 +242,8 @@ def test_a_desk_set_back_to_an_older_state_changes_nothing(world: World, office:
     pull(world.store, office, QUEUE)
     desk.tasks[project_id] = yesterday
     report = pull(world.store, office, QUEUE)
-    assert (report.accepted, report.known) == (0, 1)
+    assert (report.accepted, report.rejected) == (0, 0)
+    assert reconcile(world.store, office, QUEUE).recovered == 0
     assert state_of(world, shown) == "rejected"
 
 
@@ -264,7 +281,9 @@ def test_a_deleted_annotation_is_told_of_and_its_decision_stands(
     assert state_of(world, shown) == "accepted"
 
 
-def test_an_unclear_answer_stays_open_until_it_is_mended(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_an_unclear_answer_stays_open_until_it_is_mended(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     shown, annotation = answered(world, office, editing("  "))
     for _ in range(2):
         (notice,) = pull(world.store, office, QUEUE).unclear
@@ -275,7 +294,9 @@ def test_an_unclear_answer_stays_open_until_it_is_mended(world: World, office: M
     assert (report.edited, report.unclear) == (1, ())
 
 
-def test_an_answer_after_a_withdrawal_decides_nothing(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_an_answer_after_a_withdrawal_decides_nothing(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     shown, _ = answered(world, office, editing("A woman."))
     with world.store.write() as connection:
         append_decisions(connection, [NewDecision(shown, "withdraw", QUEUE.agent, "takedown")])
@@ -285,7 +306,9 @@ def test_an_answer_after_a_withdrawal_decides_nothing(world: World, office: Memo
     assert pull(world.store, office, QUEUE).known == 1
 
 
-def test_tasks_of_others_are_left_alone(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_tasks_of_others_are_left_alone(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     world.add()
     push(world.store, office, QUEUE)
     stranger = desk.sent[0]._replace(data={"key": "strange"})
@@ -309,6 +332,8 @@ def test_tasks_that_the_desk_lost_are_missing_and_sent_again(
     assert reconcile(world.store, office, QUEUE).missing == ()
 
 
-def test_without_a_project_there_is_nothing_to_pull(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
+def test_without_a_project_there_is_nothing_to_pull(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
     assert pull(world.store, office, QUEUE) == PullReport(queue=QUEUE.name)
     assert reconcile(world.store, office, QUEUE) == ReconcileReport(queue=QUEUE.name)

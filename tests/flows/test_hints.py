@@ -1,0 +1,25 @@
+import httpx
+import pytest
+
+from flows.hints import Hints, hint_server
+from schemas.errors import ServiceError
+
+
+def test_many_posts_are_one_hint_whatever_they_say() -> None:
+    hints = Hints()
+    with hint_server(hints) as address, httpx.Client(trust_env=False) as client:
+        assert not hints.wait(0)
+        for body in (b"{}", b"not json", b"{}"):
+            assert client.post(address, content=body).status_code == 204
+        assert client.get(address).status_code == 405
+        assert hints.wait(0)
+        assert not hints.wait(0)
+    with httpx.Client(trust_env=False) as client, pytest.raises(httpx.ConnectError):
+        client.post(address)
+
+
+def test_a_taken_port_is_one_sentence() -> None:
+    with hint_server(Hints()) as address:
+        port = int(address.split(":")[2].split("/")[0])
+        with pytest.raises(ServiceError, match="could not listen"), hint_server(Hints(), port):
+            pass
