@@ -1,10 +1,23 @@
 """Which labelling interfaces there are."""
 
+from annotate.interfaces.group_refinement import GroupRefinement
+from annotate.interfaces.image_filter import ImageFilter
 from annotate.interfaces.interface import Interface
 from annotate.interfaces.rewrite_revision import RewriteRevision
+from annotate.interfaces.strategy_check import StrategyCheck
+from annotate.interfaces.tracklet_selection import TrackletSelection
 from annotate.queues import Queue
 
-INTERFACES: dict[str, Interface] = {interface.name: interface for interface in (RewriteRevision(),)}
+INTERFACES: dict[str, Interface] = {
+    interface.name: interface
+    for interface in (
+        RewriteRevision(),
+        TrackletSelection(),
+        StrategyCheck(),
+        ImageFilter(),
+        GroupRefinement(),
+    )
+}
 
 
 def interface_of(queue: Queue) -> Interface:

@@ -1,0 +1,127 @@
+"""The page of whoever settles a conflict: the same page, and above it the answers side by side.
+
+Nothing tells who gave an answer, or who was first. What an answer says that another does not is
+marked.
+"""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from html import escape
+from html.parser import HTMLParser
+from string import ascii_uppercase
+from typing import NamedTuple
+
+from annotate.answers import ReviewAnswer
+from annotate.interfaces.interface import Interface
+from annotate.interfaces.page import resource
+from db.entities import StoredEntity
+from schemas.base import digest_of
+
+ANSWERS = "answers_html"
+"""The variable of the panel."""
+
+
+def adjudication_config(interface: Interface) -> str:
+    """The page of `interface` with the panel of the answers above it."""
+    page = ET.Element("View")
+    page.append(ET.fromstring(resource("adjudication.xml")))  # noqa: S314 - our own file
+    page.append(ET.fromstring(interface.config))  # noqa: S314 - our own page
+    return ET.tostring(page, encoding="unicode")
+
+
+def adjudication_instructions(interface: Interface) -> str:
+    """What an adjudicator reads first: what to do, then what the annotators were told."""
+    return resource("adjudication.html") + interface.instructions
+
+
+def adjudication_data(
+    interface: Interface, shown: StoredEntity, answers: Sequence[ReviewAnswer]
+) -> dict[str, str]:
+    """The values of the panel: the answers as «Answer A», «Answer B» …, differences marked.
+
+    Their order hangs on a digest of what they say and of what was shown, so it tells nothing.
+    """
+    ordered = sorted(answers, key=lambda answer: digest_of(shown.id, answer.model_dump_json()))
+    summaries = [interface.summary(answer, shown) for answer in ordered]
+    columns = "".join(
+        f'<div class="loupe-given"><b>Answer {letter}</b>{summary}</div>'
+        for letter, summary in zip(ascii_uppercase, marked_differences(summaries), strict=False)
+    )
+    return {ANSWERS: f'<div class="loupe-given-all">{columns}</div>'}
+
+
+def marked_differences(fragments: Sequence[str]) -> list[str]:
+    """Each piece of HTML with those words marked that some other one does not have in its place."""
+    parsed = [_parsed(fragment) for fragment in fragments]
+    return [
+        _marked(one, [other for at, other in enumerate(parsed) if at != position])
+        for position, one in enumerate(parsed)
+    ]
+
+
+class _Piece(NamedTuple):
+    """A tag as it was written, a word, or the white space between words."""
+
+    kind: str
+    text: str
+
+
+class _Pieces(HTMLParser):
+    """Takes HTML apart."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[_Piece] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self.pieces.append(_Piece("tag", self.get_starttag_text() or ""))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.pieces.append(_Piece("tag", f"</{tag}>"))
+
+    def handle_data(self, data: str) -> None:
+        self.pieces += [
+            _Piece("space" if text.isspace() else "word", text)
+            for text in re.findall(r"\s+|\S+", data)
+        ]
+
+
+def _parsed(fragment: str) -> list[_Piece]:
+    parser = _Pieces()
+    parser.feed(fragment)
+    parser.close()
+    return parser.pieces
+
+
+def _marked(one: Sequence[_Piece], others: Sequence[Sequence[_Piece]]) -> str:
+    own = iter(_differing(_words(one), [_words(other) for other in others]))
+    html: list[str] = []
+    for piece in one:
+        if piece.kind == "tag":
+            html.append(piece.text)
+        elif piece.kind == "word" and next(own):
+            html.append(f'<mark class="loupe-differs">{escape(piece.text)}</mark>')
+        else:
+            html.append(escape(piece.text))
+    return "".join(html)
+
+
+def _words(pieces: Sequence[_Piece]) -> list[str]:
+    return [piece.text for piece in pieces if piece.kind == "word"]
+
+
+def _differing(words: Sequence[str], others: Sequence[Sequence[str]]) -> list[bool]:
+    """For each word whether one of the others lacks it in its place."""
+    from rapidfuzz.distance import LCSseq
+
+    differs = [False] * len(words)
+    for other in others:
+        for change in LCSseq.opcodes(words, other):
+            if change.tag != "equal":
+                for position in range(change.src_start, change.src_end):
+                    differs[position] = True
+    return differs

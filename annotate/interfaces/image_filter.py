@@ -1,0 +1,142 @@
+"""The page on which a contrastive image is accepted or rejected, beside its anchor.
+
+Anchor left, candidate right; below them the one difference that was wanted, where the candidate is
+from, and what may be wrong with it.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+from typing import Any
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import (
+    image_address,
+    one_line,
+    only_choice,
+    resource,
+    validate,
+    values,
+)
+from db.entities import StoredEntity
+from db.reviews import ShownImage
+from db.store import Store
+from schemas.base import EntityRecord
+from schemas.proposals import Candidate, FoundImage
+
+VERDICT, PROBLEMS, NOTE = "verdict", "problems", "note"
+
+
+class ImageFilter:
+    """The labelling interface `image-filter`."""
+
+    name = "image-filter"
+    independent = False
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML."""
+        return resource("image_filter.xml")
+
+    @cached_property
+    def instructions(self) -> str:
+        """What an annotator reads first."""
+        return resource("image_filter.html")
+
+    def contents(
+        self,
+        store: Store,  # noqa: ARG002 - the record holds all that the page shows
+        entities: Sequence[StoredEntity],
+        images_url: str,
+    ) -> list[TaskContent]:
+        """One page per candidate, in order."""
+        contents = [_content(entity.record(Candidate), images_url) for entity in entities]
+        validate(self.config, contents)
+        return contents
+
+    def read_annotation(
+        self,
+        result: Sequence[dict[str, Any]],
+        shown: StoredEntity,  # noqa: ARG002 - nothing in it can be changed
+    ) -> ReviewAnswer | UnclearAnswer:
+        """What the regions of an annotation say about the candidate that was shown."""
+        verdict = only_choice(result, VERDICT)
+        problems = tuple(values(result, PROBLEMS, "choices"))
+        if verdict == "accept":
+            return _acceptance(problems)
+        if verdict != "reject":
+            return UnclearAnswer(problem="no verdict was chosen")
+        if not problems:
+            return UnclearAnswer(problem="rejected, but nothing is ticked as wrong")
+        note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
+        reason = ", ".join(problems)
+        return ReviewAnswer(
+            verdict="reject",
+            choices={VERDICT: ("reject",), PROBLEMS: problems},
+            reason=f"{reason}: {note}" if note else reason,
+        )
+
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether both accept, or both reject."""
+        return same_answer(one, other, text_agreement)
+
+    def successors(
+        self,
+        shown: StoredEntity,  # noqa: ARG002 - nothing in it can be changed
+        answer: ReviewAnswer,  # noqa: ARG002
+        author: str,  # noqa: ARG002
+    ) -> tuple[EntityRecord, ...]:
+        """Nothing: a candidate stands as it is, or falls."""
+        return ()
+
+    def summary(
+        self,
+        answer: ReviewAnswer,
+        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
+    ) -> str:
+        """The answer as a piece of HTML."""
+        return definition_list([("Verdict", answer.verdict), ("Reason", answer.reason)])
+
+
+def _acceptance(problems: tuple[str, ...]) -> ReviewAnswer | UnclearAnswer:
+    if problems:
+        return UnclearAnswer(problem=f"accepted, but ticked as wrong: {', '.join(problems)}")
+    return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",), PROBLEMS: ()})
+
+
+def _content(candidate: Candidate, images_url: str) -> TaskContent:
+    pictures = (candidate.anchor, candidate.image)
+    data = {
+        "anchor": image_address(images_url, candidate.anchor.sha256),
+        "candidate": image_address(images_url, candidate.image.sha256),
+        "wanted_html": _wanted(candidate),
+        "origin_html": f'<p class="loupe-origin">{_origin(candidate)}</p>',
+    }
+    images = tuple(ShownImage(one.sha256, one.media_type, one.image_id) for one in pictures)
+    return TaskContent(data, [], images)
+
+
+def _wanted(candidate: Candidate) -> str:
+    rows = [
+        ("Wanted", f"<b>{escape(candidate.plan)}</b>"),
+        ("Type", f"{escape(candidate.difference)}: {escape(candidate.difference.definition)}"),
+        ("Anchor", escape(candidate.caption)),
+        ("Candidate", escape(candidate.contrastive_caption)),
+    ]
+    items = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
+    return f'<dl class="loupe-wanted">{items}</dl>'
+
+
+def _origin(candidate: Candidate) -> str:
+    """Where the candidate is from, in a line; its address is text, so that nobody wanders off."""
+    origin = candidate.origin
+    if isinstance(origin, FoundImage):
+        creator = origin.creator or "an unknown author"
+        parts = [f"Found by {origin.engine}", f"licence {origin.licence}", creator, origin.page]
+    else:
+        parts = [f"Edited by {origin.model}"]
+    if candidate.similarity is not None:
+        parts.append(f"alike {candidate.similarity:.2f}")
+    return " · ".join(map(escape, parts))

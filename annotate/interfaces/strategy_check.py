@@ -1,0 +1,196 @@
+"""The page on which a contrastive strategy is checked: its type, its truth, and whether it works.
+
+On the left the anchor; on the right its caption, the strategy, what is wrong with it, its type, and
+the verdict. «Edit» opens the texts.
+"""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+from typing import Any
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import (
+    choice_region,
+    image_address,
+    one_line,
+    only_choice,
+    resource,
+    validate,
+    values,
+)
+from db.entities import StoredEntity
+from db.reviews import ShownImage
+from db.store import Store
+from schemas.base import EntityRecord
+from schemas.proposals import Strategy
+from schemas.taxonomy import DifferenceType
+
+VERDICT, PROBLEMS, TYPE, NOTE = "verdict", "problems", "type", "note"
+TEXTS = ("detail", "plan", "contrastive_caption", "editing_instruction")
+"""The fields that can be edited; their controls have the same names."""
+
+TYPE_KEYS = "asdfzxcgq"
+"""The keys of the types, in the taxonomy's order: a row of the keyboard for each aspect."""
+
+_OBJECT = "caption"
+_NAMES = ("Detail", "Change", "Caption of the image wanted", "Editing instruction")
+
+
+class StrategyCheck:
+    """The labelling interface `strategy-check`."""
+
+    name = "strategy-check"
+    independent = False
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML, with the types of the taxonomy in it."""
+        page = ET.fromstring(resource("strategy_check.xml"))  # noqa: S314 - our own file
+        offered = next(tag for tag in page.iter("Choices") if tag.get("name") == TYPE)
+        for kind, key in zip(DifferenceType, TYPE_KEYS, strict=True):
+            attributes = {"value": kind.value, "hotkey": key, "hint": kind.definition}
+            ET.SubElement(offered, "Choice", attributes)
+        return ET.tostring(page, encoding="unicode")
+
+    @cached_property
+    def instructions(self) -> str:
+        """What an annotator reads first."""
+        return resource("strategy_check.html")
+
+    def contents(
+        self,
+        store: Store,  # noqa: ARG002 - the record holds all that the page shows
+        entities: Sequence[StoredEntity],
+        images_url: str,
+    ) -> list[TaskContent]:
+        """One page per strategy, in order."""
+        contents = [_content(entity.record(Strategy), images_url) for entity in entities]
+        validate(self.config, contents)
+        return contents
+
+    def read_annotation(
+        self, result: Sequence[dict[str, Any]], shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
+        """What the regions of an annotation say about the strategy that was shown.
+
+        Another type makes an acceptance an edit. Texts count only under «edit», where the page
+        shows them.
+        """
+        verdict = only_choice(result, VERDICT)
+        if verdict == "reject":
+            return _rejection(result)
+        if verdict not in ("accept", "edit"):
+            return UnclearAnswer(problem="no verdict was chosen")
+        return _approval(result, shown.record(Strategy), verdict)
+
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether type and verdict are the same, and the texts alike."""
+        return same_answer(one, other, text_agreement)
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """The strategy with its new type and texts, where it was edited."""
+        if answer.verdict != "edit":
+            return ()
+        change: dict[str, Any] = {"author": author, **answer.texts}
+        if kinds := answer.choices.get(TYPE):
+            change["difference"] = DifferenceType(kinds[0])
+        return (shown.record(Strategy).model_copy(update=change),)
+
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
+        """The answer as a piece of HTML."""
+        strategy = shown.record(Strategy)
+        kind = answer.choices.get(TYPE, ())
+        texts = [
+            (name, answer.texts.get(field, getattr(strategy, field)))
+            for name, field in zip(_NAMES, TEXTS, strict=True)
+        ]
+        return definition_list(
+            [
+                ("Verdict", answer.verdict),
+                ("Type", ", ".join(kind)),
+                ("Wrong with it", ", ".join(answer.choices.get(PROBLEMS, ()))),
+                ("Reason", answer.reason),
+                *(texts if answer.verdict != "reject" else ()),
+            ]
+        )
+
+
+def _content(strategy: Strategy, images_url: str) -> TaskContent:
+    anchor = strategy.anchor
+    data = {
+        "image": image_address(images_url, anchor.sha256),
+        "caption_html": _rows([("Caption", strategy.caption)]),
+        "strategy_html": _strategy(strategy),
+        **{field: getattr(strategy, field) for field in TEXTS},
+    }
+    proposed = choice_region(TYPE, _OBJECT, strategy.difference.value)
+    return TaskContent(
+        data,
+        [{"model_version": strategy.author, "result": [proposed]}],
+        (ShownImage(anchor.sha256, anchor.media_type, anchor.image_id),),
+    )
+
+
+def _strategy(strategy: Strategy) -> str:
+    texts = [(name, getattr(strategy, field)) for name, field in zip(_NAMES, TEXTS, strict=True)]
+    kind = strategy.difference
+    return _rows([*texts, ("Proposed type", f"{kind} ({kind.definition})")])
+
+
+def _rows(rows: Sequence[tuple[str, str]]) -> str:
+    items = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in rows)
+    return f'<dl class="loupe-strategy">{"".join(items)}</dl>'
+
+
+def _rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
+    problems = tuple(values(result, PROBLEMS, "choices"))
+    if not problems:
+        return UnclearAnswer(problem="rejected, but nothing is ticked as wrong")
+    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
+    reason = ", ".join(problems)
+    return ReviewAnswer(
+        verdict="reject",
+        choices={VERDICT: ("reject",), PROBLEMS: problems},
+        reason=f"{reason}: {note}" if note else reason,
+    )
+
+
+def _approval(
+    result: Sequence[dict[str, Any]], strategy: Strategy, verdict: str
+) -> ReviewAnswer | UnclearAnswer:
+    problems = tuple(values(result, PROBLEMS, "choices"))
+    if verdict == "accept" and problems:
+        return UnclearAnswer(problem=f"accepted, but ticked as wrong: {', '.join(problems)}")
+    chosen = only_choice(result, TYPE)
+    if chosen is None:
+        return UnclearAnswer(problem="no type was chosen")
+    texts = _texts(result) if verdict == "edit" else {}
+    if empty := [field for field, text in texts.items() if not text]:
+        return UnclearAnswer(problem=f"edited, but empty: {', '.join(empty)}")
+    rewritten = any(one_line(getattr(strategy, field)) != text for field, text in texts.items())
+    changed = rewritten or chosen != strategy.difference
+    return ReviewAnswer(
+        verdict="edit" if changed else "accept",
+        choices={VERDICT: ("edit" if changed else "accept",), TYPE: (chosen,)},
+        texts=texts if rewritten else {},
+        remark=_remark(verdict, changed),
+    )
+
+
+def _texts(result: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What the fields say now."""
+    # The page offers each text once; a second value is the offer, sent again with an old answer.
+    written = {field: values(result, field, "text")[:1] for field in TEXTS}
+    return {field: one_line(" ".join(texts)) for field, texts in written.items()}
+
+
+def _remark(verdict: str, changed: bool) -> str:
+    if verdict == "accept" and changed:
+        return "accepted with another type, which is an edit"
+    return "an edit that changed nothing" if verdict == "edit" and not changed else ""

@@ -1,0 +1,289 @@
+"""The page on which a tracklet is kept, thinned out, split or dropped.
+
+On the left all its frames, each a switch that drops it; on the right the verdict, the frames at
+which another person begins, and other tracklets that may show the same person.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+from string import ascii_lowercase
+from typing import Any
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import (
+    choice_region,
+    image_address,
+    one_line,
+    only_choice,
+    resource,
+    validate,
+    values,
+)
+from db.entities import StoredEntity
+from db.reviews import ShownImage
+from db.store import Store
+from schemas.base import EntityRecord
+from schemas.proposals import OtherTracklet, Picture, Tracklet, TrackletFrame
+
+VERDICT, DROPPED, CUTS, SAME, REASON, NOTE = (
+    "verdict",
+    "dropped",
+    "cuts",
+    "same_person",
+    "reason",
+    "note",
+)
+FACTS = "facts"
+KEEP, SPLIT, DROP = "keep", "split", "drop"
+# Without h, u and v: Label Studio's own (pan, unselect, move).
+FRAME_KEYS = tuple(key for key in ascii_lowercase if key not in "huv")
+OTHER_KEYS = ("4", "5", "6")
+_FRAMES_OF_OTHERS = 4
+_ROOMY = 8
+_CROWDED = 18
+
+
+class TrackletSelection:
+    """The labelling interface `tracklet-selection`."""
+
+    name = "tracklet-selection"
+    independent = False
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML."""
+        return resource("tracklet_selection.xml")
+
+    @cached_property
+    def instructions(self) -> str:
+        """What an annotator reads first."""
+        return resource("tracklet_selection.html")
+
+    def contents(
+        self,
+        store: Store,  # noqa: ARG002 - the record holds all that the page shows
+        entities: Sequence[StoredEntity],
+        images_url: str,
+    ) -> list[TaskContent]:
+        """One page per tracklet, in order."""
+        contents = [_content(entity.record(Tracklet), images_url) for entity in entities]
+        validate(self.config, contents)
+        return contents
+
+    def read_annotation(
+        self, result: Sequence[dict[str, Any]], shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
+        """What the regions of an annotation say about the tracklet that was shown.
+
+        Frames that are not the tracklet's are ignored; cuts count only where it is split.
+        """
+        verdict = only_choice(result, VERDICT)
+        if verdict == DROP:
+            return _rejection(result)
+        if verdict not in (KEEP, SPLIT):
+            return UnclearAnswer(problem="no verdict was chosen")
+        return _selection(result, shown.record(Tracklet), verdict)
+
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether the same frames are kept in the same parts."""
+        return same_answer(one, other, text_agreement)
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """The tracklet without the dropped frames, or its parts; nothing where nothing changed.
+
+        A tracklet that shows the same person as others names them; so do all parts of a split.
+        """
+        if answer.verdict != "edit":
+            return ()
+        tracklet = shown.record(Tracklet)
+        same = answer.choices.get(SAME, ())
+        change = {
+            "same_person_as": tuple(dict.fromkeys((*tracklet.same_person_as, *same))),
+            "others": tuple(other for other in tracklet.others if other.tracklet_id not in same),
+            "switches": (),
+            "author": author,
+        }
+        return tuple(
+            tracklet.model_copy(update={**change, "frames": part})
+            for part in _parts(tracklet, answer.choices)
+        )
+
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
+        """The answer as a piece of HTML."""
+        choices = answer.choices
+        names = _letters(shown.record(Tracklet).frames)
+        return definition_list(
+            [
+                ("Verdict", " ".join(choices.get(VERDICT, (answer.verdict,)))),
+                ("Frames dropped", ", ".join(names[int(n)] for n in choices.get(DROPPED, ()))),
+                ("Another person from", ", ".join(names[int(n)] for n in choices.get(CUTS, ()))),
+                ("Same person as", ", ".join(choices.get(SAME, ()))),
+                ("Reason", answer.reason),
+            ]
+        )
+
+
+def _content(tracklet: Tracklet, images_url: str) -> TaskContent:
+    data = {
+        "facts_html": _facts(tracklet),
+        "frames": [
+            _frame_switch(frame, key, name, len(tracklet.frames), images_url)
+            for frame, key, name in _named(tracklet.frames)
+        ],
+        "cuts": [_cut(frame, key, name) for frame, key, name in _named(tracklet.frames)][1:],
+        "others": [
+            _other_switch(other, number, images_url) for number, other in enumerate(tracklet.others)
+        ],
+    }
+    return TaskContent(data, _predictions(tracklet), _images(tracklet))
+
+
+def _images(tracklet: Tracklet) -> tuple[ShownImage, ...]:
+    crops = [frame.crop for frame in tracklet.frames]
+    crops += [frame.crop for other in tracklet.others for frame in _few(other.frames)]
+    return tuple(dict.fromkeys(map(_shown, crops)))
+
+
+def _shown(picture: Picture) -> ShownImage:
+    return ShownImage(picture.sha256, picture.media_type, picture.image_id)
+
+
+def _named(frames: Sequence[TrackletFrame]) -> list[tuple[TrackletFrame, str | None, str]]:
+    """The frames, each with its key (where there are keys enough) and the name it is called by."""
+    keys: list[str | None] = [*FRAME_KEYS[: len(frames)]]
+    keys += [None] * (len(frames) - len(keys))
+    return [
+        (frame, key, key.upper() if key else str(position))
+        for position, (frame, key) in enumerate(zip(frames, keys, strict=True), start=1)
+    ]
+
+
+def _letters(frames: Sequence[TrackletFrame]) -> dict[int, str]:
+    return {frame.frame: name for frame, _, name in _named(frames)}
+
+
+def _few(frames: Sequence[TrackletFrame]) -> Sequence[TrackletFrame]:
+    """A few frames, from the whole length."""
+    step = max(1, -(-len(frames) // _FRAMES_OF_OTHERS))
+    return frames[::step]
+
+
+def _facts(tracklet: Tracklet) -> str:
+    first, last = tracklet.frames[0], tracklet.frames[-1]
+    count = len(tracklet.frames)
+    facts = [
+        f"<b>{count} frame{'s' if count > 1 else ''}</b>",
+        f"{first.time_seconds:.1f} to {last.time_seconds:.1f} s",
+        escape(tracklet.video),
+        f"track {tracklet.track}",
+    ]
+    return f'<p class="loupe-facts">{" · ".join(facts)}</p>'
+
+
+def _frame_switch(
+    frame: TrackletFrame, key: str | None, name: str, count: int, images_url: str
+) -> dict[str, Any]:
+    size = "roomy" if count <= _ROOMY else "middling" if count <= _CROWDED else "crowded"
+    suspicions = ", ".join(rule.replace("_", " ") for rule in frame.suspicions)
+    hint = f"frame {frame.frame}, {frame.time_seconds:.1f} s, detector {frame.score:.2f}"
+    html = (
+        f'<span class="loupe-frame loupe-{size}" title="{escape(hint)}">'
+        f'<img src="{escape(image_address(images_url, frame.crop.sha256))}" alt="">'
+        f'<b class="loupe-name">{name}</b>'
+        f'<i class="loupe-suspicion">{escape(suspicions)}</i></span>'
+    )
+    return _option(str(frame.frame), html, key)
+
+
+def _cut(frame: TrackletFrame, key: str | None, name: str) -> dict[str, Any]:
+    return _option(
+        str(frame.frame), f'<b class="loupe-cut">{name}</b>', f"shift+{key}" if key else None
+    )
+
+
+def _other_switch(other: OtherTracklet, number: int, images_url: str) -> dict[str, Any]:
+    pictures = "".join(
+        f'<img src="{escape(image_address(images_url, frame.crop.sha256))}" alt="">'
+        for frame in _few(other.frames)
+    )
+    key = OTHER_KEYS[number] if number < len(OTHER_KEYS) else None
+    html = (
+        f'<span class="loupe-other">{pictures}'
+        f"<i>{f'[{key}] ' if key else ''}alike {other.similarity:.2f}</i></span>"
+    )
+    return _option(other.tracklet_id, html, key)
+
+
+def _option(value: str, html: str, key: str | None) -> dict[str, Any]:
+    return {"value": value, "html": html} | ({"hotkey": key} if key else {})
+
+
+def _predictions(tracklet: Tracklet) -> list[dict[str, Any]]:
+    """What the filter suspects, already ticked; the verdict is left to the person."""
+    suspected = [str(frame.frame) for frame in tracklet.frames if frame.suspicions]
+    later = {frame.frame for frame in tracklet.frames[1:]}
+    switches = [str(number) for number in tracklet.switches if number in later]
+    regions = [choice_region(DROPPED, FACTS, *suspected)] if suspected else []
+    regions += [choice_region(CUTS, FACTS, *switches)] if switches else []
+    return [{"model_version": tracklet.author, "result": regions}] if regions else []
+
+
+def _rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
+    reason = only_choice(result, REASON)
+    if reason is None:
+        return UnclearAnswer(problem="dropped without a reason")
+    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
+    return ReviewAnswer(
+        verdict="reject",
+        choices={VERDICT: (DROP,), REASON: (reason,)},
+        reason=f"{reason}: {note}" if note else reason,
+    )
+
+
+def _selection(
+    result: Sequence[dict[str, Any]], tracklet: Tracklet, verdict: str
+) -> ReviewAnswer | UnclearAnswer:
+    numbers = [str(frame.frame) for frame in tracklet.frames]
+    others = [other.tracklet_id for other in tracklet.others]
+    choices = {
+        VERDICT: (verdict,),
+        DROPPED: _chosen(result, DROPPED, numbers),
+        CUTS: _chosen(result, CUTS, numbers[1:]) if verdict == SPLIT else (),
+        SAME: _chosen(result, SAME, others),
+    }
+    if verdict == SPLIT and not choices[CUTS]:
+        return UnclearAnswer(problem="split, but nowhere")
+    parts = _parts(tracklet, choices)
+    if not parts:
+        return UnclearAnswer(problem="all frames are dropped, but the tracklet is not")
+    changed = verdict == SPLIT or choices[DROPPED] or choices[SAME]
+    remark = "a split of which one part is left" if verdict == SPLIT and len(parts) == 1 else ""
+    return ReviewAnswer(verdict="edit" if changed else "accept", choices=choices, remark=remark)
+
+
+def _chosen(
+    result: Sequence[dict[str, Any]], control: str, offered: Sequence[str]
+) -> tuple[str, ...]:
+    """What was ticked, in the order in which it was offered."""
+    ticked = set(values(result, control, "choices"))
+    return tuple(option for option in offered if option in ticked)
+
+
+def _parts(
+    tracklet: Tracklet, choices: dict[str, tuple[str, ...]]
+) -> list[tuple[TrackletFrame, ...]]:
+    """The frames that are left, cut before each of the cuts; parts without frames are none."""
+    dropped = set(choices.get(DROPPED, ()))
+    cuts = set(choices.get(CUTS, ()))
+    parts: list[list[TrackletFrame]] = [[]]
+    for frame in tracklet.frames:
+        if str(frame.frame) in cuts:
+            parts.append([])
+        if str(frame.frame) not in dropped:
+            parts[-1].append(frame)
+    return [tuple(part) for part in parts if part]

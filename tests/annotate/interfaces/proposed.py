@@ -1,0 +1,245 @@
+"""Proposals to judge, with drawn people or, where they are at hand, real photographs."""
+
+import json
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image, ImageOps
+
+from db.entities import StoredEntity, new_entity
+from schemas.base import EntityRecord, sha256_of
+from schemas.proposals import (
+    Candidate,
+    CaptionGroup,
+    EditedImage,
+    FoundImage,
+    GroupMember,
+    OtherTracklet,
+    Picture,
+    Strategy,
+    Tracklet,
+    TrackletFrame,
+)
+from schemas.taxonomy import DifferenceType
+from sources.demonstration.chance import Chance
+from sources.demonstration.drawing import Box, draw_person
+from sources.demonstration.people import draw_person_attributes
+from sources.demonstration.poses import Action, Pose
+
+PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "coco_captions"
+HOSTILE = (
+    "A <script>window.hacked=1</script><img src=x onerror=window.hacked=2> $image {{idx}} {{7*7}}"
+)
+    "A <script>window.hacked=1</script><img src=x onerror=window.hacked=2> $image {{idx}} {{7*7}}"
+)
+_PHOTOGRAPH_PX = 640
+
+
+class Drawn(NamedTuple):
+    """A picture and its bytes (PNG)."""
+
+    picture: Picture
+    data: bytes
+
+
+class Proposal(NamedTuple):
+    """A record as it lies in a store, and the bytes of its pictures by digest."""
+
+    shown: StoredEntity
+    pictures: dict[str, bytes]
+
+
+def proposal(record: EntityRecord, *drawn: Drawn) -> Proposal:
+    """`record` as if it had been stored."""
+    made = new_entity(record, "people")
+    stored = StoredEntity(1, made.id, "people", record.kind, None, None, "proposed", made.payload)
+    return Proposal(stored, {one.picture.sha256: one.data for one in drawn})
+
+
+def drawn(image: Image.Image) -> Drawn:
+    """An image as a page finds it."""
+    buffer = BytesIO()
+    image.save(buffer, "PNG")
+    data = buffer.getvalue()
+    picture = Picture(
+        sha256=sha256_of(data),
+        media_type="image/png",
+        width_px=image.width,
+        height_px=image.height,
+    )
+    return Drawn(picture, data)
+
+
+@cache
+def person(name: str, phase: float = 0.0, yaw_degrees: float = 20.0) -> Drawn:
+    """A person drawn at a moment of a walk; equal names give equal people."""
+    canvas = Image.new("RGB", (120, 260), (196, 203, 208))
+    attributes = draw_person_attributes(Chance("pages", name))
+    pose = Pose(action=Action.WALKING, yaw_degrees=yaw_degrees, phase=phase % 1)
+    draw_person(canvas, attributes, pose, Box(20, 20, 100, 245))
+    return drawn(canvas)
+
+
+def a_frame(number: int, one: Drawn, *suspicions: str) -> TrackletFrame:
+    """A frame of a video at ten frames a second."""
+    left = 40.0 + 3 * number
+    return TrackletFrame(
+        frame=number,
+        time_seconds=number / 10,
+        crop=one.picture,
+        box_xyxy=(left, 100.0, left + 120, 360.0),
+        score=0.9,
+        suspicions=suspicions,
+    )
+
+
+def a_tracklet(frames: int = 12, switch_at: int = 8, others: int = 2) -> Proposal:
+    """A walk in which another person takes over at `switch_at`; the third frame is suspected."""
+    walk = [
+        person("first" if position < switch_at else "second", position / 8)
+        for position in range(frames)
+    ]
+    elsewhere = [
+        [person(name, phase / 5, 160) for phase in range(4)]
+        for name in ("first", "third", "fourth")[:others]
+    ]
+    record = Tracklet(
+        source="street",
+        video="street/<b>corner</b>.mp4",
+        video_sha256="0" * 64,
+        track=17,
+        frames=tuple(
+            a_frame(10 + 5 * position, one, *(["near_duplicate"] if position == 2 else []))
+            for position, one in enumerate(walk)
+        ),
+        switches=(10 + 5 * switch_at,) if switch_at < frames else (),
+        others=tuple(
+            OtherTracklet(
+                tracklet_id=f"{number:032x}",
+                similarity=0.83 - number / 10,
+                frames=tuple(a_frame(200 + at, one) for at, one in enumerate(seen)),
+            )
+            for number, seen in enumerate(elsewhere, start=1)
+        ),
+        author="loupe-tracker@1",
+    )
+    return proposal(record, *walk, *(one for seen in elsewhere for one in seen))
+
+
+@cache
+def photograph(number: int = 1) -> tuple[Drawn, tuple[str, ...]]:
+    """A photograph and what was said of it; a drawn person where there are none."""
+    if not PHOTOGRAPHS.exists():
+        return person(f"photograph {number}"), ("A person walks.", "Somebody is walking by.") * 2
+    rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
+    row = json.loads(rows[number])
+    with Image.open(PHOTOGRAPHS / row["file_name"]) as opened:
+        image = ImageOps.contain(opened.convert("RGB"), (_PHOTOGRAPH_PX, _PHOTOGRAPH_PX))
+    return drawn(image), tuple(caption["caption"].strip() for caption in row["captions"])
+
+
+@cache
+def in_other_colours(number: int = 1) -> Drawn:
+    """The photograph with its colours turned, as an editing model might."""
+    original, _ = photograph(number)
+    with Image.open(BytesIO(original.data)) as opened:
+        red, green, blue = opened.convert("RGB").split()
+        return drawn(Image.merge("RGB", (blue, red, green)))
+
+
+@cache
+def as_a_drawing(number: int = 1) -> Drawn:
+    """The photograph in grey."""
+    original, _ = photograph(number)
+    with Image.open(BytesIO(original.data)) as opened:
+        return drawn(ImageOps.autocontrast(ImageOps.grayscale(opened)).convert("RGB"))
+
+
+def a_strategy(caption: str | None = None) -> Proposal:
+    """A strategy to turn a photograph's colours."""
+    anchor, captions = photograph(2)
+    record = Strategy(
+        source="coco",
+        anchor=anchor.picture,
+        caption=caption or captions[2],
+        detail="The bicycle is blue.",
+        difference=DifferenceType.ENTITY_ATTRIBUTE,
+        plan="Change the colour of the bicycle from blue to red and leave all else as it is.",
+        contrastive_caption="A red bicycle sits on a sidewalk near a street.",
+        editing_instruction="Repaint the frame of the bicycle in red; keep everything else.",
+        author="strategist@1",
+    )
+    return proposal(record, anchor)
+
+
+def a_candidate(caption: str | None = None, *, found: bool = False) -> Proposal:
+    """A candidate for the strategy above, edited or found."""
+    anchor, captions = photograph(2)
+    image = photograph(3)[0] if found else in_other_colours(2)
+    edited = EditedImage(model="painter@1", instruction="Repaint it.", seed=7, steps=28)
+    searched = FoundImage(
+        engine="folder",
+        query="A red bicycle sits on a sidewalk near a street.",
+        rank=2,
+        page="https://example.org/<b>bicycles</b>",
+        licence="CC BY 4.0",
+        creator="A. Photographer",
+    )
+    record = Candidate(
+        source="coco",
+        anchor=anchor.picture,
+        caption=caption or captions[2],
+        detail="The bicycle is blue.",
+        difference=DifferenceType.ENTITY_ATTRIBUTE,
+        plan="Change the colour of the bicycle from blue to red and leave all else as it is.",
+        contrastive_caption="A red bicycle sits on a sidewalk near a street.",
+        image=image.picture,
+        origin=searched if found else edited,
+        similarity=0.87,
+    )
+    return proposal(record, anchor, image)
+
+
+FINE = (
+    (
+        "A {0} bicycle with a wicker basket stands locked on the sidewalk beside a quiet street, "
+        "its wheels close to the kerb, in {1}."
+    ),
+    "A {0} bike sits parked next to the street, leaning on its stand by a post, in {1}.",
+    "Locked to a post, a {0} bicycle with thin tyres waits on the pavement, in {1}.",
+    "A {0} bicycle is chained to a fixture on a city street that is otherwise empty, in {1}.",
+    "A {0} bike is parked on the side walk, its handlebars turned to the road, in {1}.",
+)
+
+
+def a_group(images: int = 3, captions: int = 5, caption: str | None = None) -> Proposal:
+    """A photograph and its contrastive images with fine captions that differ in a few words."""
+    anchor, coarse = photograph(2)
+    pictures = [anchor, in_other_colours(2), as_a_drawing(2), photograph(3)[0]][:images]
+    words = [
+        ("blue", "bright colours"),
+        ("red", "bright colours"),
+        ("blue", "black and white"),
+        ("green", "evening light"),
+    ]
+    differences = [None, DifferenceType.ENTITY_ATTRIBUTE, DifferenceType.STYLE]
+    differences += [DifferenceType.SCENE_ATTRIBUTE]
+    plans = ["", "The bicycle is red.", "It is a photograph in black and white.", "It is evening."]
+    fine = [
+        [text.format(*said) for text in (*FINE, *FINE)[:captions]]
+        for said in words[: len(pictures)]
+    ]
+    if caption is not None:
+        fine[0][0] = caption
+    record = CaptionGroup(
+        source="coco",
+        coarse_captions=(*coarse, *coarse)[:captions],
+        members=tuple(
+            GroupMember(picture=one.picture, captions=tuple(said), difference=kind, plan=plan)
+            for one, said, kind, plan in zip(pictures, fine, differences, plans, strict=False)
+        ),
+        author="captioner@1",
+    )
+    return proposal(record, *pictures)
