@@ -22,7 +22,6 @@ from db.returns import (
     return_work,
     tasks_of,
 )
-from db.reviews import WAITING
 
 Same = Callable[[ReviewAnswer, ReviewAnswer], bool]
 

@@ -1,43 +1,101 @@
-"""A loopback proxy that does what it is asked and then, now and then, says that it failed."""
+"""A loopback proxy to a server that goes wrong now and then, in the ways networks do."""
 
+import socket
+import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import httpx
 
+_PASSED_ON = ("authorization", "content-type")
+
+
+class Fault(Enum):
+    """What goes wrong with a call, and whether the server had done what was asked."""
+
+    NONE = "none"
+    REFUSED = "502 before the work"
+    UNKNOWN = "502 after the work"
+    RESET_BEFORE = "connection reset before the work"
+    RESET_AFTER = "connection reset after the work"
+    SLOW = "the answer comes too late"
+
+    @property
+    def happens_after(self) -> bool:
+        """Whether the work was done."""
+        return self not in (Fault.REFUSED, Fault.RESET_BEFORE)
+
+
+Chooser = Callable[[str, str], Fault]
+"""The fault of a call, by its method and path."""
+
 
 @contextmanager
-def fault_proxy(target: str, fails: Callable[[str, str], bool]) -> Iterator[str]:
-    """The URL of a proxy to `target` that, if `fails(method, path)`, says 502 after the work."""
+def fault_proxy(target: str, choose: Chooser, slow_seconds: float = 0.0) -> Iterator[str]:
+    """The URL of a proxy to `target` whose calls go wrong as `choose` says."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            kept = ("authorization", "content-type")
-            headers = {k: v for k, v in self.headers.items() if k.lower() in kept}
+            fault = choose(self.command, self.path)
+            answer = self._ask(body) if fault.happens_after else None
+            match fault:
+                case Fault.RESET_BEFORE | Fault.RESET_AFTER:
+                    self._reset()
+                    return
+                case Fault.SLOW:
+                    time.sleep(slow_seconds)
+            if answer is None or fault is Fault.UNKNOWN:
+                self._send(502, "text/html", b"<html>bad gateway</html>")
+            else:
+                kind = answer.headers.get("content-type", "text/plain")
+                self._send(answer.status_code, kind, answer.content)
+
+        def _ask(self, body: bytes) -> httpx.Response:
+            headers = {k: v for k, v in self.headers.items() if k.lower() in _PASSED_ON}
             with httpx.Client(trust_env=False, timeout=120) as client:
-                answer = client.request(
+                return client.request(
                     self.command, target + self.path, content=body, headers=headers
                 )
-            status, content = answer.status_code, answer.content
-            if fails(self.command, self.path):
-                status, content = 502, b"<html>bad gateway</html>"
-            self.send_response(status)
-            self.send_header("Content-Type", answer.headers.get("content-type", "text/plain"))
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+
+        def _send(self, status: int, kind: str, content: bytes) -> None:
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+            except OSError:
+                self.close_connection = True  # whoever asked has gone
+
+        def _reset(self) -> None:
+            """Ends the connection with RST instead of FIN."""
+            at_once = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            self.close_connection = True
+            self.connection.close()
+
+        def finish(self) -> None:
+            if self.connection.fileno() >= 0:
+                super().finish()
 
         do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the base class
 
         def log_message(self, *_: object) -> None:
             """Keeps quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def shutdown_request(self, request: object) -> None:
+            if isinstance(request, socket.socket) and request.fileno() >= 0:
+                super().shutdown_request(request)
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

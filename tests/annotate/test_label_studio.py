@@ -10,21 +10,21 @@ from pydantic import SecretStr
 
 from annotate.desk import ReviewDesk
 from annotate.label_studio import LabelStudioDesk
-from annotate.queues import Queue, rewrite_queue
+from annotate.projects import Desks
+from annotate.pull import pull, reconcile
+from annotate.queues import HOUSE, Queue, shipped
 from annotate.sdk import new_client
-from annotate.sync import pull, push, reconcile
 from db.entities import fetch, find
 from db.reviews import review_tasks
 from schemas.errors import ServiceError
 from schemas.records import Rewrite
 from services.process import free_port
 from tests.annotate.answering import Regions, accepting, editing, rejecting
-from tests.annotate.fault_proxy import fault_proxy
-from tests.annotate.memory_desk import MemoryDesk
+from tests.annotate.fault_proxy import Fault, fault_proxy
+from tests.annotate.memory_desk import MemoryOffice
+from tests.annotate.office import push
 from tests.annotate.world import DATASET, REWRITE, World
 from tests.services.fixtures import LabelStudioServer
-
-IMAGES = "http://127.0.0.1:8090/blobs"
 
 
 class Annotator(Protocol):
@@ -79,18 +79,24 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def queue() -> Queue:
     """A queue of its own for every test, since they share a server."""
-    return rewrite_queue(DATASET).model_copy(update={"name": f"rewrites-{uuid4().hex[:8]}"})
+    queue = shipped().queue(DATASET, "rewrites")
+    return queue.model_copy(update={"name": f"{uuid4().hex[:8]}-rewrites"})
 
 
 @pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.label_studio)])
-def office(request: pytest.FixtureRequest) -> tuple[ReviewDesk, Annotator]:
-    """A desk, and somebody who works on it."""
+def office(request: pytest.FixtureRequest) -> tuple[Desks, Annotator]:
+    """Desks, and somebody who works at that of the house."""
     if request.param == "memory":
-        desk = MemoryDesk()
-        return desk, desk
+        desks = MemoryOffice()
+        return desks, desks(HOUSE)
     server: LabelStudioServer = request.getfixturevalue("label_studio")
     token = SecretStr(server.token)
-    return LabelStudioDesk(server.url, token), ApiAnnotator(server.url, token)
+    return at(LabelStudioDesk(server.url, token)), ApiAnnotator(server.url, token)
+
+
+def at(desk: ReviewDesk) -> Desks:
+    """Everybody at one desk."""
+    return lambda _: desk
 
 
 def task_ids(world: World, queue: Queue) -> dict[str, int]:
@@ -104,61 +110,51 @@ def states(world: World, *entity_ids: str) -> list[str]:
 
 
 def test_answers_come_back_exactly_once(
-    world: World, queue: Queue, office: tuple[ReviewDesk, Annotator]
+    world: World, queue: Queue, office: tuple[Desks, Annotator]
 ) -> None:
-    desk, annotator = office
+    desks, annotator = office
     good, poor, bad, unsure = (world.add(f"{REWRITE} {number}") for number in range(4))
-    assert push(world.store, desk, queue, IMAGES).pushed == 4
+    assert push(world.store, desks, queue).pushed == 4
     before = task_ids(world, queue)
-    assert push(world.store, desk, queue, IMAGES).known == 4
+    assert push(world.store, desks, queue).known == 4
     assert task_ids(world, queue) == before
     annotator.annotate(before[good], accepting(f"{REWRITE} 0"))
     edited = annotator.annotate(before[poor], editing("A woman in a red coat."))
     annotator.annotate(before[bad], rejecting(f"{REWRITE} 2", "other", note="a mess"))
     annotator.annotate(before[unsure], [], cancelled=True)
 
-    report = pull(world.store, desk, queue)
+    report = pull(world.store, desks, queue)
     counts = (report.accepted, report.edited, report.rejected, report.skipped, report.unclear)
     assert counts == (1, 1, 1, 1, ())
     expected = ["accepted", "superseded", "rejected", "proposed"]
     assert states(world, good, poor, bad, unsure) == expected
-    again = pull(world.store, desk, queue)
-    assert (again.known, again.accepted + again.edited + again.rejected) == (3, 0)
+    again = pull(world.store, desks, queue)
+    assert again.accepted + again.edited + again.rejected == 0
 
     annotator.annotate(before[poor], editing("A woman in a red coat and boots."), edited)
-    assert pull(world.store, desk, queue).edited == 1
+    assert pull(world.store, desks, queue).edited == 1
     accepted = find(world.store, DATASET, "rewrite", states=["accepted"])
     assert {entity.record(Rewrite).text for entity in accepted} == {
         f"{REWRITE} 0",
         "A woman in a red coat and boots.",
     }
     annotator.delete_annotation(edited)
-    assert [notice.entity_id for notice in pull(world.store, desk, queue).deleted] == [poor, poor][
-        :1
-    ]
+    assert {notice.entity_id for notice in pull(world.store, desks, queue).deleted} == {poor}
     assert states(world, poor) == ["superseded"]
 
 
 def test_lost_tasks_are_found_missing_and_sent_again(
-    world: World, queue: Queue, office: tuple[ReviewDesk, Annotator]
+    world: World, queue: Queue, office: tuple[Desks, Annotator]
 ) -> None:
-    desk, _ = office
+    desks, _ = office
     kept, lost = world.add(f"{REWRITE} 0"), world.add(f"{REWRITE} 1")
-    push(world.store, desk, queue, IMAGES)
+    push(world.store, desks, queue)
     before = task_ids(world, queue)
-    desk.delete_tasks([before[lost], before[lost]])
-    assert reconcile(world.store, desk, queue).missing == (lost,)
-    assert push(world.store, desk, queue, IMAGES).pushed == 1
+    (project_id,) = {task.project_id for task in review_tasks(world.store, queue.name).values()}
+    desks(HOUSE).delete_tasks(project_id, [before[lost], before[lost]])
+    assert reconcile(world.store, desks, queue).missing == (lost,)
+    assert push(world.store, desks, queue).pushed == 1
     assert task_ids(world, queue)[kept] == before[kept]
-
-
-def test_a_project_is_made_once(queue: Queue, office: tuple[ReviewDesk, Annotator]) -> None:
-    from annotate.interfaces.registry import interface_of
-
-    desk, _ = office
-    assert desk.find_project(queue) is None
-    made = desk.ensure_project(queue, interface_of(queue))
-    assert desk.ensure_project(queue, interface_of(queue)) == made == desk.find_project(queue)
 
 
 @pytest.mark.label_studio
@@ -167,34 +163,32 @@ def test_a_502_after_the_work_was_done_changes_nothing(
 ) -> None:
     asked: list[str] = []
 
-    def fails(method: str, path: str) -> bool:
+    def fails(method: str, path: str) -> Fault:
         """Every second request, and the first import."""
         asked.append(f"{method} {path.partition('?')[0]}")
         imports = sum(line.endswith("/import") for line in asked)
-        return (asked[-1].endswith("/import") and imports == 1) or (
-            method == "GET" and len(asked) % 2 == 0
-        )
+        first_import = asked[-1].endswith("/import") and imports == 1
+        fails = first_import or (method == "GET" and len(asked) % 2 == 0)
+        return Fault.UNKNOWN if fails else Fault.NONE
 
     for number in range(5):
         world.add(f"{REWRITE} {number}")
     with fault_proxy(label_studio.url, fails) as url:
-        desk = LabelStudioDesk(url, SecretStr(label_studio.token))
-        report = push(world.store, desk, queue, IMAGES)
+        report = push(world.store, at(LabelStudioDesk(url, SecretStr(label_studio.token))), queue)
     assert report.pushed == 5
     assert sum(line.endswith("/import") for line in asked) == 1
     direct = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
-    assert report.project_id is not None
-    keys = [task.key for task in direct.list_tasks(report.project_id)]
+    ((_, project_id),) = report.projects
+    keys = [task.key for task in direct.list_tasks(project_id)]
     assert len(keys) == len(set(keys)) == 5
-    assert reconcile(world.store, direct, queue).adopted == 5  # the same desk by another URL
+    assert reconcile(world.store, at(direct), queue).adopted == 5  # the same desk by another URL
 
 
 def test_an_unreachable_label_studio_is_one_sentence(world: World, queue: Queue) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     world.add()
-    desk = LabelStudioDesk(url, SecretStr("0" * 40))
     with pytest.raises(ServiceError) as caught:
-        push(world.store, desk, queue, IMAGES)
+        push(world.store, at(LabelStudioDesk(url, SecretStr("0" * 40))), queue)
     assert str(caught.value).startswith(f"Label Studio at {url} did not list its projects:")
     assert "\n" not in str(caught.value)
 
@@ -206,19 +200,19 @@ def test_a_wrong_token_is_one_sentence(
     world.add()
     desk = LabelStudioDesk(label_studio.url, SecretStr("0" * 40))
     with pytest.raises(ServiceError, match="did not list its projects: status 401"):
-        push(world.store, desk, queue, IMAGES)
+        push(world.store, at(desk), queue)
 
 
 @pytest.mark.label_studio
 def test_no_address_of_a_person_gets_into_the_store(
     world: World, queue: Queue, label_studio: LabelStudioServer, tmp_path: Path
 ) -> None:
-    desk = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
+    desks = at(LabelStudioDesk(label_studio.url, SecretStr(label_studio.token)))
     entity_id = world.add()
-    push(world.store, desk, queue, IMAGES)
+    push(world.store, desks, queue)
     annotator = ApiAnnotator(label_studio.url, SecretStr(label_studio.token))
     annotator.annotate(task_ids(world, queue)[entity_id], accepting(REWRITE))
-    assert pull(world.store, desk, queue).accepted == 1
+    assert pull(world.store, desks, queue).accepted == 1
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("loupe.db*"))
     assert b"reviewer-" in stored
     assert label_studio.email.encode() not in stored

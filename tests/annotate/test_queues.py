@@ -5,25 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.queues import (
-    Auto,
+from annotate.candidates import (
     Candidate,
-    Policy,
-    Required,
-    Sample,
     apply_policy,
     candidates,
     decide_by_policy,
     goes_to_people,
-    parse_policy,
-    queue_named,
-    rewrite_queue,
 )
+from annotate.interfaces.registry import INTERFACES
+from annotate.policies import Auto, Policy, Required, Sample, parse_policy
+from annotate.queues import Queue, load_queues, shipped
 from db.entities import StoredEntity, fetch, new_entity
 from schemas.base import digest_of
-from schemas.errors import UsageError
+from schemas.errors import ConfigurationError, UsageError
 from schemas.faithfulness import FaithfulnessReport
 from tests.annotate.world import DATASET, World
+
+
+def rewrite_queue(dataset: str, policy: Policy | None = None) -> Queue:
+    return shipped().queue(dataset, "rewrites", policy)
 
 
 def candidate(number: int, suspect: bool) -> Candidate:
@@ -103,9 +103,66 @@ def test_other_policies_are_refused(text: str) -> None:
 
 
 def test_queues_are_named_after_their_dataset() -> None:
-    assert queue_named("ufine3c-rewrites") == rewrite_queue("ufine3c")
-    with pytest.raises(UsageError, match="named after its dataset"):
-        queue_named("ufine3c")
+    assert shipped().queue_named("ufine3c-rewrites") == rewrite_queue("ufine3c")
+    assert shipped().queue_named("my-own-people-captions").dataset == "my-own-people"
+    for wrong in ("ufine3c", "ufine3c-rewrite", "-rewrites"):
+        with pytest.raises(UsageError, match=r"named DATASET-STEP, .* of tracklets, .*; got '"):
+            shipped().queue_named(wrong)
+
+
+def test_every_step_has_its_page() -> None:
+    assert {step.interface for step in shipped().steps.values()} == INTERFACES.keys()
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "queues.toml"
+    path.write_text(text)
+    return path
+
+
+def test_an_own_file_changes_steps_and_single_queues(tmp_path: Path) -> None:
+    own = write(
+        tmp_path,
+        """
+        [steps.rewrites]
+        overlap = 2
+        policy = "sample:0.5:7"
+        [queues.people-rewrites]
+        overlap = 3
+        annotators = ["Ann", "Bea", "Cem"]
+        """,
+    )
+    declared = load_queues(own)
+    assert declared.queue("streets", "rewrites").overlap == 2
+    people = declared.queue("people", "rewrites")
+    assert (people.overlap, people.policy) == (3, Sample(rate=0.5, seed=7))
+    assert people.annotators == ("Ann", "Bea", "Cem")
+    assert declared.queue("people", "rewrites", Auto()).policy == Auto()
+    assert declared.queue("people", "captions") == shipped().queue("people", "captions")
+    assert load_queues(tmp_path / "absent.toml") is shipped()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[steps", "is not TOML"),
+        ("[rewrites]", "the tables in .* must be of steps, queues; got rewrites"),
+        ("[steps.rewritings]", "the steps in .* must be of .*; got rewritings"),
+        ("[steps.rewrites]\noverlap = 0", r"\[steps.rewrites\]: overlap: .* got 0"),
+        ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: gold: Extra inputs"),
+        ("[steps.rewrites]\npolicy = 'often'", r"\[steps.rewrites\]: .*must be 'required'"),
+        ("[queues.people]\noverlap = 2", r"\[queues.people\] must be named DATASET-STEP"),
+        ("[queues.people-rewrites]\ngold_rate = 2", r"\[queues.people-rewrites\]: gold_rate"),
+        (
+            "[steps.rewrites]\naccuracy_least = 30",
+            r"accuracy_least \(30\) must not be above accuracy_window \(20\)",
+        ),
+    ],
+)
+def test_a_wrong_own_file_is_one_sentence(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem) as caught:
+        load_queues(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
 
 
 def test_only_what_was_checked_and_is_undecided_is_a_candidate(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from annotate.queues import rewrite_queue
+from annotate.queues import shipped
 from db.entities import StoredEntity, find
 from db.lineage import trace
 from db.store import Store
@@ -182,7 +182,7 @@ def test_what_people_decide_is_what_is_released(
 
     store = installation.store
     shown = {
-        rewrite_queue(DATASET).task_key(rewrite.id): rewrite
+        shipped().queue(DATASET, "rewrites").task_key(rewrite.id): rewrite
         for rewrite in find(store, DATASET, Rewrite.kind, states=("proposed",))
     }
     assert len(shown) == int(waiting[1])
@@ -279,7 +279,7 @@ def annotate(label_studio: LabelStudioServer, answers: Mapping[str, Answer]) -> 
 def project_of(person: httpx.Client) -> int:
     """The number of the project in which the rewrites wait."""
     projects = person.get("/api/projects", params={"page_size": 100}).raise_for_status().json()
-    title = f"Loupe · {rewrite_queue(DATASET).name}"
+    title = f"Loupe · {shipped().queue(DATASET, 'rewrites').name}"
     (number,) = [one["id"] for one in projects["results"] if one["title"] == title]
     return int(number)
 
