@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 from sqlalchemy.orm import aliased
 
 from db.entities import LIVE, StoredEntity, pages, select_entities
@@ -208,14 +208,17 @@ def _parents(
 
 
 def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
+    """Those that a person decided on, and was not taken back since."""
     query = (
-        select(Decision.entity_id)
+        select(Decision.entity_id, Decision.verdict)
         .join(Agent, Agent.id == Decision.agent_id)
-        .where(Agent.kind == "person")
+        .where(or_(Agent.kind == "person", Decision.verdict == "reopen"))
+        .order_by(Decision.id)
     )
     decided: set[str] = set()
     for page in pages(ids):
-        decided.update(connection.execute(query.where(Decision.entity_id.in_(page))).scalars())
+        for entity_id, verdict in connection.execute(query.where(Decision.entity_id.in_(page))):
+            (decided.discard if verdict == "reopen" else decided.add)(entity_id)
     return decided
 
 

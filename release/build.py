@@ -14,6 +14,7 @@ from typing import NamedTuple
 from db.blobs import BlobStore
 from db.release_rows import snapshot
 from db.releases import store_release
+from db.second_looks import looked_draws
 from db.store import Store
 from release.card import CARD, render_card
 from release.contents import Contents, FoundRow
@@ -28,6 +29,7 @@ from release.statistics import StatisticsCounter
 from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import DATASET_PATTERN, VERSION_PATTERN, Manifest, ReleasedFile
+from schemas.second_look import summarise
 
 Progress = Callable[[int, int], None]
 """Told how many rows are written, and of how many images."""
@@ -109,9 +111,11 @@ class _Build:
             total = contents.arrange()
             self._write_rows(contents, dataset, total)
             sources, prompts, models = contents.sources(), contents.prompts(), contents.models()
+            looks = tuple(map(summarise, looked_draws(connection, dataset)))
         self._add_entities([source.entity_id for source in sources])
         self._add_entities([prompt.entity_id for prompt in prompts])
-        statistics = self._statistics.result({one.name: one.granularity for one in sources})
+        granularities = {one.name: one.granularity for one in sources}
+        statistics = self._statistics.result(granularities, looks)
         if not statistics.images:
             raise UsageError(
                 f"nothing of {dataset!r} can be released: it has {total} images, "

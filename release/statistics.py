@@ -18,6 +18,7 @@ from schemas.release import (
     RewriteStatistics,
     SourceStatistics,
 )
+from schemas.second_look import SecondLookStatistics
 
 HISTOGRAM_STEP = 10
 
@@ -67,7 +68,11 @@ class StatisticsCounter:
         self._review["rejected"] += rejected
         self._review["pending"] += pending
 
-    def result(self, granularity_of: Mapping[str, Granularity | None]) -> ReleaseStatistics:
+    def result(
+        self,
+        granularity_of: Mapping[str, Granularity | None],
+        second_looks: tuple[SecondLookStatistics, ...] = (),
+    ) -> ReleaseStatistics:
         """Everything counted so far; `granularity_of` maps source names to granularities."""
         all_words = sum(self._words.values(), Counter[int]())
         return ReleaseStatistics(
@@ -90,6 +95,7 @@ class StatisticsCounter:
                 rejected=self._review["rejected"],
                 pending=self._review["pending"],
             ),
+            second_looks=second_looks,
         )
 
     def _source(self, name: str, granularity: GranularityName) -> SourceStatistics:

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from schemas.base import Record
 from schemas.records import Granularity, Sha256
+from schemas.second_look import SecondLookStatistics
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -129,7 +130,9 @@ class RewriteStatistics(Record):
 class ReleaseStatistics(Record):
     """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
 
-    `vocabulary` is the number of different words, letter case aside.
+    `vocabulary` is the number of different words, letter case aside. `second_looks` has the error
+    rates that second looks found, one for each review queue; where there are none it is left out,
+    as it was before there could be any.
     """
 
     images: Count
@@ -143,6 +146,14 @@ class ReleaseStatistics(Record):
     styles_per_image: tuple[tuple[int, int], ...]
     authors: tuple[tuple[str, int], ...]
     rewrites: RewriteStatistics
+    second_looks: tuple[SecondLookStatistics, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if not self.second_looks:
+            del values["second_looks"]
+        return values
 
 
 class Manifest(Record):

@@ -1,0 +1,184 @@
+"""Second looks: what is drawn, who is asked, and what the answers come to."""
+
+from collections import Counter
+
+import pytest
+
+from annotate.queues import shipped
+from annotate.second_look import STRATA, draw_second_look, wanted
+from db.decisions import NewDecision, append_decisions
+from db.entities import new_entity
+from db.second_looks import accepted_items, looked_draws
+from db.store import Store
+from schemas.errors import UsageError
+from schemas.proportion import Stratum
+from schemas.records import Rewrite
+from schemas.second_look import LookedDraw, summarise
+from tests.db.review_samples import QUEUE, Desk, store_rewrites
+from tests.db.samples import SOFTWARE, store_entities
+
+REWRITES = shipped().queue("people", "rewrites")
+
+
+@pytest.fixture
+def desk(store: Store) -> Desk:
+    return Desk(store)
+
+
+def accept(desk: Desk, count: int, source: str = "street", first: int = 0) -> list[str]:
+    """Items that `a` accepted."""
+    items = store_rewrites(desk.store, count, source, first)
+    for entity_id in items:
+        desk.decide(entity_id, "accept", desk.answer(entity_id, "a"))
+    return items
+
+
+def by_policy(desk: Desk, count: int) -> list[str]:
+    """Items that nobody looked at."""
+    items = store_rewrites(desk.store, count, "street", first=1000)
+    with desk.store.write() as connection:
+        append_decisions(connection, [NewDecision(one, "accept", SOFTWARE) for one in items])
+    return items
+
+
+def edit(desk: Desk, number: int) -> tuple[str, str]:
+    """An item that `b` edited, and the edit."""
+    (shown,) = store_rewrites(desk.store, 1, first=number)
+    record = Rewrite(source="street", text=f"put right {number}", author="b")
+    made = new_entity(record, "people", parents=[("edited_from", shown)], split="test")
+    store_entities(desk.store, [made])
+    key = desk.answer(shown, "b", "edit")
+    desk.decide(shown, "edit", key, made.id)
+    desk.decide(made.id, "accept", key)
+    return shown, made.id
+
+
+def looked(desk: Desk) -> list[LookedDraw]:
+    with desk.store.read() as connection:
+        return looked_draws(connection, "people")
+
+
+def test_accepted_items_tell_how_they_came_to_be(desk: Desk) -> None:
+    (plain,) = accept(desk, 1)
+    (unseen,) = by_policy(desk, 1)
+    _, edited = edit(desk, 50)
+    (settled,) = store_rewrites(desk.store, 1, "park", first=60)
+    desk.decide(settled, "accept", desk.answer(settled, "judge", purpose="adjudication"))
+    (reopened,) = accept(desk, 1, first=70)
+    with desk.store.write() as connection:
+        append_decisions(connection, [NewDecision(reopened, "reopen", SOFTWARE)])
+    found = {item.entity_id: item[1:] for item in accepted_items(desk.store, "people", "rewrite")}
+    assert found == {
+        plain: ("test", "street", "accept"),
+        unseen: ("test", "street", "policy"),
+        edited: ("test", "street", "edit"),
+        settled: ("test", "park", "adjudicated"),
+    }
+
+
+def test_the_sample_is_in_proportion_and_stays_as_it_was(desk: Desk) -> None:
+    street, park = accept(desk, 30), accept(desk, 10, "park", first=100)
+    drawn = draw_second_look(desk.store, REWRITES, 8, seed=1, by=("source",))
+    assert (drawn.drawn, drawn.strata, drawn.is_new) == (8, {"park": 10, "street": 30}, True)
+    items = {item.entity_id for item in wanted(desk.store, REWRITES)}
+    assert (len(items & set(street)), len(items & set(park))) == (6, 2)
+    accept(desk, 5, first=200)
+    again = draw_second_look(desk.store, REWRITES, 8, seed=1, by=("source",))
+    assert again == drawn._replace(is_new=False)
+    assert {item.entity_id for item in wanted(desk.store, REWRITES)} == items
+    draw_second_look(desk.store, REWRITES, 8, seed=2, by=("source",))
+    assert {item.entity_id for item in wanted(desk.store, REWRITES)} > items
+
+
+def test_strata_are_named_by_what_they_are(desk: Desk) -> None:
+    accept(desk, 2)
+    by_policy(desk, 1)
+    drawn = draw_second_look(desk.store, REWRITES, 3, seed=1)
+    assert drawn.strata == {"test · street · accept": 2, "test · street · policy": 1}
+    assert draw_second_look(desk.store, REWRITES, 1, seed=1, by=()).strata == {"all": 3}
+    with pytest.raises(UsageError, match="split, source, verdict; got colour"):
+        draw_second_look(desk.store, REWRITES, 3, seed=1, by=("colour",))
+
+
+def test_nothing_accepted_is_nothing_to_draw(desk: Desk) -> None:
+    with pytest.raises(UsageError, match="nothing of queue 'people-rewrites' is accepted"):
+        draw_second_look(desk.store, REWRITES, 3, seed=1)
+
+
+def test_whoever_had_a_part_in_an_item_is_not_asked_again(desk: Desk) -> None:
+    (plain,) = accept(desk, 1)
+    desk.answer(plain, "c")
+    _, edited = edit(desk, 50)
+    draw_second_look(desk.store, REWRITES, 2, seed=1)
+    past = {item.entity_id: item.past for item in wanted(desk.store, REWRITES)}
+    assert past == {plain: {"a", "c"}, edited: {"b"}}
+
+
+def test_an_item_is_asked_for_until_somebody_has_it(desk: Desk) -> None:
+    (only,) = accept(desk, 1)
+    draw_second_look(desk.store, REWRITES, 1, seed=1)
+    desk.give(only, "b", "second-look")
+    assert wanted(desk.store, REWRITES) == []
+    desk.close(only, "b")
+    (item,) = wanted(desk.store, REWRITES)
+    assert item.past == {"a", "b"}
+    desk.answer(only, "c", "accept", "second-look")
+    assert wanted(desk.store, REWRITES) == []
+
+
+def test_what_was_withdrawn_is_not_looked_at(desk: Desk) -> None:
+    (only,) = accept(desk, 1)
+    draw_second_look(desk.store, REWRITES, 1, seed=1)
+    with desk.store.write() as connection:
+        append_decisions(connection, [NewDecision(only, "withdraw", SOFTWARE)])
+    assert wanted(desk.store, REWRITES) == []
+
+
+def test_what_is_found_makes_an_error_rate(desk: Desk) -> None:
+    street, park = accept(desk, 6), accept(desk, 4, "park", first=100)
+    draw_second_look(desk.store, REWRITES, 10, seed=1, by=("source",))
+    assert looked(desk) == []
+    for entity_id in [*street[:5], *park[:2]]:
+        desk.answer(entity_id, "b", "accept", "second-look")
+    desk.answer(park[2], "b", "reject", "second-look")
+    desk.answer(park[2], "c", "accept")  # an ordinary answer is no second look
+    (draw,) = looked(desk)
+    assert draw == LookedDraw(
+        QUEUE, ("source",), 10, {"park": Stratum(4, 3, 1), "street": Stratum(6, 5, 0)}, (park[2],)
+    )
+    found = summarise(draw)
+    assert (found.drawn, found.looked, found.wrong) == (10, 8, 1)
+    assert found.error_rate == pytest.approx(0.4 / 3, abs=1e-4)
+    assert str(found).endswith("; 2 to come")
+
+
+def test_the_newest_draw_in_which_somebody_looked_counts(desk: Desk) -> None:
+    items = accept(desk, 10)
+    draw_second_look(desk.store, REWRITES, 4, seed=1, by=())
+    for item in wanted(desk.store, REWRITES):
+        desk.answer(item.entity_id, "b", "accept", "second-look")
+    (first,) = looked(desk)
+    assert first.drawn == 4
+    draw_second_look(desk.store, REWRITES, 10, seed=2, by=())
+    for item in wanted(desk.store, REWRITES):
+        desk.answer(item.entity_id, "b", "reject", "second-look")
+    (second,) = looked(desk)
+    assert second.strata == {"all": Stratum(10, 10, 6)}
+    assert set(second.wrong_items) < set(items)
+    with desk.store.read() as connection:
+        assert looked_draws(connection, "others") == []
+        assert looked_draws(connection, "people", "people-captions") == []
+
+
+def test_the_sentence_is_as_the_card_has_it() -> None:
+    draw = LookedDraw(QUEUE, STRATA, 200, {"all": Stratum(5000, 200, 3)}, ())
+    assert str(summarise(draw)) == "3 of 200 wrong, 1.5 % (95 % interval 0.5–4.3 %)"
+
+
+def test_counts_of_strata_are_kept_from_the_time_of_the_draw(desk: Desk) -> None:
+    accept(desk, 5)
+    drawn = draw_second_look(desk.store, REWRITES, 2, seed=1, by=("verdict",))
+    accept(desk, 5, first=300)
+    desk.answer(wanted(desk.store, REWRITES)[0].entity_id, "b", "accept", "second-look")
+    (draw,) = looked(desk)
+    assert Counter({name: one.population for name, one in draw.strata.items()}) == drawn.strata

@@ -1,0 +1,60 @@
+"""What a release says of second looks: on its card, in its manifest, the same at every build."""
+
+import json
+from pathlib import Path
+
+from annotate.queues import shipped
+from annotate.second_look import draw_second_look, wanted
+from release.build import build_release
+from release.manifest import read_manifest
+from release.verify import verify_release
+from tests.db.review_samples import Desk, Verdict
+from tests.release.worlds import DATASET, World, small_world, store_world
+
+REWRITES = shipped().queue(DATASET, "rewrites")
+
+
+def look_again(world: World, *, wrong: int) -> None:
+    """Somebody looks at twenty accepted rewrites again."""
+    draw_second_look(world.store, REWRITES, 20, seed=1, by=("split",))
+    desk = Desk(world.store, REWRITES.name)
+    for number, item in enumerate(wanted(world.store, REWRITES)):
+        verdict: Verdict = "reject" if number < wrong else "accept"
+        desk.answer(item.entity_id, "reviewer-2", verdict, "second-look")
+
+
+def test_the_card_and_the_manifest_tell_the_error_rate(world: World, tmp_path: Path) -> None:
+    look_again(world, wrong=3)
+    built = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
+    (look,) = built.manifest.statistics.second_looks
+    assert (look.queue, look.drawn, look.looked, look.wrong) == (REWRITES.name, 20, 20, 3)
+    card = (tmp_path / "out/README.md").read_text("utf-8")
+    assert "## Quality" in card
+    assert (
+        "- ufine3c-rewrites: second look: 3 of 20 wrong, 15.0 % (95 % interval 5.2–36.0 %)" in card
+    )
+    assert verify_release(tmp_path / "out") == []
+    assert read_manifest(tmp_path / "out") == built.manifest
+
+
+def test_the_same_looks_give_the_same_bytes(world: World, tmp_path: Path) -> None:
+    other = store_world(tmp_path / "other", small_world().contents(), shuffle=7, days=3)
+    manifests = []
+    for number, one in enumerate((world, other)):
+        look_again(one, wrong=2)
+        out = tmp_path / f"out-{number}"
+        for _ in range(2):
+            build_release(one.store, one.blobs, DATASET, "1.0.0", out)
+        manifests.append((out / "manifest.json").read_bytes())
+    other.store.close()
+    assert manifests[0] == manifests[1]
+
+
+def test_without_looks_nothing_is_said_of_them(world: World, tmp_path: Path) -> None:
+    """A release from before there were second looks has the same bytes and id as it had."""
+    draw_second_look(world.store, REWRITES, 5, seed=1)
+    build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
+    statistics = json.loads((tmp_path / "out/manifest.json").read_bytes())["statistics"]
+    assert "second_looks" not in statistics
+    assert "## Quality" not in (tmp_path / "out/README.md").read_text("utf-8")
+    assert verify_release(tmp_path / "out") == []
