@@ -26,7 +26,11 @@ _TITLE_CHARACTERS = 50
 _DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 # Everything else (predictions above all) is left out, which makes a page five times as fast. The
 # field `drafts` would hold those of our own account only; `draft_exists` speaks of everybody's.
-_TASK_FIELDS = "id,data,updated_at,annotations,draft_exists"
+# Annotations are cut down to the same list of names.
+_TASK_FIELDS = (
+    "id,data,updated_at,draft_exists,annotations,"
+    "completed_by,updated_by,result,was_cancelled,lead_time"
+)
 
 
 class _Annotation(BaseModel):

@@ -6,9 +6,9 @@ pseudonym only.
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from sqlalchemy import Select, insert, select, update
+from sqlalchemy import ColumnElement, insert, select, update
 
 from db.reviews import pseudonyms
 from db.store import Store
@@ -56,12 +56,12 @@ def add_annotator(
 
 def annotators(store: Store) -> list[StoredAnnotator]:
     """All who ever worked at the desk, by name."""
-    return _fetched(store, _QUERY)
+    return _fetched(store)
 
 
 def active_annotators(store: Store, role: Role) -> list[StoredAnnotator]:
     """Those who work in a role at present, by name."""
-    found = _fetched(store, _QUERY.where(Annotator.state == "active"))
+    found = _fetched(store, Annotator.state == "active")
     return [annotator for annotator in found if role in annotator.roles]
 
 
@@ -96,11 +96,12 @@ def set_annotator_roles(store: Store, name: str, roles: Iterable[Role]) -> Store
     return _change(store, annotator_named(store, name), roles=_ordered(roles))
 
 
-def _fetched(store: Store, query: Select[Any]) -> list[StoredAnnotator]:
+def _fetched(store: Store, *conditions: ColumnElement[bool]) -> list[StoredAnnotator]:
+    query = _QUERY.where(*conditions).order_by(Annotator.name)
     with store.read() as connection:
         return [
             StoredAnnotator._make(row)._replace(roles=tuple(row.roles.split()))
-            for row in connection.execute(query.order_by(Annotator.name))
+            for row in connection.execute(query)
         ]
 
 

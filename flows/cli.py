@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from flows.commands import (
+    annotator,
     build,
     cost,
     demo,
@@ -38,6 +39,7 @@ app.command()(quarantine.quarantine)
 app.command()(cost.cost)
 app.command()(lineage.lineage)
 app.add_typer(queue.app, name="queue")
+app.add_typer(annotator.app, name="annotator")
 app.add_typer(release.app, name="release")
 app.command()(services.up)
 app.command()(services.down)

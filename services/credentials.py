@@ -3,7 +3,7 @@
 import secrets
 from pathlib import Path
 
-from pydantic import SecretStr, ValidationError, field_serializer
+from pydantic import SecretStr, TypeAdapter, ValidationError, field_serializer
 
 from schemas.base import Record
 from schemas.errors import ServiceError
@@ -23,6 +23,24 @@ class Credentials(Record):
     )
     def _reveal_to_the_file(self, value: SecretStr | None) -> str | None:
         return value.get_secret_value() if value is not None else None
+
+
+class WorkspaceCredentials(Record):
+    """What acts for one annotator: their workspace's API token, and the login that is theirs.
+
+    E-mail address and password are None on a Label Studio that we do not run.
+    """
+
+    token: SecretStr
+    email: str | None = None
+    password: SecretStr | None = None
+
+    @field_serializer("token", "password", when_used="json")
+    def _reveal_to_the_file(self, value: SecretStr | None) -> str | None:
+        return value.get_secret_value() if value is not None else None
+
+
+_Workspaces = TypeAdapter(dict[str, WorkspaceCredentials])
 
 
 def credentials_path(home: Path) -> Path:
@@ -55,6 +73,38 @@ def save_token(home: Path, token: SecretStr) -> Credentials:
     credentials = load_credentials(home).model_copy(update={"label_studio_token": token})
     write_private(credentials_path(home), credentials.model_dump_json(indent=2))
     return credentials
+
+
+def workspaces_path(home: Path) -> Path:
+    """Where the credentials of the annotators' workspaces are kept."""
+    return services_folder(home) / "annotators.json"
+
+
+def load_workspaces(home: Path) -> dict[str, WorkspaceCredentials]:
+    """The credentials of all annotators by pseudonym.
+
+    Raises:
+        ServiceError: the file is damaged.
+    """
+    path = workspaces_path(home)
+    if not path.exists():
+        return {}
+    path.chmod(0o600)
+    try:
+        return _Workspaces.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise ServiceError(
+            f"{path} does not hold the credentials of annotators ({error.error_count()} problems); "
+            "restore it, or remove it and add the annotators again under their names"
+        ) from None
+
+
+def save_workspace(home: Path, pseudonym: str, credentials: WorkspaceCredentials) -> None:
+    """Keep the credentials of one annotator beside those of the others."""
+    path = workspaces_path(home)
+    with locked(path.with_suffix(".lock")):
+        kept = {**load_workspaces(home), pseudonym: credentials}
+        write_private(path, _Workspaces.dump_json(kept, indent=2).decode())
 
 
 def _new_credentials() -> Credentials:

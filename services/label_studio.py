@@ -16,6 +16,8 @@ from services.private_files import locked, services_folder
 from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
 
 NAME = "label-studio"
+DESK_SERVER = Path(__file__).parent / "desk_server"
+"""What Label Studio runs with: closed workspaces, and their accounts."""
 # 25 s on an idle machine; migrations are slow where many share two cores.
 _FIRST_START_SECONDS = 600.0
 _INHERITED = re.compile(r"PATH|HOME|LANG|LC_.*|TZ|TMPDIR|SSL_CERT_.*|.*_proxy|.*_PROXY")
@@ -48,29 +50,37 @@ def start_label_studio(
         ServiceError: it could not be started.
     """
     url = f"http://{LOOPBACK}:{port}"
-    data = home / "label-studio"
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    variables = {
-        **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
-        **_hardening(ssrf_protection),
-        **_identity(load_credentials(home)),
-        **_database(database_url),
-        "LABEL_STUDIO_BASE_DATA_DIR": str(data),
-        "LABEL_STUDIO_PORT": str(port),
-    }
+    variables = label_studio_variables(home, database_url, ssrf_protection)
     program = environment / "bin" / "label-studio"
     options = ("--no-browser", "--log-level", "ERROR", "--internal-host", LOOPBACK)
     spec = ServiceSpec(
         name=NAME,
         command=(str(program), "start", *options, "--port", str(port)),
-        working_directory=data,
-        environment=variables,
+        working_directory=Path(variables["LABEL_STUDIO_BASE_DATA_DIR"]),
+        environment={**variables, "LABEL_STUDIO_PORT": str(port)},
         url=url,
         port=port,
         port_option="--label-studio-port",
         timeout_seconds=_FIRST_START_SECONDS,
     )
     return start(home, spec, lambda: answers(f"{url}/health"))
+
+
+def label_studio_variables(
+    home: Path, database_url: str = "", ssrf_protection: bool = True
+) -> dict[str, str]:
+    """The environment of Label Studio's own programs; it holds secrets."""
+    data = home / "label-studio"
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return {
+        **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
+        **_hardening(ssrf_protection),
+        **_identity(load_credentials(home)),
+        **_database(database_url),
+        "LABEL_STUDIO_BASE_DATA_DIR": str(data),
+        "PYTHONPATH": str(DESK_SERVER),
+        "DJANGO_SETTINGS_MODULE": "loupe_desk.settings",
+    }
 
 
 def label_studio_access(settings: Settings) -> LabelStudioAccess:

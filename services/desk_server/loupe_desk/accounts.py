@@ -1,0 +1,137 @@
+"""Makes and changes workspaces: `python -m loupe_desk.accounts`, a request in, an answer out.
+
+A request is one JSON object on standard input, the answer one on standard output; so secrets stay
+in pipes, and off command lines and logs. What else Django and Label Studio print goes to standard
+error.
+
+A workspace is an organisation with two members: a service account, which owns it, has a token and
+no password; and a person, who has a password. Members are found again by their e-mail addresses.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+
+def make(people: list[Record]) -> list[Record]:
+    """Makes the workspaces of `people`, or mends them; a service's earlier tokens end here."""
+    from django.db import transaction
+
+    with transaction.atomic():
+        return [_make_workspace(person) for person in people]
+
+
+def set_passwords(people: list[Record]) -> list[Record]:
+    """Sets the passwords of `people`; sessions that are open end."""
+    return [_change(person, password=person["password"]) for person in people]
+
+
+def set_active(people: list[Record]) -> list[Record]:
+    """Lets `people` in, or shuts them out; their answers and accounts stay."""
+    return [_change(person, active=bool(person["active"])) for person in people]
+
+
+def describe(people: list[Record]) -> list[Record]:
+    """How the accounts of `people` stand."""
+    return [_described(_user(person["email"])) for person in people]
+
+
+COMMANDS: dict[str, Callable[[list[Record]], list[Record]]] = {
+    "make": make,
+    "set_passwords": set_passwords,
+    "set_active": set_active,
+    "describe": describe,
+}
+
+
+def _make_workspace(person: Record) -> Record:
+    from organizations.models import Organization
+
+    service = _ensure_user(person["service_email"], person["name"], None)
+    organization = service.own_organization or Organization.create_organization(
+        created_by=service, title=person["name"]
+    )
+    user = _ensure_user(person["email"], person["name"], person["password"])
+    for member in (service, user):
+        _settle(member, organization)
+    return {**_described(user), "token": _new_token(service)}
+
+
+def _ensure_user(email: str, name: str, password: str | None) -> Any:
+    """The user; without a `password`, one who can never log in."""
+    from users.models import User
+
+    user = User.objects.filter(email=email).first() or User(email=email)
+    user.username = user.first_name = name
+    user.is_active, user.is_staff, user.is_superuser = True, False, False
+    if password is None:
+        user.set_unusable_password()
+    else:
+        user.set_password(password)
+    user.save()
+    return user
+
+
+def _settle(user: Any, organization: Any) -> None:
+    """Makes the user a member of this organisation and of no other."""
+    user.om_through.exclude(organization=organization).delete()
+    organization.add_user(user)
+    user.active_organization = organization
+    user.save(update_fields=["active_organization"])
+
+
+def _new_token(user: Any) -> str:
+    """A personal access token; those that the user had before are worth nothing any more."""
+    from jwt_auth.models import LSAPIToken
+    from rest_framework_simplejwt.token_blacklist.models import BlacklistedToken, OutstandingToken
+
+    for token in OutstandingToken.objects.filter(user=user):
+        BlacklistedToken.objects.get_or_create(token=token)
+    return str(LSAPIToken.for_user(user).get_full_jwt())
+
+
+def _change(person: Record, password: str | None = None, active: bool | None = None) -> Record:
+    user = _user(person["email"])
+    if password is not None:
+        user.set_password(password)
+    if active is not None:
+        user.is_active = active
+    user.save()
+    return _described(user)
+
+
+def _user(email: str) -> Any:
+    from users.models import User
+
+    return User.objects.get(email=email)
+
+
+def _described(user: Any) -> Record:
+    return {
+        "user_id": user.pk,
+        "email": user.email,
+        "organization_id": user.active_organization_id,
+        "active": user.is_active,
+    }
+
+
+def main() -> None:
+    """Answers one request."""
+    request = json.load(sys.stdin)
+    with redirect_stdout(sys.stderr):
+        import django
+        import label_studio
+
+        sys.path.insert(0, str(Path(label_studio.__file__).parent))  # where its modules start
+        django.setup()
+        answer = COMMANDS[request["command"]](request["people"])
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

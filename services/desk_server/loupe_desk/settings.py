@@ -1,0 +1,16 @@
+"""Label Studio's own settings, with the workspaces closed to each other.
+
+Label Studio looks some settings up while its own are still loading, and finds those of this module:
+so the ground is laid first, and error reports to its makers are off from the start.
+"""
+# ruff: noqa: E402, F403 Django's settings are made by importing others in this order
+
+from core.settings.base import *
+
+SENTRY_DSN = ""
+
+from label_studio.core.settings.label_studio import *
+from label_studio.core.settings.label_studio import MIDDLEWARE
+
+PROJECT_MIXIN = "loupe_desk.access.WorkspaceProject"
+MIDDLEWARE = [*MIDDLEWARE, "loupe_desk.gate.WorkspaceGate"]
