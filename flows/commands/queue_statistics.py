@@ -12,7 +12,7 @@ from flows.commands.output import JsonOption, err, out, print_json, print_table
 if TYPE_CHECKING:
     from annotate.agreement import OwnAgreement
     from annotate.intervals import Estimate, Share
-    from annotate.statistics import AnnotatorStatistics, QueueStatistics, Work
+    from annotate.statistics import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
 
 QueueArgument = Annotated[
     str | None, typer.Argument(help="The queue, like 'ufine3c-rewrites' [all queues in use].")
@@ -97,7 +97,8 @@ def show(statistics: "QueueStatistics") -> None:
         "the undecided are suspect"
     )
     out.print(f"{plan.answers_needed:,} answers still needed: {forecast_sentence(statistics)}")
-    _show_people(statistics)
+    _show_work(statistics)
+    _show_quality(statistics)
     _show_agreement(statistics)
 
 
@@ -114,51 +115,49 @@ def forecast_sentence(statistics: "QueueStatistics") -> str:
     )
 
 
-def _show_people(statistics: "QueueStatistics") -> None:
-    columns = (
-        "annotator",
-        "answers",
-        "open",
-        "skipped",
-        "returned",
-        "median s",
-        "p90 s",
-        "accepted",
-        "edited",
-        "rejected",
-        "kappa",
-        "gold",
-    )
-    rows = [_person_row(one) for one in statistics.annotators]
-    work, gold = statistics.work, statistics.gold
-    rows.append(["all", *_work_cells(work), None, _percent(gold.accuracy)])
+def _show_work(statistics: "QueueStatistics") -> None:
+    columns = ("annotator", "answers", "settled", "open", "skipped", "returned", "median", "90 %")
+    people = [(_who(one), one.work) for one in statistics.annotators]
+    rows = [[who, *_work_cells(work)] for who, work in [*people, ("all", statistics.work)]]
     print_table("", columns, rows)
 
 
-def _person_row(one: "AnnotatorStatistics") -> list[Any]:
-    kappa = _estimate(kappa_of(one.agreement))
-    return [one.name or one.annotator, *_work_cells(one.work), kappa, _percent(one.gold.accuracy)]
+def _work_cells(work: "Work") -> list[Any]:
+    return [
+        work.answers,
+        work.adjudications,
+        work.waiting,
+        work.skipped,
+        work.returned,
+        _seconds(work.lead_time.median_seconds),
+        _seconds(work.lead_time.p90_seconds),
+    ]
+
+
+def _show_quality(statistics: "QueueStatistics") -> None:
+    columns = ("annotator", "accepted", "edited", "rejected", "right on gold", "kappa")
+    rows = [
+        [_who(one), *_quality_cells(one.work, one.gold), _estimate(kappa_of(one.agreement))]
+        for one in statistics.annotators
+    ]
+    rows.append(["all", *_quality_cells(statistics.work, statistics.gold), "–"])
+    print_table("", columns, rows)
+
+
+def _quality_cells(work: "Work", gold: "GoldAccuracy") -> list[str]:
+    verdicts = work.verdicts
+    shares = (verdicts.accepted, verdicts.edited, verdicts.rejected, gold.accuracy)
+    return [_percent(one) for one in shares]
+
+
+def _who(one: "AnnotatorStatistics") -> str:
+    return one.name or one.annotator
 
 
 def kappa_of(agreement: "OwnAgreement") -> "Estimate | None":
     """An annotator's kappa with the others on the verdict or, without one, the first control."""
     found = {choice.control: choice.kappa for choice in agreement.choices}
     return found.get("verdict", next(iter(found.values()), None))
-
-
-def _work_cells(work: "Work") -> list[Any]:
-    lead, verdicts = work.lead_time, work.verdicts
-    return [
-        work.answers,
-        work.waiting,
-        work.skipped,
-        work.returned,
-        _whole(lead.median_seconds),
-        _whole(lead.p90_seconds),
-        _percent(verdicts.accepted),
-        _percent(verdicts.edited),
-        _percent(verdicts.rejected),
-    ]
 
 
 def _show_agreement(statistics: "QueueStatistics") -> None:
@@ -194,7 +193,7 @@ def _estimate(estimate: "Estimate | None") -> str:
         return "–"
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.2f}"
-    return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+    return f"{estimate.value:.2f} ({estimate.low:.2f}–{estimate.high:.2f})"
 
 
 def _percent(share: "Share") -> str:
@@ -203,5 +202,5 @@ def _percent(share: "Share") -> str:
     return f"{share.value:.0%} ({share.low:.0%}–{share.high:.0%})"
 
 
-def _whole(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds)
+def _seconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:.0f} s"

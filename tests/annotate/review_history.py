@@ -28,6 +28,7 @@ from db.tables import (
     TaskReturn,
 )
 from db.work import ActivityRecord, register_plan, store_activity
+from schemas.base import digest_of
 from schemas.records import Caption
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -106,8 +107,7 @@ class History:
         gold: bool = False,
     ) -> str:
         """A task, and its key."""
-        self._keys += 1
-        key = f"{self._keys:032x}"
+        key = self._key()
         self._add(
             ReviewTask,
             key=key,
@@ -133,8 +133,7 @@ class History:
         seconds: float | None = 30.0,
     ) -> str:
         """An annotation, and its key."""
-        self._keys += 1
-        key = f"{self._keys:032x}"
+        key = self._key()
         self._add(
             Annotation,
             key=key,
@@ -216,6 +215,10 @@ class History:
                 if rows := self._rows.get(table):
                     connection.execute(insert(table), rows)
         self._rows.clear()
+
+    def _key(self) -> str:
+        self._keys += 1
+        return digest_of(self.queue.name, str(self._keys))
 
     def _add(self, table: type[Base], **row: Any) -> None:
         self._rows.setdefault(table, []).append(row)

@@ -1,0 +1,284 @@
+"""The statistics of review queues as one HTML page that needs nothing else.
+
+Charts are SVG in the page itself, drawn in percents of whatever room there is; every figure in a
+table is a `<data>` element that says where the same figure stands in `loupe queue stats --json`.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+
+from annotate.agreement import OwnAgreement
+from annotate.intervals import Estimate
+from annotate.statistics import (
+    AnnotatorStatistics,
+    DayOfWork,
+    GoldAccuracy,
+    ItemCounts,
+    QueueStatistics,
+)
+
+SHOWN_DAYS = 42
+_TEMPLATE = "statistics_page.html.j2"
+
+
+class Bar(NamedTuple):
+    """A stacked bar of a day: where it stands, and its parts from the bottom, all in percents."""
+
+    left: float
+    width: float
+    parts: tuple[tuple[str, float, float], ...]
+    title: str
+
+
+class Throughput(NamedTuple):
+    """Answers by day: bars, the lines of the scale (percent, answers), and days below them."""
+
+    bars: tuple[Bar, ...]
+    lines: tuple[tuple[float, int], ...]
+    labels: tuple[tuple[float, str], ...]
+    kinds: tuple[str, ...]
+
+
+class Piece(NamedTuple):
+    """A part of a whole: what it is, how much, and from where to where it goes in percents."""
+
+    name: str
+    number: int
+    left: float
+    width: float
+
+
+class Whisker(NamedTuple):
+    """A figure with its interval on a scale, in percents; `figure` is what it shows."""
+
+    figure: Estimate
+    value: float
+    low: float
+    high: float
+
+
+class Scale(NamedTuple):
+    """A scale of figures up to 1: where it begins, and its marks (percent, text)."""
+
+    lowest: float
+    marks: tuple[tuple[float, str], ...]
+
+    def place(self, figure: float) -> float:
+        """Where a figure stands, in percents from the left."""
+        return round(100 * (max(figure, self.lowest) - self.lowest) / (1 - self.lowest), 2)
+
+    def whisker(self, figure: Estimate | None) -> Whisker | None:
+        """The figure with its interval, or None where there is none."""
+        if figure is None or figure.value is None:
+            return None
+        low = figure.value if figure.low is None else figure.low
+        high = figure.value if figure.high is None else figure.high
+        return Whisker(figure, *map(self.place, (figure.value, low, high)))
+
+
+def render_page(statistics: Sequence[QueueStatistics]) -> str:
+    """The page; queues stand in the order in which they are given."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("annotate"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=lambda value: f"{value:,}",
+        percent=percent,
+        decimal=decimal,
+        duration=duration,
+        day=lambda value: f"{value.day} {value:%b %Y}",
+        moment=lambda value: f"{value.day} {value:%b %Y, %H:%M} UTC",
+        key=lambda path: ".".join(map(str, path)),
+    )
+    return environment.get_template(_TEMPLATE).render(
+        queues=statistics,
+        as_percent=percent,
+        as_decimal=decimal,
+        kind_names=KIND_NAMES,
+        shown_name=shown_name,
+        throughput=throughput,
+        progress=progress,
+        verdict_pieces=verdict_pieces,
+        scale_of=scale_of,
+        main_choice=main_choice,
+        own_kappa=own_kappa,
+        gold_line=gold_line,
+        days_of=lambda queue: shown_days(queue.work.days, queue.at),
+    )
+
+
+def percent(value: float) -> str:
+    """A share as a whole number of percents."""
+    return f"{100 * value:.0f} %"
+
+
+def decimal(value: float) -> str:
+    """A figure with two places."""
+    return f"{value:.2f}".replace("-", "−")
+
+
+def shown_name(queue: QueueStatistics, annotator: str) -> str:
+    """What an annotator is called on the page."""
+    names = {one.annotator: one.name for one in queue.annotators}
+    return names.get(annotator) or annotator
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: 48 s, 2 min 5 s, 1 h 20 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def shown_days(days: Sequence[DayOfWork], until: datetime) -> list[date]:
+    """The days that charts show: from the first one of work, but no more than `SHOWN_DAYS`."""
+    last = max([until.date(), *(day.day for day in days)])
+    first = min([last - timedelta(days=6), *(day.day for day in days)])
+    count = min(SHOWN_DAYS, (last - first).days + 1)
+    return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
+
+
+def throughput(days: Sequence[DayOfWork], until: datetime) -> Throughput:
+    """The chart of answers by day, the newest at the right."""
+    shown = shown_days(days, until)
+    by_day = {day.day: day for day in days}
+    kinds = tuple(
+        kind for kind in _KINDS if any(getattr(day, kind) for day in days if day.day in shown)
+    )
+    totals = [sum(_counts(by_day.get(day))) for day in shown]
+    top, step = nice_scale(max(totals))
+    wide = 100 / len(shown)
+    bars = tuple(
+        _bar(day, by_day.get(day), position * wide, wide, top) for position, day in enumerate(shown)
+    )
+    every = max(1, -(-len(shown) // 7))
+    labels = tuple(
+        (round((position + 0.5) * wide, 2), f"{day.day} {day:%b}")
+        for position, day in enumerate(shown)
+        if (len(shown) - 1 - position) % every == 0
+    )
+    lines = tuple((round(100 * value / top, 2), value) for value in range(0, top + 1, step))
+    return Throughput(bars, lines, labels, kinds)
+
+
+_KINDS = ("reviews", "gold", "adjudications", "second_looks")
+KIND_NAMES = {
+    "reviews": "first opinions",
+    "gold": "gold items",
+    "adjudications": "adjudications",
+    "second_looks": "second looks",
+}
+
+
+def _counts(day: DayOfWork | None) -> list[int]:
+    return [] if day is None else [getattr(day, kind) for kind in _KINDS]
+
+
+def _bar(day: date, work: DayOfWork | None, left: float, wide: float, top: int) -> Bar:
+    parts = []
+    below = 0.0
+    for kind, count in zip(_KINDS, _counts(work), strict=False):
+        if count:
+            height = 100 * count / top
+            parts.append((kind, round(100 - below - height, 2), round(height, 2)))
+            below += height
+    said = [
+        f"{count:,} {KIND_NAMES[kind]}"
+        for kind, count in zip(_KINDS, _counts(work), strict=False)
+        if count
+    ]
+    title = f"{day:%a} {day.day} {day:%b %Y}: {', '.join(said) or 'nothing'}"
+    return Bar(round(left + 0.12 * wide, 3), round(0.76 * wide, 3), tuple(parts), title)
+
+
+def nice_scale(largest: int) -> tuple[int, int]:
+    """The end of a scale that holds `largest`, and its step, a round number."""
+    for power in range(20):
+        for digit in (1, 2, 5):
+            step = digit * 10**power
+            if largest <= 5 * step:
+                return max(1, -(-largest // step)) * step, step
+    raise ValueError(f"a count must be below 5e20; got {largest!r}")
+
+
+def progress(items: ItemCounts) -> list[Piece]:
+    """What became of the items, as parts of a bar."""
+    names = ("accepted", "edited", "rejected", "conflicting", "answered", "open", "waiting")
+    return _pieces((name, getattr(items, name)) for name in names)
+
+
+def verdict_pieces(one: AnnotatorStatistics) -> list[Piece]:
+    """An annotator's verdicts, as parts of a bar."""
+    verdicts = one.work.verdicts
+    return _pieces((name, getattr(verdicts, name).count) for name in type(verdicts).model_fields)
+
+
+def _pieces(counts: Iterable[tuple[str, int]]) -> list[Piece]:
+    named = list(counts)
+    total = sum(count for _, count in named)
+    left = 0.0
+    pieces = []
+    for name, count in named:
+        width = 100 * count / total if total else 0.0
+        pieces.append(Piece(name, count, round(left, 3), round(width, 3)))
+        left += width
+    return pieces
+
+
+def scale_of(queue: QueueStatistics) -> Scale:
+    """A scale that holds the kappas of a queue: from 0, or from below where one is."""
+    figures = [own_kappa(one.agreement) for one in queue.annotators]
+    choice = main_choice(queue)
+    if choice is not None:
+        figures += [choice.cohen, choice.fleiss, choice.krippendorff]
+    lowest = min(
+        (figure.value if figure.low is None else figure.low)
+        for figure in [*figures, Estimate(value=0.0)]
+        if figure is not None and figure.value is not None
+    )
+    begin = max(-1.0, -(-lowest // -0.2) * 0.2 if lowest < 0 else 0.0)
+    step = 0.2 if begin > -0.4 else 0.4
+    count = round((1 - begin) / step)
+    scale = Scale(begin, ())
+    marks = [begin + number * step for number in range(count + 1)]
+    return Scale(
+        begin,
+        tuple(
+            (scale.place(mark), f"{mark:.1f}".replace("-0.0", "0.0").replace("-", "−"))
+            for mark in marks
+        ),
+    )
+
+
+def main_choice(queue: QueueStatistics) -> Any:
+    """Agreement on the verdict or, where there is none, on the first control of choices."""
+    choices = queue.agreement.choices
+    return next(
+        (one for one in choices if one.control == "verdict"), choices[0] if choices else None
+    )
+
+
+def own_kappa(agreement: OwnAgreement) -> Estimate | None:
+    """An annotator's kappa with the others on the verdict, or on the first control of choices."""
+    found = {choice.control: choice.kappa for choice in agreement.choices}
+    return found.get("verdict", next(iter(found.values()), None))
+
+
+def gold_line(gold: GoldAccuracy, days: Sequence[date]) -> list[tuple[float, float]]:
+    """The accuracy over the newest gold answers by day: (x, y) in percents, y from the top."""
+    place = {day: 100 * (number + 0.5) / len(days) for number, day in enumerate(days)}
+    return [
+        (round(place[day.day], 2), round(100 - 100 * day.recent, 2))
+        for day in gold.days
+        if day.day in place
+    ]

@@ -1,0 +1,168 @@
+"""The page of statistics in a real Chromium: nothing overlaps, and every figure is that of JSON."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotate.statistics import QueueStatistics, queue_statistics
+from annotate.statistics_page import duration, nice_scale, render_page, shown_days
+from db.store import Store
+from tests.annotate.browser import CHROMIUM
+from tests.annotate.review_history import CAREFUL, START, captions_queue, weeks_of_work
+from tests.requirements import unavailable
+
+DESK = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+TEXT_BOXES = """
+() => {
+  const boxes = []
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) {
+    const node = walker.currentNode
+    if (!node.textContent.trim() || !node.parentElement.checkVisibility()) continue
+    if (node.parentElement.closest('style, svg, th')) continue
+    const range = document.createRange()
+    range.selectNodeContents(node)
+    for (const box of range.getClientRects())
+      boxes.push([node.textContent.trim(), box.left, box.top, box.right, box.bottom])
+  }
+  return boxes
+}
+"""
+
+
+@pytest.fixture
+def statistics(sqlite_store: Store) -> list[QueueStatistics]:
+    """A queue with weeks of work, and one in which nothing was done yet."""
+    busy, idle = captions_queue(), captions_queue("people")
+    now = weeks_of_work(sqlite_store, busy)
+    return [queue_statistics(sqlite_store, queue, now) for queue in (busy, idle)]
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    if not CHROMIUM.exists():
+        unavailable(f"{CHROMIUM} is not installed: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_page_opens_and_nothing_overlaps(
+    statistics: list[QueueStatistics], browser: Any, tmp_path: Path, size: Any, scheme: str
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(render_page(statistics), encoding="utf-8")
+    page = browser.new_page(viewport=size, color_scheme=scheme)
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
+    assert overlaps(page.evaluate(TEXT_BOXES)) == []
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = sum(map(int, re.findall(r"\d+", background)[:3]))
+    assert (brightness < 200) == (scheme == "dark")
+
+
+def overlaps(boxes: list[Any]) -> list[tuple[str, str]]:
+    """Pairs of texts that share more than an edge."""
+    return [
+        (one[0], other[0])
+        for number, one in enumerate(boxes)
+        for other in boxes[number + 1 :]
+        if min(one[3], other[3]) - max(one[1], other[1]) > 1
+        and min(one[4], other[4]) - max(one[2], other[2]) > 3
+    ]
+
+
+@pytest.mark.browser
+def test_the_tables_carry_the_figures_of_json(
+    statistics: list[QueueStatistics], browser: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(render_page(statistics), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    shown = page.evaluate(
+        "[...document.querySelectorAll('data')].map(one => [one.dataset.figure, one.value])"
+    )
+    as_json = [one.model_dump(mode="json") for one in statistics]
+    for place, value in shown:
+        expected = value_at(as_json, place)
+        assert value == ("" if expected is None else str(expected)), place
+    places = {place for place, _ in shown}
+    for number, one in enumerate(statistics[0].annotators):
+        figures = {"work.answers", "gold.accuracy.value", "work.lead_time.median_seconds"}
+        assert {f"0.annotators.{number}.{figure}" for figure in figures} <= places, one.annotator
+    assert {
+        "0.forecast.answers_needed",
+        "0.forecast.earliest",
+        "0.agreement.choices.0.krippendorff.value",
+        "0.agreement.choices.0.fleiss.low",
+        "0.annotators.2.agreement.choices.0.kappa.value",
+        "0.annotators.2.work.verdicts.rejected.high",
+        "0.returns.0.accuracy",
+        "1.items.waiting",
+    } <= places
+
+
+def value_at(document: Any, place: str) -> Any:
+    for key in place.split("."):
+        document = document[int(key) if isinstance(document, list) else key]
+    return document
+
+
+def test_names_are_on_the_page_only_where_they_were_asked_for(sqlite_store: Store) -> None:
+    queue = captions_queue()
+    now = weeks_of_work(sqlite_store, queue, items=30)
+    without = render_page([queue_statistics(sqlite_store, queue, now)])
+    assert CAREFUL.name not in without
+    assert CAREFUL.pseudonym in without
+    assert CAREFUL.name in render_page([queue_statistics(sqlite_store, queue, now, names=True)])
+
+
+def test_names_are_shown_as_text(sqlite_store: Store) -> None:
+    queue = captions_queue("<script>alert(1)</script>")
+    page = render_page([queue_statistics(sqlite_store, queue, START)])
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_page_without_queues_says_so() -> None:
+    assert "There is nothing to review yet." in render_page([])
+
+
+def test_times_are_said_as_people_do() -> None:
+    found = [duration(seconds) for seconds in (0.4, 59.4, 60, 125, 3600, 4830)]
+    assert found == ["0 s", "59 s", "1 min", "2 min 5 s", "1 h 0 min", "1 h 20 min"]
+
+
+@pytest.mark.parametrize(
+    ("largest", "scale"),
+    [(0, (1, 1)), (1, (1, 1)), (5, (5, 1)), (6, (6, 2)), (31, (40, 10)), (1234, (1500, 500))],
+)
+def test_a_scale_ends_in_a_round_number(largest: int, scale: tuple[int, int]) -> None:
+    assert nice_scale(largest) == scale
+
+
+def test_charts_show_a_week_at_least_and_six_at_most(statistics: list[QueueStatistics]) -> None:
+    busy, idle = statistics
+    assert len(shown_days(busy.work.days, busy.at)) == 25
+    assert len(shown_days(idle.work.days, idle.at)) == 7
+    later = busy.at.replace(year=2027)
+    assert len(shown_days(busy.work.days, later)) == 42
