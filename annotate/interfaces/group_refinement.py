@@ -14,20 +14,20 @@ from annotate.interfaces.comparison import definition_list, same_answer
 from annotate.interfaces.contrast import marked_captions, not_told_apart
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.page import (
-    image_address,
     one_line,
     only_choice,
     resource,
     validate,
     values,
 )
+from annotate.interfaces.pictures import picture_tag, shown_image
+from annotate.interfaces.problems import read_problems
+from annotate.interfaces.text_verdict import VERDICT
 from db.entities import StoredEntity
-from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord
 from schemas.proposals import CaptionGroup, GroupMember
 
-VERDICT, PROBLEMS, NOTE = "verdict", "problems", "note"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -67,7 +67,7 @@ class GroupRefinement:
         """
         verdict = only_choice(result, VERDICT)
         if verdict == "reject":
-            return _rejection(result)
+            return read_problems(result)
         if verdict == "accept":
             return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
         if verdict != "edit":
@@ -123,13 +123,13 @@ def _content(group: CaptionGroup, images_url: str) -> TaskContent:
         ],
     }
     pictures = [member.picture for member in group.members]
-    images = tuple(ShownImage(one.sha256, one.media_type, one.image_id) for one in pictures)
+    images = tuple(map(shown_image, pictures))
     return TaskContent(data, [], images)
 
 
 def _pictures(members: Sequence[GroupMember], images_url: str) -> str:
     items = "".join(
-        f'<figure><img src="{escape(image_address(images_url, member.picture.sha256))}" alt="">'
+        f"<figure>{picture_tag(member.picture, images_url)}"
         f"<figcaption><b>{letter}</b> {_difference(member)}</figcaption></figure>"
         for letter, member in zip(_LETTERS, members, strict=False)
     )
@@ -159,19 +159,6 @@ def _warning(same: Sequence[int]) -> str:
         return ""
     letters = " and ".join(_LETTERS[position] for position in same)
     return f' <span class="loupe-warning">nothing tells it from {letters}</span>'
-
-
-def _rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
-    problems = tuple(values(result, PROBLEMS, "choices"))
-    if not problems:
-        return UnclearAnswer(problem="rejected, but nothing is ticked as wrong")
-    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
-    reason = ", ".join(problems)
-    return ReviewAnswer(
-        verdict="reject",
-        choices={VERDICT: ("reject",), PROBLEMS: problems},
-        reason=f"{reason}: {note}" if note else reason,
-    )
 
 
 def _edit(result: Sequence[dict[str, Any]], group: CaptionGroup) -> ReviewAnswer | UnclearAnswer:

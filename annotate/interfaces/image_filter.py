@@ -14,19 +14,17 @@ from annotate.interfaces.comparison import definition_list, same_answer
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.page import (
     image_address,
-    one_line,
     only_choice,
     resource,
     validate,
-    values,
 )
+from annotate.interfaces.pictures import shown_image
+from annotate.interfaces.problems import accepted_despite, read_problems, ticked_problems
+from annotate.interfaces.text_verdict import VERDICT
 from db.entities import StoredEntity
-from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord
 from schemas.proposals import Candidate, FoundImage
-
-VERDICT, PROBLEMS, NOTE = "verdict", "problems", "note"
 
 
 class ImageFilter:
@@ -63,20 +61,13 @@ class ImageFilter:
     ) -> ReviewAnswer | UnclearAnswer:
         """What the regions of an annotation say about the candidate that was shown."""
         verdict = only_choice(result, VERDICT)
-        problems = tuple(values(result, PROBLEMS, "choices"))
-        if verdict == "accept":
-            return _acceptance(problems)
-        if verdict != "reject":
+        if verdict == "reject":
+            return read_problems(result)
+        if verdict != "accept":
             return UnclearAnswer(problem="no verdict was chosen")
-        if not problems:
-            return UnclearAnswer(problem="rejected, but nothing is ticked as wrong")
-        note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
-        reason = ", ".join(problems)
-        return ReviewAnswer(
-            verdict="reject",
-            choices={VERDICT: ("reject",), PROBLEMS: problems},
-            reason=f"{reason}: {note}" if note else reason,
-        )
+        if problems := ticked_problems(result):
+            return accepted_despite(problems)
+        return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
 
     def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
         """Whether both accept, or both reject."""
@@ -100,12 +91,6 @@ class ImageFilter:
         return definition_list([("Verdict", answer.verdict), ("Reason", answer.reason)])
 
 
-def _acceptance(problems: tuple[str, ...]) -> ReviewAnswer | UnclearAnswer:
-    if problems:
-        return UnclearAnswer(problem=f"accepted, but ticked as wrong: {', '.join(problems)}")
-    return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",), PROBLEMS: ()})
-
-
 def _content(candidate: Candidate, images_url: str) -> TaskContent:
     pictures = (candidate.anchor, candidate.image)
     data = {
@@ -114,7 +99,7 @@ def _content(candidate: Candidate, images_url: str) -> TaskContent:
         "wanted_html": _wanted(candidate),
         "origin_html": f'<p class="loupe-origin">{_origin(candidate)}</p>',
     }
-    images = tuple(ShownImage(one.sha256, one.media_type, one.image_id) for one in pictures)
+    images = tuple(map(shown_image, pictures))
     return TaskContent(data, [], images)
 
 

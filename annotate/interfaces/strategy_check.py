@@ -22,14 +22,16 @@ from annotate.interfaces.page import (
     validate,
     values,
 )
+from annotate.interfaces.pictures import shown_image
+from annotate.interfaces.problems import PROBLEMS, accepted_despite, read_problems, ticked_problems
+from annotate.interfaces.text_verdict import VERDICT
 from db.entities import StoredEntity
-from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord
 from schemas.proposals import Strategy
 from schemas.taxonomy import DifferenceType
 
-VERDICT, PROBLEMS, TYPE, NOTE = "verdict", "problems", "type", "note"
+TYPE = "type"
 TEXTS = ("detail", "plan", "contrastive_caption", "editing_instruction")
 """The fields that can be edited; their controls have the same names."""
 
@@ -82,7 +84,7 @@ class StrategyCheck:
         """
         verdict = only_choice(result, VERDICT)
         if verdict == "reject":
-            return _rejection(result)
+            return read_problems(result)
         if verdict not in ("accept", "edit"):
             return UnclearAnswer(problem="no verdict was chosen")
         return _approval(result, shown.record(Strategy), verdict)
@@ -133,7 +135,7 @@ def _content(strategy: Strategy, images_url: str) -> TaskContent:
     return TaskContent(
         data,
         [{"model_version": strategy.author, "result": [proposed]}],
-        (ShownImage(anchor.sha256, anchor.media_type, anchor.image_id),),
+        (shown_image(anchor),),
     )
 
 
@@ -148,25 +150,12 @@ def _rows(rows: Sequence[tuple[str, str]]) -> str:
     return f'<dl class="loupe-strategy">{"".join(items)}</dl>'
 
 
-def _rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
-    problems = tuple(values(result, PROBLEMS, "choices"))
-    if not problems:
-        return UnclearAnswer(problem="rejected, but nothing is ticked as wrong")
-    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
-    reason = ", ".join(problems)
-    return ReviewAnswer(
-        verdict="reject",
-        choices={VERDICT: ("reject",), PROBLEMS: problems},
-        reason=f"{reason}: {note}" if note else reason,
-    )
-
-
 def _approval(
     result: Sequence[dict[str, Any]], strategy: Strategy, verdict: str
 ) -> ReviewAnswer | UnclearAnswer:
-    problems = tuple(values(result, PROBLEMS, "choices"))
+    problems = ticked_problems(result)
     if verdict == "accept" and problems:
-        return UnclearAnswer(problem=f"accepted, but ticked as wrong: {', '.join(problems)}")
+        return accepted_despite(problems)
     chosen = only_choice(result, TYPE)
     if chosen is None:
         return UnclearAnswer(problem="no type was chosen")

@@ -15,29 +15,22 @@ from annotate.interfaces.comparison import definition_list, same_answer
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.page import (
     choice_region,
-    image_address,
-    one_line,
     only_choice,
     resource,
     validate,
     values,
 )
+from annotate.interfaces.pictures import picture_tag, shown_image
+from annotate.interfaces.text_verdict import VERDICT, read_rejection
 from db.entities import StoredEntity
 from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord
-from schemas.proposals import OtherTracklet, Picture, Tracklet, TrackletFrame
+from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
 
-VERDICT, DROPPED, CUTS, SAME, REASON, NOTE = (
-    "verdict",
-    "dropped",
-    "cuts",
-    "same_person",
-    "reason",
-    "note",
-)
+DROPPED, CUTS, SAME = "dropped", "cuts", "same_person"
 FACTS = "facts"
-KEEP, SPLIT, DROP = "keep", "split", "drop"
+KEEP, SPLIT = "keep", "split"
 # Without h, u and v: Label Studio's own (pan, unselect, move).
 FRAME_KEYS = tuple(key for key in ascii_lowercase if key not in "huv")
 OTHER_KEYS = ("4", "5", "6")
@@ -81,8 +74,8 @@ class TrackletSelection:
         Frames that are not the tracklet's are ignored; cuts count only where it is split.
         """
         verdict = only_choice(result, VERDICT)
-        if verdict == DROP:
-            return _rejection(result)
+        if verdict == "reject":
+            return read_rejection(result)
         if verdict not in (KEEP, SPLIT):
             return UnclearAnswer(problem="no verdict was chosen")
         return _selection(result, shown.record(Tracklet), verdict)
@@ -146,11 +139,7 @@ def _content(tracklet: Tracklet, images_url: str) -> TaskContent:
 def _images(tracklet: Tracklet) -> tuple[ShownImage, ...]:
     crops = [frame.crop for frame in tracklet.frames]
     crops += [frame.crop for other in tracklet.others for frame in _few(other.frames)]
-    return tuple(dict.fromkeys(map(_shown, crops)))
-
-
-def _shown(picture: Picture) -> ShownImage:
-    return ShownImage(picture.sha256, picture.media_type, picture.image_id)
+    return tuple(dict.fromkeys(map(shown_image, crops)))
 
 
 def _named(frames: Sequence[TrackletFrame]) -> list[tuple[TrackletFrame, str | None, str]]:
@@ -193,7 +182,7 @@ def _frame_switch(
     hint = f"frame {frame.frame}, {frame.time_seconds:.1f} s, detector {frame.score:.2f}"
     html = (
         f'<span class="loupe-frame loupe-{size}" title="{escape(hint)}">'
-        f'<img src="{escape(image_address(images_url, frame.crop.sha256))}" alt="">'
+        f"{picture_tag(frame.crop, images_url)}"
         f'<b class="loupe-name">{name}</b>'
         f'<i class="loupe-suspicion">{escape(suspicions)}</i></span>'
     )
@@ -207,10 +196,7 @@ def _cut(frame: TrackletFrame, key: str | None, name: str) -> dict[str, Any]:
 
 
 def _other_switch(other: OtherTracklet, number: int, images_url: str) -> dict[str, Any]:
-    pictures = "".join(
-        f'<img src="{escape(image_address(images_url, frame.crop.sha256))}" alt="">'
-        for frame in _few(other.frames)
-    )
+    pictures = "".join(picture_tag(frame.crop, images_url) for frame in _few(other.frames))
     key = OTHER_KEYS[number] if number < len(OTHER_KEYS) else None
     html = (
         f'<span class="loupe-other">{pictures}'
@@ -231,18 +217,6 @@ def _predictions(tracklet: Tracklet) -> list[dict[str, Any]]:
     regions = [choice_region(DROPPED, FACTS, *suspected)] if suspected else []
     regions += [choice_region(CUTS, FACTS, *switches)] if switches else []
     return [{"model_version": tracklet.author, "result": regions}] if regions else []
-
-
-def _rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
-    reason = only_choice(result, REASON)
-    if reason is None:
-        return UnclearAnswer(problem="dropped without a reason")
-    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
-    return ReviewAnswer(
-        verdict="reject",
-        choices={VERDICT: (DROP,), REASON: (reason,)},
-        reason=f"{reason}: {note}" if note else reason,
-    )
 
 
 def _selection(

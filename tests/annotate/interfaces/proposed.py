@@ -32,8 +32,6 @@ PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "coco_captions"
 HOSTILE = (
     "A <script>window.hacked=1</script><img src=x onerror=window.hacked=2> $image {{idx}} {{7*7}}"
 )
-    "A <script>window.hacked=1</script><img src=x onerror=window.hacked=2> $image {{idx}} {{7*7}}"
-)
 _PHOTOGRAPH_PX = 640
 
 

@@ -1,0 +1,163 @@
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotate.answers import ReviewAnswer
+from annotate.interfaces.adjudication import (
+    ANSWERS,
+    adjudication_config,
+    adjudication_data,
+    adjudication_instructions,
+    marked_differences,
+)
+from annotate.interfaces.comparison import definition_list
+from annotate.interfaces.group_refinement import GroupRefinement
+from annotate.interfaces.interface import Interface, TaskContent
+from annotate.interfaces.registry import INTERFACES
+from annotate.interfaces.tracklet_selection import TrackletSelection
+from annotate.sdk import parse_config
+from db.store import Store
+from schemas.proposals import Tracklet
+from tests.annotate.browser import Bench, LabellingPage
+from tests.annotate.interfaces.proposed import HOSTILE, a_group, a_tracklet
+from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written
+
+EVERY_INTERFACE = pytest.mark.parametrize("interface", INTERFACES.values(), ids=INTERFACES)
+ANSWER_TO_GROUP = ReviewAnswer(
+    verdict="edit", choices={"verdict": ("edit",)}, texts={"text_0_0": "A blue bike stands."}
+)
+
+
+@EVERY_INTERFACE
+def test_the_panel_stands_above_an_unchanged_page(interface: Interface) -> None:
+    page = ET.fromstring(adjudication_config(interface))  # noqa: S314 - our own page
+    panel, original = page
+    assert [tag.get("value") for tag in panel.iter("HyperText")] == [f"${ANSWERS}"]
+    expected = ET.canonicalize(interface.config, strip_text=True)
+    assert ET.canonicalize(ET.tostring(original, encoding="unicode"), strip_text=True) == expected
+    assert variables(adjudication_config(interface)) == variables(interface.config) | {ANSWERS}
+
+
+@EVERY_INTERFACE
+def test_the_page_is_one_that_label_studio_takes(interface: Interface) -> None:
+    parsed = parse_config(adjudication_config(interface))
+    controls = {control.name for control in parsed.controls}
+    assert controls == {control.name for control in parse_config(interface.config).controls}
+    tags = ET.fromstring(adjudication_config(interface)).iter()  # noqa: S314 - our own page
+    names = [name for tag in tags if (name := tag.get("name"))]
+    assert len(names) == len(set(names))
+
+
+@EVERY_INTERFACE
+def test_an_adjudicator_reads_what_to_do_and_what_annotators_were_told(
+    interface: Interface,
+) -> None:
+    told = adjudication_instructions(interface)
+    assert "your answer\nstands" in told
+    assert told.endswith(interface.instructions)
+
+
+def test_answers_have_letters_and_differences_are_marked() -> None:
+    shown = a_group(images=2, captions=1).shown
+    other = ANSWER_TO_GROUP.model_copy(update={"texts": {"text_0_0": "A red bike stands."}})
+    html = adjudication_data(GroupRefinement(), shown, [ANSWER_TO_GROUP, other])[ANSWERS]
+    text = ParsedHtml(html).text
+    assert text.count("Answer A") == text.count("Answer B") == 1
+    assert '<mark class="loupe-differs">blue</mark>' in html
+    assert '<mark class="loupe-differs">red</mark>' in html
+    assert html.count("<mark") == 2
+
+
+def test_the_order_of_answers_tells_nothing() -> None:
+    shown = a_group(images=2, captions=1).shown
+    answers = [
+        ANSWER_TO_GROUP,
+        ReviewAnswer(verdict="accept"),
+        ReviewAnswer(verdict="reject", reason="not a group"),
+    ]
+    panels = {
+        adjudication_data(GroupRefinement(), shown, list(order))[ANSWERS]
+        for order in permutations(answers)
+    }
+    assert len(panels) == 1
+    firsts = {
+        ParsedHtml(
+            adjudication_data(GroupRefinement(), shown._replace(id=str(number)), answers)[ANSWERS]
+        ).text.partition("Answer B")[0]
+        for number in range(20)
+    }
+    assert len(firsts) > 1, "the same answer is always first"
+
+
+def test_foreign_text_in_an_answer_is_text() -> None:
+    shown = a_group(images=2, captions=1).shown
+    answer = ReviewAnswer(verdict="edit", texts={"text_0_0": HOSTILE})
+    (html,) = adjudication_data(GroupRefinement(), shown, [answer]).values()
+    parsed = ParsedHtml(html)
+    assert HOSTILE in parsed.text
+    assert {"script", "img"}.isdisjoint(parsed.tags)
+
+
+@given(st.lists(st.lists(st.text(max_size=20), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_marks_change_neither_text_nor_tags(values: list[list[str]]) -> None:
+    pieces = [definition_list([(text, text) for text in texts]) for texts in values]
+    for before, after in zip(pieces, marked_differences(pieces), strict=True):
+        old, new = ParsedHtml(before), ParsedHtml(after)
+        assert new.text == old.text
+        assert [tag for tag in new.tags if tag != "mark"] == old.tags
+    same = marked_differences([pieces[0], pieces[0]])
+    assert "<mark" not in "".join(same)
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_an_adjudicator_sees_the_answers_and_settles_the_conflict(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    interface = TrackletSelection()
+    shown, pictures = a_tracklet(frames=12)
+    numbers = [str(frame.frame) for frame in shown.record(Tracklet).frames]
+    answers = [
+        interface.read_annotation(regions, shown)
+        for regions in (
+            [ticked("verdict", "keep"), ticked("dropped", numbers[2], numbers[5])],
+            [ticked("verdict", "split"), ticked("cuts", numbers[8]), ticked("dropped", numbers[2])],
+            [ticked("verdict", "reject"), ticked("reason", "other"), written("note", HOSTILE)],
+        )
+    ]
+    given_answers = [answer for answer in answers if isinstance(answer, ReviewAnswer)]
+    (content,) = interface.contents(sqlite_store, [shown], bench.images_url)
+    panel = adjudication_data(interface, shown, given_answers)
+    page = bench.open(
+        _Adjudicated(), TaskContent({**content.data, **panel}, content.predictions), pictures
+    )
+    assert "Annotators disagree" in page.read_instructions()
+    page.wait_for_images()
+    page.press("2")
+    page.assert_in_view(".loupe-given", ".loupe-frame", ".loupe-verdict", ".loupe-cuts")
+    page.assert_apart(".loupe-conflict", ".loupe-strip", ".loupe-verdict")
+    keep_screenshot(page)
+    answer = interface.read_annotation(page.submit(), shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.choices["cuts"] == (numbers[8],)
+    assert page.browser_page.evaluate("window.hacked") is None
+    assert page.console_errors == []
+
+
+class _Adjudicated(TrackletSelection):
+    """The page for tracklets as an adjudicator has it."""
+
+    name = "tracklet-adjudication"
+
+    @property
+    def config(self) -> str:
+        return adjudication_config(TrackletSelection())
+
+    @property
+    def instructions(self) -> str:
+        return adjudication_instructions(TrackletSelection())

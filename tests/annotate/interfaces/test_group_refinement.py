@@ -1,0 +1,137 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.group_refinement import GroupRefinement
+from db.store import Store
+from schemas.proposals import CaptionGroup
+from tests.annotate.browser import Bench, LabellingPage
+from tests.annotate.interfaces.proposed import HOSTILE, a_group
+from tests.annotate.interfaces.regions import ParsedHtml, Regions, ticked, variables, written
+
+PAGE = GroupRefinement()
+SHOWN = a_group(images=3, captions=2).shown
+GROUP = SHOWN.record(CaptionGroup)
+
+
+def texts(**changes: str) -> Regions:
+    """All captions as the page sends them, with changes."""
+    return [
+        written(name := f"text_{row}_{column}", changes.get(name, member.captions[row]))
+        for row in range(2)
+        for column, member in enumerate(GROUP.members)
+    ]
+
+
+def answer_to(*regions: dict[str, Any]) -> ReviewAnswer:
+    answer = PAGE.read_annotation(list(regions), SHOWN)
+    assert isinstance(answer, ReviewAnswer), answer
+    return answer
+
+
+def test_a_group_that_is_right_is_accepted() -> None:
+    answer = answer_to(ticked("verdict", "accept"), *texts(text_0_0="hidden, so not counted"))
+    assert answer == ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)})
+    assert PAGE.successors(SHOWN, answer, "reviewer-1") == ()
+
+
+def test_an_edited_caption_lands_in_its_place() -> None:
+    answer = answer_to(ticked("verdict", "edit"), *texts(text_1_2=" A grey  bike.\n"))
+    assert answer.verdict == "edit"
+    assert len(answer.texts) == 6
+    (made,) = PAGE.successors(SHOWN, answer, "reviewer-1")
+    assert isinstance(made, CaptionGroup)
+    assert made.author == "reviewer-1"
+    assert made.members[2].captions == (GROUP.members[2].captions[0], "A grey bike.")
+    assert made.members[:2] == GROUP.members[:2]
+    text = ParsedHtml(PAGE.summary(answer, SHOWN)).text
+    assert text == "VerdicteditC2A grey bike."
+
+
+def test_an_edit_that_changed_nothing_is_an_acceptance() -> None:
+    answer = answer_to(ticked("verdict", "edit"), *texts())
+    assert (answer.verdict, answer.remark) == ("accept", "an edit that changed nothing")
+
+
+@pytest.mark.parametrize(
+    ("regions", "problem"),
+    [
+        ([], "no verdict was chosen"),
+        ([ticked("verdict", "reject")], "rejected, but nothing is ticked as wrong"),
+        ([ticked("verdict", "edit"), *texts(text_0_1="  ")], "edited, but caption B1 is empty"),
+        ([ticked("verdict", "edit"), *texts()[:-1]], "edited, but caption C2 is empty"),
+    ],
+)
+def test_what_is_no_answer(regions: Regions, problem: str) -> None:
+    assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
+
+
+def test_two_agree_if_all_their_captions_are_alike() -> None:
+    one = answer_to(ticked("verdict", "edit"), *texts(text_1_2="A grey bike on the walk."))
+    alike = answer_to(ticked("verdict", "edit"), *texts(text_1_2="a grey bike on the walk"))
+    unlike = answer_to(ticked("verdict", "edit"), *texts(text_1_2="Snow."))
+    assert PAGE.same(one, alike, 0.95)
+    assert not PAGE.same(one, unlike, 0.95)
+
+
+def test_the_page_shows_the_whole_group_with_what_tells_its_images_apart(
+    sqlite_store: Store,
+) -> None:
+    (content,) = PAGE.contents(sqlite_store, [SHOWN], "http://127.0.0.1:8/blobs")
+    assert set(content.data) == variables(PAGE.config)
+    first = content.data["rows"][0]
+    assert first["texts"] == [member.captions[0] for member in GROUP.members]
+    assert '<mark class="loupe-own">red</mark>' in first["html"]
+    assert '<mark class="loupe-shared">blue</mark>' in first["html"]
+    assert "nothing tells it" not in first["html"]
+    assert [image.sha256 for image in content.images] == [
+        member.picture.sha256 for member in GROUP.members
+    ]
+
+
+def test_a_caption_that_tells_nothing_apart_is_pointed_out(sqlite_store: Store) -> None:
+    same = GROUP.members[0].captions
+    members = (GROUP.members[0], GROUP.members[1].model_copy(update={"captions": same}))
+    payload = GROUP.model_copy(update={"members": members}).payload()
+    (content,) = PAGE.contents(sqlite_store, [SHOWN._replace(payload=payload)], "http://b")
+    assert "nothing tells it from B" in content.data["rows"][1]["html"]
+
+
+def test_foreign_text_is_text(sqlite_store: Store) -> None:
+    shown = a_group(images=2, captions=1, caption=HOSTILE).shown
+    (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
+    row = ParsedHtml(content.data["rows"][0]["html"])
+    assert HOSTILE in row.text
+    assert set(row.tags) == {"div", "p", "mark"}
+    assert row.attributes == {"class"}
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_edits_one_caption_of_many(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    shown, pictures = a_group(images=4, captions=5, caption=HOSTILE)
+    (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
+    page = bench.open(PAGE, content, pictures)
+    assert "Does every caption fit its own image" in page.read_instructions()
+    page.wait_for_images()
+    page.assert_in_view(".loupe-pictures figure", ".loupe-row p", ".loupe-answer")
+    page.press("2")
+    page.assert_in_view(".loupe-pictures figure", ".loupe-fields textarea", ".loupe-answer")
+    assert len(page.boxes(".loupe-fields textarea")) == 20
+    keep_screenshot(page)
+    page.browser_page.locator("textarea[name=text_1_2]").fill("A $grey bike & a <b>post</b>.")
+    page.press("Shift+Enter")
+    answer = PAGE.read_annotation(page.submit(), shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.verdict == "edit"
+    (made,) = PAGE.successors(shown, answer, "reviewer-1")
+    assert isinstance(made, CaptionGroup)
+    assert made.members[2].captions[1] == "A $grey bike & a <b>post</b>."
+    assert made.members[0].captions[0] == HOSTILE
+    assert page.browser_page.evaluate("window.hacked") is None
+    assert page.console_errors == []

@@ -1,0 +1,38 @@
+"""No key does two things on a page, and none does what Label Studio does with it."""
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+
+import pytest
+
+from annotate.interfaces.interface import Interface
+from annotate.interfaces.registry import INTERFACES
+from annotate.interfaces.tracklet_selection import FRAME_KEYS, OTHER_KEYS, TrackletSelection
+
+# What Label Studio 1.23 does with a single key where there are images but no drawing tools:
+# unselect, pan, move, focus, leave, delete, step through images and tasks, zoom to a size.
+TAKEN = {"u", "h", "v", "enter", "escape", "backspace", "delete", "left", "right", "up", "down"}
+TAKEN |= {"shift+1", "shift+2", "shift+up", "shift+down", "shift+left", "shift+right", "shift+."}
+
+
+def keys_of(interface: Interface) -> list[str]:
+    page = ET.fromstring(interface.config)  # noqa: S314 - our own page
+    keys = [key for tag in page.iter() if (key := tag.get("hotkey"))]
+    if isinstance(interface, TrackletSelection):
+        keys += [*FRAME_KEYS, *(f"shift+{key}" for key in FRAME_KEYS), *OTHER_KEYS]
+    return keys
+
+
+@pytest.mark.parametrize("interface", INTERFACES.values(), ids=INTERFACES)
+def test_every_key_has_one_meaning(interface: Interface) -> None:
+    keys = keys_of(interface)
+    assert keys
+    assert [key for key, count in Counter(keys).items() if count > 1] == []
+    assert TAKEN.isdisjoint(keys)
+
+
+@pytest.mark.parametrize("interface", INTERFACES.values(), ids=INTERFACES)
+def test_every_fixed_choice_has_a_key(interface: Interface) -> None:
+    page = ET.fromstring(interface.config)  # noqa: S314 - our own page
+    keyless = [tag.get("value") for tag in page.iter("Choice") if not tag.get("hotkey")]
+    assert keyless == []

@@ -1,0 +1,189 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.tracklet_selection import FRAME_KEYS, TrackletSelection
+from db.store import Store
+from schemas.proposals import Tracklet
+from tests.annotate.browser import Bench, LabellingPage
+from tests.annotate.interfaces.proposed import a_tracklet
+from tests.annotate.interfaces.regions import ParsedHtml, Regions, ticked, variables, written
+
+PAGE = TrackletSelection()
+SHOWN = a_tracklet().shown
+TRACKLET = SHOWN.record(Tracklet)
+NUMBERS = [str(frame.frame) for frame in TRACKLET.frames]
+OTHER = TRACKLET.others[0].tracklet_id
+
+
+def answer_to(*regions: dict[str, Any]) -> ReviewAnswer:
+    answer = PAGE.read_annotation(list(regions), SHOWN)
+    assert isinstance(answer, ReviewAnswer), answer
+    return answer
+
+
+def parts_of(answer: ReviewAnswer) -> list[list[str]]:
+    successors = PAGE.successors(SHOWN, answer, "reviewer-1")
+    return [
+        [str(frame.frame) for frame in record.frames]
+        for record in successors
+        if isinstance(record, Tracklet)
+    ]
+
+
+def test_a_tracklet_that_is_kept_as_it_is_is_accepted() -> None:
+    answer = answer_to(ticked("verdict", "keep"))
+    assert answer.verdict == "accept"
+    assert answer.choices["verdict"] == ("keep",)
+    assert parts_of(answer) == []
+
+
+def test_dropped_frames_leave_the_others() -> None:
+    answer = answer_to(ticked("verdict", "keep"), ticked("dropped", NUMBERS[5], NUMBERS[2]))
+    assert answer.verdict == "edit"
+    assert answer.choices["dropped"] == (NUMBERS[2], NUMBERS[5])
+    assert parts_of(answer) == [[n for n in NUMBERS if n not in (NUMBERS[2], NUMBERS[5])]]
+
+
+def test_a_split_makes_two_tracklets() -> None:
+    answer = answer_to(
+        ticked("verdict", "split"), ticked("cuts", NUMBERS[8]), ticked("dropped", NUMBERS[9])
+    )
+    assert parts_of(answer) == [NUMBERS[:8], [NUMBERS[8], *NUMBERS[10:]]]
+    first, second = PAGE.successors(SHOWN, answer, "reviewer-1")
+    assert isinstance(first, Tracklet)
+    assert isinstance(second, Tracklet)
+    assert {first.author, second.author} == {"reviewer-1"}
+    assert (first.switches, second.switches) == ((), ())
+    assert first.others == TRACKLET.others
+
+
+def test_two_cuts_make_three_tracklets() -> None:
+    answer = answer_to(ticked("verdict", "split"), ticked("cuts", NUMBERS[8], NUMBERS[4]))
+    assert parts_of(answer) == [NUMBERS[:4], NUMBERS[4:8], NUMBERS[8:]]
+
+
+def test_cuts_count_only_where_it_is_split() -> None:
+    answer = answer_to(ticked("verdict", "keep"), ticked("cuts", NUMBERS[8]))
+    assert (answer.verdict, answer.choices["cuts"]) == ("accept", ())
+
+
+def test_the_same_person_elsewhere_is_written_down() -> None:
+    answer = answer_to(ticked("verdict", "keep"), ticked("same_person", OTHER))
+    (kept,) = PAGE.successors(SHOWN, answer, "reviewer-1")
+    assert isinstance(kept, Tracklet)
+    assert kept.same_person_as == (OTHER,)
+    assert [other.tracklet_id for other in kept.others] == [TRACKLET.others[1].tracklet_id]
+    assert kept.frames == TRACKLET.frames
+
+
+def test_a_dropped_tracklet_is_rejected_with_its_reason() -> None:
+    answer = answer_to(
+        ticked("verdict", "reject"), ticked("reason", "mixed up"), written("note", " three  men ")
+    )
+    assert (answer.verdict, answer.reason) == ("reject", "mixed up: three men")
+    assert parts_of(answer) == []
+
+
+@pytest.mark.parametrize(
+    ("regions", "problem"),
+    [
+        ([], "no verdict was chosen"),
+        ([ticked("verdict", "keep", "split")], "no verdict was chosen"),
+        ([ticked("verdict", "reject")], "rejected without a reason"),
+        ([ticked("verdict", "split")], "split, but nowhere"),
+        ([ticked("verdict", "split"), ticked("cuts", NUMBERS[0])], "split, but nowhere"),
+        (
+            [ticked("verdict", "keep"), ticked("dropped", *NUMBERS)],
+            "all frames are dropped, but the tracklet is not",
+        ),
+    ],
+)
+def test_what_is_no_answer(regions: Regions, problem: str) -> None:
+    assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
+
+
+@given(st.sets(st.sampled_from(NUMBERS)), st.sets(st.sampled_from(NUMBERS[1:]), min_size=1))
+def test_parts_hold_every_frame_that_is_not_dropped_once(dropped: set[str], cuts: set[str]) -> None:
+    regions = [ticked("verdict", "split"), ticked("dropped", *dropped), ticked("cuts", *cuts)]
+    answer = PAGE.read_annotation(regions, SHOWN)
+    if dropped == set(NUMBERS):
+        assert isinstance(answer, UnclearAnswer)
+        return
+    assert isinstance(answer, ReviewAnswer)
+    parts = parts_of(answer)
+    assert [number for part in parts for number in part] == [n for n in NUMBERS if n not in dropped]
+    assert all(parts)
+    assert len(parts) <= len(cuts) + 1
+    for cut in map(int, cuts):
+        assert not any(int(part[0]) < cut <= int(part[-1]) for part in parts)
+
+
+def test_the_page_shows_all_and_proposes_what_the_filter_suspects(sqlite_store: Store) -> None:
+    (content,) = PAGE.contents(sqlite_store, [SHOWN], "http://127.0.0.1:8/blobs/")
+    assert set(content.data) == variables(PAGE.config)
+    assert [frame["value"] for frame in content.data["frames"]] == NUMBERS
+    assert [cut["value"] for cut in content.data["cuts"]] == NUMBERS[1:]
+    assert [frame["hotkey"] for frame in content.data["frames"]] == list(FRAME_KEYS[:12])
+    (guess,) = content.predictions
+    assert [(region["from_name"], region["value"]["choices"]) for region in guess["result"]] == [
+        ("dropped", [NUMBERS[2]]),
+        ("cuts", [NUMBERS[8]]),
+    ]
+    shown = {frame.crop.sha256 for frame in TRACKLET.frames}
+    shown |= {frame.crop.sha256 for other in TRACKLET.others for frame in other.frames}
+    assert {image.sha256 for image in content.images} == shown
+    facts = ParsedHtml(content.data["facts_html"])
+    assert facts.tags == ["p", "b"]
+    assert "street/<b>corner</b>.mp4" in facts.text
+
+
+def test_frames_beyond_the_alphabet_have_numbers_and_no_keys(sqlite_store: Store) -> None:
+    many = a_tracklet(frames=30, switch_at=30, others=0).shown
+    (content,) = PAGE.contents(sqlite_store, [many], "http://127.0.0.1:8/blobs")
+    assert [frame.get("hotkey") for frame in content.data["frames"]][22:25] == ["z", None, None]
+    assert ">24<" in content.data["frames"][23]["html"]
+    (guess,) = content.predictions
+    assert [region["from_name"] for region in guess["result"]] == ["dropped"]
+
+
+def test_the_summary_names_frames_as_the_page_does() -> None:
+    answer = answer_to(
+        ticked("verdict", "split"),
+        ticked("cuts", NUMBERS[8]),
+        ticked("dropped", NUMBERS[0], NUMBERS[7]),
+    )
+    text = ParsedHtml(PAGE.summary(answer, SHOWN)).text
+    assert text == "VerdictsplitFrames droppedA, IAnother person fromJ"
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_splits_a_tracklet_with_the_keyboard(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    shown, pictures = a_tracklet(frames=24, switch_at=16, others=3)
+    numbers = [str(frame.frame) for frame in shown.record(Tracklet).frames]
+    (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
+    page = bench.open(PAGE, content, pictures)
+    assert "Do these frames show one person" in page.read_instructions()
+    page.wait_for_images()
+    page.press("c", "d", "2", "Shift+r", "Shift+s", "4")
+    page.assert_in_view(".loupe-frame", ".loupe-other", ".loupe-cut", ".loupe-verdict")
+    page.assert_apart(".loupe-strip", ".loupe-verdict", ".loupe-cuts", ".loupe-others")
+    keep_screenshot(page)
+    answer = PAGE.read_annotation(page.submit(), shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.verdict == "edit"
+    assert answer.choices == {
+        "verdict": ("split",),
+        "dropped": (numbers[3],),
+        "cuts": (numbers[17],),
+        "same_person": (f"{1:032x}",),
+    }
+    assert page.console_errors == []

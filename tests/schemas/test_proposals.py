@@ -1,0 +1,101 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from schemas.proposals import (
+    Candidate,
+    CaptionGroup,
+    EditedImage,
+    GroupMember,
+    Picture,
+    Strategy,
+    Tracklet,
+    TrackletFrame,
+)
+from schemas.taxonomy import DifferenceType
+
+PICTURE = Picture(sha256="0" * 64, media_type="image/png", width_px=60, height_px=120)
+
+
+def a_frame(number: int, **changes: Any) -> TrackletFrame:
+    values: dict[str, Any] = {
+        "frame": number,
+        "time_seconds": number / 10,
+        "crop": PICTURE,
+        "box_xyxy": (1.0, 2.0, 61.0, 122.0),
+        "score": 0.9,
+    }
+    return TrackletFrame(**{**values, **changes})
+
+
+def a_tracklet(*numbers: int) -> Tracklet:
+    return Tracklet(
+        source="street",
+        video="a.mp4",
+        video_sha256="0" * 64,
+        track=1,
+        frames=tuple(map(a_frame, numbers)),
+        author="tracker@1",
+    )
+
+
+def a_group(**changes: Any) -> CaptionGroup:
+    other = {"difference": DifferenceType.STYLE, "plan": "It is drawn."}
+    values: dict[str, Any] = {
+        "source": "coco",
+        "coarse_captions": ("A bike.",),
+        "members": (
+            GroupMember(picture=PICTURE, captions=("A blue bike.",)),
+            GroupMember(picture=PICTURE, captions=("A drawn bike.",), **other),
+        ),
+        "author": "captioner@1",
+    }
+    return CaptionGroup(**{**values, **changes})
+
+
+def test_frames_rise() -> None:
+    assert [frame.frame for frame in a_tracklet(3, 5).frames] == [3, 5]
+    for numbers in ((5, 3), (3, 3)):
+        with pytest.raises(ValidationError, match="the frames of a tracklet must rise"):
+            a_tracklet(*numbers)
+    with pytest.raises(ValidationError, match="at least 1 item"):
+        a_tracklet()
+
+
+@pytest.mark.parametrize("box", [(61.0, 2.0, 1.0, 122.0), (1.0, 2.0, 61.0, 2.0)])
+def test_a_box_has_an_area(box: tuple[float, ...]) -> None:
+    with pytest.raises(ValidationError, match=r"must be .left, top, right, bottom.; got"):
+        a_frame(1, box_xyxy=box)
+
+
+def test_a_group_has_a_caption_of_each_image_for_each_coarse_one() -> None:
+    assert len(a_group().members) == 2
+    with pytest.raises(ValidationError, match=r"must have 2 captions.*; got \[1, 1\]"):
+        a_group(coarse_captions=("A bike.", "A bicycle."))
+
+
+def test_the_anchor_is_the_first_of_its_group() -> None:
+    anchor, other = a_group().members
+    for members in ((other, anchor), (anchor, anchor)):
+        with pytest.raises(ValidationError, match="the first image of a group, and no other"):
+            a_group(members=members)
+
+
+def test_records_survive_the_store() -> None:
+    texts = {"detail": "a", "plan": "b", "contrastive_caption": "c", "caption": "d"}
+    kind = DifferenceType.EVENT_TYPE
+    strategy = Strategy(
+        source="coco",
+        anchor=PICTURE,
+        difference=kind,
+        editing_instruction="e",
+        author="m@1",
+        **texts,
+    )
+    origin = EditedImage(model="painter@1", instruction="e", seed=1, steps=28)
+    candidate = Candidate(
+        source="coco", anchor=PICTURE, image=PICTURE, difference=kind, origin=origin, **texts
+    )
+    for record in (strategy, candidate, a_group(), a_tracklet(1, 2)):
+        assert type(record).model_validate_json(record.payload()) == record
