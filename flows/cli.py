@@ -14,6 +14,7 @@ from flows.commands import (
     demo,
     doctor,
     lineage,
+    quality,
     quarantine,
     queue,
     release,
@@ -40,6 +41,7 @@ app.command()(cost.cost)
 app.command()(lineage.lineage)
 app.add_typer(queue.app, name="queue")
 app.add_typer(annotator.app, name="annotator")
+app.add_typer(quality.app, name="quality")
 app.add_typer(release.app, name="release")
 app.command()(services.up)
 app.command()(services.down)
