@@ -28,6 +28,7 @@ Facts = Callable[[str], frozenset[Hashable]]
 """Gives what a text states, in a form in which the same fact is the same value."""
 
 P = TypeVar("P", bound=Hashable)
+C = TypeVar("C", "ChoiceAgreement", "OwnChoiceAgreement")
 _Pairs = tuple[tuple[Category, Category], ...]
 
 NO_OVERLAP = "no item was answered by two people"
@@ -80,6 +81,11 @@ class Agreement(Record):
     choices: tuple[ChoiceAgreement, ...]
     texts: tuple[TextAgreement, ...]
 
+    @property
+    def main(self) -> ChoiceAgreement | None:
+        """Agreement on the verdict or, where none is asked for, on the first control of choices."""
+        return _main(self.choices)
+
 
 class OwnChoiceAgreement(Record):
     """How far one annotator agrees with the others, taken as one, in a control of choices.
@@ -99,6 +105,11 @@ class OwnAgreement(Record):
     items: int
     choices: tuple[OwnChoiceAgreement, ...]
     texts: tuple[TextAgreement, ...]
+
+    @property
+    def main(self) -> OwnChoiceAgreement | None:
+        """Agreement on the verdict or, where none is asked for, on the first control of choices."""
+        return _main(self.choices)
 
 
 def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agreement:
@@ -143,6 +154,11 @@ def agreement_of(
             for control in _controls(shared, lambda answer: answer.texts)
         ),
     )
+
+
+def _main(choices: Sequence[C]) -> C | None:
+    verdicts = (choice for choice in choices if choice.control == "verdict")
+    return next(verdicts, choices[0] if choices else None)
 
 
 def _shared(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:

@@ -6,9 +6,8 @@ table is a `<data>` element that says where the same figure stands in `loupe que
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from annotate.agreement import OwnAgreement
 from annotate.intervals import Estimate
 from annotate.statistics import (
     AnnotatorStatistics,
@@ -68,9 +67,9 @@ class Scale(NamedTuple):
         """Where a figure stands, in percents from the left."""
         return round(100 * (max(figure, self.lowest) - self.lowest) / (1 - self.lowest), 2)
 
-    def whisker(self, figure: Estimate | None) -> Whisker | None:
+    def whisker(self, figure: Estimate) -> Whisker | None:
         """The figure with its interval, or None where there is none."""
-        if figure is None or figure.value is None:
+        if figure.value is None:
             return None
         low = figure.value if figure.low is None else figure.low
         high = figure.value if figure.high is None else figure.high
@@ -107,8 +106,6 @@ def render_page(statistics: Sequence[QueueStatistics]) -> str:
         progress=progress,
         verdict_pieces=verdict_pieces,
         scale_of=scale_of,
-        main_choice=main_choice,
-        own_kappa=own_kappa,
         gold_line=gold_line,
         days_of=lambda queue: shown_days(queue.work.days, queue.at),
     )
@@ -237,41 +234,24 @@ def _pieces(counts: Iterable[tuple[str, int]]) -> list[Piece]:
 
 def scale_of(queue: QueueStatistics) -> Scale:
     """A scale that holds the kappas of a queue: from 0, or from below where one is."""
-    figures = [own_kappa(one.agreement) for one in queue.annotators]
-    choice = main_choice(queue)
-    if choice is not None:
+    figures = [main.kappa for one in queue.annotators if (main := one.agreement.main)]
+    if choice := queue.agreement.main:
         figures += [choice.cohen, choice.fleiss, choice.krippendorff]
-    lowest = min(
-        (figure.value if figure.low is None else figure.low)
-        for figure in [*figures, Estimate(value=0.0)]
-        if figure is not None and figure.value is not None
-    )
-    begin = max(-1.0, -(-lowest // -0.2) * 0.2 if lowest < 0 else 0.0)
-    step = 0.2 if begin > -0.4 else 0.4
-    count = round((1 - begin) / step)
-    scale = Scale(begin, ())
-    marks = [begin + number * step for number in range(count + 1)]
-    return Scale(
-        begin,
-        tuple(
-            (scale.place(mark), f"{mark:.1f}".replace("-0.0", "0.0").replace("-", "−"))
-            for mark in marks
-        ),
-    )
+    ends = [end for figure in figures for end in (figure.value, figure.low) if end is not None]
+    lowest, step = _scale_from(min(ends, default=0.0))
+    scale = Scale(lowest, ())
+    marks = [lowest + number * step for number in range(round((1 - lowest) / step) + 1)]
+    return scale._replace(marks=tuple((scale.place(mark), _mark(mark)) for mark in marks))
 
 
-def main_choice(queue: QueueStatistics) -> Any:
-    """Agreement on the verdict or, where there is none, on the first control of choices."""
-    choices = queue.agreement.choices
-    return next(
-        (one for one in choices if one.control == "verdict"), choices[0] if choices else None
-    )
+def _scale_from(figure: float) -> tuple[float, float]:
+    """Where a scale begins that holds a figure, and its step; 0 and 1 are among its marks."""
+    starts = ((0.0, 0.2), (-0.2, 0.2), (-0.5, 0.5))
+    return next((start for start in starts if figure >= start[0]), (-1.0, 0.5))
 
 
-def own_kappa(agreement: OwnAgreement) -> Estimate | None:
-    """An annotator's kappa with the others on the verdict, or on the first control of choices."""
-    found = {choice.control: choice.kappa for choice in agreement.choices}
-    return found.get("verdict", next(iter(found.values()), None))
+def _mark(value: float) -> str:
+    return f"{round(value, 1) + 0.0:.1f}".replace("-", "−")
 
 
 def gold_line(gold: GoldAccuracy, days: Sequence[date]) -> list[tuple[float, float]]:

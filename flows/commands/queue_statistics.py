@@ -10,7 +10,7 @@ import typer
 from flows.commands.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
-    from annotate.agreement import OwnAgreement
+    from annotate.agreement import OwnChoiceAgreement
     from annotate.intervals import Estimate, Share
     from annotate.statistics import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
 
@@ -137,7 +137,7 @@ def _work_cells(work: "Work") -> list[Any]:
 def _show_quality(statistics: "QueueStatistics") -> None:
     columns = ("annotator", "accepted", "edited", "rejected", "right on gold", "kappa")
     rows = [
-        [_who(one), *_quality_cells(one.work, one.gold), _estimate(kappa_of(one.agreement))]
+        [_who(one), *_quality_cells(one.work, one.gold), _kappa(one.agreement.main)]
         for one in statistics.annotators
     ]
     rows.append(["all", *_quality_cells(statistics.work, statistics.gold), "–"])
@@ -152,12 +152,6 @@ def _quality_cells(work: "Work", gold: "GoldAccuracy") -> list[str]:
 
 def _who(one: "AnnotatorStatistics") -> str:
     return one.name or one.annotator
-
-
-def kappa_of(agreement: "OwnAgreement") -> "Estimate | None":
-    """An annotator's kappa with the others on the verdict or, without one, the first control."""
-    found = {choice.control: choice.kappa for choice in agreement.choices}
-    return found.get("verdict", next(iter(found.values()), None))
 
 
 def _show_agreement(statistics: "QueueStatistics") -> None:
@@ -188,8 +182,12 @@ def _show_agreement(statistics: "QueueStatistics") -> None:
         out.print("no agreement: no item was answered by two people")
 
 
-def _estimate(estimate: "Estimate | None") -> str:
-    if estimate is None or estimate.value is None:
+def _kappa(agreement: "OwnChoiceAgreement | None") -> str:
+    return "–" if agreement is None else _estimate(agreement.kappa)
+
+
+def _estimate(estimate: "Estimate") -> str:
+    if estimate.value is None:
         return "–"
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.2f}"

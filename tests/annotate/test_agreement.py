@@ -259,3 +259,16 @@ def test_the_texts_of_an_annotator_are_compared_with_all_others() -> None:
         fmean([fmean([1, 3 / 4]), 1])
     )
     assert agreement_of("c", items).texts[0].similarity.items == 2
+
+
+def test_the_verdict_is_the_main_control_where_there_is_one() -> None:
+    def answers(*controls: str) -> list[ItemAnswers]:
+        answer = ReviewAnswer(verdict="accept", choices=dict.fromkeys(controls, ("x",)))
+        return [ItemAnswers("1", {"a": answer, "b": answer})]
+
+    for controls, expected in ((("verdict", "age"), "verdict"), (("sex", "age"), "age")):
+        together, own = agreement(answers(*controls)), agreement_of("a", answers(*controls))
+        assert together.main is not None
+        assert own.main is not None
+        assert together.main.control == own.main.control == expected
+    assert agreement([]).main is None

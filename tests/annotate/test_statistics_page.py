@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 
+from annotate.answers import Verdict
 from annotate.statistics import QueueStatistics, queue_statistics
-from annotate.statistics_page import duration, nice_scale, render_page, shown_days
+from annotate.statistics_page import duration, nice_scale, render_page, scale_of, shown_days
 from db.store import Store
 from tests.annotate.browser import CHROMIUM
-from tests.annotate.review_history import CAREFUL, START, captions_queue, weeks_of_work
+from tests.annotate.review_history import (
+    CAREFUL,
+    START,
+    STEADY,
+    History,
+    captions_queue,
+    weeks_of_work,
+)
 from tests.requirements import unavailable
 
 DESK = {"width": 1440, "height": 900}
@@ -158,6 +166,29 @@ def test_times_are_said_as_people_do() -> None:
 )
 def test_a_scale_ends_in_a_round_number(largest: int, scale: tuple[int, int]) -> None:
     assert nice_scale(largest) == scale
+
+
+@pytest.mark.parametrize(
+    ("opinions", "marks"),
+    [
+        (("accept", "accept"), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        (("accept", "reject"), ["−1.0", "−0.5", "0.0", "0.5", "1.0"]),
+    ],
+)
+def test_the_scale_of_agreement_holds_what_is_below_chance(
+    sqlite_store: Store, opinions: tuple[Verdict, Verdict], marks: list[str]
+) -> None:
+    history = History(sqlite_store, captions_queue())
+    history.people(CAREFUL, STEADY)
+    for number, item in enumerate(history.items(8)):
+        for person, verdict in zip((CAREFUL, STEADY), opinions, strict=True):
+            swapped: Verdict = "reject" if verdict == "accept" else "accept"
+            history.answer(item, person, verdict if number % 2 else swapped, START)
+    history.write()
+    scale = scale_of(queue_statistics(sqlite_store, captions_queue(), START))
+    assert [text for _, text in scale.marks] == marks
+    assert (scale.marks[0][0], scale.marks[-1][0]) == (0, 100)
+    assert scale.place(0) == (0 if opinions[0] == opinions[1] else 50)
 
 
 def test_charts_show_a_week_at_least_and_six_at_most(statistics: list[QueueStatistics]) -> None:

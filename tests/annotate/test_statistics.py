@@ -1,0 +1,177 @@
+"""The statistics of a queue, against what is known of how it came about."""
+
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from annotate.agreement import ItemAnswers, agreement
+from annotate.answers import ReviewAnswer
+from annotate.statistics import DayOfWork, ItemCounts, queue_statistics, useful_per_day
+from db.review_statistics import given_answers
+from db.store import Store
+from tests.annotate.review_history import (
+    CAREFUL,
+    CARELESS,
+    SETTLER,
+    START,
+    STEADY,
+    History,
+    captions_queue,
+    weeks_of_work,
+)
+
+QUEUE = captions_queue()
+NOW = START + timedelta(days=4)
+
+
+@pytest.fixture
+def history(sqlite_store: Store) -> History:
+    history = History(sqlite_store, QUEUE)
+    history.people(CAREFUL, STEADY, CARELESS, SETTLER)
+    return history
+
+
+def test_every_item_is_in_one_place(history: History, sqlite_store: Store) -> None:
+    ids = history.items(9)
+    waiting, opened, half, conflict, settling, accepted, edited, rejected, skipped = ids
+    history.task(opened, CAREFUL.pseudonym)
+    history.answer(half, CAREFUL, "accept", START)
+    for item in (conflict, settling):
+        history.answer(item, CAREFUL, "accept", START)
+        history.answer(item, STEADY, "reject", START)
+    history.task(settling, SETTLER.pseudonym, purpose="adjudication")
+    for item, state in ((accepted, "accepted"), (edited, "superseded"), (rejected, "rejected")):
+        history.answer(item, CAREFUL, "accept", START)
+        history.answer(item, STEADY, "accept", START)
+        history.decide([item], state)
+    history.task(skipped, CAREFUL.pseudonym, "skipped")
+    history.write()
+    found = queue_statistics(sqlite_store, QUEUE, NOW)
+    assert waiting != skipped
+    assert found.items == ItemCounts(
+        waiting=2, open=1, answered=1, conflicting=2, decided=3, accepted=1, edited=1, rejected=1
+    )
+    # two each for what nobody answered, one for the half, one to settle each conflict
+    assert found.forecast.answers_needed == 3 * 2 + 1 + 2
+    assert (found.work.skipped, found.work.waiting) == (1, 1)
+
+
+def test_gold_items_and_adjudications_are_kept_apart(history: History, sqlite_store: Store) -> None:
+    item, gold = history.items(2)
+    history.answer(item, CAREFUL, "accept", START)
+    history.answer(item, STEADY, "edit", START + timedelta(days=1))
+    history.answer(item, SETTLER, "reject", START + timedelta(days=1), purpose="adjudication")
+    for person, verdict in ((CAREFUL, "accept"), (STEADY, "reject")):
+        key = history.answer(gold, person, verdict, START, gold=True)  # type: ignore[arg-type]
+        history.check(key, person, verdict == "accept", START)
+    history.write()
+    found = queue_statistics(sqlite_store, QUEUE, NOW)
+    work = found.work
+    assert (work.answers, work.gold_answers, work.adjudications) == (2, 2, 1)
+    shares = work.verdicts
+    assert (shares.accepted.count, shares.edited.count, shares.rejected.count) == (1, 1, 0)
+    assert work.days == (
+        DayOfWork(day=START.date(), reviews=1, gold=2),
+        DayOfWork(day=START.date() + timedelta(days=1), reviews=1, adjudications=1),
+    )
+    assert found.agreement.items == 1
+    assert (found.gold.accuracy.count, found.gold.accuracy.of) == (1, 2)
+    settler = next(one for one in found.annotators if one.annotator == SETTLER.pseudonym)
+    assert (settler.work.answers, settler.work.adjudications) == (0, 1)
+
+
+def test_lead_times_are_those_of_the_answers_that_tell_them(
+    history: History, sqlite_store: Store
+) -> None:
+    for item, seconds in zip(history.items(5), (10.0, 20.0, 30.0, 1000.0, None), strict=True):
+        task = history.task(item, CAREFUL.pseudonym, "answered")
+        answer = ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)})
+        history.annotate(task, CAREFUL.pseudonym, answer, START, seconds)
+    history.write()
+    lead = queue_statistics(sqlite_store, QUEUE, NOW).work.lead_time
+    assert (lead.known, lead.median_seconds) == (4, 25.0)
+    assert lead.p90_seconds == pytest.approx(709)
+
+
+def test_accuracy_over_time_is_that_of_the_newest_answers(
+    history: History, sqlite_store: Store
+) -> None:
+    queue = QUEUE.model_copy(update={"accuracy_window": 2, "accuracy_least": 1})
+    right = (True, True, False, False)
+    for number, (gold, correct) in enumerate(zip(history.items(4), right, strict=True)):
+        at = START + timedelta(days=number // 2, minutes=number)
+        history.check(history.answer(gold, CAREFUL, "accept", at, gold=True), CAREFUL, correct, at)
+    history.write()
+    found = queue_statistics(sqlite_store, queue, NOW).gold
+    assert [(day.correct, day.answers, day.recent) for day in found.days] == [(2, 2, 1), (0, 2, 0)]
+    assert (found.window, found.floor) == (2, queue.accuracy_floor)
+
+
+def test_weeks_of_work_add_up(sqlite_store: Store) -> None:
+    now = weeks_of_work(sqlite_store, QUEUE)
+    found = queue_statistics(sqlite_store, QUEUE, now, names=True)
+    items = found.items
+    stages = (items.waiting, items.open, items.answered, items.conflicting, items.decided)
+    assert sum(stages) == 240
+    assert items.decided == items.accepted + items.edited + items.rejected
+    for count in ("answers", "gold_answers", "adjudications", "waiting", "skipped", "returned"):
+        parts = [getattr(one.work, count) for one in found.annotators]
+        assert sum(parts) == getattr(found.work, count), count
+    assert sum(day.reviews for day in found.work.days) == found.work.answers
+    by_name = {one.name: one for one in found.annotators}
+    assert set(by_name) == {person.name for person in (CAREFUL, STEADY, CARELESS, SETTLER)}
+    careless, careful = by_name[CARELESS.name], by_name[CAREFUL.name]
+    kappas = [one.agreement.choices[0].kappa.value or 0 for one in (careless, careful)]
+    assert kappas[0] < kappas[1]
+    assert (careless.gold.accuracy.value or 0) < (careful.gold.accuracy.value or 0)
+    assert careless.returns == 1
+    assert found.returns[0].annotator == CARELESS.pseudonym
+    assert found.forecast.earliest is not None
+    assert found.forecast.earliest > now.date()
+
+
+def test_agreement_is_that_of_the_answers_themselves(sqlite_store: Store) -> None:
+    now = weeks_of_work(sqlite_store, QUEUE, items=60)
+    answers: dict[str, dict[str, ReviewAnswer]] = {}
+    for given in given_answers(sqlite_store, QUEUE.name):
+        if given.purpose == "review" and not given.gold:
+            read = ReviewAnswer.model_validate(given.answer)
+            answers.setdefault(given.entity_id, {})[given.annotator] = read
+    expected = agreement(ItemAnswers(item, said) for item, said in answers.items())
+    assert queue_statistics(sqlite_store, QUEUE, now).agreement == expected
+    assert expected.items == sum(len(said) > 1 for said in answers.values()) > 40
+
+
+def test_pseudonyms_stand_for_people_unless_names_are_asked_for(sqlite_store: Store) -> None:
+    now = weeks_of_work(sqlite_store, QUEUE, items=30)
+    found = queue_statistics(sqlite_store, QUEUE, now)
+    assert {one.name for one in found.annotators} == {None}
+    assert CAREFUL.name not in found.model_dump_json()
+
+
+def test_an_empty_queue_has_statistics(sqlite_store: Store) -> None:
+    found = queue_statistics(sqlite_store, QUEUE, NOW)
+    assert found.items == ItemCounts()
+    assert found.work.lead_time.median_seconds is None
+    assert found.gold.accuracy.value is None
+    assert found.annotators == ()
+    assert found.forecast.answers_needed == 0
+
+
+def test_useful_answers_are_counted_from_the_first_day_to_yesterday() -> None:
+    days = [
+        DayOfWork(day=date(2026, 3, 2), reviews=3, gold=5),
+        DayOfWork(day=date(2026, 3, 4), reviews=1, adjudications=2),
+        DayOfWork(day=date(2026, 3, 5), reviews=9),
+    ]
+    assert useful_per_day(days, date(2026, 3, 5)) == [3, 0, 3]
+    assert useful_per_day([], date(2026, 3, 5)) == []
+
+
+def test_days_are_those_of_utc(history: History, sqlite_store: Store) -> None:
+    (item,) = history.items(1)
+    history.answer(item, CAREFUL, "accept", datetime(2026, 3, 3, 23, 59, tzinfo=UTC))
+    history.write()
+    days = Counter(day.day for day in queue_statistics(sqlite_store, QUEUE, NOW).work.days)
+    assert days == {date(2026, 3, 3): 1}

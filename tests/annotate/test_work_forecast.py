@@ -1,0 +1,67 @@
+"""When the work will be done: sure things, honest ranges, and when nobody can tell."""
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotate.work_forecast import forecast
+
+TODAY = date(2026, 3, 26)
+
+
+def test_a_steady_rate_leaves_no_doubt() -> None:
+    found = forecast(45, [10] * 20, TODAY)
+    assert (found.per_day, found.days) == (10, 20)
+    assert found.earliest == found.latest == TODAY + timedelta(days=4)
+
+
+def test_what_is_done_is_done_today() -> None:
+    found = forecast(0, [], TODAY)
+    assert (found.earliest, found.latest) == (TODAY, TODAY)
+
+
+def test_weekends_widen_the_range() -> None:
+    found = forecast(100, [20, 20, 20, 20, 20, 0, 0] * 4, TODAY)
+    assert found.earliest is not None
+    assert found.latest is not None
+    assert found.earliest < TODAY + timedelta(days=7) < found.latest
+    assert found.latest < TODAY + timedelta(days=12)
+
+
+def test_a_single_day_of_zeal_does_not_promise_much() -> None:
+    steady = forecast(500, [10] * 28, TODAY).latest
+    zealous = forecast(500, [10] * 27 + [200], TODAY).latest
+    assert steady is not None
+    assert zealous is not None
+    assert steady - zealous < timedelta(days=30)
+
+
+def test_only_the_last_four_weeks_count() -> None:
+    assert forecast(50, [1000] * 50 + [10] * 28, TODAY).per_day == 10
+
+
+@pytest.mark.parametrize(
+    ("per_day", "needed", "reason"),
+    [
+        ([], 5, "3 full days of work are needed to forecast from; there are 0"),
+        ([9, 9], 5, "3 full days of work are needed to forecast from; there are 2"),
+        ([9] * 5 + [0] * 28, 5, "nobody answered in the last 28 days"),
+        ([0] * 27 + [1], 10_000, "at this rate it takes more than ten years"),
+    ],
+)
+def test_where_nothing_is_known_there_is_a_reason(
+    per_day: list[int], needed: int, reason: str
+) -> None:
+    found = forecast(needed, per_day, TODAY)
+    assert (found.earliest, found.latest, found.reason) == (None, None, reason)
+
+
+@given(st.integers(1, 500), st.lists(st.integers(0, 30), min_size=3, max_size=40))
+def test_more_work_is_never_done_sooner(needed: int, per_day: list[int]) -> None:
+    some, more = forecast(needed, per_day, TODAY), forecast(needed + 50, per_day, TODAY)
+    if some.earliest and some.latest and more.earliest and more.latest:
+        assert TODAY <= some.earliest <= some.latest
+        assert some.earliest <= more.earliest
+        assert some.latest <= more.latest

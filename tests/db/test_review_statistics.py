@@ -1,0 +1,127 @@
+"""What the desk counts: which answer of a task counts, and what never does."""
+
+from datetime import timedelta
+
+import pytest
+
+from annotate.answers import UnclearAnswer
+from db.review_statistics import (
+    ItemProgress,
+    TaskCount,
+    given_answers,
+    item_progress,
+    names_of_annotators,
+    task_counts,
+)
+from db.store import Store
+from tests.annotate.review_history import (
+    CAREFUL,
+    SETTLER,
+    START,
+    STEADY,
+    History,
+    captions_queue,
+    said,
+)
+
+QUEUE = captions_queue()
+ANN, BO = CAREFUL.pseudonym, STEADY.pseudonym
+
+
+@pytest.fixture
+def history(store: Store) -> History:
+    history = History(store, QUEUE)
+    history.people(CAREFUL, STEADY, SETTLER)
+    return history
+
+
+def test_the_last_clear_answer_of_a_task_counts(history: History, store: Store) -> None:
+    (item,) = history.items(1)
+    task = history.task(item, ANN, "answered")
+    history.annotate(task, ANN, said("reject"), START, 9.0)
+    history.annotate(task, ANN, said("accept"), START + timedelta(hours=1), 7.5)
+    unclear = UnclearAnswer(problem="no verdict was chosen").model_dump()
+    history.annotate(task, ANN, unclear, START + timedelta(hours=2))
+    history.write()
+    (given,) = given_answers(store, QUEUE.name)
+    assert given.answer["verdict"] == "accept"
+    assert given.lead_time_seconds == 7.5
+    assert (given.entity_id, given.annotator, given.purpose, given.gold) == (
+        item,
+        ANN,
+        "review",
+        False,
+    )
+    assert given.annotated_at == START + timedelta(hours=1)
+
+
+@pytest.mark.parametrize("state", ["open", "unclear", "skipped", "returned", "closed"])
+def test_only_answered_tasks_have_an_answer(history: History, store: Store, state: str) -> None:
+    (item,) = history.items(1)
+    history.answer(item, CAREFUL, "accept", START, state=state)
+    history.write()
+    assert list(given_answers(store, QUEUE.name)) == []
+
+
+def test_in_the_account_of_the_installation_the_person_answers(
+    history: History, store: Store
+) -> None:
+    (item,) = history.items(1)
+    history.annotate(history.task(item, "", "answered"), ANN, said("accept"), START)
+    history.write()
+    (given,) = given_answers(store, QUEUE.name)
+    assert given.annotator == ANN
+
+
+def test_an_answer_of_before_is_given_but_empty(history: History, store: Store) -> None:
+    (item,) = history.items(1)
+    history.annotate(history.task(item, ANN, "answered"), ANN, {}, START)
+    history.write()
+    (given,) = given_answers(store, QUEUE.name)
+    assert given.answer == {}
+
+
+def test_answers_come_item_by_item(history: History, store: Store) -> None:
+    items = history.items(30)
+    for person in (CAREFUL, STEADY):
+        for item in reversed(items):
+            history.answer(item, person, "accept", START)
+    history.write()
+    given = [(answer.entity_id, answer.annotator) for answer in given_answers(store, QUEUE.name)]
+    assert given == [(item, who) for item in sorted(items) for who in (ANN, BO)]
+
+
+def test_items_and_tasks_are_counted(history: History, store: Store) -> None:
+    half, settled, gold = history.items(3)
+    history.answer(half, CAREFUL, "accept", START)
+    history.task(half, BO)
+    history.answer(settled, CAREFUL, "accept", START)
+    history.answer(settled, STEADY, "reject", START)
+    history.task(settled, SETTLER.pseudonym, "unclear", "adjudication")
+    history.answer(gold, CAREFUL, "accept", START, gold=True)
+    history.write()
+    history.decide([half], "accepted")
+    assert item_progress(store, QUEUE.name) == {
+        half: ItemProgress("accepted", answered=1, waiting=1, adjudicating=0),
+        settled: ItemProgress("proposed", answered=2, waiting=0, adjudicating=1),
+    }
+    assert TaskCount(ANN, "review", gold=False, state="answered", tasks=2) in task_counts(
+        store, QUEUE.name
+    )
+    assert TaskCount(ANN, "review", gold=True, state="answered", tasks=1) in task_counts(
+        store, QUEUE.name
+    )
+    assert sum(count.tasks for count in task_counts(store, QUEUE.name)) == 6
+
+
+def test_other_queues_are_left_alone(history: History, store: Store) -> None:
+    (item,) = history.items(1)
+    history.answer(item, CAREFUL, "accept", START)
+    history.write()
+    assert list(given_answers(store, "street-rewrites")) == []
+    assert item_progress(store, "street-rewrites") == {}
+    assert task_counts(store, "street-rewrites") == []
+
+
+def test_names_belong_to_pseudonyms(history: History, store: Store) -> None:
+    assert names_of_annotators(store)[ANN] == CAREFUL.name

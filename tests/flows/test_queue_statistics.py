@@ -1,0 +1,54 @@
+"""`loupe queue stats` as its user sees it."""
+
+from pathlib import Path
+
+from db.store import Store
+from flows.commands.queue_statistics import stated_facts
+from tests.annotate.review_history import CAREFUL, captions_queue, weeks_of_work
+from tests.flows.command_line import Loupe
+
+QUEUE = captions_queue()
+
+
+def test_stats_print_tables_and_write_the_page(
+    loupe: Loupe, home_store: Store, tmp_path: Path
+) -> None:
+    weeks_of_work(home_store, QUEUE, items=60)
+    page = tmp_path / "page.html"
+    finished = loupe("queue", "stats", QUEUE.name, "--html", page)
+    assert finished.exit_code == 0
+    assert "answers still needed" in finished.out
+    assert "Krippendorff" in finished.out
+    assert CAREFUL.pseudonym in finished.out
+    assert CAREFUL.name not in finished.out
+    assert str(page) in finished.err
+    assert CAREFUL.pseudonym in page.read_text(encoding="utf-8")
+
+
+def test_stats_as_json_name_people_where_they_are_to(loupe: Loupe, home_store: Store) -> None:
+    weeks_of_work(home_store, QUEUE, items=30)
+    (found,) = loupe("queue", "stats", QUEUE.name, "--json").json
+    assert {one["name"] for one in found["annotators"]} == {None}
+    assert found["items"]["decided"] > 0
+    (named,) = loupe("queue", "stats", QUEUE.name, "--json", "--names").json
+    assert CAREFUL.name in {one["name"] for one in named["annotators"]}
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(
+    loupe: Loupe, home_store: Store, tmp_path: Path
+) -> None:
+    weeks_of_work(home_store, QUEUE, items=10)
+    finished = loupe("queue", "stats", QUEUE.name, "--html", tmp_path / "none" / "page.html")
+    assert finished.exit_code == 2
+    assert "the page cannot be written" in finished.err
+
+
+def test_nothing_to_review_is_said(loupe: Loupe) -> None:
+    assert "there is nothing to review yet" in loupe("queue", "stats").out
+
+
+def test_texts_are_compared_by_what_they_state_of_the_person() -> None:
+    one = stated_facts("A woman in a red coat with a black bag.")
+    other = stated_facts("She has a black bag and wears a blue coat. A woman.")
+    assert ("bag", "colour", "black") in one & other
+    assert ("coat", "colour", "red") in one - other
