@@ -233,7 +233,7 @@ def _alike(pairs: Iterable[tuple[Category, Category]]) -> float:
 def _cohen_of_two(rated: Sequence[Mapping[str, Category]]) -> Estimate:
     annotators = sorted({annotator for ratings in rated for annotator in ratings})
     if len(annotators) > 2:
-        reason = f"Cohen's kappa is for two annotators; {len(annotators)} share items"
+        reason = f"it is for two annotators; {len(annotators)} share items"
         return Estimate(items=len(rated), reason=reason)
     return _cohen([((ratings[annotators[0]], ratings[annotators[1]]),) for ratings in rated])
 

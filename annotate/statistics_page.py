@@ -99,6 +99,7 @@ def render_page(statistics: Sequence[QueueStatistics]) -> str:
     return environment.get_template(_TEMPLATE).render(
         queues=statistics,
         as_percent=percent,
+        as_hundredths=lambda value: f"{100 * value:.0f}",
         as_decimal=decimal,
         kind_names=KIND_NAMES,
         shown_name=shown_name,
@@ -118,7 +119,7 @@ def percent(value: float) -> str:
 
 def decimal(value: float) -> str:
     """A figure with two places."""
-    return f"{value:.2f}".replace("-", "−")
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def shown_name(queue: QueueStatistics, annotator: str) -> str:
@@ -132,8 +133,10 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    if whole < 3600:
+    if whole < 600:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    if whole < 3600:
+        return f"{round(whole / 60)} min"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 

@@ -90,7 +90,7 @@ def test_fleiss_kappa_of_the_paper() -> None:
     (found,) = agreement(items_of(rows)).choices
     assert found.fleiss.value == pytest.approx(0.210, abs=0.0005)
     assert found.cohen.value is None
-    assert found.cohen.reason == "Cohen's kappa is for two annotators; 14 share items"
+    assert found.cohen.reason == "it is for two annotators; 14 share items"
 
 
 def test_krippendorffs_alpha_with_missing_ratings() -> None:
