@@ -33,7 +33,7 @@ class RunContext:
     @property
     def software(self) -> AgentRef:
         """This code as an agent."""
-        return AgentRef("software", "loupe", version(DISTRIBUTION))
+        return software()
 
     @property
     def code_revision(self) -> str:
@@ -59,6 +59,11 @@ def open_context(
         progress or SilentProgress(),
         flow_run,
     )
+
+
+def software() -> AgentRef:
+    """This code as an agent."""
+    return AgentRef("software", "loupe", version(DISTRIBUTION))
 
 
 @cache

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.choices import app as choices
 from flows.commands.output import JsonOption, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from schemas.second_look import LookedDraw
 
 app = typer.Typer(help="Second looks and choice tests: how good the data is.", no_args_is_help=True)
+app.add_typer(choices, name="choices")
 
 QueueArgument = Annotated[str, typer.Argument(help="The queue, like 'ufine3c-rewrites'.")]
 

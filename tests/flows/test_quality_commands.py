@@ -1,10 +1,17 @@
 """`loupe quality`: what its user sees."""
 
+from pathlib import Path
+
+import numpy as np
+import pytest
+
 from annotate.queues import shipped
 from annotate.second_look import wanted
+from db.lineage import trace
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe
+from tests.release.worlds import DATASET, small_world, store_world
 
 REWRITES = shipped().queue("people", "rewrites")
 
@@ -46,3 +53,62 @@ def test_one_stratifies_by_what_there_is(loupe: Loupe, home_store: Store) -> Non
     wrong = loupe(*args, "colour")
     assert wrong.exit_code == 2
     assert "split, source, verdict" in wrong.err
+
+
+@pytest.fixture
+def described(home: Path) -> Store:
+    """An installation with eight images of four people from each of three sources."""
+    url = f"sqlite:///{home / 'loupe.db'}"
+    world = store_world(home, small_world(8).contents(), url=url)
+    return world.store
+
+
+CHOICES = ("quality", "choices")
+
+
+def test_choice_tests_are_drawn_answered_and_compared(loupe: Loupe, described: Store) -> None:
+    drawn = loupe(*CHOICES, "draw", DATASET, "--size", "10", "--seed", "2", "--json").json
+    assert len(drawn["tests"]) == 20
+    assert drawn["image_similarity"] == drawn["caption_similarity"] == "words-tf-idf@1"
+    again = loupe(*CHOICES, "draw", DATASET, "--size", "10", "--seed", "2", "--json").json
+    assert again == drawn
+    nobody = loupe(*CHOICES, "result", DATASET)
+    assert nobody.exit_code == 2
+    assert "nobody has answered" in nobody.err
+    desk = Desk(described, f"{DATASET}-choices")
+    for test_id in drawn["tests"]:
+        desk.answer(test_id, "reviewer-1")
+    result = loupe(*CHOICES, "result", DATASET)
+    assert result.exit_code == 0
+    assert "72.2–100.0" in result.out
+    assert "96.5 / 95.8" in result.out
+    desk.answer(drawn["tests"][0], "reviewer-2", "reject")
+    bad = loupe(*CHOICES, "result", DATASET, "--json")
+    assert bad.exit_code == 1
+    assert [one["share"] for one in bad.json if one["tester"] == "reviewer-2"] == [0.0]
+    described.close()
+
+
+def test_embeddings_have_a_row_for_each_released_row(
+    loupe: Loupe, described: Store, tmp_path: Path
+) -> None:
+    images, captions = tmp_path / "images.npy", tmp_path / "captions.npy"
+    generator = np.random.default_rng(1)
+    np.save(images, generator.normal(size=(24, 4)))
+    np.save(captions, generator.normal(size=(24, 4)))
+    given = ("--image-embeddings", images, "--text-embeddings", captions, "--size", "3", "--json")
+    wrong = loupe(*CHOICES, "draw", DATASET, *given)
+    assert wrong.exit_code == 2
+    assert "a row for each of the released captions; got float64 of shape (24, 4)" in wrong.err
+    rows = 3 * (4 * 4 + 4 * 6)  # every second image has a second rewrite of both its captions
+    np.save(captions, generator.normal(size=(rows, 4)))
+    drawn = loupe(*CHOICES, "draw", DATASET, *given).json
+    assert drawn["image_similarity"].startswith("embeddings sha256:")
+    (activity,) = [
+        one
+        for one in trace(described, drawn["tests"][0]).activities.values()
+        if one.stage == "draw-choices"
+    ]
+    assert activity.configuration["image_similarity"] == drawn["image_similarity"]
+    assert activity.configuration["size"] == 3
+    described.close()

@@ -1,0 +1,120 @@
+"""Choice tests over what would be released: draws them, with where they come from."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from annotate.choice_check import (
+    Caption,
+    DrawnChoices,
+    Sample,
+    Similarities,
+    draw_choices,
+)
+from annotate.similarity import EmbeddingSimilarity, Similarity, WordSimilarity
+from db.agents import AgentRef
+from db.release_rows import snapshot
+from db.store import Store
+from db.work import ActivityRecord, register_plan, store_activity
+from release.contents import Contents
+from release.rows import ReleaseRow
+from release.scratch import Scratch
+from schemas.proposals import Picture
+
+STAGE = "draw-choices"
+VERSION = "1"
+
+
+def released_samples(store: Store, dataset: str) -> list[Sample]:
+    """The images of a dataset with their captions, as a release would have them, in its order.
+
+    Raises:
+        IntegrityError: the dataset cannot be released as it is.
+    """
+    samples: list[Sample] = []
+    captions = 0
+    scratch = Scratch()
+    try:
+        with snapshot(store) as connection:
+            contents = Contents(connection, dataset, scratch)
+            contents.arrange()
+            for found in contents.rows():
+                samples.append(_sample(found.row, len(samples), captions))
+                captions += len(found.row.captions)
+    finally:
+        scratch.close()
+    return samples
+
+
+def _sample(row: ReleaseRow, number: int, first_caption: int) -> Sample:
+    return Sample(
+        row=number,
+        identity=row.id,
+        source=row.source,
+        split=row.split,
+        picture=Picture(
+            sha256=row.sha256,
+            media_type=row.media_type,
+            width_px=row.width_px,
+            height_px=row.height_px,
+            image_id=row.image_entity_id,
+        ),
+        image_id=row.image_entity_id,
+        captions=tuple(
+            Caption(caption.entity_id, caption.text, place)
+            for place, caption in enumerate(row.captions, first_caption)
+        ),
+    )
+
+
+def similarities(
+    samples: list[Sample], text_embeddings: Path | None, image_embeddings: Path | None
+) -> Similarities:
+    """What the most similar ones are found by: embeddings where given, else the captions' words.
+
+    Raises:
+        UsageError: embeddings do not fit the released rows.
+    """
+    texts = [caption.text for sample in samples for caption in sample.captions]
+    captions: Similarity
+    images: Similarity
+    if text_embeddings is None:
+        captions = WordSimilarity(texts)
+    else:
+        captions = EmbeddingSimilarity.load(text_embeddings, len(texts), "released captions")
+    if image_embeddings is None:
+        images = WordSimilarity([" ".join(one.text for one in s.captions) for s in samples])
+    else:
+        images = EmbeddingSimilarity.load(image_embeddings, len(samples), "released images")
+    return Similarities(images, captions)
+
+
+def draw_and_store(
+    store: Store,
+    dataset: str,
+    size: int,
+    seed: int,
+    found_by: Similarities,
+    samples: list[Sample],
+    software: AgentRef,
+    code_revision: str,
+) -> DrawnChoices:
+    """Draws the tests and stores them; tests that are there already stay as they are.
+
+    Raises:
+        UsageError: there are too few samples.
+    """
+    started_at = datetime.now(UTC)
+    drawn = draw_choices(dataset, samples, size, seed, found_by)
+    configuration = {
+        "size": size,
+        "seed": seed,
+        "image_similarity": found_by.images.name,
+        "caption_similarity": found_by.captions.name,
+    }
+    plan_id = register_plan(store, STAGE, VERSION, configuration)
+    activity = ActivityRecord(
+        plan_id, dataset, code_revision, "loupe quality choices draw", started_at, (software,)
+    )
+    with store.write() as connection:
+        store_activity(connection, activity, drawn.tests)
+    return drawn

@@ -1,0 +1,156 @@
+"""The check by choices of six: what is asked, and what the answers come to."""
+
+import numpy as np
+import pytest
+
+from annotate.choice_check import (
+    ASKS_ABOUT,
+    DISTRACTOR,
+    PUBLISHED,
+    Caption,
+    Sample,
+    Similarities,
+    choice_results,
+    draw_choices,
+)
+from annotate.queues import shipped
+from annotate.similarity import EmbeddingSimilarity, WordSimilarity
+from db.entities import NewEntity
+from db.store import Store
+from schemas.errors import UsageError
+from schemas.proposals import Picture
+from schemas.quality import ChoiceTest
+from tests.db.review_samples import Desk
+from tests.db.samples import store_entities
+
+QUEUE = shipped().queue("people", "choices")
+COLOURS = ["red", "orange", "yellow", "green", "blue", "violet", "black", "white"]
+
+
+def sample(row: int, text: str, identity: int | None = None) -> Sample:
+    picture = Picture(
+        sha256=f"{row:064x}",
+        media_type="image/png",
+        width_px=1,
+        height_px=1,
+        image_id=f"{row:032x}",
+    )
+    captions = tuple(
+        Caption(f"{row:016x}{number:016x}", said, 2 * row + number)
+        for number, said in enumerate((text, f"seen is {text}"))
+    )
+    return Sample(
+        row,
+        row if identity is None else identity,
+        "street",
+        "test",
+        picture,
+        f"{row:032x}",
+        captions,
+    )
+
+
+def samples(count: int = 8) -> list[Sample]:
+    return [sample(row, f"a {COLOURS[row % 8]} coat {row}") for row in range(count)]
+
+
+def words(all_samples: list[Sample]) -> Similarities:
+    captions = WordSimilarity([c.text for one in all_samples for c in one.captions])
+    return Similarities(WordSimilarity([one.captions[0].text for one in all_samples]), captions)
+
+
+def records(tests: tuple[NewEntity, ...]) -> list[ChoiceTest]:
+    return [ChoiceTest.model_validate_json(test.payload) for test in tests]
+
+
+def test_each_sample_is_asked_about_in_both_directions() -> None:
+    drawn = draw_choices("people", samples(), 5, 1, words(samples()))
+    assert drawn.lonely == ()
+    directions = [record.direction for record in records(drawn.tests)]
+    assert sorted(directions) == sorted(list(PUBLISHED) * 5)
+    assert len({test.group for test in drawn.tests}) == 5
+    for test in drawn.tests:
+        roles = [role for role, _ in test.parents]
+        assert (roles.count(ASKS_ABOUT), roles.count(DISTRACTOR)) == (2, 5)
+        assert test.split == "test"
+
+
+def test_the_draw_hangs_on_the_seed() -> None:
+    first, again, other = (
+        draw_choices("people", samples(), 3, s, words(samples())) for s in (1, 1, 2)
+    )
+    assert first == again
+    assert {test.group for test in first.tests} != {test.group for test in other.tests}
+
+
+def test_the_others_are_the_most_similar_ones() -> None:
+    """Embeddings on a line: the nearest of number 10 are its neighbours."""
+    line = [sample(row, f"number {row}") for row in range(21)]
+    angles = np.linspace(0, 1, 21)
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    twice = np.repeat(directions, 2, axis=0)
+    found_by = Similarities(
+        EmbeddingSimilarity(directions, "line"), EmbeddingSimilarity(twice, "line")
+    )
+    drawn = draw_choices("people", line, 21, 1, found_by)
+    middle = [
+        record
+        for test, record in zip(drawn.tests, records(drawn.tests), strict=True)
+        if test.group == line[10].image_id
+    ]
+    images, captions = sorted(middle, key=lambda record: record.direction)
+    numbers = {int(picture.sha256, 16) for picture in images.images}
+    assert numbers in ({8, 9, 10, 11, 12, 7}, {8, 9, 10, 11, 12, 13})
+    assert {text.split()[-1] for text in captions.captions} <= set(map(str, range(7, 14)))
+    assert captions.captions[captions.answer].split()[-1] == "10"
+    assert images.images[images.answer].sha256 == line[10].picture.sha256
+
+
+def test_nobody_of_the_same_identity_and_no_caption_twice_is_an_option() -> None:
+    same_person = [sample(row, f"a red coat {row}", identity=0) for row in range(3)]
+    same_words = [sample(row, "a red coat", identity=row) for row in range(3, 9)]
+    others = [sample(row, f"a {COLOURS[row % 8]} hat {row}") for row in range(9, 20)]
+    everybody = [*same_person, *same_words, *others]
+    identity_of = {one.picture.sha256: one.identity for one in everybody}
+    drawn = draw_choices("people", everybody, 20, 1, words(everybody))
+    for record in records(drawn.tests):
+        identities = [identity_of[picture.sha256] for picture in record.images]
+        assert identities.count(identities[record.answer if len(identities) > 1 else 0]) == 1
+        assert len(set(record.captions)) == len(record.captions)
+
+
+def test_a_sample_without_five_others_is_named() -> None:
+    twins = [sample(row, f"a coat {row}", identity=row // 7) for row in range(8)]
+    drawn = draw_choices("people", twins, 8, 1, words(twins))
+    assert len(drawn.lonely) == 7
+    assert len(drawn.tests) == 2
+    with pytest.raises(UsageError, match="needs 6 samples of more than one identity"):
+        draw_choices("people", samples(5), 8, 1, words(samples(5)))
+    alone = [sample(row, f"a coat {row}", identity=1) for row in range(8)]
+    with pytest.raises(UsageError, match="more than one identity"):
+        draw_choices("people", alone, 8, 1, words(alone))
+
+
+def test_results_are_by_direction_and_tester(store: Store) -> None:
+    drawn = draw_choices("people", samples(), 4, 1, words(samples()))
+    tests = [test._replace(parents=()) for test in drawn.tests]
+    store_entities(store, tests)
+    desk = Desk(store, QUEUE.name)
+    by_direction: dict[str, list[str]] = {direction: [] for direction in PUBLISHED}
+    for test, record in zip(tests, records(drawn.tests), strict=True):
+        by_direction[record.direction].append(test.id)
+    for test_id in by_direction["caption-to-image"]:
+        desk.answer(test_id, "a")
+    first, *others = by_direction["image-to-caption"]
+    desk.answer(first, "a", "reject")
+    for test_id in others:
+        desk.answer(test_id, "a")
+    desk.answer(first, "b")
+    found = choice_results(store, QUEUE)
+    assert found == [
+        ("caption-to-image", "a", 4, 4),
+        ("image-to-caption", "a", 3, 4),
+        ("image-to-caption", "b", 1, 1),
+    ]
+    assert [one.share for one in found] == [1.0, 0.75, 1.0]
+    assert found[1].interval.lower < 0.75 < found[1].interval.upper

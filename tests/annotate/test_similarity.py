@@ -1,0 +1,91 @@
+"""Similarity by embeddings and by words, against slow literal computations."""
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotate.similarity import EmbeddingSimilarity, WordSimilarity
+from schemas.errors import UsageError
+
+texts = st.lists(
+    st.lists(st.sampled_from(["red", "blue", "coat", "hat", "man"]), max_size=6).map(" ".join),
+    min_size=1,
+    max_size=12,
+)
+
+
+def slow_cosines(all_texts: list[str], row: int) -> list[float]:
+    """Tf-idf cosines, word by word."""
+    words = [Counter(text.split()) for text in all_texts]
+
+    def weight(text: int, word: str) -> float:
+        holders = sum(word in one for one in words)
+        return words[text][word] * (math.log((1 + len(words)) / (1 + holders)) + 1)
+
+    def dot(one: int, other: int) -> float:
+        return sum(weight(one, word) * weight(other, word) for word in words[one])
+
+    lengths = [math.sqrt(dot(one, one)) or 1.0 for one in range(len(words))]
+    return [dot(row, one) / lengths[row] / lengths[one] for one in range(len(words))]
+
+
+@settings(deadline=None)
+@given(texts, st.data())
+def test_words_rank_as_the_slow_cosine_does(all_texts: list[str], data: st.DataObject) -> None:
+    row = data.draw(st.integers(0, len(all_texts) - 1))
+    ranked = WordSimilarity(all_texts).ranked(row)
+    assert sorted(ranked) == list(range(len(all_texts)))
+    cosines = np.round(slow_cosines(all_texts, row), 9)
+    assert list(cosines[ranked]) == sorted(cosines, reverse=True)
+
+
+def test_case_and_punctuation_are_no_difference() -> None:
+    ranked = WordSimilarity(["A red coat.", "a hat", "RED coat, a"]).ranked(0)
+    assert list(ranked) == [0, 2, 1]
+
+
+def save(path: Path, array: object) -> Path:
+    np.save(path, np.asarray(array))
+    return path
+
+
+def test_embeddings_rank_by_direction_not_length(tmp_path: Path) -> None:
+    path = save(tmp_path / "e.npy", [[1.0, 0.0], [0.0, 9.0], [9.0, 9.0], [0.1, 0.01]])
+    found = EmbeddingSimilarity.load(path, 4, "released images")
+    assert list(found.ranked(0)) == [0, 3, 2, 1]
+    assert found.name.startswith("embeddings sha256:")
+
+
+@pytest.mark.parametrize(
+    ("array", "problem"),
+    [
+        ([[1.0, 0.0]], r"must be floats of shape \(2, dimensions\), a row for each of the images"),
+        ([1.0, 2.0], r"got float64 of shape \(2,\)"),
+        ([[1, 0], [0, 1]], "got int64"),
+        ([[1.0, 0.0], [0.0, 0.0]], "row 1 .* is zero or not finite"),
+        ([[float("nan"), 0.0], [0.0, 1.0]], "row 0 .* is zero or not finite"),
+    ],
+)
+def test_embeddings_that_do_not_fit_are_refused(
+    tmp_path: Path, array: object, problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        EmbeddingSimilarity.load(save(tmp_path / "e.npy", array), 2, "images")
+
+
+def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "e.npy").write_bytes(b"no array")
+    for name in ("e.npy", "missing.npy"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            EmbeddingSimilarity.load(tmp_path / name, 2, "images")
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "e.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(UsageError, match="cannot be read"):
+        EmbeddingSimilarity.load(tmp_path / "e.npy", 1, "images")
