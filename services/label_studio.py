@@ -118,7 +118,7 @@ def label_studio_token(home: Path, url: str) -> SecretStr:
             token = credentials.label_studio_token
             if token is not None and _is_accepted(client, token):
                 return token
-            _log_in(client, credentials)
+            log_in(client, credentials.label_studio_email, credentials.label_studio_password)
             token = _create_token(client)
         except httpx.HTTPError as error:
             message = f"Label Studio at {url} does not answer as it should: {error}"
@@ -127,26 +127,40 @@ def label_studio_token(home: Path, url: str) -> SecretStr:
         return token
 
 
+def personal_token(url: str, email: str, password: SecretStr) -> SecretStr:
+    """A new personal access token of a person, got as they would get it; older ones end.
+
+    Raises:
+        ServiceError: Label Studio does not answer, or does not let them in.
+    """
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        try:
+            log_in(client, email, password)
+            return _create_token(client)
+        except httpx.HTTPError as error:
+            message = f"Label Studio at {url} does not answer as it should: {error}"
+            raise ServiceError(message) from error
+
+
 def _is_accepted(client: httpx.Client, token: SecretStr) -> bool:
     answer = client.post("/api/token/refresh/", json={"refresh": token.get_secret_value()})
     return answer.is_success
 
 
-def _log_in(client: httpx.Client, credentials: Credentials) -> None:
+def log_in(client: httpx.Client, email: str, password: SecretStr) -> None:
     """Log in as a browser would: the only way to a first token."""
     page = "/user/login/"
     client.get(page).raise_for_status()
     form = {
-        "email": credentials.label_studio_email,
-        "password": credentials.label_studio_password.get_secret_value(),
+        "email": email,
+        "password": password.get_secret_value(),
         "csrfmiddlewaretoken": client.cookies["csrftoken"],
     }
     referer = str(client.base_url.join(page))
     if client.post(page, data=form, headers={"Referer": referer}).status_code != httpx.codes.FOUND:
         raise ServiceError(
-            f"Label Studio at {client.base_url} does not accept the password of "
-            f"{credentials.label_studio_email}; if it was changed there, put the new one into "
-            "credentials.json"
+            f"Label Studio at {client.base_url} does not accept the password of {email}; if it was "
+            "changed there, put the new one into credentials.json"
         )
     client.headers.update({"Referer": referer, "X-CSRFToken": client.cookies["csrftoken"]})
 

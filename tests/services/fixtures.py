@@ -11,25 +11,65 @@ from typing import NamedTuple
 import pytest
 from pydantic import SecretStr
 
-from services.credentials import load_credentials
+from db.annotators import Role, add_annotator
+from db.store import Store
+from profiles.settings import Settings, load_settings
+from services.credentials import load_credentials, save_workspace
 from services.environments import ensure_environment, environments_root
-from services.label_studio import NAME, label_studio_token, start_label_studio
+from services.label_studio import NAME, label_studio_token, personal_token, start_label_studio
+from services.label_studio_accounts import add_workspaces
 from services.prefect_server import SERVER, WORKER
 from services.process import free_port, stop
+from tests.postgres import Postgres, postgres_programs
+from tests.requirements import REQUIRE_ALL, unavailable
+
+
+class AnnotatorAccount(NamedTuple):
+    """A person who works at the desk; `token` is their own, as it lets their programs in."""
+
+    name: str
+    pseudonym: str
+    user_id: int
+    email: str
+    password: SecretStr
+    token: SecretStr
 
 
 class LabelStudioServer(NamedTuple):
-    """A real Label Studio with nothing in it."""
+    """A real Label Studio with nothing in it; an empty `database_url` stands for SQLite."""
 
     home: Path
     url: str
     email: str
     password: SecretStr
+    database_url: str = ""
 
     @property
     def token(self) -> str:
         """The personal access token that is valid now."""
         return label_studio_token(self.home, self.url).get_secret_value()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the installation that this is the Label Studio of."""
+        return load_settings(home=self.home, label_studio_database_url=self.database_url)
+
+    def annotators(
+        self, store: Store, *names: str, roles: tuple[Role, ...] = ("annotator",)
+    ) -> list[AnnotatorAccount]:
+        """Adds people with workspaces of their own; choose names that no other test uses."""
+        accounts = []
+        for name, workspace in zip(names, add_workspaces(self.settings, names), strict=True):
+            added = add_annotator(store, name, self.url, workspace.user_id, roles)
+            save_workspace(self.home, added.pseudonym, workspace.credentials)
+            email, password = workspace.credentials.email, workspace.credentials.password
+            assert email is not None
+            assert password is not None
+            token = personal_token(self.url, email, password)
+            accounts.append(
+                AnnotatorAccount(name, added.pseudonym, workspace.user_id, email, password, token)
+            )
+        return accounts
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +88,21 @@ def label_studio_environment() -> Path:
 
 @pytest.fixture(scope="session")
 def label_studio(
-    tmp_path_factory: pytest.TempPathFactory, label_studio_environment: Path
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    label_studio_environment: Path,
 ) -> Iterator[LabelStudioServer]:
     """A real Label Studio for the whole session. Tests make projects of their own in it.
 
-    Mark tests that use it with `label_studio`: its first start takes half a minute.
+    It runs on PostgreSQL where there is one, as under load; on SQLite otherwise. Mark tests that
+    use it with `label_studio`: its first start takes half a minute.
     """
+    database_url = ""
+    if postgres_programs() is not None or REQUIRE_ALL:
+        postgres: Postgres = request.getfixturevalue("postgres_server")
+        database_url = postgres.url(postgres.create_database())
     home = tmp_path_factory.mktemp("label-studio-home")
-    service = start_label_studio(home, free_port(), label_studio_environment)
+    service = start_label_studio(home, free_port(), label_studio_environment, database_url)
     try:
         assert service.url is not None
         credentials = load_credentials(home)
@@ -64,9 +111,18 @@ def label_studio(
             url=service.url,
             email=credentials.label_studio_email,
             password=credentials.label_studio_password,
+            database_url=database_url,
         )
     finally:
         stop(home, NAME)
+
+
+@pytest.fixture(scope="session")
+def label_studio_on_postgres(label_studio: LabelStudioServer) -> LabelStudioServer:
+    """The same, for tests that are about PostgreSQL; mark them with `postgres`, too."""
+    if not label_studio.database_url:
+        unavailable("PostgreSQL is not installed: apt-get install postgresql")
+    return label_studio
 
 
 @pytest.fixture

@@ -120,7 +120,9 @@ def test_a_restart_keeps_data_and_tokens(
     assert before is not None
     assert before.port is not None
     stop(label_studio.home, NAME)
-    after = start_label_studio(label_studio.home, before.port, label_studio_environment)
+    after = start_label_studio(
+        label_studio.home, before.port, label_studio_environment, label_studio.database_url
+    )
     assert after.pid != before.pid
     with sign_in(label_studio.url, label_studio.token) as again:
         assert again.get(f"/api/projects/{project}").json()["title"] == "lasting"
