@@ -1,0 +1,207 @@
+"""What `ReviewDesk` promises, held by Label Studio: a person answers, the service account looks."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from annotate.desk import NewTask, ProjectCounts, ProjectSpec, RemoteTask
+from annotate.label_studio import LabelStudioDesk
+from db.store import Store
+from schemas.errors import ServiceError
+from services.credentials import load_workspaces
+from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
+
+pytestmark = pytest.mark.label_studio
+
+CONFIG = '<View><Text name="text" value="$text"/><TextArea name="note" toName="text"/></View>'
+LEAST = timedelta(microseconds=1)
+
+
+class Workplace(NamedTuple):
+    """A workspace as Loupe sees it, and the person in it."""
+
+    desk: LabelStudioDesk
+    person: AnnotatorAccount
+    client: httpx.Client
+
+
+@pytest.fixture(scope="module")
+def workplace(
+    label_studio: LabelStudioServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Workplace]:
+    store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('desk') / 'loupe.db'}")
+    (person,) = label_studio.annotators(store, "Emil Desk")
+    store.close()
+    token = load_workspaces(label_studio.home)[person.pseudonym].token
+    with httpx.Client(base_url=label_studio.url, trust_env=False, timeout=120) as client:
+        refresh = {"refresh": person.token.get_secret_value()}
+        access = client.post("/api/token/refresh/", json=refresh).raise_for_status().json()
+        client.headers["Authorization"] = f"Bearer {access['access']}"
+        yield Workplace(LabelStudioDesk(label_studio.url, token), person, client)
+
+
+@pytest.fixture
+def spec() -> ProjectSpec:
+    """A project of its own for every test."""
+    marker = f"loupe-queue: {uuid4().hex[:8]} (review)"
+    return ProjectSpec(marker, "Loupe · test", CONFIG, "<b>Read this</b>")
+
+
+@pytest.fixture
+def project(workplace: Workplace, spec: ProjectSpec) -> int:
+    return workplace.desk.ensure_project(spec)
+
+
+def new_tasks(count: int) -> list[NewTask]:
+    return [NewTask(f"key-{i}", {"key": f"key-{i}", "text": "a hat"}, []) for i in range(count)]
+
+
+def answer(workplace: Workplace, task_id: int, text: str = "yes", **fields: Any) -> int:
+    path = f"/api/tasks/{task_id}/annotations/"
+    body = {"result": region(text), "lead_time": 2.5, **fields}
+    return int(workplace.client.post(path, json=body).raise_for_status().json()["id"])
+
+
+def region(text: str) -> list[dict[str, Any]]:
+    value = {"text": [text]}
+    return [{"from_name": "note", "to_name": "text", "type": "textarea", "value": value}]
+
+
+def only_task(workplace: Workplace, project: int) -> RemoteTask:
+    (task,) = workplace.desk.list_tasks(project)
+    return task
+
+
+def test_a_project_is_made_once_and_found_by_its_marker(
+    workplace: Workplace, spec: ProjectSpec
+) -> None:
+    desk = workplace.desk
+    assert desk.find_project(spec.marker) is None
+    number = desk.ensure_project(spec)
+    assert desk.ensure_project(spec) == desk.find_project(spec.marker) == number
+    assert desk.find_project(spec.marker[:-1]) is None
+
+
+def test_a_project_is_brought_up_to_date(
+    workplace: Workplace, spec: ProjectSpec, project: int
+) -> None:
+    changed = spec._replace(instructions="<b>Read that</b>", title="Loupe · other")
+    assert workplace.desk.ensure_project(changed) == project
+    there = workplace.client.get(f"/api/projects/{project}").json()
+    assert (there["expert_instruction"], there["title"]) == ("<b>Read that</b>", "Loupe · other")
+
+
+def test_tasks_get_numbers_in_order_over_several_batches(
+    workplace: Workplace, project: int
+) -> None:
+    desk = workplace.desk
+    numbers = desk.import_tasks(project, new_tasks(1003))
+    listed = list(desk.list_tasks(project))
+    assert [task.id for task in listed] == numbers == sorted(numbers)
+    assert [task.key for task in listed] == [f"key-{i}" for i in range(1003)]
+    assert not any(task.touched for task in listed)
+    assert desk.count(project) == ProjectCounts(tasks=1003, annotations=0)
+    assert list(desk.list_tasks(project, listed[-1].updated_at + LEAST)) == []
+    desk.delete_tasks(project, numbers[:1001])
+    assert [task.id for task in desk.list_tasks(project)] == numbers[1001:]
+
+
+def test_an_answer_comes_back_as_it_was_given(workplace: Workplace, project: int) -> None:
+    (number,) = workplace.desk.import_tasks(project, new_tasks(1))
+    given = answer(workplace, number)
+    task = only_task(workplace, project)
+    (annotation,) = task.annotations
+    assert (annotation.id, annotation.user_id) == (given, workplace.person.user_id)
+    assert annotation.result[0]["value"] == {"text": ["yes"]}
+    assert (annotation.cancelled, annotation.lead_time_seconds) == (False, 2.5)
+    assert abs(annotation.updated_at - datetime.now(UTC)) < timedelta(minutes=10)
+
+
+def test_a_skipped_task_counts_as_an_annotation(workplace: Workplace, project: int) -> None:
+    first, second = workplace.desk.import_tasks(project, new_tasks(2))
+    answer(workplace, first)
+    answer(workplace, second, was_cancelled=True)
+    assert workplace.desk.count(project) == ProjectCounts(tasks=2, annotations=2)
+    cancelled = [task.annotations[0].cancelled for task in workplace.desk.list_tasks(project)]
+    assert cancelled == [False, True]
+
+
+def test_whatever_is_done_to_an_answer_moves_its_task(workplace: Workplace, project: int) -> None:
+    desk, client = workplace.desk, workplace.client
+    number, other = desk.import_tasks(project, new_tasks(2))
+
+    def moved(since: datetime) -> datetime:
+        """When the task moved; the listing since then has it, that since later has not."""
+        (task,) = desk.list_tasks(project, since + LEAST)
+        assert task.id == number
+        assert [one.id for one in desk.list_tasks(project, task.updated_at)] == [number]
+        assert list(desk.list_tasks(project, task.updated_at + LEAST)) == []
+        return task.updated_at
+
+    made = max(task.updated_at for task in desk.list_tasks(project))
+    given = answer(workplace, number)
+    answered = moved(made)
+    changed = {"result": region("no")}
+    client.patch(f"/api/annotations/{given}/", json=changed).raise_for_status()
+    updated = moved(answered)
+    client.patch(f"/api/annotations/{given}/", json={"was_cancelled": True}).raise_for_status()
+    cancelled = moved(updated)
+    client.delete(f"/api/annotations/{given}/").raise_for_status()
+    moved(cancelled)
+    assert [task.touched for task in desk.list_tasks(project)] == [False, False]
+    answer(workplace, other)
+    assert [task.id for task in desk.list_tasks(project, cancelled + LEAST)] == [number, other]
+
+
+def test_a_draft_of_the_person_is_seen(workplace: Workplace, project: int) -> None:
+    (number,) = workplace.desk.import_tasks(project, new_tasks(1))
+    draft = {"result": region("perh"), "lead_time": 1.0}
+    workplace.client.post(f"/api/tasks/{number}/drafts", json=draft).raise_for_status()
+    task = only_task(workplace, project)
+    assert (task.drafts, task.annotations, task.touched) == (1, (), True)
+
+
+def test_deleting_removes_what_is_named_and_nothing_else(
+    workplace: Workplace, project: int
+) -> None:
+    desk = workplace.desk
+    first, second, third = desk.import_tasks(project, new_tasks(3))
+    desk.delete_tasks(project, [])
+    assert desk.count(project).tasks == 3
+    desk.delete_tasks(project, iter([second]))
+    desk.delete_tasks(project, [second])
+    assert [task.id for task in desk.list_tasks(project)] == [first, third]
+
+
+def test_tasks_of_another_project_are_not_deleted(
+    workplace: Workplace, project: int, spec: ProjectSpec
+) -> None:
+    other = workplace.desk.ensure_project(spec._replace(marker=f"{spec.marker} other"))
+    workplace.desk.import_tasks(project, new_tasks(1))
+    (elsewhere,) = workplace.desk.import_tasks(other, new_tasks(1))
+    workplace.desk.delete_tasks(project, [elsewhere])
+    assert workplace.desk.count(other).tasks == workplace.desk.count(project).tasks == 1
+
+
+def test_a_project_of_another_workspace_is_out_of_reach(
+    workplace: Workplace, label_studio: LabelStudioServer, spec: ProjectSpec
+) -> None:
+    house = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
+    theirs = house.ensure_project(spec)
+    numbers = house.import_tasks(theirs, new_tasks(1))
+    desk = workplace.desk
+    assert desk.find_project(spec.marker) is None
+    for reach in (
+        lambda: desk.import_tasks(theirs, new_tasks(1)),
+        lambda: list(desk.list_tasks(theirs)),
+        lambda: desk.count(theirs),
+        lambda: desk.delete_tasks(theirs, numbers),
+    ):
+        with pytest.raises(ServiceError, match=r"status 40[34]"):
+            reach()
+    assert house.count(theirs).tasks == 1
