@@ -17,7 +17,9 @@ def declared_queues(settings: Settings) -> Declarations:
     return load_queues(settings.queues_file)
 
 
-def queues_in_use(store: Store, declared: Declarations, policy: Policy | None = None) -> list[Queue]:
+def queues_in_use(
+    store: Store, declared: Declarations, policy: Policy | None = None
+) -> list[Queue]:
     """The queues that have tasks, have something that was checked for them, or are declared."""
     names = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
     names |= {

@@ -48,7 +48,9 @@ def run_build(
     if config is None:
         context.progress.say("the sources are the demonstration world of drawn people")
     build = load_build(Path(config)) if config else demonstration_build(settings.home)
-    return build_dataset(context, build, chosen, lambda: open_desks(settings, context.store), wait=wait)
+    return build_dataset(
+        context, build, chosen, lambda: open_desks(settings, context.store), wait=wait
+    )
 
 
 def build_dataset(

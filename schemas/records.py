@@ -55,12 +55,17 @@ class Image(EntityRecord):
 
 
 class Caption(EntityRecord):
-    """A description of one image as its source gave it; `position` counts from 0 in the image."""
+    """A description of one image as its source gave it; `position` counts from 0 in the image.
+
+    `author` is the pseudonym of who wrote it here, or wrote it anew. Where it is None it is no part
+    of the payload, so that the ids of imported captions do not depend on it.
+    """
 
     kind: ClassVar[str] = "caption"
     source: str
     text: str
     position: int = Field(ge=0)
+    author: str | None = Field(default=None, exclude_if=lambda author: author is None)
 
 
 class PromptText(EntityRecord):

@@ -22,6 +22,11 @@ def rejecting(text: str, reason: str | None = "not in the image", note: str = ""
     return regions
 
 
+def about(target: str, regions: Regions) -> Regions:
+    """The same answer on a page that calls the text otherwise."""
+    return [{**region, "to_name": target} for region in regions]
+
+
 def _text(text: str) -> dict[str, Any]:
     return {
         "from_name": "text",
