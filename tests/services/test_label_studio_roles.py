@@ -1,0 +1,340 @@
+"""What an annotator can reach in Label Studio: their own workspace, and nothing else on the server.
+
+Every request that Label Studio describes is made in an annotator's name against the workspaces of
+a colleague and of the house, once with their token and once with their browser's session.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from db.annotators import active_annotators, annotator_named, set_annotator_state
+from db.store import Store
+from schemas.errors import ServiceError
+from services.credentials import load_workspaces
+from services.label_studio import log_in, personal_token
+from services.label_studio_accounts import add_workspaces, let_in
+from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
+
+pytestmark = pytest.mark.label_studio
+
+CONFIG = '<View><Text name="text" value="$text"/><TextArea name="note" toName="text"/></View>'
+REGION = {"from_name": "note", "to_name": "text", "type": "textarea"}
+SECRET = "colleagues-must-not-read-this"
+REFUSED = (401, 403, 404, 405)
+# Requests that carry no number of anybody's: they may succeed, but must show nothing foreign.
+_KINDS = {
+    "projects": "project",
+    "tasks": "task",
+    "annotations": "annotation",
+    "drafts": "draft",
+    "views": "view",
+    "users": "user",
+    "organizations": "organization",
+}
+
+
+class Belongings(NamedTuple):
+    """The numbers of what lies in a workspace; each thing has the secret in it."""
+
+    organization: int
+    user: int
+    project: int
+    task: int
+    annotation: int
+    draft: int
+    view: int
+
+
+class Workplace(NamedTuple):
+    """A server with two annotators; the house and the colleague have something to hide."""
+
+    server: LabelStudioServer
+    anna: AnnotatorAccount
+    ben: AnnotatorAccount
+    own: Belongings
+    foreign: dict[str, Belongings]
+
+
+@contextmanager
+def program(server: LabelStudioServer, token: str) -> Iterator[httpx.Client]:
+    """Somebody's program, with a token."""
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=120) as client:
+        answer = client.post("/api/token/refresh/", json={"refresh": token}).raise_for_status()
+        client.headers["Authorization"] = f"Bearer {answer.json()['access']}"
+        yield client
+
+
+@contextmanager
+def browser(server: LabelStudioServer, person: AnnotatorAccount) -> Iterator[httpx.Client]:
+    """Somebody's browser after they logged in."""
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=120) as client:
+        log_in(client, person.email, person.password)
+        yield client
+
+
+def fill(keeper: httpx.Client, person: httpx.Client) -> Belongings:
+    """Makes a project with all that can be in one; whoever keeps the workspace lets `person` in."""
+
+    def made(client: httpx.Client, path: str, body: Any, **query: str) -> Any:
+        return client.post(path, json=body, params=query).raise_for_status().json()
+
+    about = keeper.get("/api/current-user/whoami").json()
+    user = person.get("/api/current-user/whoami").json()
+    settings = {"title": SECRET, "description": SECRET, "label_config": CONFIG}
+    project = made(keeper, "/api/projects", settings)["id"]
+    tasks = [{"data": {"text": SECRET}}]
+    task = made(keeper, f"/api/projects/{project}/import", tasks, return_task_ids="true")
+    number = task["task_ids"][0]
+    result = [{**REGION, "value": {"text": [SECRET]}}]
+    annotation = made(person, f"/api/tasks/{number}/annotations/", {"result": result})["id"]
+    draft = made(person, f"/api/tasks/{number}/drafts", {"result": result, "lead_time": 1})["id"]
+    view = made(person, "/api/dm/views/", {"project": project, "data": {"title": SECRET}})["id"]
+    return Belongings(
+        about["active_organization"], user["id"], project, number, annotation, draft, view
+    )
+
+
+@pytest.fixture(scope="module")
+def workplace(
+    label_studio: LabelStudioServer, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Workplace]:
+    store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('roles') / 'loupe.db'}")
+    anna, ben = label_studio.annotators(store, "Anna Roles", "Ben Roles")
+    kept = load_workspaces(label_studio.home)
+    belongings = []
+    for person in (anna, ben):
+        token = kept[person.pseudonym].token.get_secret_value()
+        with (
+            program(label_studio, token) as keeper,
+            program(label_studio, person.token.get_secret_value()) as own,
+        ):
+            belongings.append(fill(keeper, own))
+    with program(label_studio, label_studio.token) as house:
+        of_the_house = fill(house, house)
+    yield Workplace(
+        label_studio, anna, ben, belongings[0], {"ben": belongings[1], "house": of_the_house}
+    )
+    store.close()
+
+
+class Operation(NamedTuple):
+    """A request that Label Studio's own description tells of."""
+
+    method: str
+    path: str
+
+    def filled(self, belongings: Belongings) -> tuple[str, bool]:
+        """The path with numbers of `belongings`, and whether one of them identifies something."""
+        words = self.path.strip("/").split("/")
+        identifies = False
+        for place, word in enumerate(words):
+            if word.startswith("{"):
+                kind = _KINDS.get(words[place - 1])
+                words[place] = str(getattr(belongings, kind) if kind else belongings.project)
+                identifies = True
+        slash = "/" if self.path.endswith("/") else ""
+        return "/" + "/".join(words) + slash, identifies
+
+
+@pytest.fixture(scope="module")
+def operations(workplace: Workplace) -> list[Operation]:
+    with program(workplace.server, workplace.server.token) as house:
+        described = house.get("/docs/api/schema/json/").raise_for_status().json()
+    found = [
+        Operation(method.upper(), path)
+        for path, methods in described["paths"].items()
+        for method in methods
+        if method in ("get", "post", "put", "patch", "delete")
+    ]
+    hidden = [  # what the description leaves out
+        Operation("GET", "/api/tasks/{id}/drafts"),
+        Operation("POST", "/api/tasks/{id}/drafts"),
+        Operation("GET", "/api/tasks/{id}/annotations/{id}/drafts"),
+        Operation("GET", "/api/drafts/{id}/"),
+        Operation("PATCH", "/api/drafts/{id}/"),
+        Operation("DELETE", "/api/drafts/{id}/"),
+        Operation("GET", "/api/dm/project/"),
+        Operation("GET", "/api/projects/{id}/export/files"),
+        Operation("POST", "/api/annotations/{id}/convert-to-draft"),
+        Operation("GET", "/projects/{id}/settings/"),
+        Operation("GET", "/projects/{id}/data/"),
+        Operation("GET", "/tasks/{id}/presign/?fileuri=eA=="),
+        Operation("GET", "/tasks/{id}/resolve/?fileuri=eA=="),
+        Operation("GET", "/admin/"),
+        Operation("GET", "/django-rq/"),
+    ]
+    return [*found, *hidden]
+
+
+def everything_of(server: LabelStudioServer, token: str, belongings: Belongings) -> Any:
+    """What lies in a workspace, as its keeper sees it."""
+    with program(server, token) as keeper:
+        tasks = keeper.get(
+            "/api/tasks/", params={"project": belongings.project, "fields": "all"}
+        ).raise_for_status()
+        project = keeper.get(f"/api/projects/{belongings.project}").raise_for_status().json()
+        views = keeper.get("/api/dm/views/", params={"project": belongings.project}).json()
+        draft = keeper.get(f"/api/tasks/{belongings.task}/drafts").json()
+        members = keeper.get("/api/users/").json()
+    return _lasting([tasks.json()["tasks"], project, views, draft, members])
+
+
+def _lasting(value: Any) -> Any:
+    """`value` without what changes by itself as time goes by."""
+    if isinstance(value, dict):
+        passing = {"last_activity", "activity_at", "created_ago"}
+        return {name: _lasting(one) for name, one in value.items() if name not in passing}
+    return [_lasting(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("whose", ["ben", "house"])
+@pytest.mark.parametrize("by", ["token", "session"])
+def test_nothing_of_another_workspace_can_be_read_or_changed(
+    workplace: Workplace, operations: list[Operation], whose: str, by: str
+) -> None:
+    server, foreign = workplace.server, workplace.foreign[whose]
+    kept = load_workspaces(server.home)[workplace.ben.pseudonym].token.get_secret_value()
+    keeper = kept if whose == "ben" else server.token
+    before = everything_of(server, keeper, foreign)
+    query = {"project": foreign.project, "task": foreign.task, "view": foreign.view}
+    body = {**query, "data": {"text": "forged"}, "result": [], "title": "forged", "ids": [1]}
+    enter = (
+        program(server, workplace.anna.token.get_secret_value())
+        if by == "token"
+        else browser(server, workplace.anna)
+    )
+    reached = []
+    with enter as anna:
+        for operation in operations:
+            path, identifies = operation.filled(foreign)
+            content = None if operation.method in ("GET", "DELETE") else body
+            answer = anna.request(operation.method, path, params=query, json=content)
+            shown = SECRET in answer.text or workplace.ben.email in answer.text
+            if shown or (identifies and answer.status_code not in REFUSED):
+                reached.append((operation, path, answer.status_code, answer.text[:200]))
+    assert reached == []
+    assert everything_of(server, keeper, foreign) == before
+
+
+def test_the_list_of_requests_is_that_of_the_whole_server(operations: list[Operation]) -> None:
+    assert len(operations) > 150
+    paths = {operation.path for operation in operations}
+    assert {"/api/projects/{id}/", "/api/tasks/{id}/", "/api/users/"} <= paths
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/api/projects", {"title": "mine"}),
+        ("PATCH", "/api/projects/{0.project}", {"title": "mine"}),
+        ("DELETE", "/api/projects/{0.project}", None),
+        ("DELETE", "/api/tasks/{0.task}/", None),
+        ("POST", "/api/projects/{0.project}/import", [{"text": "mine"}]),
+        ("GET", "/api/projects/{0.project}/export?exportType=JSON", None),
+        ("POST", "/api/dm/actions?id=delete_tasks&project={0.project}", {"selectedItems": {}}),
+        ("POST", "/api/dm/actions?id=predictions_to_annotations&project={0.project}", {}),
+        ("POST", "/api/users/", {"email": "friend@example.org"}),
+        ("GET", "/api/invite", None),
+        ("POST", "/api/invite/reset-token", {}),
+        ("POST", "/api/jwt/settings", {"legacy_api_tokens_enabled": True}),
+        ("POST", "/api/webhooks/", {"url": "http://example.org"}),
+    ],
+)
+def test_an_annotator_labels_and_does_not_run_the_workspace(
+    workplace: Workplace, method: str, path: str, body: Any
+) -> None:
+    with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
+        answer = anna.request(method, path.format(workplace.own), json=body)
+        assert answer.status_code == 403, answer.text
+        assert anna.get(f"/api/tasks/{workplace.own.task}/").is_success
+
+
+def test_what_labelling_needs_is_there(workplace: Workplace) -> None:
+    own = workplace.own
+    with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
+        projects = anna.get("/api/projects").raise_for_status().json()["results"]
+        shown = {project["id"] for project in projects}
+        assert own.project in shown
+        assert shown.isdisjoint(foreign.project for foreign in workplace.foreign.values())
+        assert SECRET in anna.get(f"/api/tasks/{own.task}/").raise_for_status().text
+        changed = {"result": [{**REGION, "value": {"text": ["changed"]}}]}
+        anna.patch(f"/api/annotations/{own.annotation}/", json=changed).raise_for_status()
+        answer = anna.get(f"/api/annotations/{own.annotation}/").json()
+        assert answer["result"][0]["value"] == {"text": ["changed"]}
+        assert answer["updated_by"] == workplace.anna.user_id
+
+
+def test_an_annotator_cannot_smuggle_in_a_number_of_somebody_else(workplace: Workplace) -> None:
+    own, foreign = workplace.own, workplace.foreign["ben"]
+    with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
+        in_body = anna.post(
+            f"/api/dm/views/?project={own.project}", json={"project": foreign.project, "data": {}}
+        )
+        as_form = anna.post(f"/api/tasks/{own.task}/drafts", data={"task": str(foreign.task)})
+        parent = anna.post(
+            f"/api/tasks/{own.task}/annotations/",
+            json={"result": [], "parent_annotation": foreign.annotation},
+        )
+    assert [in_body.status_code, as_form.status_code, parent.status_code] == [403, 403, 403]
+
+
+def test_the_list_of_users_shows_the_own_workspace_alone(workplace: Workplace) -> None:
+    with browser(workplace.server, workplace.anna) as anna:
+        addresses = {user["email"] for user in anna.get("/api/users/").json()}
+    assert addresses == {workplace.anna.email, f"loupe+{workplace.anna.email}"}
+
+
+def test_the_service_account_has_no_password(workplace: Workplace) -> None:
+    with pytest.raises(ServiceError, match="does not accept the password"):
+        personal_token(
+            workplace.server.url, f"loupe+{workplace.anna.email}", workplace.anna.password
+        )
+
+
+def test_whoever_left_is_out_at_once_and_back_when_they_return(
+    label_studio: LabelStudioServer, sqlite_store: Store
+) -> None:
+    (carl,) = label_studio.annotators(sqlite_store, "Carl Roles")
+    with (
+        browser(label_studio, carl) as session,
+        program(label_studio, carl.token.get_secret_value()) as own,
+    ):
+        assert session.get("/api/current-user/whoami").is_success
+        let_in(label_studio.settings, carl.email, allowed=False)
+        set_annotator_state(sqlite_store, carl.name, "left")
+        assert not session.get("/api/current-user/whoami").is_success
+        assert not own.get("/api/current-user/whoami").is_success
+    with pytest.raises(ServiceError, match="does not accept the password"):
+        personal_token(label_studio.url, carl.email, carl.password)
+    assert active_annotators(sqlite_store, "annotator") == []
+    service = load_workspaces(label_studio.home)[carl.pseudonym].token
+    with program(label_studio, service.get_secret_value()) as keeper:
+        assert keeper.get("/api/projects").is_success  # what was done can still be fetched
+    let_in(label_studio.settings, carl.email, allowed=True)
+    assert personal_token(label_studio.url, carl.email, carl.password)
+
+
+def test_added_again_a_person_keeps_account_and_work_and_old_secrets_end(
+    label_studio: LabelStudioServer, sqlite_store: Store
+) -> None:
+    (dora,) = label_studio.annotators(sqlite_store, "Dora Roles")
+    before = load_workspaces(label_studio.home)[dora.pseudonym]
+    with program(label_studio, before.token.get_secret_value()) as keeper:
+        project = keeper.post("/api/projects", json={"title": "kept", "label_config": CONFIG})
+    (again,) = add_workspaces(label_studio.settings, [dora.name])
+    assert again.user_id == dora.user_id == annotator_named(sqlite_store, dora.name).user_id
+    with program(label_studio, again.credentials.token.get_secret_value()) as keeper:
+        found = keeper.get("/api/projects").json()["results"]
+    assert [one["id"] for one in found] == [project.json()["id"]]
+    with pytest.raises(ServiceError, match="does not accept the password"):
+        personal_token(label_studio.url, dora.email, dora.password)
+    with (
+        pytest.raises(httpx.HTTPStatusError),
+        program(label_studio, before.token.get_secret_value()),
+    ):
+        pass
