@@ -9,12 +9,14 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from html import escape
 from html.parser import HTMLParser
+from itertools import groupby
+from operator import itemgetter
 from string import ascii_uppercase
 from typing import NamedTuple
 
 from annotate.answers import ReviewAnswer
 from annotate.interfaces.interface import Interface
-from annotate.interfaces.page import resource
+from annotate.interfaces.page import instructions, resource
 from db.entities import StoredEntity
 from schemas.base import digest_of
 
@@ -32,7 +34,7 @@ def adjudication_config(interface: Interface) -> str:
 
 def adjudication_instructions(interface: Interface) -> str:
     """What an adjudicator reads first: what to do, then what the annotators were told."""
-    return resource("adjudication.html") + interface.instructions
+    return instructions("adjudication.html") + interface.instructions
 
 
 def adjudication_data(
@@ -98,15 +100,18 @@ def _parsed(fragment: str) -> list[_Piece]:
 
 
 def _marked(one: Sequence[_Piece], others: Sequence[Sequence[_Piece]]) -> str:
-    own = iter(_differing(_words(one), [_words(other) for other in others]))
+    """The HTML of `one` with what differs in marks, one for words that follow each other."""
+    differing = iter(_differing(_words(one), [_words(other) for other in others]))
+    marked = [piece.kind == "word" and next(differing) for piece in one]
+    for position in range(1, len(one) - 1):
+        if one[position].kind == "space" and marked[position - 1]:
+            marked[position] = marked[position + 1]
     html: list[str] = []
-    for piece in one:
-        if piece.kind == "tag":
-            html.append(piece.text)
-        elif piece.kind == "word" and next(own):
-            html.append(f'<mark class="loupe-differs">{escape(piece.text)}</mark>')
-        else:
-            html.append(escape(piece.text))
+    for in_mark, group in groupby(zip(one, marked, strict=True), key=itemgetter(1)):
+        text = "".join(
+            piece.text if piece.kind == "tag" else escape(piece.text) for piece, _ in group
+        )
+        html.append(f'<mark class="loupe-differs">{text}</mark>' if in_mark else text)
     return "".join(html)
 
 

@@ -1,7 +1,8 @@
 """What tells captions apart, as marks in their text."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from html import escape
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -30,11 +31,8 @@ def marked_captions(captions: Sequence[str]) -> list[str]:
     Marked `loupe-own` are words of no other caption, `loupe-shared` those that only some others
     have, `loupe-compares` phrases that speak of another image. Function words tell nothing.
     """
-    words = [content_words(caption) for caption in captions]
-    return [
-        _marked(caption, words[:position] + words[position + 1 :])
-        for position, caption in enumerate(captions)
-    ]
+    having = Counter(word for caption in captions for word in content_words(caption))
+    return [_marked(caption, having, len(captions)) for caption in captions]
 
 
 def not_told_apart(captions: Sequence[str]) -> list[list[int]]:
@@ -51,24 +49,17 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(word.casefold() for word in _WORD.findall(text)) - _FUNCTION_WORDS
 
 
-def _marked(caption: str, others: Sequence[frozenset[str]]) -> str:
+def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
+    """The caption with its marks, where `having` of `count` captions have each content word."""
     comparisons = [match.span() for match in _COMPARISON.finditer(caption)]
     spans = [(start, end, "compares") for start, end in comparisons]
     for match in _WORD.finditer(caption):
-        kind = _kind(match.group().casefold(), others)
-        if kind and not any(start <= match.start() < end for start, end in comparisons):
-            spans.append((*match.span(), kind))
+        captions = having.get(match.group().casefold(), count)
+        if captions < count and not any(start <= match.start() < end for start, end in comparisons):
+            spans.append((*match.span(), "own" if captions == 1 else "shared"))
     pieces, position = [], 0
     for start, end, kind in sorted(spans):
         pieces.append(escape(caption[position:start]))
         pieces.append(f'<mark class="loupe-{kind}">{escape(caption[start:end])}</mark>')
         position = end
     return "".join(pieces) + escape(caption[position:])
-
-
-def _kind(word: str, others: Sequence[frozenset[str]]) -> str | None:
-    """How well a word tells its caption from the others; None where it does not."""
-    having = sum(word in words for words in others)
-    if word in _FUNCTION_WORDS or having == len(others):
-        return None
-    return "shared" if having else "own"

@@ -14,6 +14,7 @@ from annotate.interfaces.comparison import definition_list, same_answer
 from annotate.interfaces.contrast import marked_captions, not_told_apart
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.page import (
+    instructions,
     one_line,
     only_choice,
     resource,
@@ -45,7 +46,7 @@ class GroupRefinement:
     @cached_property
     def instructions(self) -> str:
         """What an annotator reads first."""
-        return resource("group_refinement.html")
+        return instructions("group_refinement.html")
 
     def contents(
         self,

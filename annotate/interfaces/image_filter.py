@@ -14,6 +14,7 @@ from annotate.interfaces.comparison import definition_list, same_answer
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.page import (
     image_address,
+    instructions,
     only_choice,
     resource,
     validate,
@@ -41,7 +42,7 @@ class ImageFilter:
     @cached_property
     def instructions(self) -> str:
         """What an annotator reads first."""
-        return resource("image_filter.html")
+        return instructions("image_filter.html")
 
     def contents(
         self,

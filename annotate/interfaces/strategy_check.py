@@ -16,6 +16,7 @@ from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.page import (
     choice_region,
     image_address,
+    instructions,
     one_line,
     only_choice,
     resource,
@@ -61,7 +62,7 @@ class StrategyCheck:
     @cached_property
     def instructions(self) -> str:
         """What an annotator reads first."""
-        return resource("strategy_check.html")
+        return instructions("strategy_check.html")
 
     def contents(
         self,

@@ -15,6 +15,7 @@ from annotate.interfaces.comparison import definition_list, same_answer
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.page import (
     choice_region,
+    instructions,
     only_choice,
     resource,
     validate,
@@ -53,7 +54,7 @@ class TrackletSelection:
     @cached_property
     def instructions(self) -> str:
         """What an annotator reads first."""
-        return resource("tracklet_selection.html")
+        return instructions("tracklet_selection.html")
 
     def contents(
         self,
