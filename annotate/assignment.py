@@ -61,6 +61,8 @@ def assign(
     rooms = [_Room(worker, daily_cap) for worker in sorted(workers)]
     assignments = []
     for item in sorted(items, key=lambda item: _turn(item, seed)):
+        if not any(room.left for room in rooms):
+            break
         free = [
             (room, tie)
             for room, tie in zip(rooms, _ties(item, seed, len(rooms)), strict=True)

@@ -2,7 +2,8 @@
 
 import hashlib
 import math
-from collections import Counter, defaultdict
+from array import array
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -45,21 +46,21 @@ class EmbeddingSimilarity:
                 rows should be.
         """
         try:
-            array = np.load(path, allow_pickle=False)
+            loaded = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise UsageError(f"the embeddings {path} cannot be read: {error}") from error
-        if array.ndim != 2 or len(array) != rows or array.dtype.kind != "f":
+        if loaded.ndim != 2 or len(loaded) != rows or loaded.dtype.kind != "f":
             raise UsageError(
                 f"the embeddings {path} must be floats of shape ({rows}, dimensions), a row for "
-                f"each of the {what}; got {array.dtype} of shape {array.shape}"
+                f"each of the {what}; got {loaded.dtype} of shape {loaded.shape}"
             )
-        lengths = np.linalg.norm(array.astype(np.float32), axis=1, keepdims=True)
+        lengths = np.linalg.norm(loaded.astype(np.float32), axis=1, keepdims=True)
         if not (np.isfinite(lengths).all() and (lengths > 0).all()):
             row = int(np.argmax(~(np.isfinite(lengths) & (lengths > 0))))
             raise UsageError(f"row {row} of the embeddings {path} is zero or not finite")
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return cls((array / lengths).astype(np.float32), f"embeddings sha256:{digest}")
+        return cls((loaded / lengths).astype(np.float32), f"embeddings sha256:{digest}")
 
     def ranked(self, row: int) -> NDArray[np.intp]:
         """All rows by cosine."""
@@ -72,29 +73,34 @@ class WordSimilarity:
     name = "words-tf-idf@1"
 
     def __init__(self, texts: Sequence[str]) -> None:
-        counts = [Counter(default_process(text).split()) for text in texts]
-        known = Counter(word for words in counts for word in words)
-        rarity = {word: math.log((1 + len(texts)) / (1 + n)) + 1 for word, n in known.items()}
-        self._weights = [_normalised(words, rarity) for words in counts]
-        holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for row, words in enumerate(self._weights):
-            for word, weight in words.items():
-                holders[word].append((row, weight))
+        self._texts = texts
+        known = Counter(word for text in texts for word in set(_words(text)))
+        self._rarity = {word: math.log((1 + len(texts)) / (1 + n)) + 1 for word, n in known.items()}
+        rows: dict[str, array[int]] = {word: array("q") for word in known}
+        weights: dict[str, array[float]] = {word: array("d") for word in known}
+        for row, text in enumerate(texts):
+            for word, weight in self._weights(text).items():
+                rows[word].append(row)
+                weights[word].append(weight)
         self._holders = {
-            word: (np.array([row for row, _ in found]), np.array([weight for _, weight in found]))
-            for word, found in holders.items()
+            word: (np.frombuffer(rows[word], np.int64), np.frombuffer(weights[word], np.float64))
+            for word in known
         }
 
     def ranked(self, row: int) -> NDArray[np.intp]:
         """All rows by cosine."""
-        scores = np.zeros(len(self._weights))
-        for word, weight in self._weights[row].items():
+        scores = np.zeros(len(self._texts))
+        for word, weight in self._weights(self._texts[row]).items():
             rows, weights = self._holders[word]
             scores[rows] += weight * weights
-        return np.argsort(-np.round(scores, 12), kind="stable")
+        return np.argsort(-np.round(scores, 12), kind="stable")  # no ties torn by rounding
+
+    def _weights(self, text: str) -> dict[str, float]:
+        counts = Counter(_words(text))
+        weights = {word: count * self._rarity[word] for word, count in counts.items()}
+        length = math.sqrt(sum(weight * weight for weight in weights.values()))
+        return {word: weight / length for word, weight in sorted(weights.items())}
 
 
-def _normalised(words: Counter[str], rarity: dict[str, float]) -> dict[str, float]:
-    weights = {word: count * rarity[word] for word, count in words.items()}
-    length = math.sqrt(sum(weight * weight for weight in weights.values()))
-    return {word: weight / length for word, weight in sorted(weights.items())}
+def _words(text: str) -> list[str]:
+    return default_process(text).split()
