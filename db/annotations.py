@@ -113,7 +113,7 @@ def counted_answers(
         )
         answers = map(CountedAnswer._make, connection.execute(query))
         last = {answer.task_key: answer for answer in answers if "verdict" in answer.answer}
-        for answer in last.values():
+        for answer in sorted(last.values(), key=_by_time):
             found[answer.entity_id].append(answer)
     return found
 
@@ -206,6 +206,10 @@ def _answers() -> Select[Any]:
         .join(Agent, Agent.id == Annotation.agent_id)
         .order_by(Annotation.annotated_at, Annotation.key)
     )
+
+
+def _by_time(answer: CountedAnswer) -> tuple[datetime, str]:
+    return (answer.annotated_at, answer.annotation_key)
 
 
 def _row(annotation: NewAnnotation, now: datetime) -> dict[str, Any]:

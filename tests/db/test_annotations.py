@@ -1,0 +1,114 @@
+from datetime import datetime, timedelta
+
+import pytest
+
+from db.agents import AgentRef
+from db.annotations import (
+    ANNOTATED_BY,
+    ANNOTATES,
+    NewAnnotation,
+    answered_since,
+    counted_answers,
+    insert_annotations,
+    last_decisions,
+    standing_successors,
+    unclear_annotations,
+)
+from db.decisions import NewDecision, append_decisions
+from db.entities import new_entity
+from db.reviews import StoredTask, set_task_states
+from db.store import Store
+from schemas.records import Rewrite
+from tests.db.review_samples import QUEUE, START, Desk, store_rewrites
+from tests.db.samples import store_entities
+
+ANN = AgentRef("person", "reviewer-ann")
+
+
+@pytest.fixture
+def item(store: Store) -> str:
+    (made,) = store_rewrites(store, 1)
+    return made
+
+
+def annotation(task: StoredTask, minute: int, answer: dict[str, object]) -> NewAnnotation:
+    return NewAnnotation(
+        key=f"{task.assignee[-3:]}-{minute}-{task.purpose}".ljust(32, "0"),
+        task=task,
+        agent=ANN,
+        remote_id=minute,
+        result={"regions": []},
+        answer=answer,
+        lead_time_seconds=4.0,
+        annotated_at=moment(minute),
+    )
+
+
+def record(number: int) -> Rewrite:
+    return Rewrite(source="street", text=f"text {number}", author="m@1")
+
+
+def moment(minute: int) -> datetime:
+    return START + timedelta(minutes=minute)
+
+
+def receive(store: Store, *annotations: NewAnnotation, state: str = "answered") -> int:
+    with store.write() as connection:
+        new = insert_annotations(connection, annotations)
+        keys = [one.task.key for one in annotations]
+        set_task_states(connection, keys, state)  # type: ignore[arg-type]
+        return len(new)
+
+
+def test_an_annotation_is_stored_once(store: Store, item: str) -> None:
+    task = Desk(store).give(item, "reviewer-ann")
+    one = annotation(task, 1, {"verdict": "accept"})
+    assert receive(store, one, one) == 1
+    assert receive(store, one, annotation(task, 2, {"verdict": "reject"})) == 1
+
+
+def test_the_last_clear_answer_of_each_task_counts(store: Store, item: str) -> None:
+    desk = Desk(store)
+    ann, bea = desk.give(item, "reviewer-ann"), desk.give(item, "reviewer-bea")
+    gold, skipped = desk.give(item, "reviewer-cem", gold=True), desk.give(item, "reviewer-dan")
+    receive(
+        store,
+        annotation(ann, 1, {"verdict": "reject"}),
+        annotation(ann, 3, {"verdict": "accept"}),
+        annotation(ann, 5, {"problem": "no verdict was chosen"}),
+        annotation(bea, 2, {"verdict": "edit"}),
+        annotation(gold, 4, {"verdict": "accept"}),
+    )
+    receive(store, annotation(skipped, 6, {"verdict": "accept"}), state="skipped")
+    with store.read() as connection:
+        found = counted_answers(connection, QUEUE, [item])
+        assert counted_answers(connection, "other", [item]) == {}
+    assert [(one.assignee, one.answer["verdict"]) for one in found[item]] == [
+        ("reviewer-bea", "edit"),
+        ("reviewer-ann", "accept"),
+    ]
+    assert answered_since(store, QUEUE, moment(4)) == {
+        "reviewer-ann": 1,
+        "reviewer-cem": 1,
+        "reviewer-dan": 1,
+    }
+
+
+def test_an_unclear_answer_is_told_of_until_it_is_mended(store: Store, item: str) -> None:
+    task = Desk(store).give(item, "reviewer-ann")
+    receive(store, annotation(task, 1, {"problem": "no verdict was chosen"}), state="unclear")
+    assert unclear_annotations(store, QUEUE) == [(item, 1, "no verdict was chosen")]
+    receive(store, annotation(task, 2, {"verdict": "accept"}))
+    assert unclear_annotations(store, QUEUE) == []
+
+
+def test_what_people_made_of_an_entity_stands_while_it_is_accepted(store: Store, item: str) -> None:
+    answer = new_entity(record(1), "people", parents=[(ANNOTATES, item)])
+    made = new_entity(record(2), "people", parents=[(ANNOTATED_BY, answer.id)])
+    store_entities(store, [answer, made])
+    for verdict, standing in (("accept", [made.id]), ("reject", [])):
+        with store.write() as connection:
+            decision = NewDecision(made.id, verdict, ANN)  # type: ignore[arg-type]
+            append_decisions(connection, [decision])
+            assert standing_successors(connection, [item]).get(item, []) == standing
+            assert last_decisions(connection, [made.id, item])[made.id].verdict == verdict
