@@ -119,6 +119,30 @@ def return_(name: NameArgument, as_json: JsonOption = False) -> None:
     _set_state(name, "active", as_json)
 
 
+@app.command()
+def reinstate(
+    name: NameArgument,
+    queue: Annotated[str, typer.Argument(help="The queue, like 'ufine3c-rewrites'.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Let a person work in a queue again whose work there had returned for wrong gold answers.
+
+    From now on only new gold answers count; what was returned stays returned.
+    """
+    from db.annotators import annotator_named
+    from db.store import Store
+    from flows.commands.gold import reinstate as lift
+    from profiles.settings import load_settings
+
+    store = Store.open(load_settings().database_url)
+    person = annotator_named(store, name)
+    lifted = lift(store, queue, person.pseudonym)
+    if as_json:
+        print_json(_as_json(person) | {"queue": queue, "lifted": lifted})
+    else:
+        out.print(f"{name} ({person.pseudonym}) works in {queue} again", markup=False)
+
+
 def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
     """Shuts out first and notes it then, so that a failure lets nobody in who should be out."""
     from db.annotators import annotator_named, set_annotator_state

@@ -3,12 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from db.returns import GoldAccuracy, return_work
+from db.annotators import add_annotator
+from db.returns import GoldAccuracy, barred, return_work
 from db.store import Store
-from flows.commands.gold import reinstate
-from schemas.errors import UsageError
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe
 
@@ -54,9 +51,14 @@ def test_a_queue_that_is_none_is_a_usage_error(loupe: Loupe) -> None:
     assert loupe(*GOLD, "list", "nobody-rewrites").exit_code == 2
 
 
-def test_an_annotator_is_reinstated(home_store: Store) -> None:
+def test_an_annotator_is_reinstated(loupe: Loupe, home_store: Store) -> None:
+    ann = add_annotator(home_store, "Ann", "http://desk", 1, ["annotator"])
     with home_store.write() as connection:
-        return_work(connection, QUEUE, "a", RULE, GoldAccuracy(1, 5), [])
-    assert reinstate(home_store, QUEUE, "a") == 1
-    with pytest.raises(UsageError, match="no return of a's work is in force"):
-        reinstate(home_store, QUEUE, "a")
+        return_work(connection, QUEUE, ann.pseudonym, RULE, GoldAccuracy(1, 5), [])
+    command = ("annotator", "reinstate", "Ann", QUEUE)
+    assert loupe(*command, "--json").json["lifted"] == 1
+    with home_store.read() as connection:
+        assert barred(connection, QUEUE) == set()
+    again = loupe(*command)
+    assert again.exit_code == 2
+    assert "is in force in the queue 'people-rewrites'" in again.err
