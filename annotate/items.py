@@ -1,4 +1,4 @@
-"""What reviewers are shown: a rewrite with its source description, image and check."""
+"""What reviewers are shown: texts with their images and checks."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -17,6 +17,16 @@ INHERITED = (REWRITE_OF, DESCRIBES)
 """The roles of parents that an edit has in common with what was edited."""
 
 
+class CaptionItem(NamedTuple):
+    """A caption and all that is needed to judge it."""
+
+    entity: StoredEntity
+    caption: Caption
+    image: Image
+    image_id: str
+    report: FaithfulnessReport | None
+
+
 class RewriteItem(NamedTuple):
     """A rewrite and all that is needed to judge it."""
 
@@ -24,7 +34,30 @@ class RewriteItem(NamedTuple):
     rewrite: Rewrite
     caption: Caption
     image: Image
+    image_id: str
     report: FaithfulnessReport | None
+
+
+def load_caption_items(store: Store, entities: Sequence[StoredEntity]) -> list[CaptionItem]:
+    """One item per caption, in order.
+
+    Raises:
+        IntegrityError: a caption describes no image.
+    """
+    caption_ids = [entity.id for entity in entities]
+    images = _only_parent(store, caption_ids, DESCRIBES)
+    stored = fetch(store, set(images.values()))
+    reports = newest_reports(store, caption_ids)
+    return [
+        CaptionItem(
+            entity=entity,
+            caption=entity.record(Caption),
+            image=stored[images[entity.id]].record(Image),
+            image_id=images[entity.id],
+            report=reports.get(entity.id),
+        )
+        for entity in entities
+    ]
 
 
 def load_rewrite_items(store: Store, entities: Sequence[StoredEntity]) -> list[RewriteItem]:
@@ -35,15 +68,17 @@ def load_rewrite_items(store: Store, entities: Sequence[StoredEntity]) -> list[R
     """
     rewrite_ids = [entity.id for entity in entities]
     captions = _only_parent(store, rewrite_ids, REWRITE_OF)
-    images = _only_parent(store, captions.values(), DESCRIBES)
-    stored = fetch(store, {*captions.values(), *images.values()})
+    stored = fetch(store, set(captions.values()))
+    described = load_caption_items(store, list(stored.values()))
+    by_caption = {item.entity.id: item for item in described}
     reports = newest_reports(store, rewrite_ids)
     return [
         RewriteItem(
             entity=entity,
             rewrite=entity.record(Rewrite),
-            caption=stored[captions[entity.id]].record(Caption),
-            image=stored[images[captions[entity.id]]].record(Image),
+            caption=(item := by_caption[captions[entity.id]]).caption,
+            image=item.image,
+            image_id=item.image_id,
             report=reports.get(entity.id),
         )
         for entity in entities

@@ -1,9 +1,13 @@
 """Which labelling interfaces there are."""
 
+from annotate.interfaces.caption_verification import CaptionVerification
+from annotate.interfaces.confusing_caption import ConfusingCaption
+from annotate.interfaces.description_writing import DescriptionWriting
 from annotate.interfaces.group_refinement import GroupRefinement
 from annotate.interfaces.image_filter import ImageFilter
 from annotate.interfaces.interface import Interface
 from annotate.interfaces.rewrite_revision import RewriteRevision
+from annotate.interfaces.six_way_choice import SixWayChoice
 from annotate.interfaces.strategy_check import StrategyCheck
 from annotate.interfaces.tracklet_selection import TrackletSelection
 from annotate.queues import Queue
@@ -11,7 +15,11 @@ from annotate.queues import Queue
 INTERFACES: dict[str, Interface] = {
     interface.name: interface
     for interface in (
+        DescriptionWriting(),
         RewriteRevision(),
+        CaptionVerification(),
+        ConfusingCaption(),
+        SixWayChoice(),
         TrackletSelection(),
         StrategyCheck(),
         ImageFilter(),

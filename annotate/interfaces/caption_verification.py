@@ -1,0 +1,81 @@
+"""The page on which a caption is found to be true of its image, mended, or rejected."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.comparison import same_answer
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.marked_text import finding_list, finding_marks, marked_text
+from annotate.interfaces.page import image_address, resource, validate, with_text_keys
+from annotate.interfaces.text_verdict import TEXT, read_text_verdict, text_verdict_summary
+from annotate.items import CaptionItem, load_caption_items
+from db.entities import StoredEntity
+from db.reviews import ShownImage
+from db.store import Store
+from schemas.base import EntityRecord
+from schemas.records import Caption
+
+
+class CaptionVerification:
+    """The labelling interface `caption-verification`."""
+
+    name = "caption-verification"
+    independent = False
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML."""
+        return with_text_keys(resource("caption_verification.xml"))
+
+    @cached_property
+    def instructions(self) -> str:
+        """What an annotator reads first."""
+        return resource("caption_verification.html")
+
+    def contents(
+        self, store: Store, entities: Sequence[StoredEntity], images_url: str
+    ) -> list[TaskContent]:
+        """One page per caption, in order."""
+        contents = [caption_page(item, images_url) for item in load_caption_items(store, entities)]
+        validate(self.config, contents)
+        return contents
+
+    def read_annotation(
+        self, result: Sequence[dict[str, Any]], shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
+        """What the regions of an annotation say about the caption that was shown."""
+        return read_text_verdict(result, shown.record(Caption).text)
+
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether the verdicts are the same, and the texts alike."""
+        return same_answer(one, other, text_agreement)
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """The caption as its reviewer left it, where it was edited."""
+        if answer.verdict != "edit":
+            return ()
+        change = {"text": answer.texts[TEXT], "author": author}
+        return (shown.record(Caption).model_copy(update=change),)
+
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
+        """The answer as a piece of HTML."""
+        return text_verdict_summary(answer, shown.record(Caption).text)
+
+
+def caption_page(item: CaptionItem, images_url: str) -> TaskContent:
+    """What the page of a caption is filled with; a check's suspicions are marked in the text."""
+    findings = item.report.findings if item.report is not None else ()
+    # A check compares two texts; the caption that was checked is the one it calls the rewrite.
+    marks = finding_marks(findings, "rewrite")
+    data = {
+        "image": image_address(images_url, item.image.sha256),
+        "caption_html": marked_text(item.caption.text, marks),
+        "findings_html": finding_list(findings) if item.report else "<p>It was not checked.</p>",
+        "text": item.caption.text,
+    }
+    shown = ShownImage(item.image.sha256, item.image.media_type, item.image_id)
+    return TaskContent(data, [], (shown,))

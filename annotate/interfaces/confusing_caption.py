@@ -1,0 +1,104 @@
+"""The page that shows a caption between its own image and one it could be confused with (ReCoS).
+
+Only a caption that fits its own image and not the other is accepted: one that fits both would make
+a right answer count as wrong.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.marked_text import marked_text
+from annotate.interfaces.page import image_address, only_choice, resource, validate
+from annotate.interfaces.pictures import shown_image
+from db.entities import StoredEntity
+from db.store import Store
+from schemas.base import EntityRecord
+from schemas.quality import Confusion
+
+FIT = "fit"
+OUTCOMES = {
+    "own": "fits its own image only",
+    "both": "fits the other image as well",
+    "other": "fits the other image only",
+    "neither": "fits neither image",
+}
+"""The choices by their aliases; the first is what a caption must do."""
+
+
+class ConfusingCaption:
+    """The labelling interface `confusing-caption`."""
+
+    name = "confusing-caption"
+    independent = False
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML."""
+        return resource("confusing_caption.xml")
+
+    @cached_property
+    def instructions(self) -> str:
+        """What an annotator reads first."""
+        return resource("confusing_caption.html")
+
+    def contents(
+        self,
+        store: Store,  # noqa: ARG002 - the record holds all that the page shows
+        entities: Sequence[StoredEntity],
+        images_url: str,
+    ) -> list[TaskContent]:
+        """One page per caption and pair of images, in order."""
+        contents = [confusion_page(entity.record(Confusion), images_url) for entity in entities]
+        validate(self.config, contents)
+        return contents
+
+    def read_annotation(
+        self,
+        result: Sequence[dict[str, Any]],
+        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
+    ) -> ReviewAnswer | UnclearAnswer:
+        """Which images the caption fits."""
+        outcome = only_choice(result, FIT)
+        if outcome not in OUTCOMES:
+            return UnclearAnswer(problem="it was not chosen which images the caption fits")
+        choices = {FIT: (outcome,)}
+        if outcome == "own":
+            return ReviewAnswer(verdict="accept", choices=choices)
+        return ReviewAnswer(verdict="reject", choices=choices, reason=OUTCOMES[outcome])
+
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether the caption stands for both, or falls for both."""
+        return same_answer(one, other, text_agreement)
+
+    def successors(
+        self,
+        shown: StoredEntity,  # noqa: ARG002 - nothing is changed here
+        answer: ReviewAnswer,  # noqa: ARG002
+        author: str,  # noqa: ARG002
+    ) -> tuple[EntityRecord, ...]:
+        """Nothing: the caption stands or falls."""
+        return ()
+
+    def summary(
+        self,
+        answer: ReviewAnswer,
+        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
+    ) -> str:
+        """The answer as a piece of HTML."""
+        return definition_list(
+            [("The caption", OUTCOMES[outcome]) for outcome in answer.choices[FIT]]
+        )
+
+
+def confusion_page(confusion: Confusion, images_url: str) -> TaskContent:
+    """What the page is filled with."""
+    data = {
+        "own": image_address(images_url, confusion.own.sha256),
+        "other": image_address(images_url, confusion.other.sha256),
+        "caption_html": marked_text(confusion.text),
+    }
+    return TaskContent(data, [], (shown_image(confusion.own), shown_image(confusion.other)))

@@ -1,0 +1,134 @@
+"""The page on which a person is described in as much detail as can be seen (UFineBench, section 3).
+
+Beside the text a frame counts its words and ticks the attributes that it mentions, while the
+annotator writes; what is missing is also told when the answer is read.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.described_attributes import (
+    ATTRIBUTES,
+    attribute_pattern,
+    count_words,
+    missing_attributes,
+)
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import (
+    choice_region,
+    image_address,
+    one_line,
+    only_choice,
+    resource,
+    script_frame,
+    validate,
+    values,
+)
+from annotate.interfaces.text_verdict import TEXT, VERDICT, read_rejection
+from db.entities import StoredEntity
+from db.reviews import ShownImage
+from db.store import Store
+from schemas.base import EntityRecord
+from schemas.records import Caption, Image
+
+AIM_WORDS = 80
+"""The mean length of UFine6926's descriptions."""
+
+LEAST_WORDS = 20
+"""A text shorter than any of its descriptions is no description."""
+
+
+class DescriptionWriting:
+    """The labelling interface `description-writing`: every answer is a description of its own."""
+
+    name = "description-writing"
+    independent = True
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML, with the counter in it."""
+        return resource("description_writing.xml").replace("COUNTER", counter_frame())
+
+    @cached_property
+    def instructions(self) -> str:
+        """What an annotator reads first."""
+        return resource("description_writing.html")
+
+    def contents(
+        self,
+        store: Store,  # noqa: ARG002 - an image needs nothing beside it
+        entities: Sequence[StoredEntity],
+        images_url: str,
+    ) -> list[TaskContent]:
+        """One page per image, in order."""
+        contents = [_content(entity, images_url) for entity in entities]
+        validate(self.config, contents)
+        return contents
+
+    def read_annotation(
+        self,
+        result: Sequence[dict[str, Any]],
+        shown: StoredEntity,  # noqa: ARG002 - what was written stands for itself
+    ) -> ReviewAnswer | UnclearAnswer:
+        """The description that was written, or why the image cannot be described."""
+        if only_choice(result, VERDICT) == "reject":
+            return read_rejection(result)
+        text = one_line(" ".join(values(result, TEXT, "text")))
+        words = count_words(text)
+        if words < LEAST_WORDS:
+            problem = f"a description must have at least {LEAST_WORDS} words; this one has {words}"
+            return UnclearAnswer(problem=problem)
+        missing = missing_attributes(text)
+        remark = f"does not mention: {', '.join(missing)}" if missing else ""
+        return ReviewAnswer(
+            verdict="accept", choices={VERDICT: ("accept",)}, texts={TEXT: text}, remark=remark
+        )
+
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether both found the image unfit, or wrote nearly the same."""
+        return same_answer(one, other, text_agreement)
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """The description as a caption of the image."""
+        if answer.verdict == "reject":
+            return ()
+        source = shown.record(Image).source
+        return (Caption(source=source, text=answer.texts[TEXT], position=0, author=author),)
+
+    def summary(
+        self,
+        answer: ReviewAnswer,
+        shown: StoredEntity,  # noqa: ARG002 - the image stands on the page
+    ) -> str:
+        """The answer as a piece of HTML."""
+        text = answer.texts.get(TEXT, "")
+        return definition_list(
+            [
+                ("Description", text),
+                ("Words", str(count_words(text)) if text else ""),
+                ("Not mentioned", ", ".join(missing_attributes(text)) if text else ""),
+                ("Cannot be described", answer.reason),
+            ]
+        )
+
+
+def counter_frame() -> str:
+    """The frame that counts words and ticks attributes."""
+    patterns = [[attribute, attribute_pattern(attribute)] for attribute in ATTRIBUTES]
+    settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
+    document = resource("description_counter.html").replace('"SETTINGS"', settings)
+    return script_frame("loupe-counter", document.replace('"KEYS"', resource("text_keys.js")))
+
+
+def _content(entity: StoredEntity, images_url: str) -> TaskContent:
+    image = entity.record(Image)
+    data = {"image": image_address(images_url, image.sha256)}
+    # Label Studio lets nobody submit a page on which nothing is chosen, whatever is written.
+    described = {"model_version": "loupe", "result": [choice_region(VERDICT, "image", "accept")]}
+    return TaskContent(data, [described], (ShownImage(image.sha256, image.media_type, entity.id),))

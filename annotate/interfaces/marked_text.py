@@ -1,0 +1,108 @@
+"""Foreign text as HTML, with stretches of it marked: suspected facts, and words that changed."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from html import escape
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from schemas.faithfulness import Fact, Finding
+
+REMOVED, INSERTED = "removed", "inserted"
+_WORD = re.compile(r"\w+(?:[-’']\w+)*")
+_CHANGES = {"added": "added", "lost": "left out", "contradicted": "contradicts"}
+
+
+class Mark(NamedTuple):
+    """A stretch of a text (end exclusive), its style, and what is said when one points at it."""
+
+    start: int
+    end: int
+    style: str
+    title: str = ""
+
+
+class _Word(NamedTuple):
+    start: int
+    end: int
+    plain: str
+
+
+def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
+    """`text` as a paragraph of HTML; marks may lie across each other."""
+    edges = {0, len(text)}
+    for mark in marks:
+        edges |= {min(mark.start, len(text)), min(mark.end, len(text))}
+    pieces = (
+        _piece(text[start:end], [mark for mark in marks if mark.start <= start < end <= mark.end])
+        for start, end in pairwise(sorted(edges))
+    )
+    return f"<p>{''.join(pieces)}</p>"
+
+
+def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:
+    """Where the facts of findings stand in the source description, or in the rewrite."""
+    facts: list[tuple[Fact | None, Finding]] = [
+        (finding.source if side == "source" else finding.rewrite, finding) for finding in findings
+    ]
+    return [
+        Mark(*fact.span, style=_style(finding), title=finding.message)
+        for fact, finding in facts
+        if fact is not None
+    ]
+
+
+def finding_list(findings: Sequence[Finding]) -> str:
+    """The messages of findings as HTML, the grave ones first."""
+    rows = [
+        f'<li><mark class="loupe-{_style(finding)}">{_CHANGES[finding.change]}</mark> '
+        f"{escape(finding.message)}</li>"
+        for finding in sorted(findings, key=lambda finding: (finding.minor, finding.change))
+    ]
+    return f"<ul>{''.join(rows)}</ul>" if rows else "<p>Nothing stands out.</p>"
+
+
+def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
+    """The words of `before` that are gone in `after`, and those of `after` that are new.
+
+    A word that only moved is neither: a rewrite may say the same in another order.
+    """
+    old, new = _words(before), _words(after)
+    blocks = SequenceMatcher(
+        None, [word.plain for word in old], [word.plain for word in new], autojunk=False
+    ).get_matching_blocks()
+    kept_old = {block.a + step for block in blocks for step in range(block.size)}
+    kept_new = {block.b + step for block in blocks for step in range(block.size)}
+    gone = [word for position, word in enumerate(old) if position not in kept_old]
+    come = [word for position, word in enumerate(new) if position not in kept_new]
+    return _unmoved(gone, come, REMOVED), _unmoved(come, gone, INSERTED)
+
+
+def _words(text: str) -> list[_Word]:
+    return [_Word(*match.span(), match.group().casefold()) for match in _WORD.finditer(text)]
+
+
+def _unmoved(words: Sequence[_Word], elsewhere: Sequence[_Word], style: str) -> list[Mark]:
+    moved = Counter(word.plain for word in elsewhere)
+    marks: list[Mark] = []
+    for word in words:
+        if moved[word.plain] > 0:
+            moved[word.plain] -= 1
+        else:
+            marks.append(Mark(word.start, word.end, style))
+    return marks
+
+
+def _style(finding: Finding) -> str:
+    return "minor" if finding.minor else finding.change
+
+
+def _piece(text: str, marks: Sequence[Mark]) -> str:
+    if not marks:
+        return escape(text)
+    styles = " ".join(dict.fromkeys(f"loupe-{mark.style}" for mark in marks))
+    titles = [mark.title for mark in marks if mark.title]
+    title = f' title="{escape(titles[0])}"' if titles else ""
+    return f'<mark class="{styles}"{title}>{escape(text)}</mark>'

@@ -1,0 +1,128 @@
+"""The page of a choice test: a caption and six images, or an image and six captions; one is right.
+
+Nothing on the page, nor in what is sent to it, tells which one: the order of the options is drawn
+by the digest of the test's id, and the answer stays here.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.comparison import definition_list
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.marked_text import marked_text
+from annotate.interfaces.page import only_choice, resource, validate
+from annotate.interfaces.pictures import picture_tag, shown_image
+from db.entities import StoredEntity
+from db.store import Store
+from schemas.base import EntityRecord, digest_of
+from schemas.quality import OPTIONS, ChoiceTest
+
+PICK = "pick"
+_NUMBERS = tuple(str(number) for number in range(1, OPTIONS + 1))
+
+
+def option_order(test_id: str) -> list[int]:
+    """Which option stands in each of the six places, the same for everybody."""
+    return sorted(
+        range(OPTIONS), key=lambda option: digest_of("option-order", test_id, str(option))
+    )
+
+
+class SixWayChoice:
+    """The labelling interface `six-way-choice`.
+
+    Answers are independent: two testers who differ are a finding, not a conflict to be settled.
+    """
+
+    name = "six-way-choice"
+    independent = True
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML."""
+        return resource("six_way_choice.xml")
+
+    @cached_property
+    def instructions(self) -> str:
+        """What an annotator reads first."""
+        return resource("six_way_choice.html")
+
+    def contents(
+        self,
+        store: Store,  # noqa: ARG002 - the record holds all that the page shows
+        entities: Sequence[StoredEntity],
+        images_url: str,
+    ) -> list[TaskContent]:
+        """One page per test, in order."""
+        contents = [choice_page(entity, images_url) for entity in entities]
+        validate(self.config, contents)
+        return contents
+
+    def read_annotation(
+        self, result: Sequence[dict[str, Any]], shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
+        """The place that was picked; the test is accepted where the right option stands there."""
+        picked = only_choice(result, PICK)
+        if picked not in _NUMBERS:
+            return UnclearAnswer(problem="none of the six was picked")
+        right = _NUMBERS[option_order(shown.id).index(shown.record(ChoiceTest).answer)]
+        choices = {PICK: (picked,)}
+        if picked == right:
+            return ReviewAnswer(verdict="accept", choices=choices)
+        reason = f"number {picked} was picked; the right one was {right}"
+        return ReviewAnswer(verdict="reject", choices=choices, reason=reason)
+
+    def same(
+        self,
+        one: ReviewAnswer,
+        other: ReviewAnswer,
+        text_agreement: float,  # noqa: ARG002 - there is no text
+    ) -> bool:
+        """Whether both picked the same option."""
+        return one.choices == other.choices
+
+    def successors(
+        self,
+        shown: StoredEntity,  # noqa: ARG002 - a test is never changed
+        answer: ReviewAnswer,  # noqa: ARG002
+        author: str,  # noqa: ARG002
+    ) -> tuple[EntityRecord, ...]:
+        """Nothing: a test is passed or failed."""
+        return ()
+
+    def summary(
+        self,
+        answer: ReviewAnswer,
+        shown: StoredEntity,  # noqa: ARG002 - the number stands on the page
+    ) -> str:
+        """The answer as a piece of HTML, without saying whether it is right."""
+        return definition_list([("Picked", number) for number in answer.choices[PICK]])
+
+
+def choice_page(entity: StoredEntity, images_url: str) -> TaskContent:
+    """What the page of a test is filled with."""
+    test = entity.record(ChoiceTest)
+    order = option_order(entity.id)
+    if test.direction == "caption-to-image":
+        images = [test.images[option] for option in order]
+        question = f'<div class="loupe-caption">{marked_text(test.captions[0])}</div>'
+        options = [picture_tag(image, images_url) for image in images]
+    else:
+        images = list(test.images)
+        question = picture_tag(test.images[0], images_url)
+        options = [marked_text(test.captions[option]) for option in order]
+    data = {
+        "question_html": f'<div class="loupe-question-{test.direction}">{question}</div>',
+        "options_html": _numbered(options, test.direction),
+    }
+    return TaskContent(data, [], tuple(map(shown_image, images)))
+
+
+def _numbered(options: Sequence[str], direction: str) -> str:
+    items = "".join(
+        f'<li><span class="loupe-number">{number}</span>{option}</li>'
+        for number, option in zip(_NUMBERS, options, strict=True)
+    )
+    return f'<ol class="loupe-options loupe-{direction}">{items}</ol>'

@@ -1,0 +1,118 @@
+"""The page for captions, as a program and as a person in Chromium."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.candidates import CHECKS
+from annotate.interfaces.caption_verification import CaptionVerification
+from annotate.interfaces.interface import TaskContent
+from annotate.items import DESCRIBES
+from db.entities import NewEntity, StoredEntity, fetch, new_entity
+from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
+from schemas.records import Caption, Image
+from tests.annotate.browser import SUBMIT, Bench, LabellingPage
+from tests.annotate.interfaces.proposed import HOSTILE, photograph
+from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written
+from tests.annotate.world import DATASET, World
+
+PAGE = CaptionVerification()
+TEXT = "A red bicycle is chained to a post on a city street."
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def a_caption(world: World, text: str = TEXT, *, checked: bool = False) -> StoredEntity:
+    drawn, _ = photograph(2)
+    image = new_entity(
+        Image(
+            source="coco",
+            identity="2",
+            split="test",
+            file_path="2.png",
+            sha256=drawn.picture.sha256,
+            source_sha256=drawn.picture.sha256,
+            media_type="image/png",
+            width_px=drawn.picture.width_px,
+            height_px=drawn.picture.height_px,
+        ),
+        DATASET,
+    )
+    caption = new_entity(
+        Caption(source="coco", text=text, position=3), DATASET, parents=[(DESCRIBES, image.id)]
+    )
+    world.keep(image, caption, *([_check(caption, text)] if checked else []))
+    return fetch(world.store, [caption.id])[caption.id]
+
+
+def _check(caption: NewEntity, text: str) -> NewEntity:
+    start = text.index("red")
+    fact = Fact(subject="bicycle", attribute=Attribute.COLOUR, value="red", span=(start, start + 3))
+    finding = Finding(change="contradicted", message="The bicycle is blue elsewhere.", rewrite=fact)
+    report = FaithfulnessReport(verdict="suspect", findings=(finding,))
+    return new_entity(report, DATASET, parents=[(CHECKS, caption.id)])
+
+
+def content_of(world: World, shown: StoredEntity, images_url: str = "http://images") -> TaskContent:
+    (content,) = PAGE.contents(world.store, [shown], images_url)
+    return content
+
+
+def test_suspected_words_are_marked_where_there_was_a_check(world: World) -> None:
+    checked = content_of(world, a_caption(world, checked=True))
+    assert (
+        '<mark class="loupe-contradicted" title="The bicycle is blue elsewhere.">red</mark>'
+        in checked.data["caption_html"]
+    )
+    assert variables(PAGE.config) == set(checked.data)
+
+
+def test_where_there_was_no_check_the_page_says_so(world: World) -> None:
+    data = content_of(world, a_caption(world, HOSTILE)).data
+    parsed = ParsedHtml(data["caption_html"])
+    assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
+    assert data["findings_html"] == "<p>It was not checked.</p>"
+
+
+def test_an_edited_caption_keeps_its_place_and_tells_its_author(world: World) -> None:
+    shown = a_caption(world)
+    regions = [written("text", TEXT.replace("red", "blue")), ticked("verdict", "edit")]
+    answer = PAGE.read_annotation(regions, shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert PAGE.successors(shown, answer, "reviewer-1") == (
+        Caption(source="coco", text=TEXT.replace("red", "blue"), position=3, author="reviewer-1"),
+    )
+    assert "A blue bicycle" in PAGE.summary(answer, shown)
+
+
+def test_a_rejection_needs_a_reason(world: World) -> None:
+    regions = [ticked("verdict", "reject")]
+    assert PAGE.read_annotation(regions, a_caption(world)) == UnclearAnswer(
+        problem="rejected without a reason"
+    )
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_rejects_by_keyboard(
+    world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    shown = a_caption(world, f"{TEXT} {HOSTILE}", checked=True)
+    drawn, _ = photograph(2)
+    content = content_of(world, shown, bench.images_url)
+    page = bench.open(PAGE, content, {drawn.picture.sha256: drawn.data})
+    assert "Is the caption true of the image?" in page.read_instructions()
+    page.wait_for_images()
+    page.press("3", "5")
+    keep_screenshot(page)
+    page.assert_in_view(".loupe-image", ".loupe-write", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-image", ".loupe-texts", SUBMIT)
+    answer = PAGE.read_annotation(page.submit(), shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert (answer.verdict, answer.reason) == ("reject", "too vague")
+    assert page.browser_page.evaluate("window.hacked") is None

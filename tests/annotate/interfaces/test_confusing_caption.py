@@ -1,0 +1,89 @@
+"""The page for confusing captions, as a program and as a person in Chromium."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.confusing_caption import OUTCOMES, ConfusingCaption
+from annotate.interfaces.interface import TaskContent
+from db.store import Store
+from schemas.quality import Confusion
+from tests.annotate.browser import SUBMIT, Bench, LabellingPage
+from tests.annotate.interfaces.proposed import (
+    HOSTILE,
+    Proposal,
+    in_other_colours,
+    photograph,
+    proposal,
+)
+from tests.annotate.interfaces.regions import ParsedHtml, ticked
+
+PAGE = ConfusingCaption()
+
+
+def a_confusion(text: str = "A blue bicycle is locked to a post near a street.") -> Proposal:
+    own, _ = photograph(2)
+    other = in_other_colours(2)
+    record = Confusion(
+        source="coco", text=text, own=own.picture, other=other.picture, author="captioner@1"
+    )
+    return proposal(record, own, other)
+
+
+def content_of(shown: Proposal, store: Store, images_url: str = "http://images") -> TaskContent:
+    (content,) = PAGE.contents(store, [shown.shown], images_url)
+    return content
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_only_a_caption_that_fits_its_own_image_alone_stands(outcome: str) -> None:
+    shown = a_confusion().shown
+    answer = PAGE.read_annotation([ticked("fit", outcome)], shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.verdict == ("accept" if outcome == "own" else "reject")
+    assert answer.choices == {"fit": (outcome,)}
+    assert answer.reason == ("" if outcome == "own" else OUTCOMES[outcome])
+    assert OUTCOMES[outcome] in PAGE.summary(answer, shown)
+    assert PAGE.successors(shown, answer, "reviewer-1") == ()
+
+
+def test_without_an_outcome_there_is_no_answer() -> None:
+    answer = PAGE.read_annotation([], a_confusion().shown)
+    assert answer == UnclearAnswer(problem="it was not chosen which images the caption fits")
+
+
+def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
+    content = content_of(a_confusion(HOSTILE), sqlite_store)
+    parsed = ParsedHtml(content.data["caption_html"])
+    assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
+    assert [image.sha256 for image in content.images] == [
+        content.data[name].rpartition("/")[2] for name in ("own", "other")
+    ]
+
+
+def test_the_two_images_must_differ() -> None:
+    record = a_confusion().shown.record(Confusion)
+    with pytest.raises(ValidationError, match="must be two images"):
+        Confusion.model_validate({**dict(record), "other": record.own})
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_answers_by_keyboard(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    shown = a_confusion(f"A blue bicycle is locked to a post. {HOSTILE}")
+    page = bench.open(PAGE, content_of(shown, sqlite_store, bench.images_url), shown.pictures)
+    assert "Which of the two images does the caption fit?" in page.read_instructions()
+    page.wait_for_images()
+    page.press("1", "2")
+    keep_screenshot(page)
+    page.assert_in_view(".loupe-caption", ".loupe-one", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-caption", ".loupe-pair", ".loupe-answer", SUBMIT)
+    answer = PAGE.read_annotation(page.submit(), shown.shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.choices == {"fit": ("both",)}
+    assert page.browser_page.evaluate("window.hacked") is None

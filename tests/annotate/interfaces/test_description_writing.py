@@ -1,0 +1,162 @@
+"""The page for descriptions, as a program and as a person in Chromium."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.described_attributes import (
+    ATTRIBUTES,
+    count_words,
+    missing_attributes,
+)
+from annotate.interfaces.description_writing import AIM_WORDS, DescriptionWriting
+from annotate.interfaces.interface import TaskContent
+from db.store import Store
+from schemas.records import Caption, Image
+from tests.annotate.browser import SUBMIT, Bench, LabellingPage
+from tests.annotate.interfaces.proposed import HOSTILE, Proposal, person, proposal
+from tests.annotate.interfaces.regions import Regions, ticked, written
+from tests.annotate.interfaces.texts import DESCRIPTIONS
+
+PAGE = DescriptionWriting()
+WRITER = "reviewer-1f3a90c2"
+
+
+def an_image() -> Proposal:
+    drawn = person("to be described")
+    record = Image(
+        source="street",
+        identity="7",
+        split="train",
+        file_path="7.png",
+        sha256=drawn.picture.sha256,
+        source_sha256=drawn.picture.sha256,
+        media_type="image/png",
+        width_px=drawn.picture.width_px,
+        height_px=drawn.picture.height_px,
+    )
+    return proposal(record, drawn)
+
+
+def content_of(image: Proposal, store: Store, images_url: str = "http://images") -> TaskContent:
+    (content,) = PAGE.contents(store, [image.shown], images_url)
+    return content
+
+
+def answer_to(*regions: dict[str, object]) -> ReviewAnswer:
+    answer = PAGE.read_annotation(list(regions), an_image().shown)
+    assert isinstance(answer, ReviewAnswer)
+    return answer
+
+
+def test_a_description_becomes_a_caption_of_its_writer() -> None:
+    answer = answer_to(written("text", f"  {DESCRIPTIONS[0]}\n"))
+    assert answer == ReviewAnswer(
+        verdict="accept", choices={"verdict": ("accept",)}, texts={"text": DESCRIPTIONS[0]}
+    )
+    assert PAGE.successors(an_image().shown, answer, WRITER) == (
+        Caption(source="street", text=DESCRIPTIONS[0], position=0, author=WRITER),
+    )
+
+
+def test_what_is_not_mentioned_is_told() -> None:
+    text = DESCRIPTIONS[0].replace("sneakers", "things").replace("soles", "parts")
+    text = text.replace("socks", "ones")
+    answer = answer_to(written("text", text))
+    assert answer.remark == "does not mention: footwear"
+    assert "<dt>Not mentioned</dt><dd>footwear</dd>" in PAGE.summary(answer, an_image().shown)
+
+
+def test_an_image_that_cannot_be_described_is_rejected() -> None:
+    answer = answer_to(
+        ticked("verdict", "reject"), ticked("reason", "other"), written("note", "only a shadow")
+    )
+    assert (answer.verdict, answer.reason) == ("reject", "other: only a shadow")
+    assert PAGE.successors(an_image().shown, answer, WRITER) == ()
+
+
+@pytest.mark.parametrize(
+    ("regions", "problem"),
+    [
+        ([], "at least 20 words; this one has 0"),
+        ([written("text", "A man in a coat.")], "at least 20 words; this one has 5"),
+        ([ticked("verdict", "reject")], "rejected without a reason"),
+    ],
+)
+def test_what_is_no_answer(regions: Regions, problem: str) -> None:
+    answer = PAGE.read_annotation(regions, an_image().shown)
+    assert isinstance(answer, UnclearAnswer)
+    assert problem in answer.problem
+
+
+@pytest.mark.parametrize("text", DESCRIPTIONS)
+def test_full_descriptions_lack_next_to_nothing(text: str) -> None:
+    assert len(missing_attributes(text)) <= 3
+    assert count_words(text) > 50
+
+
+def test_words_are_found_as_words() -> None:
+    """A chair is no hair, a that no hat, and a hat is no pattern."""
+    assert missing_attributes("A chair that was capped.") == list(ATTRIBUTES)
+    assert "hair" not in missing_attributes("HAIR")
+    assert "sleeves and length" not in missing_attributes("a short-sleeve top")
+    assert "colour" not in missing_attributes("dark coloured trousers")
+
+
+def test_hyphens_and_dashes_do_not_change_the_count_of_words() -> None:
+    assert count_words("A short-sleeved T-shirt – and a cap …") == 6
+
+
+def test_captions_without_an_author_keep_their_payload() -> None:
+    """The ids of imported captions must not change."""
+    payload = Caption(source="street", text="A man.", position=1).payload()
+    assert payload == '{"source":"street","text":"A man.","position":1}'
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_writes_while_the_page_counts(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    image = an_image()
+    page = bench.open(PAGE, content_of(image, sqlite_store, bench.images_url), image.pictures)
+    assert "about 80 words" in page.read_instructions()
+    page.wait_for_images()
+    counter = page.browser_page.frame_locator(".loupe-counter")
+    assert counter.locator("li").all_inner_texts() == list(ATTRIBUTES)
+    assert counter.locator("li.there").count() == 0
+
+    page.press("Enter")
+    page.type("A woman with black hair")
+    counter.get_by_text("5 words", exact=True).wait_for()
+    assert counter.locator("li.there").all_inner_texts() == ["sex and age", "hair", "colour"]
+    page.press("Control+A")
+    text = f"{DESCRIPTIONS[0]} {HOSTILE}"
+    page.browser_page.keyboard.insert_text(text)
+    counter.get_by_text(f"{count_words(text)} words", exact=True).wait_for()
+    assert counter.locator("li:not(.there)").count() == len(missing_attributes(text)) == 0
+    page.press("Escape")
+    keep_screenshot(page)
+    page.assert_in_view(".loupe-image", ".loupe-write", ".loupe-counter", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-image", ".loupe-write", ".loupe-counter", ".loupe-answer", SUBMIT)
+
+    answer = PAGE.read_annotation(page.submit(), image.shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.texts == {"text": text}
+    assert count_words(text) >= AIM_WORDS
+    assert page.browser_page.evaluate("window.hacked") is None
+    assert page.console_errors == []
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_refuses_an_image_by_keyboard(bench: Bench, sqlite_store: Store) -> None:
+    image = an_image()
+    page = bench.open(PAGE, content_of(image, sqlite_store, bench.images_url), image.pictures)
+    page.read_instructions()
+    page.press("2", "5")
+    answer = PAGE.read_annotation(page.submit(), image.shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert (answer.verdict, answer.reason) == ("reject", "too blurred or too dark")

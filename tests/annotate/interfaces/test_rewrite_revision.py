@@ -1,0 +1,197 @@
+"""The page for rewrites, as a program and as a person in Chromium."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.rewrite_revision import RewriteRevision
+from annotate.interfaces.text_verdict import read_text_verdict
+from annotate.items import load_rewrite_items
+from db.entities import StoredEntity, fetch, new_entity
+from schemas.errors import IntegrityError
+from schemas.records import Rewrite
+from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.annotate.browser import SUBMIT, Bench, LabellingPage
+from tests.annotate.interfaces.proposed import HOSTILE, person
+from tests.annotate.interfaces.regions import ParsedHtml, variables
+from tests.annotate.interfaces.texts import DESCRIPTIONS
+from tests.annotate.world import DATASET, REWRITE, SOURCE, World
+
+PAGE = RewriteRevision()
+IMAGES = "http://127.0.0.1:8090/blobs/"
+ACCEPTED = ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)})
+
+
+def edited(text: str, remark: str = "") -> ReviewAnswer:
+    return ReviewAnswer(
+        verdict="edit", choices={"verdict": ("edit",)}, texts={"text": text}, remark=remark
+    )
+
+
+def rejected(reason: str, note: str = "") -> ReviewAnswer:
+    return ReviewAnswer(
+        verdict="reject",
+        choices={"verdict": ("reject",), "reason": (reason,)},
+        reason=f"{reason}: {note}" if note else reason,
+    )
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def shown_in(world: World, rewrite_id: str) -> StoredEntity:
+    return fetch(world.store, [rewrite_id])[rewrite_id]
+
+
+def content_of(world: World, rewrite_id: str, images_url: str = IMAGES) -> TaskContent:
+    (content,) = PAGE.contents(world.store, [shown_in(world, rewrite_id)], images_url)
+    return content
+
+
+def test_the_page_shows_image_texts_and_marked_findings(world: World) -> None:
+    content = content_of(world, world.add())
+    data = content.data
+    (image,) = content.images
+    assert data["image"] == f"{IMAGES}{image.sha256}"
+    assert image.image_id in fetch(world.store, [image.image_id or ""])
+    description, rewrite = ParsedHtml(data["description_html"]), ParsedHtml(data["rewrite_html"])
+    assert (description.text, rewrite.text, data["text"]) == (SOURCE, REWRITE, REWRITE)
+    assert (
+        '<mark class="loupe-contradicted loupe-removed" title="The coat is red'
+        in data["description_html"]
+    )
+    assert re.search(
+        r'class="loupe-contradicted loupe-inserted"[^>]*>blue</mark> coat', data["rewrite_html"]
+    )
+    assert 'title="The description knows no hat.">hat</mark>' in data["rewrite_html"]
+    assert "The left shoulder is left out." in ParsedHtml(data["findings_html"]).text
+
+
+def test_foreign_text_becomes_text(world: World) -> None:
+    data = content_of(world, world.add(HOSTILE, source=HOSTILE)).data
+    for name in ("description_html", "rewrite_html"):
+        page = ParsedHtml(data[name])
+        assert (page.tags, page.text) == (["p"], HOSTILE)
+
+
+def test_a_rewrite_without_a_description_is_an_integrity_error(world: World) -> None:
+    orphan = new_entity(Rewrite(source="street", text="A man.", author="m@1"), DATASET)
+    world.keep(orphan)
+    stored = fetch(world.store, [orphan.id])
+    with pytest.raises(IntegrityError, match="must have one parent in the role 'rewrite_of'"):
+        load_rewrite_items(world.store, list(stored.values()))
+
+
+def test_the_page_uses_what_is_sent(world: World) -> None:
+    assert variables(PAGE.config) == set(content_of(world, world.add()).data)
+
+
+@pytest.mark.parametrize(
+    ("regions", "answer"),
+    [
+        (accepting(REWRITE), ACCEPTED),
+        (accepting(f"  {REWRITE}\n"), ACCEPTED),
+        (editing("A hat.\u200b  So  big."), edited("A hat. So big.")),
+        (accepting("A hat."), edited("A hat.", "accepted with a changed text, which is an edit")),
+        (
+            editing(REWRITE),
+            ACCEPTED.model_copy(update={"remark": "an edit that changed nothing"}),
+        ),
+        (rejecting(REWRITE), rejected("not in the image")),
+        (rejecting("A hat.", "other", note=" too  vague "), rejected("other", "too vague")),
+    ],
+)
+def test_what_an_annotation_says(regions: Regions, answer: ReviewAnswer) -> None:
+    assert read_text_verdict(regions, REWRITE) == answer
+
+
+@pytest.mark.parametrize(
+    ("regions", "problem"),
+    [
+        ([], "no verdict was chosen"),
+        (editing(REWRITE)[:1], "no verdict was chosen"),
+        (accepting(REWRITE) + editing(REWRITE)[1:], "no verdict was chosen"),
+        (editing(" \n\u200b"), "the verdict is 'edit', but the text is empty"),
+        (accepting(REWRITE)[1:], "the verdict is 'accept', but the text is empty"),
+        (rejecting(REWRITE, reason=None), "rejected without a reason"),
+    ],
+)
+def test_what_is_no_answer(regions: Regions, problem: str) -> None:
+    assert read_text_verdict(regions, REWRITE) == UnclearAnswer(problem=problem)
+
+
+def test_an_edit_takes_the_place_of_the_rewrite(world: World) -> None:
+    shown = shown_in(world, world.add())
+    assert PAGE.successors(shown, ACCEPTED, "reviewer-1") == ()
+    assert PAGE.successors(shown, rejected("other"), "reviewer-1") == ()
+    assert PAGE.successors(shown, edited("A hat."), "reviewer-1") == (
+        Rewrite(source="street", text="A hat.", author="reviewer-1"),
+    )
+
+
+def test_edits_agree_where_their_texts_are_alike() -> None:
+    one, other = edited("A red coat and a bag."), edited("a  red coat and a bag")
+    assert PAGE.same(one, other, 0.95)
+    assert not PAGE.same(one, edited("A blue coat and no bag at all."), 0.95)
+    assert not PAGE.same(one, ACCEPTED, 0.0)
+
+
+def test_an_adjudicator_reads_what_each_would_keep(world: World) -> None:
+    shown = shown_in(world, world.add())
+    assert REWRITE in PAGE.summary(ACCEPTED, shown)
+    assert "&lt;script&gt;" in PAGE.summary(edited(HOSTILE), shown)
+    assert REWRITE not in PAGE.summary(rejected("other"), shown)
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_edits_a_rewrite(
+    world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    drawn = person("rewritten")
+    source, text = f"{DESCRIPTIONS[0]} {SOURCE}", f"{REWRITE} {DESCRIPTIONS[0]} {HOSTILE}"
+    shown = shown_in(world, world.add(text, source=source, picture=drawn.data))
+    content = content_of(world, shown.id, bench.images_url)
+    page = bench.open(PAGE, content, {drawn.picture.sha256: drawn.data})
+    assert "Is the rewrite as true as the description?" in page.read_instructions()
+    page.wait_for_images()
+    box = page.browser_page.locator(".loupe-answer textarea").first
+    assert box.input_value() == text
+    assert page.browser_page.locator("mark.loupe-contradicted", has_text="blue").get_attribute(
+        "title"
+    ) == ("The coat is red in the description, blue in the rewrite.")
+    page.press("3")
+    keep_screenshot(page)
+    page.assert_in_view(".loupe-image", ".loupe-write", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-image", ".loupe-texts", SUBMIT)
+
+    page.press("2")
+    page.press("Enter", "Control+A")
+    page.type("A woman in a red coat has a black bag.")
+    page.press("Escape")
+    answer = PAGE.read_annotation(page.submit(), shown)
+    assert answer == edited("A woman in a red coat has a black bag.")
+    assert page.browser_page.evaluate("window.hacked") is None
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("keys", "answer"), [(["1"], ACCEPTED), (["3", "6"], rejected("makes no sense"))]
+)
+def test_a_person_decides_by_keyboard(
+    world: World, bench: Bench, keys: list[str], answer: ReviewAnswer
+) -> None:
+    shown = shown_in(world, world.add())
+    content = content_of(world, shown.id, bench.images_url)
+    picture = world.blobs.read(content.images[0].sha256, "image/png")
+    page = bench.open(PAGE, content, {content.images[0].sha256: picture})
+    page.read_instructions()
+    page.press(*keys)
+    assert PAGE.read_annotation(page.submit(), shown) == answer

@@ -1,0 +1,153 @@
+"""The page of choice tests, as a program and as a person in Chromium."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from pydantic import ValidationError
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.six_way_choice import SixWayChoice, option_order
+from db.store import Store
+from schemas.base import digest_of
+from schemas.quality import OPTIONS, ChoiceTest
+from tests.annotate.browser import SUBMIT, Bench, LabellingPage
+from tests.annotate.interfaces.proposed import HOSTILE, Proposal, person, proposal
+from tests.annotate.interfaces.regions import Regions, ticked
+from tests.annotate.interfaces.texts import DESCRIPTIONS
+
+PAGE = SixWayChoice()
+
+
+def a_test(
+    direction: Literal["caption-to-image", "image-to-caption"] = "caption-to-image",
+    answer: int = 2,
+    caption: str = DESCRIPTIONS[0],
+) -> Proposal:
+    people = [person(f"option {number}") for number in range(OPTIONS)]
+    captions = (caption, *DESCRIPTIONS[1:OPTIONS])
+    if direction == "caption-to-image":
+        captions = captions[:1]
+    else:
+        people = people[:1]
+    record = ChoiceTest(
+        source="street",
+        direction=direction,
+        captions=captions,
+        images=tuple(one.picture for one in people),
+        answer=answer,
+    )
+    return proposal(record, *people)
+
+
+def content_of(test: Proposal, store: Store, images_url: str = "http://images") -> TaskContent:
+    (content,) = PAGE.contents(store, [test.shown], images_url)
+    return content
+
+
+def picking(number: int) -> Regions:
+    return [ticked("pick", str(number))]
+
+
+def right_place(test: Proposal) -> int:
+    return option_order(test.shown.id).index(test.shown.record(ChoiceTest).answer) + 1
+
+
+def test_the_right_pick_passes_and_every_other_fails() -> None:
+    test = a_test()
+    right = right_place(test)
+    for place in range(1, OPTIONS + 1):
+        answer = PAGE.read_annotation(picking(place), test.shown)
+        assert isinstance(answer, ReviewAnswer)
+        assert answer.verdict == ("accept" if place == right else "reject")
+        assert answer.choices == {"pick": (str(place),)}
+        if place != right:
+            assert answer.reason == f"number {place} was picked; the right one was {right}"
+
+
+def test_without_a_pick_there_is_no_answer() -> None:
+    assert PAGE.read_annotation([], a_test().shown) == UnclearAnswer(
+        problem="none of the six was picked"
+    )
+
+
+def test_the_order_hides_the_answer() -> None:
+    """Over many tests the right option stands in every place about equally often."""
+    places = Counter(option_order(digest_of("test", str(n))).index(2) for n in range(600))
+    assert set(places) == set(range(OPTIONS))
+    assert all(60 < count < 140 for count in places.values())
+
+
+def test_what_is_sent_does_not_hang_on_the_answer(sqlite_store: Store) -> None:
+    """Two tests that differ in their answers alone differ in the order of the options alone."""
+    one, other = (content_of(a_test(answer=answer), sqlite_store) for answer in (1, 4))
+    assert sorted(one.data["options_html"]) == sorted(other.data["options_html"])
+    assert one.data["question_html"] == other.data["question_html"]
+    assert one.predictions == other.predictions == []
+
+
+@pytest.mark.parametrize("direction", ["caption-to-image", "image-to-caption"])
+def test_all_images_shown_are_named(
+    direction: Literal["caption-to-image", "image-to-caption"], sqlite_store: Store
+) -> None:
+    test = a_test(direction)
+    content = content_of(test, sqlite_store)
+    html = content.data["question_html"] + content.data["options_html"]
+    assert {image.sha256 for image in content.images} == set(test.pictures)
+    assert all(f"http://images/{sha256}" in html for sha256 in test.pictures)
+
+
+def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
+    content = content_of(a_test("image-to-caption", caption=HOSTILE), sqlite_store)
+    assert "<script" not in content.data["options_html"]
+    assert "&lt;script&gt;" in content.data["options_html"]
+
+
+def test_a_test_has_one_question_and_six_different_options() -> None:
+    record = a_test().shown.record(ChoiceTest)
+    for change, problem in (
+        ({"images": record.images[:5]}, "must have 1 caption"),
+        ({"images": (record.images[0],) * OPTIONS}, "must all differ"),
+        ({"answer": OPTIONS}, "less than 6"),
+    ):
+        with pytest.raises(ValidationError, match=problem):
+            ChoiceTest.model_validate({**dict(record), **change})
+
+
+def test_testers_agree_where_they_pick_the_same() -> None:
+    shown = a_test().shown
+    first, second, third = (PAGE.read_annotation(picking(place), shown) for place in (1, 2, 1))
+    assert isinstance(first, ReviewAnswer)
+    assert isinstance(second, ReviewAnswer)
+    assert isinstance(third, ReviewAnswer)
+    assert PAGE.same(first, third, 0.9)
+    assert not PAGE.same(first, second, 0.9)
+    assert PAGE.summary(second, shown) == "<dl><dt>Picked</dt><dd>2</dd></dl>"
+    assert PAGE.successors(shown, second, "reviewer-1") == ()
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+@pytest.mark.parametrize("direction", ["caption-to-image", "image-to-caption"])
+def test_a_person_picks_by_keyboard(
+    direction: Literal["caption-to-image", "image-to-caption"],
+    bench: Bench,
+    sqlite_store: Store,
+    keep_screenshot: Callable[[LabellingPage], Path],
+) -> None:
+    test = a_test(direction, caption=f"{DESCRIPTIONS[0]} {HOSTILE}")
+    page = bench.open(PAGE, content_of(test, sqlite_store, bench.images_url), test.pictures)
+    assert "Which of the six belongs to it?" in page.read_instructions()
+    page.wait_for_images()
+    assert page.chosen() == []
+    right = right_place(test)
+    page.press(str(right % OPTIONS + 1), str(right))
+    keep_screenshot(page)
+    page.assert_in_view(".loupe-question", ".loupe-options li", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-question", ".loupe-offered", ".loupe-answer", SUBMIT)
+    answer = PAGE.read_annotation(page.submit(), test.shown)
+    assert answer == ReviewAnswer(verdict="accept", choices={"pick": (str(right),)})
+    assert page.browser_page.evaluate("window.hacked") is None
