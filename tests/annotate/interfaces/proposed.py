@@ -22,6 +22,9 @@ from schemas.proposals import (
     Tracklet,
     TrackletFrame,
 )
+from schemas.quality import OPTIONS, ChoiceTest, Confusion
+from schemas.records import Caption, Rewrite
+from schemas.records import Image as StoredImage
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.chance import Chance
 from sources.demonstration.drawing import Box, draw_person
@@ -241,3 +244,43 @@ def a_group(images: int = 3, captions: int = 5, caption: str | None = None) -> P
         author="captioner@1",
     )
     return proposal(record, *pictures)
+
+
+def one_of_each_kind() -> dict[str, Proposal]:
+    """By the name of its kind, something of each kind that people look at."""
+    own, captions = photograph(2)
+    others = [person(f"option {number}") for number in range(OPTIONS)]
+    pictures = tuple(one.picture for one in others)
+    test = ChoiceTest(
+        source="coco",
+        direction="caption-to-image",
+        captions=captions[:1],
+        images=pictures,
+        answer=2,
+    )
+    confusion = Confusion(
+        source="coco", text=captions[0], own=own.picture, other=pictures[0], author="m@1"
+    )
+    image = StoredImage(
+        source="coco",
+        identity="1",
+        split="test",
+        file_path="1.png",
+        sha256=own.picture.sha256,
+        source_sha256=own.picture.sha256,
+        media_type="image/png",
+        width_px=own.picture.width_px,
+        height_px=own.picture.height_px,
+    )
+    proposals = [
+        proposal(image, own),
+        proposal(Caption(source="coco", text=captions[0], position=0)),
+        proposal(Rewrite(source="coco", text=captions[1], author="m@1")),
+        proposal(confusion, own, *others),
+        proposal(test, own, *others),
+        a_tracklet(),
+        a_strategy(),
+        a_candidate(),
+        a_group(),
+    ]
+    return {one.shown.kind: one for one in proposals}

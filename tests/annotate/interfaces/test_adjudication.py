@@ -20,11 +20,12 @@ from annotate.interfaces.group_refinement import GroupRefinement
 from annotate.interfaces.interface import Interface, TaskContent
 from annotate.interfaces.registry import INTERFACES
 from annotate.interfaces.tracklet_selection import TrackletSelection
+from annotate.queues import Step, shipped
 from annotate.sdk import parse_config
 from db.store import Store
 from schemas.proposals import Tracklet
 from tests.annotate.browser import Bench, LabellingPage
-from tests.annotate.interfaces.proposed import HOSTILE, a_group, a_tracklet
+from tests.annotate.interfaces.proposed import HOSTILE, a_group, a_tracklet, one_of_each_kind
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written
 
 EVERY_INTERFACE = pytest.mark.parametrize("interface", INTERFACES.values(), ids=INTERFACES)
@@ -60,6 +61,24 @@ def test_an_adjudicator_reads_what_to_do_and_what_annotators_were_told(
     told = adjudication_instructions(interface)
     assert "your answer\nstands" in told
     assert told.endswith(interface.instructions)
+
+
+@pytest.mark.parametrize("step", shipped().steps.values(), ids=shipped().steps)
+def test_the_answers_of_every_step_can_be_shown(step: Step) -> None:
+    accepted = ReviewAnswer(
+        verdict="accept", choices={"verdict": ("accept",), "fit": ("own",), "pick": ("1",)}
+    )
+    rejected = ReviewAnswer(
+        verdict="reject",
+        choices={"verdict": ("reject",), "fit": ("both",), "pick": ("2",)},
+        reason=f"other: {HOSTILE}",
+    )
+    shown = one_of_each_kind()[step.kind].shown
+    data = adjudication_data(INTERFACES[step.interface], shown, [accepted, rejected])
+    parsed = ParsedHtml(data[ANSWERS])
+    assert parsed.text.count("Answer A") == parsed.text.count("Answer B") == 1
+    assert "mark" in parsed.tags
+    assert {"script", "img"}.isdisjoint(parsed.tags)
 
 
 def test_answers_have_letters_and_differences_are_marked() -> None:
