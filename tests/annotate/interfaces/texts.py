@@ -2,12 +2,12 @@
 
 DESCRIPTIONS = (
     (
-        "A slim young woman with fair skin and a long black ponytail wears a white short- "
-        "sleeved T-shirt with a small red logo on the chest, tucked into light blue jeans that "
-        "end above her ankles. On her feet are white sneakers with grey soles and short white "
-        "socks. She carries a black leather bag on her left shoulder, holds a phone in her "
-        "right hand and walks towards the camera, looking down at the screen, with no glasses "
-        "and no hat on her head."
+        "A slim young woman with fair skin and a long black ponytail wears a white "
+        "short-sleeved T-shirt with a small red logo on the chest, tucked into light blue jeans "
+        "that end above her ankles. On her feet are white sneakers with grey soles and short "
+        "white socks. She carries a black leather bag on her left shoulder, holds a phone in "
+        "her right hand and walks towards the camera, looking down at the screen, with no "
+        "glasses and no hat on her head."
     ),
     (
         "A stocky middle-aged man with short grey hair and a beard has a dark green jacket open "
