@@ -9,6 +9,7 @@ BENCHMARKS = (
     ("benchmarks.import_memory", ["--megabytes", "100"]),
     ("benchmarks.release_build", []),
     ("benchmarks.faithfulness", []),
+    ("benchmarks.review_desk", []),
 )
 
 for module, arguments in BENCHMARKS:

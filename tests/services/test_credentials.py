@@ -7,7 +7,15 @@ import pytest
 from pydantic import SecretStr
 
 from schemas.errors import ServiceError
-from services.credentials import credentials_path, load_credentials, save_token
+from services.credentials import (
+    WorkspaceCredentials,
+    credentials_path,
+    load_credentials,
+    load_workspaces,
+    save_token,
+    save_workspace,
+    workspaces_path,
+)
 
 
 def test_credentials_are_made_once(tmp_path: Path) -> None:
@@ -67,4 +75,37 @@ def test_a_damaged_file_is_reported_without_what_it_holds(tmp_path: Path) -> Non
         ServiceError, match=r"credentials\.json does not hold credentials"
     ) as caught:
         load_credentials(tmp_path)
+    assert "hunter2" not in str(caught.value)
+
+
+def workspace(secret: str) -> WorkspaceCredentials:
+    return WorkspaceCredentials(
+        token=SecretStr(secret), email="anna@localhost", password=SecretStr(f"{secret}-password")
+    )
+
+
+def test_workspaces_are_kept_side_by_side_by_pseudonym(tmp_path: Path) -> None:
+    assert load_workspaces(tmp_path) == {}
+    save_workspace(tmp_path, "reviewer-1", workspace("one"))
+    save_workspace(tmp_path, "reviewer-2", WorkspaceCredentials(token=SecretStr("two")))
+    save_workspace(tmp_path, "reviewer-1", workspace("three"))
+    assert load_workspaces(tmp_path) == {
+        "reviewer-1": workspace("three"),
+        "reviewer-2": WorkspaceCredentials(token=SecretStr("two")),
+    }
+    assert stat.S_IMODE(workspaces_path(tmp_path).stat().st_mode) == 0o600
+
+
+def test_workspaces_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    names = [f"reviewer-{number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: save_workspace(tmp_path, name, workspace(name)), names))
+    assert sorted(load_workspaces(tmp_path)) == names
+
+
+def test_secrets_of_a_workspace_do_not_show(tmp_path: Path) -> None:
+    assert "hidden" not in f"{workspace('hidden')!r} {workspace('hidden').model_dump()}"
+    workspaces_path(tmp_path).write_text('{"reviewer-1": {"token": 7, "password": "hunter2"}}')
+    with pytest.raises(ServiceError, match=r"annotators\.json does not hold") as caught:
+        load_workspaces(tmp_path)
     assert "hunter2" not in str(caught.value)

@@ -1,0 +1,197 @@
+"""Push and pull through the review desk, beside the bare SDK of Label Studio in the same run.
+
+    python -m benchmarks.review_desk [--tasks 4000] [--waiting 50000]
+
+Starts a private Label Studio on a private PostgreSQL. Tasks are as large as those of rewrites,
+whose page fills itself from their data; up to a hundred are answered before they are pulled.
+Each way of doing it has a project of its own, after a first round that nobody is measured by.
+Reported are tasks a second, the ratio to the SDK, and the time of a pull that finds nothing new
+among `--waiting` tasks.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+from pydantic import SecretStr
+
+from annotate.desk import NewTask, ProjectSpec
+from annotate.label_studio import BATCH, LabelStudioDesk
+from annotate.sdk import new_client
+from services.environments import ensure_environment, environments_root
+from services.label_studio import NAME, label_studio_token, start_label_studio
+from services.process import free_port, stop
+from tests.postgres import postgres_programs, private_postgres
+
+PUSH, PULL, RATIO, NOTHING_NEW_SECONDS = 800, 300, 0.7, 2.0
+CONFIG = """<View>
+  <Image name="image" value="$image"/>
+  <HyperText name="description" value="$description_html"/>
+  <HyperText name="rewrite" value="$rewrite_html"/>
+  <TextArea name="text" toName="rewrite" value="$text"/>
+  <Choices name="verdict" toName="rewrite">
+    <Choice value="accept"/>
+    <Choice value="reject"/>
+  </Choices>
+</View>"""
+_WORDS = "A woman in a red coat and black boots walks along the street with a bag. "
+_numbers = count(1)
+
+
+class Server(NamedTuple):
+    """A Label Studio with nothing in it."""
+
+    url: str
+    token: SecretStr
+
+    def desk(self) -> LabelStudioDesk:
+        """Our way to it."""
+        return LabelStudioDesk(self.url, self.token, timeout_seconds=600)
+
+    def sdk(self) -> Any:
+        """Its makers' way to it."""
+        return new_client(self.url, self.token, httpx.Client(trust_env=False, timeout=600))
+
+    def new_project(self) -> int:
+        """The number of a new project."""
+        marker = f"benchmark {next(_numbers)}"
+        return self.desk().ensure_project(ProjectSpec(marker, marker, CONFIG, "Read the text."))
+
+
+class Rates(NamedTuple):
+    """Tasks a second."""
+
+    push: float
+    pull: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tasks", type=int, default=4000)
+    parser.add_argument("--waiting", type=int, default=50_000)
+    arguments = parser.parse_args()
+    with private_label_studio() as server:
+        measure_with_desk(server, new_tasks(BATCH))  # nobody pays for the server's first requests
+        sdk = measure_with_sdk(server, new_tasks(arguments.tasks))
+        desk = measure_with_desk(server, new_tasks(arguments.tasks))
+        seconds = measure_nothing_new(server, arguments.waiting)
+    report(desk, sdk, seconds, arguments.waiting)
+
+
+@contextmanager
+def private_label_studio() -> Iterator[Server]:
+    programs = postgres_programs()
+    if programs is None:
+        raise SystemExit("PostgreSQL is not installed: apt-get install postgresql")
+    environment = ensure_environment("label-studio", environments_root())
+    with tempfile.TemporaryDirectory() as folder, private_postgres(programs) as postgres:
+        home = Path(folder)
+        database = postgres.url(postgres.create_database())
+        service = start_label_studio(home, free_port(), environment, database)
+        try:
+            url = str(service.url)
+            yield Server(url, label_studio_token(home, url))
+        finally:
+            stop(home, NAME)
+
+
+def new_tasks(number: int) -> list[NewTask]:
+    return [new_task(next(_numbers)) for _ in range(number)]
+
+
+def new_task(number: int) -> NewTask:
+    key = f"{number:032x}"
+    text = f"{number}: {_WORDS * 4}"
+    data = {
+        "key": key,
+        "image": f"http://127.0.0.1:8090/blobs/{number:064x}",
+        "description_html": f"<p>{text}</p>",
+        "rewrite_html": f"<p>{text}</p>",
+        "text": text,
+    }
+    return NewTask(key, data, [])
+
+
+def measure_with_desk(server: Server, tasks: Sequence[NewTask]) -> Rates:
+    desk, project = server.desk(), server.new_project()
+    push, numbers = timed(lambda: desk.import_tasks(project, tasks))
+    answer_some(server, numbers)
+    pull, found = timed(lambda: list(desk.list_tasks(project)))
+    require([task.id for task in found] == numbers, "the desk lists what it imported")
+    return Rates(len(tasks) / push, len(tasks) / pull)
+
+
+def measure_with_sdk(server: Server, tasks: Sequence[NewTask]) -> Rates:
+    sdk, project = server.sdk(), server.new_project()
+
+    def import_all() -> None:
+        for start in range(0, len(tasks), BATCH):
+            batch = [
+                {"data": task.data, "predictions": task.predictions}
+                for task in tasks[start : start + BATCH]
+            ]
+            sdk.projects.import_tasks(project, request=batch)
+
+    def list_all() -> list[Any]:
+        return list(sdk.tasks.list(project=project, fields="all", page_size=BATCH))
+
+    push, _ = timed(import_all)
+    answer_some(server, [task.id for task in server.desk().list_tasks(project)])
+    pull, found = timed(list_all)
+    require(len(found) == len(tasks), "the SDK lists what it imported")
+    return Rates(len(tasks) / push, len(tasks) / pull)
+
+
+def answer_some(server: Server, task_ids: Sequence[int]) -> None:
+    """Answers a tenth, at most a hundred: making an annotation takes longer than all the rest."""
+    sdk = server.sdk()
+    region = {"from_name": "verdict", "to_name": "rewrite", "type": "choices"}
+    for task_id in task_ids[::10][:100]:
+        result = [{**region, "value": {"choices": ["accept"]}}]
+        sdk.annotations.create(task_id, result=result, lead_time=3.0)
+
+
+def measure_nothing_new(server: Server, waiting: int) -> float:
+    """Seconds that a look at `waiting` tasks takes, when none was touched since the last look."""
+    desk, project = server.desk(), server.new_project()
+    for start in range(0, waiting, 10 * BATCH):
+        numbers = desk.import_tasks(project, new_tasks(min(10 * BATCH, waiting - start)))
+    last = numbers[-1]
+    moment = server.sdk().tasks.get(str(last)).updated_at + timedelta(seconds=1)
+    seconds, found = timed(lambda: (desk.count(project), list(desk.list_tasks(project, moment))))
+    require((found[0].tasks, found[1]) == (waiting, []), "nothing is new")
+    return seconds
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    result = work()
+    return time.perf_counter() - started, result
+
+
+def require(holds: bool, what: str) -> None:
+    if not holds:
+        raise SystemExit(f"no figure is worth anything: it is not so that {what}")
+
+
+def report(desk: Rates, sdk: Rates, nothing_new: float, waiting: int) -> None:
+    rows = (("push", desk.push, sdk.push, PUSH), ("pull", desk.pull, sdk.pull, PULL))
+    for name, ours, theirs, wanted in rows:
+        print(f"{name} through the desk                {ours:>10,.0f} tasks/s  (wanted: {wanted})")
+        print(f"{name} through the bare SDK            {theirs:>10,.0f} tasks/s")
+        print(f"  ratio                             {ours / theirs:>10.2f}  (wanted: {RATIO})")
+    print(
+        f"nothing new among {waiting:,} tasks     {nothing_new:>10.2f} s  "
+        f"(wanted: below {NOTHING_NEW_SECONDS:.0f})"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Annotators as the installation's owner handles them: addresses, the commands, the desks."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from annotate.queues import HOUSE
+from db.annotators import add_annotator
+from db.reviews import pseudonyms
+from db.store import Store
+from flows.cli import app
+from flows.desk import open_desks
+from profiles.settings import load_settings
+from schemas.errors import ServiceError, UsageError
+from services.credentials import load_workspaces
+from services.label_studio_accounts import address_of
+from tests.services.fixtures import LabelStudioServer
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [("Anna", "anna"), ("Zoë van Dyk", "zoe-van-dyk"), ("  o'Neil 2 ", "o-neil-2")],
+)
+def test_an_address_is_made_from_the_name(name: str, address: str) -> None:
+    assert address_of(name) == f"{address}@localhost"
+
+
+@pytest.mark.parametrize("name", ["", "  ", "李", "Loupe", "x" * 61, "anna\nben"])
+def test_a_name_that_makes_no_address_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="an annotator's name must have letters or digits"):
+        address_of(name)
+
+
+@given(st.text(max_size=60))
+def test_an_address_is_plain_and_never_a_service_account(name: str) -> None:
+    try:
+        address = address_of(name)
+    except UsageError:
+        return
+    user, _, domain = address.partition("@")
+    assert user.replace("-", "a").isalnum()
+    assert user.isascii()
+    assert (user.lower(), domain) == (user, "localhost")
+
+
+@pytest.mark.parametrize("command", ["show", "leave", "return"])
+def test_somebody_who_is_not_there_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
+    result = CliRunner().invoke(app, ["annotator", command, "Nobody"])
+    assert isinstance(result.exception, UsageError)
+    assert "there is no annotator 'Nobody'" in str(result.exception)
+
+
+def test_a_foreign_label_studio_needs_the_token_of_the_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
+    monkeypatch.setenv("LOUPE_LABEL_STUDIO_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("LOUPE_LABEL_STUDIO_TOKEN", "house")
+    result = CliRunner().invoke(app, ["annotator", "add", "Anna"])
+    assert isinstance(result.exception, UsageError)
+    assert "accounts cannot be made on http://127.0.0.1:1" in str(result.exception)
+    assert "--token-file" in str(result.exception)
+
+
+def test_without_a_token_the_desk_says_whom_to_add_again(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
+    anna = add_annotator(sqlite_store, "Anna", "http://desk", 7, ["annotator"])
+    desks = open_desks(load_settings(home=tmp_path), sqlite_store)
+    with pytest.raises(ServiceError, match="add the person again: loupe annotator add 'Anna'"):
+        desks(anna.pseudonym)
+
+
+@pytest.mark.label_studio
+def test_the_life_of_an_annotator(
+    label_studio: LabelStudioServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = f"sqlite:///{tmp_path / 'loupe.db'}"
+    monkeypatch.setenv("LOUPE_HOME", str(label_studio.home))
+    monkeypatch.setenv("LOUPE_DATABASE_URL", database)
+    where = label_studio.settings.label_studio_database_url
+    monkeypatch.setenv("LOUPE_LABEL_STUDIO_DATABASE_URL", where)
+
+    def loupe(*words: str) -> str:
+        result = CliRunner().invoke(app, ["annotator", *words], catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.output
+
+    added = json.loads(loupe("add", "Fay Accounts", "--adjudicator", "--json"))
+    kept = load_workspaces(label_studio.home)[added["pseudonym"]]
+    assert kept.password is not None
+    password = kept.password.get_secret_value()
+    assert (added["roles"], added["state"]) == (["adjudicator", "annotator"], "active")
+    assert password not in loupe("show", "Fay Accounts") + loupe("show", "Fay Accounts", "--json")
+    assert password in loupe("show", "Fay Accounts", "--reveal")
+    assert json.loads(loupe("leave", "Fay Accounts", "--json"))["state"] == "left"
+    assert json.loads(loupe("return", "Fay Accounts", "--json"))["state"] == "active"
+
+    store = Store.open(database)
+    desks = open_desks(load_settings(), store)
+    assert desks(added["pseudonym"]) is desks(added["pseudonym"])
+    assert desks(added["pseudonym"]).find_project("nothing") is None
+    assert desks(HOUSE).url == desks(added["pseudonym"]).url == label_studio.url
+    (user_id,) = [
+        number
+        for number, name in pseudonyms(store, label_studio.url, range(1, 50)).items()
+        if name == added["pseudonym"]
+    ]
+    assert user_id > 1
+    store.close()
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("loupe.db*"))
+    assert b"Fay Accounts" in stored
+    assert b"fay-accounts@" not in stored
+    assert password.encode() not in stored
+    assert kept.token.get_secret_value().encode() not in stored
