@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from annotate.assignment import Item, Worker, assign, exhausted
+from annotate.assignment import Assignment, Item, Worker, assign, exhausted
 from annotate.candidates import candidates, goes_to_people
 from annotate.deciding import outcomes
 from annotate.gold import Seen, mix
 from annotate.queues import HOUSE, Purpose, Queue
+from annotate.second_look import wanted
 from db.annotations import answered_since, counted_answers
 from db.annotators import StoredAnnotator, active_annotators
 from db.gold import gold_items
@@ -115,9 +116,9 @@ class _Planner:
         for task in self._tasks.values():
             if task.state not in WAITING or task.purpose == "second-look":
                 continue
-            if task.purpose == "review" and task.assignee not in working:
-                yield task
-            elif not task.gold and (task.entity_id not in needed or self._is_surplus(task)):
+            stopped = task.purpose == "review" and task.assignee not in working
+            decided = task.entity_id not in needed or self._is_surplus(task)
+            if stopped or (decided and not task.gold):
                 yield task
 
     def _is_surplus(self, task: StoredTask) -> bool:
@@ -145,13 +146,21 @@ class _Planner:
             if item.entity_id not in to_settle and item.active < self._queue.overlap
         ]
         queue = self._queue
-        given = assign(items, workers, queue.overlap, queue.daily_cap, queue.name)
-        gold = gold_items(self._store, queue.name)
-        mixed = mix(given, gold, queue.gold_rate, self._seen(), queue.name)
+        cap = _room_beside_gold(queue)
+        given = assign(items, workers, queue.overlap, cap, queue.name)
+        mixed = mix(
+            given, gold_items(self._store, queue.name), queue.gold_rate, self._seen(), queue.name
+        )
+        busier = _busier(workers, mixed)
+        looks = assign(wanted(self._store, queue), busier, 1, queue.daily_cap, queue.name)
         got = Counter(assignment.entity_id for assignment in given)
         short = [item for item in items if item.active + got[item.entity_id] < queue.overlap]
-        new = [self._task(one.entity_id, one.pseudonym, gold=one.gold) for one in mixed]
-        return Plan((*new, *self._adjudications(sorted(to_settle))), short=len(short))
+        new = (
+            *(self._task(one.entity_id, one.pseudonym, gold=one.gold) for one in mixed),
+            *(self._task(one.entity_id, one.pseudonym, "second-look") for one in looks),
+            *self._adjudications(sorted(to_settle)),
+        )
+        return Plan(new, short=len(short))
 
     def _to_settle(self, waiting: Sequence[str], workers: Sequence[Worker]) -> set[str]:
         """Items on which people disagree, or for which nobody is left to ask."""
@@ -230,3 +239,16 @@ class _Planner:
         return StoredTask(
             key, name, entity_id, assignee, purpose, gold, self._server, 0, None, "open"
         )
+
+
+def _room_beside_gold(queue: Queue) -> int | None:
+    """How many ordinary items an annotator may get in a day, so that gold has its share of it."""
+    if queue.daily_cap is None:
+        return None
+    return max(1, int(queue.daily_cap * (1 - queue.gold_rate)))
+
+
+def _busier(workers: Sequence[Worker], given: Sequence[Assignment]) -> list[Worker]:
+    """The workers as busy as they are once they have what was just given to them."""
+    more = Counter(assignment.pseudonym for assignment in given)
+    return [worker._replace(open=worker.open + more[worker.pseudonym]) for worker in workers]

@@ -52,7 +52,8 @@ class Step(Record):
             returns to the queue.
         accuracy_window: how many of the newest gold answers the accuracy is taken over.
         accuracy_least: how many gold answers there must be before it is judged by.
-        text_agreement: the similarity (0 to 1) from which two texts say the same.
+        text_agreement: the similarity (0 to 1) from which two texts say the same; at 1 they may
+            differ in white space and case alone, below it in a colour, too.
     """
 
     kind: str
@@ -68,7 +69,7 @@ class Step(Record):
     accuracy_floor: float = Field(default=0.7, ge=0, le=1)
     accuracy_window: int = Field(default=20, ge=1)
     accuracy_least: int = Field(default=5, ge=1)
-    text_agreement: float = Field(default=0.95, ge=0, le=1)
+    text_agreement: float = Field(default=1.0, ge=0, le=1)
 
     @model_validator(mode="after")
     def _can_judge(self) -> "Step":

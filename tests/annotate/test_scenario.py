@@ -1,0 +1,467 @@
+"""Three annotators, one of them careless, work through 300 items of two queues.
+
+They work in a real Label Studio on PostgreSQL, of which nearly every third call from us goes wrong,
+and which says that something changed twice over and in any order. What comes of it must be what
+comes of the same people at desks in memory, where nothing ever fails.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import httpx
+import pytest
+from sqlalchemy import insert
+
+from annotate.interfaces.registry import interface_of
+from annotate.label_studio import LabelStudioDesk
+from annotate.projects import Desks
+from annotate.pull import pull, reconcile
+from annotate.queues import HOUSE, Queue, shipped
+from annotate.statistics import queue_statistics
+from db.agents import AgentRef
+from db.annotations import annotations_of
+from db.decisions import NewDecision, append_decisions
+from db.entities import StoredEntity, fetch, find
+from db.gold import NewGoldItem, add_gold_items, all_checks
+from db.returns import returns
+from db.reviews import WAITING, review_tasks, tasks_by_key
+from db.store import Store
+from db.tables import Annotator, Pseudonym
+from flows.hints import Hints, hint_server
+from profiles.settings import load_settings
+from schemas.base import digest_of
+from schemas.errors import ServiceError
+from services.credentials import WorkspaceCredentials
+from services.label_studio import NAME, label_studio_token, start_label_studio
+from services.label_studio_accounts import add_workspaces
+from services.process import free_port, stop
+from tests.annotate.answering import Regions, about, accepting, editing, rejecting
+from tests.annotate.fault_proxy import Fault, fault_proxy
+from tests.annotate.memory_desk import MemoryOffice
+from tests.annotate.office import push
+from tests.annotate.world import DATASET, World
+from tests.postgres import Postgres
+
+ITEMS, GOLD = 150, 40
+LATE_SECONDS = 10.0
+"""How long an answer of Label Studio is waited for."""
+ANNOTATORS, ADJUDICATOR = ("reviewer-ann", "reviewer-bea", "reviewer-cem"), "reviewer-dan"
+CARELESS = "reviewer-cem"
+RULES = {"overlap": 2, "gold_rate": 0.1}
+QUEUES = tuple(
+    shipped().queue(DATASET, step).model_copy(update=RULES) for step in ("rewrites", "captions")
+)
+T = TypeVar("T")
+Work = Callable[[str, Callable[[StoredEntity], Regions]], int]
+"""Somebody answers all that waits for them; gives how many that were."""
+
+
+def share(*parts: str) -> float:
+    """A number from 0 to 1 that hangs on its parts alone."""
+    return int(digest_of("scenario", *parts), 16) / (1 << 128)
+
+
+def truth(entity: StoredEntity) -> str:
+    return ("accept", "edit", "reject")[int(3 * share("truth", entity.id))]
+
+
+def opinion(person: str, entity: StoredEntity) -> Regions:
+    """The truth; annotators err on one of twenty, the careless one answers as it comes."""
+    text = str(entity.payload).partition('"text":"')[2].partition('"')[0]
+    verdict, chance = truth(entity), share(person, entity.id)
+    if person == CARELESS:
+        verdict = ("accept", "edit", "reject")[int(3 * chance)]
+    elif person in ANNOTATORS and chance < 0.05:
+        verdict = {"accept": "reject", "edit": "accept", "reject": "accept"}[verdict]
+    say = {"accept": accepting, "edit": editing, "reject": rejecting}[verdict]
+    return about(entity.kind, say(f"{text} Mended." if verdict == "edit" else text))
+
+
+def fill(folder: Path) -> World:
+    """A store with both queues full, gold items beside them, and the people as annotators."""
+    folder.mkdir()
+    world = World(folder)
+    for number in range(ITEMS):
+        world.add(f"Rewrite {number}.", source=f"Caption {number}.", suspect=number % 5 == 0)
+    for number in range(GOLD):
+        world.add(f"Gold {number}.", source=f"Gold caption {number}.", checked=False)
+    for queue in QUEUES:
+        gold = [e for e in find(world.store, DATASET, queue.kind) if '"text":"Gold ' in e.payload]
+        items = [NewGoldItem(e.id, known_answer(queue, e), "given") for e in gold]
+        assert add_gold_items(world.store, queue.name, items) == GOLD
+        known = AgentRef("software", "scenario", "1")
+        with world.store.write() as connection:  # decided already, so that they are no candidates
+            append_decisions(connection, [NewDecision(e.id, "accept", known) for e in gold])
+    return world
+
+
+def known_answer(queue: Queue, entity: StoredEntity) -> dict[str, Any]:
+    answer = interface_of(queue).read_annotation(opinion("nobody", entity), entity)
+    return answer.model_dump(mode="json")
+
+
+def hire(store: Store, server: str, user_ids: Mapping[str, int]) -> None:
+    for person, user_id in user_ids.items():
+        role = "adjudicator" if person == ADJUDICATOR else "annotator"
+        user = {"server": server, "user_id": user_id}
+        entry = {"roles": role, "state": "active", "added_at": datetime.now(UTC)}
+        with store.write() as connection:
+            connection.execute(insert(Pseudonym), {**user, "name": person})
+            connection.execute(
+                insert(Annotator), {**user, **entry, "pseudonym": person, "name": person[9:]}
+            )
+
+
+class Insist(Protocol):
+    """Calls something, again if need be."""
+
+    def __call__(self, call: Callable[[], T]) -> T: ...
+
+
+def at_once(call: Callable[[], T]) -> T:
+    return call()
+
+
+def play(store: Store, desks: Desks, work: Work, insist: Insist) -> None:
+    """Pushes, lets everybody work, and pulls, until nobody has anything left to do."""
+    for _ in range(12):
+        for queue in QUEUES:
+            insist(partial(push, store, desks, queue))
+        people = (*ANNOTATORS, ADJUDICATOR)
+        if not sum(work(person, partial(opinion, person)) for person in people):
+            return
+        for queue in QUEUES:
+            insist(partial(pull, store, desks, queue))
+    pytest.fail("there is still something to do after twelve rounds")
+
+
+class Outcome(NamedTuple):
+    """All that matters of what came of it."""
+
+    tasks: frozenset[tuple[str, ...]]
+    states: Mapping[str, str]
+    checks: frozenset[tuple[str, str, bool]]
+    returned: tuple[tuple[str, str, float, int], ...]
+    answers: int
+
+
+def outcome(store: Store) -> Outcome:
+    tasks = [task for queue in QUEUES for task in review_tasks(store, queue.name).values()]
+    answers = annotations_of(store, [task.key for task in tasks])
+    return Outcome(
+        frozenset((t.key, t.assignee, t.purpose, str(t.gold), t.state) for t in tasks),
+        {e.id: e.state for queue in QUEUES for e in find(store, DATASET, queue.kind)},
+        frozenset(
+            (check.assignee, check.entity_id, check.correct)
+            for queue in QUEUES
+            for found in all_checks(store, queue.name).values()
+            for check in found
+        ),
+        tuple((r.queue, r.assignee, r.accuracy, r.tasks) for r in returns(store)),
+        sum(map(len, answers.values())),
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What comes of it where nothing fails."""
+    world = fill(tmp_path_factory.mktemp("undisturbed") / "world")
+    office = MemoryOffice()
+    everybody = (HOUSE, *ANNOTATORS, ADJUDICATOR)
+    hire(world.store, office.server.url, {p: office(p).user_id for p in everybody if p})
+
+    def work(person: str, says: Callable[[StoredEntity], Regions]) -> int:
+        waiting = [*office(person).open_tasks(), *office(person).open_tasks("adjudication")]
+        shown = shown_in(world.store, [task.key for task in waiting])
+        for task in waiting:
+            office(person).annotate(task.id, says(shown[task.key]))
+        return len(waiting)
+
+    play(world.store, office, work, at_once)
+    return outcome(world.store)
+
+
+def shown_in(store: Store, keys: list[str]) -> dict[str, StoredEntity]:
+    tasks = tasks_by_key(store, keys)
+    entities = fetch(store, [task.entity_id for task in tasks.values()])
+    return {key: entities[task.entity_id] for key, task in tasks.items()}
+
+
+def test_the_undisturbed_outcome_is_what_it_should_be(undisturbed: Outcome) -> None:
+    careless = [row for row in undisturbed.returned if row[1] == CARELESS]
+    assert {row[0] for row in careless} == {queue.name for queue in QUEUES}
+    assert all(row in careless for row in undisturbed.returned)
+    purposes = Counter(purpose for _, _, purpose, _, _ in undisturbed.tasks)
+    assert purposes["adjudication"] > 20
+    assert "proposed" not in undisturbed.states.values()
+    assert not {state for *_, state in undisturbed.tasks} & set(WAITING)
+
+
+class Person:
+    """Somebody with a login of their own, who answers through Label Studio itself."""
+
+    def __init__(self, url: str, account: WorkspaceCredentials) -> None:
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._client = httpx.Client(base_url=url, trust_env=False, timeout=120, limits=limits)
+        self._token = account.token.get_secret_value()
+
+    def sign_in(self) -> None:
+        """The key that is handed out for a token is good for some minutes only."""
+        answer = self._client.post("/api/token/refresh/", json={"refresh": self._token})
+        self._client.headers["Authorization"] = (
+            f"Bearer {answer.raise_for_status().json()['access']}"
+        )
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        return self._client.get(path, params=parameters).raise_for_status().json()
+
+    def projects(self) -> list[int]:
+        found = self.get("/api/projects", page_size=100)["results"]
+        return [int(project["id"]) for project in found]
+
+    def open_tasks(self) -> dict[str, int]:
+        """What waits for them, by our key."""
+        query = {"page_size": 1000, "fields": "all"}
+        return {
+            task["data"]["key"]: int(task["id"])
+            for project in self.projects()
+            for task in self.get("/api/tasks", project=project, **query)["tasks"]
+            if not task["annotations"]
+        }
+
+    def tell(self, address: str, project: int) -> None:
+        """Has Label Studio post to `address` whatever happens in a project."""
+        body = {"url": address, "project": project, "send_payload": True}
+        self._client.post("/api/webhooks/", json=body).raise_for_status()
+
+    def answer(self, task_id: int, regions: Regions) -> None:
+        body = {"result": regions, "lead_time": 5.0}
+        self._client.post(f"/api/tasks/{task_id}/annotations/", json=body).raise_for_status()
+
+
+class Site(NamedTuple):
+    """A real Label Studio with a workspace for everybody."""
+
+    url: str
+    accounts: Mapping[str, WorkspaceCredentials]
+    user_ids: Mapping[str, int]
+
+    def desks(self, url: str) -> Desks:
+        """The workspaces, as they are reached through `url`."""
+        opened: dict[str, LabelStudioDesk] = {}
+
+        def desk_of(assignee: str) -> LabelStudioDesk:
+            if assignee not in opened:
+                token = self.accounts[assignee].token
+                opened[assignee] = LabelStudioDesk(url, token, timeout_seconds=LATE_SECONDS)
+            return opened[assignee]
+
+        return desk_of
+
+
+@pytest.fixture(scope="module")
+def site(
+    tmp_path_factory: pytest.TempPathFactory,
+    label_studio_environment: Path,
+    postgres_server: Postgres,
+) -> Iterator[Site]:
+    home = tmp_path_factory.mktemp("scenario")
+    settings = load_settings(
+        home=home,
+        environments=label_studio_environment.parent,
+        label_studio_database_url=postgres_server.url(postgres_server.create_database()),
+    )
+    service = start_label_studio(
+        home,
+        free_port(),
+        label_studio_environment,
+        settings.label_studio_database_url,
+        ssrf_protection=False,  # so that it may post its webhooks to the loopback interface
+    )
+    try:
+        assert service.url is not None
+        people = (*ANNOTATORS, ADJUDICATOR)
+        made = add_workspaces(settings, people)
+        house = WorkspaceCredentials(token=label_studio_token(home, service.url))
+        accounts = {person: one.credentials for person, one in zip(people, made, strict=True)}
+        user_ids = {person: one.user_id for person, one in zip(people, made, strict=True)}
+        yield Site(service.url, {HOUSE: house, **accounts}, user_ids)
+    finally:
+        stop(home, NAME)
+
+
+@contextmanager
+def disorder(address: str) -> Iterator[str]:
+    """Where webhooks go that are to reach `address` late, twice and in another order."""
+    held: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            held.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            self.send_response(204)
+            self.end_headers()
+            if len(held) >= 7:
+                deliver()
+
+        def log_message(self, *_: object) -> None:
+            """Keeps quiet."""
+
+    def deliver() -> None:
+        with httpx.Client(trust_env=False) as client:
+            while held:
+                body = held.pop()
+                for _ in range(2):
+                    client.post(address, content=body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Faults:
+    """Chooses a fault for three of ten calls; few are slow, as each of those costs its time."""
+
+    def __init__(self, seed: int, most_slow: int = 3) -> None:
+        self._random = random.Random(seed)
+        self._slow_left = most_slow
+        self.counts: Counter[Fault] = Counter()
+
+    def __call__(self, method: str, path: str) -> Fault:
+        fault = Fault.NONE
+        if self._random.random() < 0.3:
+            fault = self._random.choice([one for one in Fault if one is not Fault.NONE])
+        if fault is Fault.SLOW:
+            self._slow_left -= 1
+            fault = Fault.UNKNOWN if self._slow_left < 0 else fault
+        self.counts[fault] += 1
+        return fault
+
+
+def insist(call: Callable[[], T]) -> T:
+    """Does it again after every failure, as whoever runs the flow would."""
+    for _ in range(60):
+        try:
+            return call()
+        except ServiceError as error:
+            assert "\n" not in str(error)  # noqa: PT017 - the run goes on after it
+    pytest.fail("it failed sixty times")
+
+
+@pytest.mark.label_studio
+@pytest.mark.postgres
+def test_faults_and_disorder_change_nothing(
+    undisturbed: Outcome, site: Site, tmp_path: Path
+) -> None:
+    world, hints, faults = fill(tmp_path / "world"), Hints(), Faults(seed=7)
+    store = world.store
+    people = {person: Person(site.url, site.accounts[person]) for person in site.user_ids}
+    hooked: set[int] = set()
+    with (
+        hint_server(hints) as address,
+        disorder(address) as hook,
+        fault_proxy(site.url, faults, slow_seconds=LATE_SECONDS + 1) as url,
+    ):
+        desks = site.desks(url)
+        hire(store, url, site.user_ids)
+
+        def work(person: str, says: Callable[[StoredEntity], Regions]) -> int:
+            people[person].sign_in()
+            for project in set(people[person].projects()) - hooked:
+                people[person].tell(hook, project)
+                hooked.add(project)
+            waiting = people[person].open_tasks()
+            shown = shown_in(store, list(waiting))
+            for key, task_id in waiting.items():
+                people[person].answer(task_id, says(shown[key]))
+            while hints.wait(0.3):
+                for queue in QUEUES:
+                    insist(partial(pull, store, desks, queue))
+            return len(waiting)
+
+        play(store, desks, work, insist)
+    assert outcome(store) == undisturbed
+    assert min(faults.counts[fault] for fault in Fault) > 0
+    assert 0.2 < 1 - faults.counts[Fault.NONE] / faults.counts.total() < 0.4
+    direct = site.desks(site.url)
+    for queue in QUEUES:
+        report = reconcile(store, direct, queue)
+        assert (report.missing, report.recovered, report.foreign) == ((), 0, ())
+        assert_agreement_is_that_of_the_raw_export(store, queue, people)
+    assert_nobody_sees_what_others_do(store, people)
+
+
+def assert_agreement_is_that_of_the_raw_export(
+    store: Store, queue: Queue, people: Mapping[str, Person]
+) -> None:
+    """Krippendorff's alpha over the verdicts, computed here from what Label Studio exports."""
+    counted = {
+        task.key: task.entity_id
+        for task in review_tasks(store, queue.name).values()
+        if task.purpose == "review" and task.state == "answered" and not task.gold
+    }
+    units: dict[str, list[str]] = {}
+    for person in ANNOTATORS:
+        people[person].sign_in()
+        for project in people[person].projects():
+            for task in people[person].get(f"/api/projects/{project}/export", exportType="JSON"):
+                if task["data"]["key"] in counted:
+                    units.setdefault(counted[task["data"]["key"]], []).append(verdict_of(task))
+    pairs = [verdicts for verdicts in units.values() if len(verdicts) == 2]
+    assert len(pairs) == len(units) > 100
+    assert sum(len(set(pair)) == 2 for pair in pairs) > 5
+    values = Counter(verdict for pair in pairs for verdict in pair)
+    total = values.total()
+    observed = sum(2 for one, other in pairs if one != other) / total
+    expected = sum(
+        values[one] * values[other] for one in values for other in values if one != other
+    ) / (total * (total - 1))
+    (choice,) = [
+        found
+        for found in queue_statistics(store, queue, datetime.now(UTC)).agreement.choices
+        if found.control == "verdict"
+    ]
+    assert choice.krippendorff.value == pytest.approx(1 - observed / expected)
+
+
+def verdict_of(task: Mapping[str, Any]) -> str:
+    (annotation,) = task["annotations"]
+    (chosen,) = [
+        region["value"]["choices"][0]
+        for region in annotation["result"]
+        if region["from_name"] == "verdict"
+    ]
+    return str(chosen)
+
+
+def assert_nobody_sees_what_others_do(store: Store, people: Mapping[str, Person]) -> None:
+    """Everybody finds in Label Studio the tasks that are theirs, and no others."""
+    theirs: dict[str, set[int]] = {person: set() for person in people}
+    for queue in QUEUES:
+        for task in review_tasks(store, queue.name).values():
+            if task.state != "closed" and task.task_id is not None:
+                theirs[task.assignee].add(task.task_id)
+    for person, someone in people.items():
+        someone.sign_in()
+        found = {
+            int(task["id"])
+            for project in someone.projects()
+            for task in someone.get("/api/tasks", project=project, page_size=1000)["tasks"]
+        }
+        assert found == theirs[person]
+        foreign = next(iter(theirs[next(other for other in people if other != person)]))
+        with pytest.raises(httpx.HTTPStatusError, match=r"40[34]"):
+            someone.get(f"/api/tasks/{foreign}")
