@@ -72,7 +72,8 @@ class TrackletSelection:
     ) -> ReviewAnswer | UnclearAnswer:
         """What the regions of an annotation say about the tracklet that was shown.
 
-        Frames that are not the tracklet's are ignored; cuts count only where it is split.
+        Frames that are not the tracklet's are ignored. Cuts count only where it is split, and that
+        it is the same person as elsewhere only where it is not: it would not be clear who is.
         """
         verdict = only_choice(result, VERDICT)
         if verdict == "reject":
@@ -90,7 +91,8 @@ class TrackletSelection:
     ) -> tuple[EntityRecord, ...]:
         """The tracklet without the dropped frames, or its parts; nothing where nothing changed.
 
-        A tracklet that shows the same person as others names them; so do all parts of a split.
+        A tracklet that shows the same person as others names them. The parts of a split keep all
+        others as possible: who is the same person is to be asked of each of them.
         """
         if answer.verdict != "edit":
             return ()
@@ -110,13 +112,15 @@ class TrackletSelection:
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
         """The answer as a piece of HTML."""
         choices = answer.choices
-        names = _letters(shown.record(Tracklet).frames)
+        tracklet = shown.record(Tracklet)
+        names = _letters(tracklet.frames)
+        others = {other.tracklet_id: f"[{key}]" for other, key in _numbered(tracklet.others)}
         return definition_list(
             [
                 ("Verdict", " ".join(choices.get(VERDICT, (answer.verdict,)))),
                 ("Frames dropped", ", ".join(names[int(n)] for n in choices.get(DROPPED, ()))),
                 ("Another person from", ", ".join(names[int(n)] for n in choices.get(CUTS, ()))),
-                ("Same person as", ", ".join(choices.get(SAME, ()))),
+                ("Same person as", ", ".join(others[other] for other in choices.get(SAME, ()))),
                 ("Reason", answer.reason),
             ]
         )
@@ -131,7 +135,7 @@ def _content(tracklet: Tracklet, images_url: str) -> TaskContent:
         ],
         "cuts": [_cut(frame, key, name) for frame, key, name in _named(tracklet.frames)][1:],
         "others": [
-            _other_switch(other, number, images_url) for number, other in enumerate(tracklet.others)
+            _other_switch(other, key, images_url) for other, key in _numbered(tracklet.others)
         ],
     }
     return TaskContent(data, _predictions(tracklet), _images(tracklet))
@@ -139,7 +143,8 @@ def _content(tracklet: Tracklet, images_url: str) -> TaskContent:
 
 def _images(tracklet: Tracklet) -> tuple[ShownImage, ...]:
     crops = [frame.crop for frame in tracklet.frames]
-    crops += [frame.crop for other in tracklet.others for frame in _few(other.frames)]
+    others = [other for other, _ in _numbered(tracklet.others)]
+    crops += [frame.crop for other in others for frame in _few(other.frames)]
     return tuple(dict.fromkeys(map(shown_image, crops)))
 
 
@@ -155,6 +160,12 @@ def _named(frames: Sequence[TrackletFrame]) -> list[tuple[TrackletFrame, str | N
 
 def _letters(frames: Sequence[TrackletFrame]) -> dict[int, str]:
     return {frame.frame: name for frame, _, name in _named(frames)}
+
+
+def _numbered(others: Sequence[OtherTracklet]) -> list[tuple[OtherTracklet, str]]:
+    """The other tracklets that are shown, the likeliest first, each with its key."""
+    likeliest = sorted(others, key=lambda other: -other.similarity)
+    return list(zip(likeliest, OTHER_KEYS, strict=False))
 
 
 def _few(frames: Sequence[TrackletFrame]) -> Sequence[TrackletFrame]:
@@ -196,13 +207,9 @@ def _cut(frame: TrackletFrame, key: str | None, name: str) -> dict[str, Any]:
     )
 
 
-def _other_switch(other: OtherTracklet, number: int, images_url: str) -> dict[str, Any]:
+def _other_switch(other: OtherTracklet, key: str, images_url: str) -> dict[str, Any]:
     pictures = "".join(picture_tag(frame.crop, images_url) for frame in _few(other.frames))
-    key = OTHER_KEYS[number] if number < len(OTHER_KEYS) else None
-    html = (
-        f'<span class="loupe-other">{pictures}'
-        f"<i>{f'[{key}] ' if key else ''}alike {other.similarity:.2f}</i></span>"
-    )
+    html = f'<span class="loupe-other">{pictures}<i>[{key}] alike {other.similarity:.2f}</i></span>'
     return _option(other.tracklet_id, html, key)
 
 
@@ -224,12 +231,12 @@ def _selection(
     result: Sequence[dict[str, Any]], tracklet: Tracklet, verdict: str
 ) -> ReviewAnswer | UnclearAnswer:
     numbers = [str(frame.frame) for frame in tracklet.frames]
-    others = [other.tracklet_id for other in tracklet.others]
+    others = [other.tracklet_id for other, _ in _numbered(tracklet.others)]
     choices = {
         VERDICT: (verdict,),
         DROPPED: _chosen(result, DROPPED, numbers),
         CUTS: _chosen(result, CUTS, numbers[1:]) if verdict == SPLIT else (),
-        SAME: _chosen(result, SAME, others),
+        SAME: _chosen(result, SAME, others) if verdict == KEEP else (),
     }
     if verdict == SPLIT and not choices[CUTS]:
         return UnclearAnswer(problem="split, but nowhere")

@@ -61,6 +61,7 @@ def test_an_adjudicator_reads_what_to_do_and_what_annotators_were_told(
     told = adjudication_instructions(interface)
     assert "your answer\nstands" in told
     assert told.endswith(interface.instructions)
+    ET.fromstring(f"<div>{told}</div>")  # noqa: S314 - every tag must be closed
 
 
 @pytest.mark.parametrize("step", shipped().steps.values(), ids=shipped().steps)

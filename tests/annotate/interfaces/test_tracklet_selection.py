@@ -82,6 +82,16 @@ def test_the_same_person_elsewhere_is_written_down() -> None:
     assert kept.frames == TRACKLET.frames
 
 
+def test_who_of_a_split_is_the_same_person_is_asked_again() -> None:
+    answer = answer_to(
+        ticked("verdict", "split"), ticked("cuts", NUMBERS[8]), ticked("same_person", OTHER)
+    )
+    assert answer.choices["same_person"] == ()
+    for part in PAGE.successors(SHOWN, answer, "reviewer-1"):
+        assert isinstance(part, Tracklet)
+        assert (part.same_person_as, part.others) == ((), TRACKLET.others)
+
+
 def test_a_dropped_tracklet_is_rejected_with_its_reason() -> None:
     answer = answer_to(
         ticked("verdict", "reject"), ticked("reason", "mixed up"), written("note", " three  men ")
@@ -152,6 +162,15 @@ def test_frames_beyond_the_alphabet_have_numbers_and_no_keys(sqlite_store: Store
     assert [region["from_name"] for region in guess["result"]] == ["dropped"]
 
 
+def test_the_likeliest_others_are_offered_with_keys(sqlite_store: Store) -> None:
+    less = TRACKLET.others[0].model_copy(update={"similarity": 0.1})
+    more = TRACKLET.others[1].model_copy(update={"similarity": 0.9})
+    payload = TRACKLET.model_copy(update={"others": (less, more)}).payload()
+    (content,) = PAGE.contents(sqlite_store, [SHOWN._replace(payload=payload)], "http://b")
+    offered = [(other["value"], other["hotkey"]) for other in content.data["others"]]
+    assert offered == [(more.tracklet_id, "4"), (less.tracklet_id, "5")]
+
+
 def test_the_summary_names_frames_as_the_page_does() -> None:
     answer = answer_to(
         ticked("verdict", "split"),
@@ -160,6 +179,8 @@ def test_the_summary_names_frames_as_the_page_does() -> None:
     )
     text = ParsedHtml(PAGE.summary(answer, SHOWN)).text
     assert text == "VerdictsplitFrames droppedA, IAnother person fromJ"
+    kept = answer_to(ticked("verdict", "keep"), ticked("same_person", OTHER))
+    assert ParsedHtml(PAGE.summary(kept, SHOWN)).text == "VerdictkeepSame person as[4]"
 
 
 @pytest.mark.label_studio
@@ -173,9 +194,12 @@ def test_a_person_splits_a_tracklet_with_the_keyboard(
     page = bench.open(PAGE, content, pictures)
     assert "Do these frames show one person" in page.read_instructions()
     page.wait_for_images()
-    page.press("c", "d", "2", "Shift+r", "Shift+s", "4")
-    page.assert_in_view(".loupe-frame", ".loupe-other", ".loupe-cut", ".loupe-verdict")
-    page.assert_apart(".loupe-strip", ".loupe-verdict", ".loupe-cuts", ".loupe-others")
+    page.press("c", "d", "1", "4")
+    page.assert_in_view(".loupe-frame", ".loupe-other", ".loupe-verdict")
+    page.assert_apart(".loupe-strip", ".loupe-verdict", ".loupe-others")
+    page.press("2", "Shift+r", "Shift+s")
+    page.assert_in_view(".loupe-frame", ".loupe-cut", ".loupe-verdict")
+    page.assert_apart(".loupe-strip", ".loupe-verdict", ".loupe-cuts")
     keep_screenshot(page)
     answer = PAGE.read_annotation(page.submit(), shown)
     assert isinstance(answer, ReviewAnswer)
@@ -184,6 +208,6 @@ def test_a_person_splits_a_tracklet_with_the_keyboard(
         "verdict": ("split",),
         "dropped": (numbers[3],),
         "cuts": (numbers[17],),
-        "same_person": (f"{1:032x}",),
+        "same_person": (),
     }
     assert page.console_errors == []
