@@ -35,7 +35,7 @@ demo: setup  ## Build a small evaluation set from a generated world, offline
 	$(BIN)/loupe demo
 
 test: environments  ## Run all tests; ends with a list of what this machine could not run
-	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest
+	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
 lint: setup  ## Check style, types and import contracts
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from tests.requirements import unavailable
 
 pytest_plugins = [
     "tests.closing_report",
+    "tests.grouping",
     "tests.services.fixtures",
     "tests.servers.fixtures",
     "tests.annotate.browser",

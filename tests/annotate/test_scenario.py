@@ -50,6 +50,7 @@ from tests.annotate.office import push
 from tests.annotate.world import DATASET, World
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.xdist_group("scenario")  # one process, with a server of its own
 ITEMS, GOLD = 150, 40
 LATE_SECONDS = 10.0
 """How long an answer of Label Studio is waited for."""

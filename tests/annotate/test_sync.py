@@ -10,9 +10,9 @@ from annotate.push import PUSH_ATTEMPTS
 from annotate.push import push as push_patiently
 from annotate.queues import HOUSE, Queue, shipped
 from annotate.reports import PullReport, PushReport, ReconcileReport
+from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import StoredEntity, fetch, find, parents_of
-from db.annotations import annotations_of
 from db.reviews import review_tasks
 from db.store import Store
 from schemas.errors import ServiceError

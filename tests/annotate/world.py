@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PIL import Image as PillowImage
 
-from annotate.items import DESCRIBES, REWRITE_OF
 from annotate.candidates import CHECKS
+from annotate.items import DESCRIBES, REWRITE_OF
 from db.blobs import BlobStore
 from db.entities import NewEntity, new_entity
 from db.store import Store
