@@ -32,7 +32,7 @@ from db.store import Store
 
 _PAGE = 500
 # Changes become visible in the order in which they are committed, not in that of their times.
-_OVERLAP = timedelta(seconds=30)
+OVERLAP = timedelta(seconds=30)
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -134,7 +134,7 @@ def _pull_project(store: Store, desk: ReviewDesk, project_id: int, reader: Reade
     cursor = load_cursor(store, desk.url, project_id)
     since = None
     if cursor is not None and not _shrank(cursor, counts):
-        since = cursor.seen_until - _OVERLAP
+        since = cursor.seen_until - OVERLAP
     found = _read(store, reader, desk.list_tasks(project_id, since))
     seen_until = max(found.seen_until, cursor.seen_until if cursor and since else _BEGINNING)
     new = Cursor(seen_until, counts.tasks, counts.annotations)

@@ -2,11 +2,11 @@
 
     python -m benchmarks.review_desk [--tasks 4000] [--waiting 50000]
 
-Starts a private Label Studio on a private PostgreSQL. Tasks are as large as those of rewrites,
-whose page fills itself from their data; up to a hundred are answered before they are pulled.
-Each way of doing it has a project of its own, after a first round that nobody is measured by.
-Reported are tasks a second, the ratio to the SDK, and the time of a pull that finds nothing new
-among `--waiting` tasks.
+Starts a private Label Studio on a private PostgreSQL. Tasks are those of rewrites; up to a hundred
+are answered before they are pulled. Each way of doing it has a project of its own, after a first
+round that nobody is measured by. Reported are tasks a second through the desk alone and through
+the whole of `loupe queue push` and `pull` (who is asked, what the page shows, the store), their
+ratio to the SDK, and the time of a pull that finds nothing new among `--waiting` tasks.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,15 @@ from pydantic import SecretStr
 
 from annotate.desk import NewTask, ProjectSpec
 from annotate.label_studio import BATCH, LabelStudioDesk
+from annotate.pull import OVERLAP, pull
+from annotate.push import push
+from annotate.queues import shipped
 from annotate.sdk import new_client
+from db.entities import new_entity
+from db.store import Store
+from db.work import ActivityRecord, register_plan, store_activity
+from schemas.faithfulness import FaithfulnessReport
+from schemas.records import Caption, Image, Rewrite
 from services.environments import ensure_environment, environments_root
 from services.label_studio import NAME, label_studio_token, start_label_studio
 from services.process import free_port, stop
@@ -40,7 +48,21 @@ CONFIG = """<View>
     <Choice value="accept"/>
     <Choice value="reject"/>
   </Choices>
+  <Choices name="reason" toName="rewrite">
+    <Choice value="makes no sense"/>
+  </Choices>
 </View>"""
+IMAGE = Image(
+    source="bench",
+    identity="1",
+    split="test",
+    file_path="1.png",
+    sha256="a" * 64,
+    source_sha256="a" * 64,
+    media_type="image/png",
+    width_px=64,
+    height_px=128,
+)
 _WORDS = "A woman in a red coat and black boots walks along the street with a bag. "
 _numbers = count(1)
 
@@ -72,6 +94,13 @@ class Rates(NamedTuple):
     pull: float
 
 
+class Whole(NamedTuple):
+    """What commands take; `nothing_new` is the time of a pull that finds nothing, in seconds."""
+
+    rates: Rates
+    nothing_new: float
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=4000)
@@ -81,8 +110,9 @@ def main() -> None:
         measure_with_desk(server, new_tasks(BATCH))  # nobody pays for the server's first requests
         sdk = measure_with_sdk(server, new_tasks(arguments.tasks))
         desk = measure_with_desk(server, new_tasks(arguments.tasks))
-        seconds = measure_nothing_new(server, arguments.waiting)
-    report(desk, sdk, seconds, arguments.waiting)
+        whole = measure_whole(server, "some", arguments.tasks)
+        waiting = measure_whole(server, "many", arguments.waiting)
+    report(desk, sdk, whole, waiting, arguments.waiting)
 
 
 @contextmanager
@@ -152,22 +182,55 @@ def measure_with_sdk(server: Server, tasks: Sequence[NewTask]) -> Rates:
 def answer_some(server: Server, task_ids: Sequence[int]) -> None:
     """Answers a tenth, at most a hundred: making an annotation takes longer than all the rest."""
     sdk = server.sdk()
-    region = {"from_name": "verdict", "to_name": "rewrite", "type": "choices"}
+    said = {"verdict": "reject", "reason": "makes no sense"}
+    result = [
+        {"from_name": name, "to_name": "rewrite", "type": "choices", "value": {"choices": [choice]}}
+        for name, choice in said.items()
+    ]
     for task_id in task_ids[::10][:100]:
-        result = [{**region, "value": {"choices": ["accept"]}}]
         sdk.annotations.create(task_id, result=result, lead_time=3.0)
 
 
-def measure_nothing_new(server: Server, waiting: int) -> float:
-    """Seconds that a look at `waiting` tasks takes, when none was touched since the last look."""
-    desk, project = server.desk(), server.new_project()
-    for start in range(0, waiting, 10 * BATCH):
-        numbers = desk.import_tasks(project, new_tasks(min(10 * BATCH, waiting - start)))
-    last = numbers[-1]
-    moment = server.sdk().tasks.get(str(last)).updated_at + timedelta(seconds=1)
-    seconds, found = timed(lambda: (desk.count(project), list(desk.list_tasks(project, moment))))
-    require((found[0].tasks, found[1]) == (waiting, []), "nothing is new")
-    return seconds
+def measure_whole(server: Server, dataset: str, number: int) -> Whole:
+    """`loupe queue push` and `pull` over a dataset with that many rewrites."""
+    desk = server.desk()
+    queue = shipped().queue(dataset, "rewrites")
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(f"sqlite:///{folder}/loupe.db")
+        seed(store, dataset, number)
+        pushing, report = timed(lambda: push(store, lambda _: desk, queue, "http://127.0.0.1:1"))
+        require(report.pushed == number, "the push sent all")
+        ((_, project),) = report.projects
+        answer_some(server, [task.id for task in desk.list_tasks(project)])
+        pulling, pulled = timed(lambda: pull(store, lambda _: desk, queue))
+        require(pulled.rejected == min(100, number // 10), "the pull found all answers")
+        time.sleep(OVERLAP.total_seconds())  # what was just answered is looked at twice
+        again, nothing = timed(lambda: pull(store, lambda _: desk, queue))
+        require(nothing.rejected == 0, "nothing is new")
+        store.close()
+    return Whole(Rates(number / pushing, number / pulling), again)
+
+
+def seed(store: Store, dataset: str, number: int) -> None:
+    """Fills a store with an image, and rewrites of its caption that a check found faithful."""
+    image = new_entity(IMAGE, dataset)
+    caption = new_entity(
+        Caption(source="bench", text=_WORDS, position=0), dataset, parents=[("describes", image.id)]
+    )
+    entities = [image, caption]
+    for place in range(number):
+        rewrite = new_entity(
+            Rewrite(source="bench", text=f"{place}: {_WORDS * 4}", author="m@1"),
+            dataset,
+            parents=[("rewrite_of", caption.id)],
+            group=image.id,
+        )
+        check = FaithfulnessReport(verdict="faithful", findings=())
+        entities += [rewrite, new_entity(check, dataset, parents=[("checks", rewrite.id)])]
+    plan_id = register_plan(store, "benchmark", "1", {})
+    with store.write() as connection:
+        activity = ActivityRecord(plan_id, dataset, "", "", datetime.now(UTC))
+        store_activity(connection, activity, entities)
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -181,14 +244,19 @@ def require(holds: bool, what: str) -> None:
         raise SystemExit(f"no figure is worth anything: it is not so that {what}")
 
 
-def report(desk: Rates, sdk: Rates, nothing_new: float, waiting: int) -> None:
-    rows = (("push", desk.push, sdk.push, PUSH), ("pull", desk.pull, sdk.pull, PULL))
-    for name, ours, theirs, wanted in rows:
-        print(f"{name} through the desk                {ours:>10,.0f} tasks/s  (wanted: {wanted})")
+def report(desk: Rates, sdk: Rates, whole: Whole, many: Whole, waiting: int) -> None:
+    rows = (
+        ("push", desk.push, whole.rates.push, sdk.push, PUSH),
+        ("pull", desk.pull, whole.rates.pull, sdk.pull, PULL),
+    )
+    for name, alone, command, theirs, wanted in rows:
         print(f"{name} through the bare SDK            {theirs:>10,.0f} tasks/s")
-        print(f"  ratio                             {ours / theirs:>10.2f}  (wanted: {RATIO})")
+        print(f"{name} through the desk                {alone:>10,.0f} tasks/s  (wanted: {wanted})")
+        print(f"  ratio                             {alone / theirs:>10.2f}  (wanted: {RATIO})")
+        print(f"loupe queue {name}                     {command:>10,.0f} tasks/s")
+        print(f"  ratio                             {command / theirs:>10.2f}  (wanted: {RATIO})")
     print(
-        f"nothing new among {waiting:,} tasks     {nothing_new:>10.2f} s  "
+        f"nothing new among {waiting:,} tasks     {many.nothing_new:>10.2f} s  "
         f"(wanted: below {NOTHING_NEW_SECONDS:.0f})"
     )
 

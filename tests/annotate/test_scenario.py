@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import insert
 
 from annotate.interfaces.registry import interface_of
@@ -39,8 +40,12 @@ from flows.hints import Hints, hint_server
 from profiles.settings import load_settings
 from schemas.base import digest_of
 from schemas.errors import ServiceError
-from services.credentials import WorkspaceCredentials
-from services.label_studio import NAME, label_studio_token, start_label_studio
+from services.label_studio import (
+    NAME,
+    label_studio_token,
+    personal_token,
+    start_label_studio,
+)
 from services.label_studio_accounts import add_workspaces
 from services.process import free_port, stop
 from tests.annotate.answering import Regions, about, accepting, editing, rejecting
@@ -206,13 +211,13 @@ def test_the_undisturbed_outcome_is_what_it_should_be(undisturbed: Outcome) -> N
     assert not {state for *_, state in undisturbed.tasks} & set(WAITING)
 
 
-class Person:
-    """Somebody with a login of their own, who answers through Label Studio itself."""
+class Account:
+    """Somebody with a token of their own, who talks to Label Studio itself."""
 
-    def __init__(self, url: str, account: WorkspaceCredentials) -> None:
+    def __init__(self, url: str, token: SecretStr) -> None:
         limits = httpx.Limits(max_keepalive_connections=0)
         self._client = httpx.Client(base_url=url, trust_env=False, timeout=120, limits=limits)
-        self._token = account.token.get_secret_value()
+        self._token = token.get_secret_value()
 
     def sign_in(self) -> None:
         """The key that is handed out for a token is good for some minutes only."""
@@ -249,10 +254,14 @@ class Person:
 
 
 class Site(NamedTuple):
-    """A real Label Studio with a workspace for everybody."""
+    """A real Label Studio with a workspace for everybody.
+
+    `services` are the tokens of the workspaces, `people` those of the people who work in them.
+    """
 
     url: str
-    accounts: Mapping[str, WorkspaceCredentials]
+    services: Mapping[str, SecretStr]
+    people: Mapping[str, SecretStr]
     user_ids: Mapping[str, int]
 
     def desks(self, url: str) -> Desks:
@@ -261,7 +270,7 @@ class Site(NamedTuple):
 
         def desk_of(assignee: str) -> LabelStudioDesk:
             if assignee not in opened:
-                token = self.accounts[assignee].token
+                token = self.services[assignee]
                 opened[assignee] = LabelStudioDesk(url, token, timeout_seconds=LATE_SECONDS)
             return opened[assignee]
 
@@ -291,10 +300,15 @@ def site(
         assert service.url is not None
         people = (*ANNOTATORS, ADJUDICATOR)
         made = add_workspaces(settings, people)
-        house = WorkspaceCredentials(token=label_studio_token(home, service.url))
-        accounts = {person: one.credentials for person, one in zip(people, made, strict=True)}
-        user_ids = {person: one.user_id for person, one in zip(people, made, strict=True)}
-        yield Site(service.url, {HOUSE: house, **accounts}, user_ids)
+        services = {HOUSE: label_studio_token(home, service.url)}
+        logins, user_ids = {}, {}
+        for person, one in zip(people, made, strict=True):
+            services[person], user_ids[person] = one.credentials.token, one.user_id
+            email, password = one.credentials.email, one.credentials.password
+            assert email is not None
+            assert password is not None
+            logins[person] = personal_token(service.url, email, password)
+        yield Site(service.url, services, logins, user_ids)
     finally:
         stop(home, NAME)
 
@@ -369,7 +383,8 @@ def test_faults_and_disorder_change_nothing(
 ) -> None:
     world, hints, faults = fill(tmp_path / "world"), Hints(), Faults(seed=7)
     store = world.store
-    people = {person: Person(site.url, site.accounts[person]) for person in site.user_ids}
+    people = {person: Account(site.url, token) for person, token in site.people.items()}
+    services = {person: Account(site.url, token) for person, token in site.services.items()}
     hooked: set[int] = set()
     with (
         hint_server(hints) as address,
@@ -381,8 +396,9 @@ def test_faults_and_disorder_change_nothing(
 
         def work(person: str, says: Callable[[StoredEntity], Regions]) -> int:
             people[person].sign_in()
+            services[person].sign_in()
             for project in set(people[person].projects()) - hooked:
-                people[person].tell(hook, project)
+                services[person].tell(hook, project)
                 hooked.add(project)
             waiting = people[person].open_tasks()
             shown = shown_in(store, list(waiting))
@@ -401,12 +417,12 @@ def test_faults_and_disorder_change_nothing(
     for queue in QUEUES:
         report = reconcile(store, direct, queue)
         assert (report.missing, report.recovered, report.foreign) == ((), 0, ())
-        assert_agreement_is_that_of_the_raw_export(store, queue, people)
+        assert_agreement_is_that_of_the_raw_export(store, queue, services)
     assert_nobody_sees_what_others_do(store, people)
 
 
 def assert_agreement_is_that_of_the_raw_export(
-    store: Store, queue: Queue, people: Mapping[str, Person]
+    store: Store, queue: Queue, services: Mapping[str, Account]
 ) -> None:
     """Krippendorff's alpha over the verdicts, computed here from what Label Studio exports."""
     counted = {
@@ -416,9 +432,9 @@ def assert_agreement_is_that_of_the_raw_export(
     }
     units: dict[str, list[str]] = {}
     for person in ANNOTATORS:
-        people[person].sign_in()
-        for project in people[person].projects():
-            for task in people[person].get(f"/api/projects/{project}/export", exportType="JSON"):
+        services[person].sign_in()
+        for project in services[person].projects():
+            for task in services[person].get(f"/api/projects/{project}/export", exportType="JSON"):
                 if task["data"]["key"] in counted:
                     units.setdefault(counted[task["data"]["key"]], []).append(verdict_of(task))
     pairs = [verdicts for verdicts in units.values() if len(verdicts) == 2]
@@ -448,7 +464,7 @@ def verdict_of(task: Mapping[str, Any]) -> str:
     return str(chosen)
 
 
-def assert_nobody_sees_what_others_do(store: Store, people: Mapping[str, Person]) -> None:
+def assert_nobody_sees_what_others_do(store: Store, people: Mapping[str, Account]) -> None:
     """Everybody finds in Label Studio the tasks that are theirs, and no others."""
     theirs: dict[str, set[int]] = {person: set() for person in people}
     for queue in QUEUES:
