@@ -11,7 +11,7 @@ from annotate.deciding import outcomes
 from annotate.gold import Seen, mix
 from annotate.queues import HOUSE, Purpose, Queue
 from annotate.second_look import wanted
-from db.annotations import answered_since, counted_answers
+from db.annotations import answered_since, counted_answers, entity_states
 from db.annotators import StoredAnnotator, active_annotators
 from db.gold import gold_items
 from db.returns import barred
@@ -34,28 +34,43 @@ class Plan(NamedTuple):
 
 
 class People(NamedTuple):
-    """Who works in a queue: annotators, and those who settle what they disagree on."""
+    """Who works in a queue: annotators, and those who settle what they disagree on.
+
+    Where there are no annotators the house is the only one, unless more than one is wanted.
+    """
 
     annotators: tuple[str, ...]
     adjudicators: tuple[str, ...]
+
+    def may(self, purpose: str) -> frozenset[str]:
+        """Who may have tasks of that purpose; the house settles what nobody else can."""
+        if purpose == "adjudication":
+            return frozenset((HOUSE, *self.adjudicators))
+        return frozenset(self.annotators)
 
 
 def people_of(store: Store, queue: Queue) -> People:
     """Those who get work from the queue now, by pseudonym.
 
     Raises:
-        UsageError: the queue names somebody whom nobody knows, or wants more people than there are.
+        UsageError: the queue names somebody whom nobody knows.
     """
     annotators = _named(queue, queue.annotators, active_annotators(store, "annotator"))
     adjudicators = _named(queue, queue.adjudicators, active_annotators(store, "adjudicator"))
-    if max(1, len(annotators)) < queue.overlap:
-        raise UsageError(
-            f"queue {queue.name} wants {queue.overlap} people for each item, but has "
-            f"{len(annotators)}; add annotators with: loupe annotator add NAME"
-        )
     with store.read() as connection:
         out = barred(connection, queue.name)
-    return People(tuple(name for name in annotators if name not in out), adjudicators)
+    working = tuple(name for name in annotators if name not in out)
+    alone = () if working or queue.annotators or queue.overlap > 1 else (HOUSE,)
+    return People(working or alone, adjudicators)
+
+
+def _refuse_too_few(queue: Queue, store: Store) -> None:
+    named = _named(queue, queue.annotators, active_annotators(store, "annotator"))
+    if max(1, len(named)) < queue.overlap:
+        raise UsageError(
+            f"queue {queue.name} wants {queue.overlap} people for each item, but has "
+            f"{len(named)}; add annotators with: loupe annotator add NAME"
+        )
 
 
 def _named(
@@ -74,19 +89,57 @@ def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, Store
     """What a push of the queue should send and take back, given its tasks.
 
     Raises:
-        UsageError: the queue wants more people than there are.
+        UsageError: the queue names somebody whom nobody knows, or something waits in it and it
+            wants more people than there are.
     """
     waiting = [
         candidate.entity.id
         for candidate in candidates(store, queue)
         if goes_to_people(queue, candidate)
     ]
+    if waiting:
+        _refuse_too_few(queue, store)
     people = people_of(store, queue)
-    planner = _Planner(store, queue, server, tasks, people)
-    obsolete = tuple(planner.obsolete(waiting))
-    if not people.annotators and queue.overlap == 1 and not queue.annotators:
-        return Plan(tuple(planner.for_the_house(waiting)), obsolete)
-    return planner.for_people(waiting)._replace(obsolete=obsolete)
+    obsolete = tuple(_obsolete(store, queue, tasks, people, waiting))
+    closed = {task.key: task._replace(state="closed") for task in obsolete}
+    planner = _Planner(store, queue, server, {**tasks, **closed}, people)
+    return planner.plan(waiting)._replace(obsolete=obsolete)
+
+
+def _obsolete(
+    store: Store,
+    queue: Queue,
+    tasks: Mapping[str, StoredTask],
+    people: People,
+    waiting: Sequence[str],
+) -> Iterable[StoredTask]:
+    """Open tasks of people who get nothing now, and about items that need no answer."""
+    answered = Counter(
+        task.entity_id
+        for task in tasks.values()
+        if task.state == "answered" and not task.gold and task.purpose == "review"
+    )
+    gold = gold_items(store, queue.name).keys()
+    asking = set(waiting)
+    open_tasks = [task for task in tasks.values() if task.state in WAITING]
+    withdrawn = _withdrawn(store, open_tasks)
+    for task in open_tasks:
+        if task.gold:
+            needed = task.entity_id in gold
+        elif task.purpose == "second-look":
+            needed = task.entity_id not in withdrawn
+        else:
+            enough = task.purpose == "review" and answered[task.entity_id] >= queue.overlap
+            needed = task.entity_id in asking and not enough
+        if not needed or task.assignee not in people.may(task.purpose):
+            yield task
+
+
+def _withdrawn(store: Store, tasks: Iterable[StoredTask]) -> set[str]:
+    looked_at = {task.entity_id for task in tasks if task.purpose == "second-look"}
+    with store.read() as connection:
+        states = entity_states(connection, looked_at)
+    return {entity_id for entity_id, state in states.items() if state == "withdrawn"}
 
 
 class _Planner:
@@ -109,34 +162,7 @@ class _Planner:
         for task in tasks.values():
             self._by_entity[task.entity_id].append(task)
 
-    def obsolete(self, waiting: Sequence[str]) -> Iterable[StoredTask]:
-        """Open tasks of people who get nothing now, and about items that need no answer."""
-        needed = set(waiting)
-        working = {HOUSE, *self._people.annotators}
-        for task in self._tasks.values():
-            if task.state not in WAITING or task.purpose == "second-look":
-                continue
-            stopped = task.purpose == "review" and task.assignee not in working
-            decided = task.entity_id not in needed or self._is_surplus(task)
-            if stopped or (decided and not task.gold):
-                yield task
-
-    def _is_surplus(self, task: StoredTask) -> bool:
-        answered = [
-            other
-            for other in self._by_entity[task.entity_id]
-            if other.state == "answered" and not other.gold and other.purpose == "review"
-        ]
-        return task.purpose == "review" and len(answered) >= self._queue.overlap
-
-    def for_the_house(self, waiting: Sequence[str]) -> Iterable[StoredTask]:
-        """One task an item, in the account of the installation."""
-        for entity_id in waiting:
-            asked = [task for task in self._by_entity[entity_id] if task.state in _COUNTING]
-            if not asked:
-                yield self._task(entity_id, HOUSE)
-
-    def for_people(self, waiting: Sequence[str]) -> Plan:
+    def plan(self, waiting: Sequence[str]) -> Plan:
         """Tasks for annotators with gold among them, and what an adjudicator has to settle."""
         workers = self._workers()
         to_settle = self._to_settle(waiting, workers)
@@ -195,7 +221,7 @@ class _Planner:
             if task.purpose == "adjudication" and task.state in WAITING
         )
         for entity_id in entity_ids:
-            had = {task.assignee for task in self._by_entity[entity_id]}
+            had = {task.assignee for task in self._by_entity[entity_id] if task.state != "closed"}
             free = [name for name in self._people.adjudicators if name not in had]
             chosen = min(free, key=lambda name: (load[name], name), default=HOUSE)
             load[chosen] += 1
@@ -205,7 +231,7 @@ class _Planner:
         tasks = [
             task
             for task in self._by_entity[entity_id]
-            if task.purpose == "review" and task.state != "closed"
+            if task.purpose == "review" and (task.gold or task.state != "closed")
         ]
         active = sum(task.state in _COUNTING and not task.gold for task in tasks)
         return Item(entity_id, frozenset(task.assignee for task in tasks), active)

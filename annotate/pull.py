@@ -16,7 +16,7 @@ from annotate.queues import HOUSE, Queue
 from annotate.received import Notice, Reader, Reading
 from annotate.reports import PullReport, ReconcileReport
 from annotate.standing import settle
-from db.annotations import annotations_of, unclear_annotations
+from db.annotations import annotations_of, unclear_annotations, undecided_items
 from db.entities import pages
 from db.reviews import (
     WAITING,
@@ -57,12 +57,13 @@ def pull(
         project_id = find_project(desks, queue, seat)
         if project_id is not None:
             found = found.plus(_pull_project(store, desks(seat.assignee), project_id, reader))
+    late = _decide_the_rest(store, queue, reader)
     return PullReport(
         queue=queue.name,
         unclear=_unclear(store, queue),
         deleted=found.deleted,
         foreign=found.foreign,
-        **found.reading._asdict(),
+        **found.reading.plus(Reading(decided=late))._asdict(),
     )
 
 
@@ -80,10 +81,12 @@ def reconcile(
     missing = {key for key, task in stored.items() if task.state in WAITING}
     for seat in _seats(store, queue):
         project_id = find_project(desks, queue, seat)
+        ours = {key: task for key, task in stored.items() if _seat(task) == seat}
         if project_id is None:
+            gone = _deleted(store, ours, set())
+            report = report.model_copy(update={"deleted": report.deleted + gone})
             continue
         desk = desks(seat.assignee)
-        ours = {key: task for key, task in stored.items() if _seat(task) == seat}
         standing = settle(store, desk, project_id, ours)
         missing -= standing.there.keys()
         found = _read(store, reader, standing.there.values(), all_of=ours)
@@ -96,10 +99,21 @@ def reconcile(
                 "foreign": report.foreign + standing.foreign,
                 "recovered": report.recovered + new.accepted + new.edited + new.rejected,
                 "deleted": report.deleted + found.deleted,
+                "decided": report.decided + new.decided,
             }
         )
     entity_ids = sorted(stored[key].entity_id for key in missing)
-    return report.model_copy(update={"missing": tuple(entity_ids)})
+    decided = report.decided + _decide_the_rest(store, queue, reader)
+    return report.model_copy(update={"missing": tuple(entity_ids), "decided": decided})
+
+
+def _decide_the_rest(store: Store, queue: Queue, reader: Reader) -> int:
+    """Decides on items that have had enough answers before, and gives how many it were.
+
+    That is so when fewer people are wanted now than when the answers came.
+    """
+    ids = undecided_items(store, queue.name, queue.overlap)
+    return sum(reader.decide_again(page).decided for page in pages(ids, _PAGE))
 
 
 class _Found(NamedTuple):
@@ -155,11 +169,11 @@ def _read(
 ) -> _Found:
     """Reads the annotations of tasks; with `all_of`, what is not among `tasks` was deleted."""
     found = _Found()
-    seen: set[int] = set()
+    seen: set[tuple[str, int]] = set()
     for page in pages(tasks, _PAGE):
         stored = tasks_by_key(store, [task.key for task in page])
         ours = [(stored[task.key], task) for task in page if task.key in stored]
-        here = {annotation.id for _, task in ours for annotation in task.annotations}
+        here = {(task.key, annotation.id) for _, task in ours for annotation in task.annotations}
         seen |= here
         found = found.plus(
             _Found(
@@ -178,18 +192,24 @@ def _keyed(ours: Iterable[tuple[StoredTask, RemoteTask]]) -> Iterable[tuple[str,
     return ((task.key, task) for task, _ in ours)
 
 
-def _deleted(store: Store, tasks: Mapping[str, StoredTask], seen: set[int]) -> tuple[Notice, ...]:
-    """The annotations of these tasks that were received and are no longer there."""
+def _deleted(
+    store: Store, tasks: Mapping[str, StoredTask], seen: set[tuple[str, int]]
+) -> tuple[Notice, ...]:
+    """The annotations of these tasks that were received and are no longer there.
+
+    A desk that was set back gives the number of one annotation to another: `seen` holds them with
+    the keys of their tasks.
+    """
     detail = "deleted on the desk; what it decided stands"
     gone = {
-        annotation.remote_id: tasks[key].entity_id
+        (annotation.remote_id, tasks[key].entity_id)
         for key, annotations in annotations_of(store, tasks).items()
         for annotation in annotations
-        if annotation.remote_id not in seen
+        if (key, annotation.remote_id) not in seen
     }
     return tuple(
         Notice(entity_id=entity_id, annotation_id=remote_id, detail=detail)
-        for remote_id, entity_id in sorted(gone.items())
+        for remote_id, entity_id in sorted(gone)
     )
 
 

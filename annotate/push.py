@@ -6,7 +6,7 @@ is on the desk is recognised whoever put it there and however the answer got los
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -17,19 +17,20 @@ from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.registry import interface_of
 from annotate.plan import make_plan
 from annotate.projects import Desks, Seat, project_spec
+from annotate.pull import OVERLAP
 from annotate.queues import HOUSE, Queue
 from annotate.reports import PushReport
 from annotate.standing import settle
-from db.annotations import CountedAnswer, counted_answers
+from db.annotations import CountedAnswer, annotations_of, counted_answers
 from db.entities import StoredEntity, fetch, pages
 from db.reviews import (
     WAITING,
     StoredTask,
     announce_tasks,
+    close_tasks,
     load_cursor,
     place_tasks,
     review_tasks,
-    set_task_states,
     tasks_by_key,
 )
 from db.store import Store
@@ -57,13 +58,13 @@ def push(
         pause_seconds: how long to wait after a fault.
 
     Raises:
-        UsageError: the queue wants more people than there are.
+        UsageError: the queue names somebody whom nobody knows, or wants more people than there are.
         ServiceError: the desk refuses, or stays unavailable.
     """
-    plan = make_plan(store, queue, desks(HOUSE).url, review_tasks(store, queue.name))
+    stored = review_tasks(store, queue.name)
+    plan = make_plan(store, queue, desks(HOUSE).url, stored)
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds)
-    pusher.announce(plan.new)
-    sent = [pusher.send(seat, tasks) for seat, tasks in _by_seat(store, queue, plan.new)]
+    sent = [pusher.send(seat, tasks) for seat, tasks in _by_seat(stored, plan.new)]
     closed = _take_back(store, desks, tasks_by_key(store, [task.key for task in plan.obsolete]))
     new = Counter(_sort_of(task) for task in plan.new)
     return PushReport(
@@ -73,7 +74,7 @@ def push(
         gold=new["gold"],
         conflicts=new["conflict"],
         duplicates=sum(one.duplicates for one in sent),
-        closed=len(closed),
+        closed=closed,
         short=plan.short,
         projects=tuple((one.assignee, one.project_id) for one in sent),
     )
@@ -84,22 +85,23 @@ def _sort_of(task: StoredTask) -> str:
 
 
 def _by_seat(
-    store: Store, queue: Queue, new: Sequence[StoredTask]
+    stored: Mapping[str, StoredTask], new: Sequence[StoredTask]
 ) -> list[tuple[Seat, list[StoredTask]]]:
     """All tasks of each seat that has open ones, new ones last and in their order."""
-    order = {task.key: position for position, task in enumerate(new)}
+    again = {task.key for task in new}
+    before = [task for key, task in stored.items() if key not in again]
     by_seat: dict[Seat, list[StoredTask]] = defaultdict(list)
-    for task in review_tasks(store, queue.name).values():
+    for task in (*before, *new):
         by_seat[Seat(task.assignee, task.purpose)].append(task)
     return [
-        (seat, sorted(tasks, key=lambda task: order.get(task.key, -1)))
+        (seat, tasks)
         for seat, tasks in sorted(by_seat.items())
         if any(task.state in WAITING for task in tasks)
     ]
 
 
-def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -> list[str]:
-    """Closes tasks and removes them from the desk, but for those just answered; gives their keys.
+def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -> int:
+    """Closes tasks and removes them from the desk, but for those just answered; counts them.
 
     An answer that came in since the last pull is read by the next one. Comes after the sending,
     which has noticed by then if the numbers on the desk are no longer what they were.
@@ -107,20 +109,30 @@ def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -
     by_project: dict[tuple[str, str, int], list[StoredTask]] = defaultdict(list)
     for task in obsolete.values():
         by_project[task.assignee, task.server, task.project_id].append(task)
-    closed: list[str] = []
+    closed = 0
     for (assignee, server, project_id), tasks in sorted(by_project.items()):
         desk = desks(assignee)
-        numbers = {task.task_id: task.key for task in tasks if task.task_id is not None}
-        answered: set[int] = set()
+        numbers = {task.key: task.task_id for task in tasks if task.task_id is not None}
+        unread: set[str] = set()
         if numbers and server == desk.url:
-            cursor = load_cursor(store, server, project_id)
-            since = cursor.seen_until if cursor else None
-            answered = {task.id for task in desk.list_tasks(project_id, since) if task.annotations}
-            desk.delete_tasks(project_id, sorted(numbers.keys() - answered))
-        closed += [task.key for task in tasks if task.task_id not in answered]
-    with store.write() as connection:
-        set_task_states(connection, closed, "closed")
+            unread = _unread(store, desk, project_id, numbers)
+            desk.delete_tasks(project_id, sorted({numbers[key] for key in numbers.keys() - unread}))
+        closed += close_tasks(store, [task.key for task in tasks if task.key not in unread])
     return closed
+
+
+def _unread(store: Store, desk: ReviewDesk, project_id: int, keys: Collection[str]) -> set[str]:
+    """Those of the tasks in which there is an answer on the desk that no pull has seen."""
+    cursor = load_cursor(store, desk.url, project_id)
+    since = cursor.seen_until - OVERLAP if cursor else None
+    changed = [task for task in desk.list_tasks(project_id, since) if task.key in keys]
+    received = annotations_of(store, [task.key for task in changed])
+    return {
+        task.key
+        for task in changed
+        if {(one.id, one.updated_at) for one in task.annotations if not one.cancelled}
+        - {(one.remote_id, one.annotated_at) for one in received.get(task.key, ())}
+    }
 
 
 class _Sent(NamedTuple):
@@ -146,13 +158,6 @@ class _Pusher:
         self._images_url = images_url
         self._pause_seconds = pause_seconds
 
-    def announce(self, tasks: Sequence[StoredTask]) -> None:
-        """Stores tasks before they are sent: their images are served from when they are seen."""
-        for page in pages(tasks, _PAGE):
-            contents = self._contents(page)
-            shown = {task.key: found.images for task, found in zip(page, contents, strict=True)}
-            announce_tasks(self._store, page, shown)
-
     def send(self, seat: Seat, tasks: Sequence[StoredTask]) -> _Sent:
         """Brings the project of a seat to hold its open tasks, each once.
 
@@ -161,10 +166,14 @@ class _Pusher:
         """
         desk = self._desks(seat.assignee)
         project_id = desk.ensure_project(project_spec(self._queue, seat))
-        there = {task.key for task in tasks if _lies_in(task, desk.url, project_id)}
+        placed = {
+            task.task_id: task.key
+            for task in tasks
+            if task.task_id is not None and _lies_in(task, desk.url, project_id)
+        }
+        there, duplicates = set(placed.values()), 0
         wanted = [task for task in tasks if task.state in WAITING]
-        duplicates = 0
-        if desk.count(project_id).tasks != len(there):  # killed before, or lost on the desk
+        if not _holds(desk, project_id, placed):  # killed before, or lost on the desk
             there, duplicates = self._settle(desk, project_id, tasks)
         known = sum(task.key in there for task in wanted)
         fault: DeskUnavailableError | None = None
@@ -193,11 +202,16 @@ class _Pusher:
         return set(standing.there), standing.duplicates
 
     def _import(self, desk: ReviewDesk, project_id: int, tasks: Sequence[StoredTask]) -> set[str]:
-        """Sends tasks and notes where they lie."""
+        """Sends tasks and notes where they lie.
+
+        They are stored first: their images are served from when they are seen.
+        """
         for page in pages(tasks, _PAGE):
+            contents = list(zip(page, self._contents(page), strict=True))
+            announce_tasks(self._store, page, {task.key: found.images for task, found in contents})
             new = [
                 NewTask(task.key, {**content.data, "key": task.key}, content.predictions)
-                for task, content in zip(page, self._contents(page), strict=True)
+                for task, content in contents
             ]
             numbers = desk.import_tasks(project_id, new)
             keys = [task.key for task in page]
@@ -228,6 +242,22 @@ class _Pusher:
 
 
 def _lies_in(task: StoredTask, server: str, project_id: int) -> bool:
-    """Whether the task is known to lie in that project; closed ones were removed from it."""
-    place = (task.server, task.project_id)
-    return task.task_id is not None and task.state != "closed" and place == (server, project_id)
+    """Whether the task was put into that project; closed ones were removed from it."""
+    return task.state != "closed" and (task.server, task.project_id) == (server, project_id)
+
+
+def _holds(desk: ReviewDesk, project_id: int, placed: Mapping[int, str]) -> bool:
+    """Whether the project holds as many tasks as were put there, and the newest among them.
+
+    One that was set back to an older state may hold as many: what was removed since is there again.
+
+    Args:
+        desk: where the project is.
+        project_id: the number of the project.
+        placed: our keys by the numbers of the tasks.
+    """
+    if desk.count(project_id).tasks != len(placed):
+        return False
+    newest = max(placed, default=0)
+    listed = desk.list_tasks(project_id, after=newest - 1) if placed else ()
+    return [task.key for task in listed] == ([placed[newest]] if placed else [])

@@ -23,7 +23,14 @@ from db.annotations import (
     insert_annotations,
 )
 from db.gold import NewCheck, gold_answers, record_checks
-from db.reviews import StoredTask, pseudonyms, set_task_states
+from db.reviews import (
+    WAITING,
+    StoredTask,
+    pseudonyms,
+    set_task_states,
+    take_turn,
+    task_states,
+)
 from db.store import Store
 from db.work import register_plan
 from schemas.base import Record, canonical_json, digest_of
@@ -112,9 +119,8 @@ class Reader:
                 if stored.remote_id == received.remote.id
             ]
             if received.remote.cancelled:
-                retracted = received.notice("skipped after it had been answered; the answer stands")
-                reading = reading.plus(Reading(skipped=1, remarks=(retracted,) if same else ()))
-                if not same and received.task.assignee != HOUSE:  # there, anybody may answer it
+                reading = reading.plus(_skipping(received, answered=bool(same)))
+                if _is_skipped(received):
                     skipped.add(received.task.key)
             elif _is_known(received, same):
                 reading = reading.plus(Reading(known=1))
@@ -128,6 +134,7 @@ class Reader:
         """Decides on items anew by the answers that count now."""
         shown = load_shown(self._store, entity_ids)
         with self._store.write() as connection:
+            take_turn(connection, self._queue.name)
             decided = self._decider.decide(connection, shown)
         return Reading(decided=decided.decided, conflicts=decided.conflicts)
 
@@ -154,6 +161,7 @@ class Reader:
             for received in new
         ]
         with self._store.write() as connection:
+            take_turn(connection, self._queue.name)
             states = entity_states(connection, shown.entities)
             stored = self._insert(connection, shown, read, states)
             self._move(connection, read, skipped)
@@ -184,14 +192,14 @@ class Reader:
 
     def _move(self, connection: Connection, read: Sequence[Read], skipped: set[str]) -> None:
         """Brings the tasks into the states that follow; a clear answer stands above all others."""
+        answered = {one.received.task.key for one in read}
         clear = {one.received.task.key for one in read if isinstance(one.answer, ReviewAnswer)}
-        unclear = {
-            one.received.task.key for one in read if one.received.task.state in ("open", "unclear")
-        } - clear
-        returned = {one.received.task.key for one in read if one.received.task.state == "returned"}
+        states = task_states(connection, answered | skipped)  # others may have moved them meanwhile
+        returned = {key for key, state in states.items() if state == "returned"}
+        waiting = {key for key, state in states.items() if state in WAITING}
         set_task_states(connection, clear - returned, "answered")
-        set_task_states(connection, unclear, "unclear")
-        set_task_states(connection, skipped - clear - unclear, "skipped")
+        set_task_states(connection, (answered & waiting) - clear, "unclear")
+        set_task_states(connection, (skipped & waiting) - answered, "skipped")
 
     def _check_gold(self, connection: Connection, stored: Sequence[Read]) -> int:
         """Compares gold answers with what is known; gives how many answers return for it."""
@@ -217,6 +225,21 @@ class Reader:
     def _is_right(self, answer: ReviewAnswer, known: Mapping[str, Any]) -> bool:
         right = ReviewAnswer.model_validate(known)
         return self._interface.same(answer, right, self._queue.text_agreement)
+
+
+def _is_skipped(received: Received) -> bool:
+    """Whether somebody else should get it; in the house anybody may still answer it."""
+    return received.task.assignee != HOUSE and received.task.state in WAITING
+
+
+def _skipping(received: Received, *, answered: bool) -> Reading:
+    """What a skip comes to; that of a task which others got long since is known."""
+    if received.task.assignee != HOUSE and received.task.state not in (*WAITING, "answered"):
+        return Reading(known=1)
+    if received.task.state != "answered":
+        return Reading(skipped=1)
+    detail = "skipped after it had been answered; the answer stands"
+    return Reading(known=1, remarks=(received.notice(detail),) if answered else ())
 
 
 def _by_time(remote: RemoteAnnotation) -> tuple[datetime, int]:
@@ -288,7 +311,10 @@ def _tally(stored: Sequence[Read], states: Mapping[str, str]) -> Reading:
     reading = Reading()
     for received, answer in stored:
         if isinstance(answer, UnclearAnswer):
-            continue  # told of at every pull until it is mended, from the store
+            if received.task.state == "answered":
+                detail = f"{answer.problem}; the clear answer before it stands"
+                reading = reading.plus(Reading(remarks=(received.notice(detail),)))
+            continue  # otherwise told of at every pull until it is mended, from the store
         if states[received.task.entity_id] == "withdrawn":
             late = received.notice("what it is about was withdrawn before the answer came")
             reading = reading.plus(Reading(too_late=(late,)))

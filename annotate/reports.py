@@ -40,7 +40,7 @@ class PullReport(Record):
         rejected: new answers that reject.
         known: answers that were received before.
         skipped: tasks that somebody did not want; others are asked.
-        decided: items that are decided now by the new answers.
+        decided: items that are decided now, by the new answers or because fewer are wanted.
         conflicts: items on which the new answers do not agree; an adjudicator is asked.
         returned: answers that no longer count, because their author's gold answers were too bad.
         unclear: answers that are none: their tasks stay open.
@@ -79,6 +79,7 @@ class ReconcileReport(Record):
         foreign: tasks that are none of ours.
         recovered: answers that no pull had seen.
         deleted: answers that are gone from the desk; what they decided stands.
+        decided: items that were decided now.
     """
 
     queue: str
@@ -89,3 +90,4 @@ class ReconcileReport(Record):
     foreign: tuple[int, ...] = ()
     recovered: int = 0
     deleted: tuple[Notice, ...] = ()
+    decided: int = 0

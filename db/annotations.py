@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, func, insert, select
+from sqlalchemy import Connection, Select, case, func, insert, select
 from sqlalchemy.orm import aliased
 
 from db.agents import AgentRef, register_agents
 from db.entities import NewEntity, pages
-from db.reviews import StoredTask
+from db.reviews import WAITING, StoredTask
 from db.store import Store
 from db.tables import Agent, Annotation, Decision, Derivation, Entity, ReviewTask
 
@@ -128,6 +128,38 @@ def answered_since(store: Store, queue: str, moment: datetime) -> dict[str, int]
     )
     with store.read() as connection:
         return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
+    """The proposed entities of a queue about which enough people have answered, in order of id.
+
+    Those that lie with an adjudicator are left out.
+    """
+    asked = aliased(ReviewTask)
+    settling = select(asked.key).where(
+        asked.entity_id == ReviewTask.entity_id,
+        asked.queue == queue,
+        asked.purpose == "adjudication",
+        asked.state.in_(WAITING),
+    )
+    opinions = func.sum(case((ReviewTask.purpose == "review", 1), else_=0))
+    settled = func.sum(case((ReviewTask.purpose == "adjudication", 1), else_=0))
+    query = (
+        select(ReviewTask.entity_id)
+        .join(Entity, Entity.id == ReviewTask.entity_id)
+        .where(
+            ReviewTask.queue == queue,
+            ReviewTask.state == "answered",
+            ReviewTask.gold.is_(False),
+            Entity.state == "proposed",
+            ~settling.exists(),
+        )
+        .group_by(ReviewTask.entity_id)
+        .having((opinions >= overlap) | (settled > 0))
+        .order_by(ReviewTask.entity_id)
+    )
+    with store.read() as connection:
+        return list(connection.execute(query).scalars())
 
 
 def unclear_annotations(store: Store, queue: str) -> list[tuple[str, int, str]]:

@@ -85,27 +85,32 @@ def announce_tasks(
     """Stores tasks that are about to be sent, with the images that each shows (by task key).
 
     Tasks that are stored already stay as they are, but for those that were closed: they are open
-    again.
+    again, and nowhere.
     """
+    if not tasks:
+        return
     now = datetime.now(UTC)
     shown = [
         {"task_key": key, **image._asdict()} for key, found in images.items() for image in found
     ]
     with store.write() as connection:
+        take_turn(connection, tasks[0].queue)
         insert_new(connection, ReviewTask, [{**task._asdict(), "pushed_at": now} for task in tasks])
         insert_new(connection, ReviewImage, shown)
         for page in pages(task.key for task in tasks):
             closed = ReviewTask.key.in_(page), ReviewTask.state == "closed"
-            connection.execute(update(ReviewTask).where(*closed).values(state="open"))
+            connection.execute(update(ReviewTask).where(*closed).values(state="open", task_id=None))
 
 
-def place_tasks(store: Store, server: str, project_id: int, task_ids: Mapping[str, int]) -> None:
-    """Notes where tasks lie: `task_ids` gives the server's number for each key."""
+def place_tasks(
+    store: Store, server: str, project_id: int, task_ids: Mapping[str, int | None]
+) -> None:
+    """Notes where tasks lie: `task_ids` gives the server's number for each key, None if nowhere."""
     if not task_ids:
         return
     places = [
         {"place_of": key, "at_server": server, "in_project": project_id, "as_task": task_id}
-        for key, task_id in task_ids.items()
+        for key, task_id in sorted(task_ids.items())
     ]
     with store.write() as connection:
         connection.execute(_PLACE, places)
@@ -115,6 +120,38 @@ def set_task_states(connection: Connection, keys: Iterable[str], state: TaskStat
     """Moves tasks into a state."""
     for page in pages(keys):
         connection.execute(update(ReviewTask).where(ReviewTask.key.in_(page)).values(state=state))
+
+
+def close_tasks(store: Store, keys: Iterable[str]) -> int:
+    """Closes those of the tasks that still wait, and gives how many that were."""
+    count = 0
+    with store.write() as connection:
+        for page in pages(sorted(keys)):
+            waiting = ReviewTask.key.in_(page), ReviewTask.state.in_(WAITING)
+            closing = update(ReviewTask).where(*waiting).values(state="closed")
+            count += connection.execute(closing).rowcount
+    return count
+
+
+def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
+    """The states of tasks as they stand in this transaction."""
+    found: dict[str, str] = {}
+    for page in pages(keys):
+        query = select(ReviewTask.key, ReviewTask.state).where(ReviewTask.key.in_(page))
+        found.update((row.key, row.state) for row in connection.execute(query))
+    return found
+
+
+def take_turn(connection: Connection, queue: str) -> None:
+    """Waits until nobody else changes the tasks of a queue or decides on its answers.
+
+    To be called first in a transaction, and to hold for as long as that lasts. Two people's answers
+    that arrive at the same time would not see each other otherwise, and nobody would decide. SQLite
+    has one writer anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        name = f"review queue {queue}"
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
 
 def count_tasks(store: Store) -> dict[tuple[str, str], int]:

@@ -1,0 +1,325 @@
+"""What changes while a queue is in use: people, overlap, items, gold."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from annotate.pull import pull, reconcile
+from annotate.queues import HOUSE, Queue, shipped
+from annotate.second_look import draw_second_look
+from db.agents import AgentRef
+from db.annotators import set_annotator_state
+from db.decisions import NewDecision, append_decisions
+from db.entities import find
+from db.gold import NewGoldItem, add_gold_items, remove_gold_items
+from db.reviews import WAITING, review_tasks
+from db.tables import Entity
+from tests.annotate.answering import Regions, accepting, rejecting
+from tests.annotate.memory_desk import MemoryOffice
+from tests.annotate.office import hire, push, work
+from tests.annotate.world import DATASET, REWRITE, World
+
+ONE = shipped().queue(DATASET, "rewrites")
+TWO = ONE.model_copy(update={"overlap": 2})
+RIGHT = {"verdict": "accept", "choices": {"verdict": ("accept",)}}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def office() -> MemoryOffice:
+    return MemoryOffice()
+
+
+def fill(world: World, count: int) -> list[str]:
+    return [world.add(f"{REWRITE} {number}") for number in range(count)]
+
+
+def says_accept(text: str) -> Regions:
+    return accepting(text)
+
+
+def says_reject(text: str) -> Regions:
+    return rejecting(text)
+
+
+def states(world: World) -> Counter[str]:
+    return Counter(entity.state for entity in find(world.store, DATASET, "rewrite"))
+
+
+def waiting(world: World, queue: Queue = ONE) -> Counter[tuple[str, str]]:
+    """How many tasks wait, by assignee and purpose."""
+    return Counter(
+        (task.assignee, task.purpose)
+        for task in review_tasks(world.store, queue.name).values()
+        if task.state in WAITING
+    )
+
+
+def withdraw(world: World, *entity_ids: str) -> None:
+    agent = AgentRef("person", "curator")
+    with world.store.write() as connection:
+        append_decisions(
+            connection, [NewDecision(entity_id, "withdraw", agent) for entity_id in entity_ids]
+        )
+
+
+def test_what_waited_for_somebody_who_left_goes_to_others_at_once(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 6)
+    push(world.store, office, ONE)
+    set_annotator_state(world.store, "ann", "left")
+    report = push(world.store, office, ONE)
+    assert (report.closed, report.pushed) == (3, 3)
+    assert waiting(world) == {(bea, "review"): 6}
+    assert office(ann).open_tasks() == []
+
+
+def test_when_the_only_annotator_leaves_the_house_goes_on(
+    world: World, office: MemoryOffice
+) -> None:
+    ann = hire(world.store, office, "ann")
+    items = fill(world, 3)
+    push(world.store, office, ONE)
+    first = office(ann).open_tasks()[0]
+    office(ann).annotate(first.id, accepting(REWRITE))
+    set_annotator_state(world.store, "ann", "left")
+    assert pull(world.store, office, ONE).decided == 1
+    push(world.store, office, ONE)
+    assert waiting(world) == {(HOUSE, "review"): 2}
+    assert work(world.store, office, HOUSE, says_accept) == 2
+    pull(world.store, office, ONE)
+    assert states(world)["proposed"] == 0
+    assert len(items) == 3
+
+
+def test_what_the_house_has_goes_to_the_first_annotators(
+    world: World, office: MemoryOffice
+) -> None:
+    fill(world, 4)
+    push(world.store, office, ONE)
+    first = office(HOUSE).open_tasks()[0]
+    office(HOUSE).annotate(first.id, accepting(REWRITE))
+    pull(world.store, office, ONE)
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    report = push(world.store, office, ONE)
+    assert (report.closed, report.pushed) == (3, 3)
+    assert set(waiting(world)) == {(ann, "review"), (bea, "review")}
+    assert office(HOUSE).open_tasks() == []
+
+
+def test_conflicts_of_an_adjudicator_who_left_go_to_another(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    cem, dan = (hire(world.store, office, name, "adjudicator") for name in ("cem", "dan"))
+    fill(world, 2)
+    push(world.store, office, TWO)
+    work(world.store, office, ann, says_accept)
+    work(world.store, office, bea, says_reject)
+    pull(world.store, office, TWO)
+    push(world.store, office, TWO)
+    assert waiting(world) == {(cem, "adjudication"): 1, (dan, "adjudication"): 1}
+    set_annotator_state(world.store, "dan", "left")
+    push(world.store, office, TWO)
+    assert waiting(world) == {(cem, "adjudication"): 2}
+    assert office(dan).open_tasks("adjudication") == []
+
+
+def test_what_an_adjudicator_skips_goes_to_another_and_then_to_the_house(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    cem, dan = (hire(world.store, office, name, "adjudicator") for name in ("cem", "dan"))
+    fill(world, 1)
+    push(world.store, office, TWO)
+    work(world.store, office, ann, says_accept)
+    work(world.store, office, bea, says_reject)
+    for person in (cem, dan, HOUSE):
+        pull(world.store, office, TWO)
+        push(world.store, office, TWO)
+        assert waiting(world) == {(person, "adjudication"): 1}
+        (task,) = office(person).open_tasks("adjudication")
+        office(person).annotate(task.id, [], cancelled=person != HOUSE)
+    office(HOUSE).annotate(task.id, accepting(REWRITE))
+    pull(world.store, office, TWO)
+    assert states(world)["proposed"] == 0
+
+
+def test_an_adjudication_that_was_taken_back_may_return_to_the_same_adjudicator(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    dan = hire(world.store, office, "dan", "adjudicator")
+    fill(world, 1)
+    push(world.store, office, TWO)
+    work(world.store, office, ann, says_accept)
+    work(world.store, office, bea, says_reject)
+    (task,) = office(bea).only_project.values()
+    for answer, expected in (
+        (None, {(dan, "adjudication"): 1}),
+        (accepting(REWRITE + " 0"), {}),
+        (rejecting(REWRITE), {(dan, "adjudication"): 1}),
+    ):
+        if answer is not None:
+            office(bea).annotate(task.id, answer, task.annotations[0].id)
+        pull(world.store, office, TWO)
+        push(world.store, office, TWO)
+        assert waiting(world) == expected
+
+
+def test_with_a_lower_overlap_items_that_have_enough_answers_are_decided(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 3)
+    push(world.store, office, TWO)
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, TWO)
+    assert states(world) == {"proposed": 3}
+    assert pull(world.store, office, ONE).decided == 3
+    assert states(world) == {"accepted": 3}
+    assert pull(world.store, office, ONE).decided == 0
+    assert push(world.store, office, ONE).closed == 3
+
+
+def test_with_a_higher_overlap_what_waits_goes_to_more_people(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 4)
+    push(world.store, office, ONE)
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, ONE)
+    assert states(world) == {"accepted": 2, "proposed": 2}
+    push(world.store, office, TWO)
+    assert waiting(world) == {(ann, "review"): 2, (bea, "review"): 2}
+
+
+def test_an_answered_task_that_is_listed_again_with_a_skip_stays_answered(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 1)
+    push(world.store, office, TWO)
+    (task,) = office(ann).open_tasks()
+    office(ann).annotate(task.id, [], cancelled=True)
+    office(ann).annotate(task.id, accepting(REWRITE))
+    for _ in range(2):
+        pull(world.store, office, TWO)
+        states_of = {t.assignee: t.state for t in review_tasks(world.store, TWO.name).values()}
+        assert states_of[ann] == "answered"
+
+
+def test_a_skip_is_told_of_once(world: World, office: MemoryOffice) -> None:
+    ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 1)
+    push(world.store, office, TWO)
+    (task,) = office(ann).open_tasks()
+    office(ann).annotate(task.id, [], cancelled=True)
+    assert [pull(world.store, office, TWO).skipped for _ in range(2)] == [1, 0]
+
+
+def test_an_answer_that_becomes_unclear_is_told_of_and_the_one_before_stands(
+    world: World, office: MemoryOffice
+) -> None:
+    fill(world, 1)
+    push(world.store, office, ONE)
+    (task,) = office(HOUSE).open_tasks()
+    number = office(HOUSE).annotate(task.id, accepting(REWRITE + " 0"))
+    pull(world.store, office, ONE)
+    office(HOUSE).annotate(task.id, rejecting(REWRITE, reason=None), number)
+    (remark,) = pull(world.store, office, ONE).remarks
+    assert "the clear answer before it stands" in remark.detail
+    assert states(world) == {"accepted": 1}
+
+
+def test_an_unclear_answer_is_taken_back_when_nobody_needs_it(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
+    (item,) = fill(world, 1)
+    push(world.store, office, TWO)
+    work(world.store, office, ann, lambda text: rejecting(text, reason=None))
+    assert len(pull(world.store, office, TWO).unclear) == 1
+    withdraw(world, item)
+    assert push(world.store, office, TWO).closed == 2
+    assert waiting(world) == {}
+    assert pull(world.store, office, TWO).unclear == ()
+
+
+def test_nobody_is_shown_gold_or_second_looks_that_were_withdrawn(
+    world: World, office: MemoryOffice
+) -> None:
+    hire(world.store, office, "ann")
+    hire(world.store, office, "bea")
+    items = fill(world, 8)
+    gold, accepted = items[:4], items[4:6]
+    with world.store.write() as connection:
+        agent = AgentRef("person", "curator")
+        append_decisions(connection, [NewDecision(one, "accept", agent) for one in gold + accepted])
+    add_gold_items(world.store, ONE.name, [NewGoldItem(one, RIGHT, "file") for one in gold])
+    draw_second_look(world.store, ONE, 6, 1)
+    queue = ONE.model_copy(update={"gold_rate": 0.5})
+    push(world.store, office, queue)
+    withdraw(world, *gold, *accepted)
+    push(world.store, office, queue)
+    left = [t.entity_id for t in review_tasks(world.store, ONE.name).values() if t.state == "open"]
+    assert set(left) <= set(items[6:])
+
+
+def test_gold_that_is_gold_no_more_is_taken_back(world: World, office: MemoryOffice) -> None:
+    hire(world.store, office, "ann")
+    items = fill(world, 4)
+    add_gold_items(world.store, ONE.name, [NewGoldItem(one, RIGHT, "file") for one in items[:2]])
+    queue = ONE.model_copy(update={"gold_rate": 0.5})
+    push(world.store, office, queue)
+    gold = [t for t in review_tasks(world.store, ONE.name).values() if t.gold]
+    remove_gold_items(world.store, ONE.name, items[:2])
+    assert push(world.store, office, queue).closed == len(gold)
+
+
+def test_reconcile_decides_what_has_enough_answers(world: World, office: MemoryOffice) -> None:
+    ann = hire(world.store, office, "ann")
+    fill(world, 2)
+    push(world.store, office, ONE)
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, ONE)
+    with world.store.write() as connection:  # a database that was mended by hand
+        connection.execute(update(Entity).values(state="proposed").where(Entity.kind == "rewrite"))
+    assert reconcile(world.store, office, ONE).decided == 2
+
+
+def test_a_queue_with_nothing_to_ask_wants_nobody(world: World, office: MemoryOffice) -> None:
+    assert push(world.store, office, TWO).pushed == 0
+
+
+def test_an_answer_that_comes_between_looking_and_taking_back_still_counts(
+    world: World, office: MemoryOffice
+) -> None:
+    for name in ("ann", "bea"):
+        hire(world.store, office, name)
+    fill(world, 1)
+    push(world.store, office, ONE)
+    ((assignee, _),) = waiting(world)
+    (task,) = office(assignee).open_tasks()
+    desk = office(assignee)
+    delete = desk.delete_tasks
+
+    def answered_meanwhile(project_id: int, task_ids: list[int]) -> None:
+        desk.annotate(task.id, accepting(REWRITE))
+        pull(world.store, office, ONE)
+        delete(project_id, task_ids)
+
+    desk.delete_tasks = answered_meanwhile  # type: ignore[method-assign, assignment]
+    set_annotator_state(world.store, assignee.removeprefix("reviewer-"), "left")
+    push(world.store, office, ONE)
+    stored = {t.assignee: t.state for t in review_tasks(world.store, ONE.name).values()}
+    assert stored[assignee] == "answered"
