@@ -97,12 +97,15 @@ class ReviewDesk(Protocol):
         """How much the project holds."""
         ...
 
-    def list_tasks(self, project_id: int, since: datetime | None = None) -> Iterator[RemoteTask]:
+    def list_tasks(
+        self, project_id: int, since: datetime | None = None, after: int = 0
+    ) -> Iterator[RemoteTask]:
         """The tasks of a project in the order of their numbers, complete or an error.
 
         Args:
             project_id: the number of the project.
             since: only those with an `updated_at` of then or later.
+            after: only those with a number above this one.
         """
         ...
 

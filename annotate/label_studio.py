@@ -160,13 +160,14 @@ class LabelStudioDesk:
         annotations = counts.total_annotations_number + counts.skipped_annotations_number
         return ProjectCounts(counts.task_number, annotations)
 
-    def list_tasks(self, project_id: int, since: datetime | None = None) -> Iterator[RemoteTask]:
+    def list_tasks(
+        self, project_id: int, since: datetime | None = None, after: int = 0
+    ) -> Iterator[RemoteTask]:
         """The tasks of a project, by number; with `since`, those that were touched then or later.
 
         Pages start after the last number seen rather than at an offset, so that tasks deleted
         meanwhile do not hide others, and each is checked against the total that it states.
         """
-        after = 0
         while True:
             page = self._page_of_tasks(project_id, after, since)
             yield from (task.remote() for task in page.tasks)

@@ -27,8 +27,9 @@ def settle(
 ) -> Standing:
     """Looks at all tasks of a project, notes where ours are, and removes what is there too much.
 
-    That is copies that nobody has touched (they come about when the answer to an import is lost so
-    slowly that the import is still going on while we look), and tasks that were closed.
+    Ours that are gone lie nowhere from then on. Too much are copies that nobody has touched (they
+    come about when the answer to an import is lost so slowly that the import is still going on
+    while we look), and tasks that were closed.
     """
     copies: dict[str, list[RemoteTask]] = defaultdict(list)
     foreign = []
@@ -42,10 +43,11 @@ def settle(
     closed = [key for key, task in there.items() if _is_over(stored[key], task)]
     desk.delete_tasks(project_id, [*surplus, *(there.pop(key).id for key in closed)])
     place = (desk.url, project_id)
-    moved = {
+    moved: dict[str, int | None] = {
         key: task.id for key, task in there.items() if _place(stored[key]) != (*place, task.id)
     }
-    place_tasks(store, *place, moved)
+    gone = [key for key in stored.keys() - there.keys() if _lay_in(stored[key], *place)]
+    place_tasks(store, *place, {**moved, **dict.fromkeys(gone)})
     return Standing(there, len(moved), len(surplus), tuple(foreign))
 
 
@@ -67,6 +69,10 @@ def _untouched_copies(
 
 def _is_over(stored: StoredTask, task: RemoteTask) -> bool:
     return stored.state == "closed" and not task.touched
+
+
+def _lay_in(stored: StoredTask, server: str, project_id: int) -> bool:
+    return stored.task_id is not None and (stored.server, stored.project_id) == (server, project_id)
 
 
 def _place(stored: StoredTask) -> tuple[str, int, int | None]:

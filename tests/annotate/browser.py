@@ -32,7 +32,8 @@ IMAGE_TYPE = "image/png"
 _WAIT_MS = 30_000
 SUBMIT = "[aria-label='Submit current annotation']"
 """The selector of the button."""
-_SAVED = "Annotation saved successfully"
+SAVED = "Annotation saved successfully"
+"""What the page says then."""
 
 
 class Box(NamedTuple):
@@ -232,7 +233,7 @@ class LabellingPage:
         """Submits with the keys, and gives the regions of the annotation as they were stored."""
         before = len(self._desk.results(self._project_id))
         self.press(key)
-        self.browser_page.get_by_text(_SAVED, exact=True).first.wait_for()
+        self.browser_page.get_by_text(SAVED, exact=True).first.wait_for()
         results = self._desk.results(self._project_id)
         assert len(results) == before + 1, "no annotation was stored"
         return results[-1]

@@ -86,9 +86,11 @@ class MemoryDesk:
         tasks = self.tasks[project_id].values()
         return ProjectCounts(len(tasks), sum(len(task.annotations) for task in tasks))
 
-    def list_tasks(self, project_id: int, since: datetime | None = None) -> Iterator[RemoteTask]:
+    def list_tasks(
+        self, project_id: int, since: datetime | None = None, after: int = 0
+    ) -> Iterator[RemoteTask]:
         for task in list(self.tasks[project_id].values()):
-            if since is None or task.updated_at >= since:
+            if task.id > after and (since is None or task.updated_at >= since):
                 self.listed += 1
                 yield task
 

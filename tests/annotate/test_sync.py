@@ -332,6 +332,38 @@ def test_tasks_that_the_desk_lost_are_missing_and_sent_again(
     assert reconcile(world.store, office, QUEUE).missing == ()
 
 
+def test_a_desk_set_back_that_holds_as_many_tasks_as_before_is_noticed(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
+    kept, withdrawn = world.add(), world.add("A man in a green shirt.")
+    push(world.store, office, QUEUE)
+    (project_id,) = desk.tasks
+    yesterday = dict(desk.only_project)
+    with world.store.write() as connection:
+        append_decisions(connection, [NewDecision(withdrawn, "withdraw", QUEUE.agent, "takedown")])
+    new = world.add("A hat.")
+    report = push(world.store, office, QUEUE)
+    assert (report.pushed, report.closed, len(desk.only_project)) == (1, 1, len(yesterday))
+    desk.tasks[project_id] = yesterday
+    assert push(world.store, office, QUEUE).pushed == 1
+    assert sorted(desk.only_project) == sorted([task_of(world, kept), task_of(world, new)])
+
+
+def test_answered_tasks_that_are_gone_are_looked_for_once(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
+    shown, _ = answered(world, office, accepting(REWRITE))
+    pull(world.store, office, QUEUE)
+    desk.only_project.clear()
+    world.add("A hat.")
+    for _ in range(2):
+        push(world.store, office, QUEUE)
+    desk.listed = 0
+    assert push(world.store, office, QUEUE).known == 1
+    assert desk.listed == 1
+    assert state_of(world, shown) == "accepted"
+
+
 def test_without_a_project_there_is_nothing_to_pull(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:

@@ -1,0 +1,245 @@
+"""Review as the people see it who do it: from the login page to what is decided."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import uvicorn
+
+from annotate.projects import Desks
+from annotate.pull import pull
+from annotate.push import push
+from annotate.queues import shipped
+from db.entities import find
+from db.reviews import open_image_media_type
+from db.store import Store
+from flows.desk import open_desks
+from schemas.records import Rewrite
+from services.blob_server import create_app
+from services.process import free_port
+from tests.annotate.browser import HEIGHT_PX, PAGE_TEST, SAVED, SUBMIT, WIDTH_PX
+from tests.annotate.world import DATASET, REWRITE, World
+from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
+
+pytestmark = list(PAGE_TEST)
+PLAIN = "A woman in a red coat, a bag on her shoulder."
+MENDED = "Wearing a red coat, the woman has a black bag."
+QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
+_PATIENCE_MS = 60_000
+
+
+class Person:
+    """Somebody at a browser of their own.
+
+    Attributes:
+        page: playwright's page, for all that is not here.
+        failed: the images that did not come.
+    """
+
+    def __init__(self, chromium: Any, url: str, account: AnnotatorAccount, shots: Path) -> None:
+        self.failed: list[str] = []
+        self._url, self._account, self._shots = url, account, shots
+        self._context = chromium.browser.new_context(
+            viewport={"width": WIDTH_PX, "height": HEIGHT_PX}
+        )
+        self._context.set_default_timeout(_PATIENCE_MS)
+        self.page = self._context.new_page()
+        self.page.on("response", self._note)
+
+    def log_in(self) -> None:
+        """Opens the front page, which asks who is there."""
+        self.page.goto(self._url)
+        self.page.fill("input[name=email]", self._account.email)
+        self.page.fill("input[name=password]", self._account.password.get_secret_value())
+        self.page.click("button[type=submit]")
+        self.page.get_by_text("Recent Projects").wait_for()
+        self.keep("home")
+
+    def projects(self) -> list[str]:
+        """The titles of all projects that there are to see."""
+        self.page.goto(f"{self._url}/projects/")
+        cards = self.page.locator(".lsf-project-card__title-text")
+        cards.first.wait_for()
+        return [str(title).strip() for title in cards.all_inner_texts()]
+
+    def open(self, title: str) -> str:
+        """Opens a project and begins to label; gives the instructions that come up."""
+        self.page.get_by_text(title, exact=True).click()
+        self.page.get_by_text("Label All Tasks").click()
+        self.page.locator(SUBMIT).wait_for()
+        dialog = self.page.locator(".lsf-modal-ls__content")
+        dialog.wait_for()
+        text = str(dialog.inner_text())
+        self.page.keyboard.press("Escape")
+        dialog.wait_for(state="hidden")
+        return text
+
+    def shown(self) -> str:
+        """The rewrite that is to be judged, once it is there with its image."""
+        self.page.wait_for_function(
+            """() => [...document.images].some(
+                image => image.src.startsWith("blob:") && image.naturalWidth > 0
+            )"""
+        )
+        return str(self.page.locator(".loupe-write textarea").input_value())
+
+    def press(self, *keys: str) -> None:
+        """Presses keys, one after the other."""
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def write(self, text: str) -> None:
+        """Writes another text, without the mouse."""
+        self.press("Enter", "Control+A")
+        self.page.keyboard.type(text)
+        self.press("Escape")
+
+    def submit(self) -> None:
+        """Submits, and waits for what comes then: the next task, or that there is none."""
+        with self.page.expect_response(lambda answer: "id=next_task" in answer.url):
+            self.press("Control+Enter")
+        self.page.get_by_text(SAVED, exact=True).first.wait_for()
+
+    def has_finished(self) -> bool:
+        """Whether the page says that nothing is left."""
+        self.page.get_by_text("No More Tasks Left in Queue").wait_for()
+        return not self.page.locator(SUBMIT).count()
+
+    def keep(self, name: str) -> None:
+        """Keeps what is on the screen for people to look at (under `--basetemp DIR`)."""
+        self.page.screenshot(path=str(self._shots / f"{self._account.name}-{name}.png"))
+
+    def close(self) -> None:
+        """Closes the browser."""
+        self._context.close()
+
+    def _note(self, answer: Any) -> None:
+        if "/blobs/" in answer.url and not answer.ok:
+            self.failed.append(f"{answer.status} {answer.url}")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def desks(label_studio: LabelStudioServer, world: World) -> Desks:
+    return open_desks(label_studio.settings, world.store)
+
+
+@pytest.fixture
+def images_url(label_studio: LabelStudioServer, world: World) -> Iterator[str]:
+    """The image server as it is in use: it hands out what open tasks show, and no more."""
+
+    def media_type_of(sha256: str) -> str | None:
+        with world.store.read() as connection:
+            return open_image_media_type(connection, sha256)
+
+    port = free_port()
+    app = create_app(world.blobs.read, media_type_of, [label_studio.url])
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{port}/blobs"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def sit_down(
+    chromium: Any, label_studio: LabelStudioServer, tmp_path: Path
+) -> Iterator[Callable[[AnnotatorAccount], Person]]:
+    """Gives somebody a browser, in which they have logged in."""
+    people: list[Person] = []
+
+    def sit(account: AnnotatorAccount) -> Person:
+        people.append(Person(chromium, label_studio.url, account, tmp_path))
+        people[-1].log_in()
+        return people[-1]
+
+    yield sit
+    for person in people:
+        person.close()
+
+
+def texts(store: Store) -> dict[str, str]:
+    """The state of every rewrite by its text."""
+    return {entity.record(Rewrite).text: entity.state for entity in find(store, DATASET, "rewrite")}
+
+
+def test_two_annotators_disagree_and_an_adjudicator_settles_it(
+    label_studio: LabelStudioServer,
+    world: World,
+    desks: Desks,
+    images_url: str,
+    sit_down: Callable[[AnnotatorAccount], Person],
+) -> None:
+    store = world.store
+    ann, bea = label_studio.annotators(store, "Ann Browser", "Bea Browser")
+    (dan,) = label_studio.annotators(store, "Dan Browser", roles=("adjudicator",))
+    world.add(REWRITE)
+    world.add(PLAIN, suspect=False)
+    assert push(store, desks, QUEUE, images_url).pushed == 4
+
+    for account, verdict_on_plain in ((ann, "1"), (bea, "3")):
+        person = sit_down(account)
+        assert person.projects() == [f"Loupe · {QUEUE.name}"]
+        assert "Is the rewrite as true" in person.open(f"Loupe · {QUEUE.name}")
+        judge_both(person, verdict_on_plain)
+        assert person.failed == []
+
+    report = pull(store, desks, QUEUE)
+    assert (report.accepted, report.edited, report.rejected) == (1, 2, 1)
+    assert (report.decided, report.conflicts, report.remarks) == (1, 1, ())
+    assert texts(store) == {REWRITE: "superseded", MENDED: "accepted", PLAIN: "proposed"}
+    assert push(store, desks, QUEUE, images_url).conflicts == 1
+
+    settle(sit_down(dan), names=[ann.pseudonym, bea.pseudonym, "Ann", "Bea"])
+    assert pull(store, desks, QUEUE).decided == 1
+    settled = "A woman in a red coat, a bag on her left shoulder."
+    assert texts(store) == {
+        REWRITE: "superseded",
+        MENDED: "accepted",
+        PLAIN: "superseded",
+        settled: "accepted",
+    }
+    assert push(store, desks, QUEUE, images_url).projects == ()
+
+
+def judge_both(person: Person, verdict_on_plain: str) -> None:
+    """Mends the one rewrite, and says `verdict_on_plain` of the other."""
+    judged = []
+    for _ in range(2):
+        judged.append(person.shown())
+        if judged[-1] == REWRITE:
+            person.press("2")
+            person.write(MENDED)
+        else:
+            person.press(*verdict_on_plain.replace("3", "34"))
+        person.keep(f"labelling-{len(judged)}")
+        person.submit()
+    assert sorted(judged) == sorted([REWRITE, PLAIN])
+    assert person.has_finished()
+
+
+def settle(person: Person, names: list[str]) -> None:
+    """Looks at both answers, sees nobody's name, and mends the text."""
+    title = f"Loupe · {QUEUE.name} · conflicts"
+    assert person.projects() == [title]
+    assert "Annotators disagree" in person.open(title)
+    assert person.shown() == PLAIN
+    given = person.page.locator(".loupe-given").all_inner_texts()
+    assert len(given) == 2
+    assert {"accept" in text for text in given} == {True, False}
+    assert any("not in the image" in text for text in given)
+    everything = person.page.content()
+    assert [name for name in names if name in everything] == []
+    person.press("2")
+    person.write("A woman in a red coat, a bag on her left shoulder.")
+    person.keep("adjudication")
+    person.submit()
+    assert person.has_finished()
+    assert person.failed == []
