@@ -54,7 +54,10 @@ def adjudication_data(
 
 
 def marked_differences(fragments: Sequence[str]) -> list[str]:
-    """Each piece of HTML with those words marked that some other one does not have in its place."""
+    """Each piece of HTML with those words marked that some other one does not have in its place.
+
+    In a definition list, a word has its place among the words of its term alone.
+    """
     parsed = [_parsed(fragment) for fragment in fragments]
     return [
         _marked(one, [other for at, other in enumerate(parsed) if at != position])
@@ -115,11 +118,24 @@ def _marked(one: Sequence[_Piece], others: Sequence[Sequence[_Piece]]) -> str:
     return "".join(html)
 
 
-def _words(pieces: Sequence[_Piece]) -> list[str]:
-    return [piece.text for piece in pieces if piece.kind == "word"]
+def _words(pieces: Sequence[_Piece]) -> list[tuple[str, str]]:
+    """The words, each with the term (`<dt>`) that it is said of."""
+    words: list[tuple[str, str]] = []
+    term, in_term = "", False
+    for kind, text in pieces:
+        if kind == "tag" and text in ("<dt>", "</dt>"):
+            in_term = text == "<dt>"
+            term = "" if in_term else term
+        elif kind == "word" and in_term:
+            term += f" {text}"
+        if kind == "word":
+            words.append(("" if in_term else term, text))
+    return words
 
 
-def _differing(words: Sequence[str], others: Sequence[Sequence[str]]) -> list[bool]:
+def _differing(
+    words: Sequence[tuple[str, str]], others: Sequence[Sequence[tuple[str, str]]]
+) -> list[bool]:
     """For each word whether one of the others lacks it in its place."""
     from rapidfuzz.distance import LCSseq
 

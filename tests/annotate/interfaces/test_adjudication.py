@@ -1,3 +1,4 @@
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from itertools import permutations
@@ -91,6 +92,18 @@ def test_answers_have_letters_and_differences_are_marked() -> None:
     assert '<mark class="loupe-differs">blue</mark>' in html
     assert '<mark class="loupe-differs">red</mark>' in html
     assert html.count("<mark") == 2
+
+
+def test_words_are_compared_under_their_own_term_alone() -> None:
+    pieces = [
+        definition_list([("Verdict", "reject"), ("Reason", "not in the image")]),
+        definition_list([("Verdict", "accept"), ("Text", "A woman in the red coat.")]),
+    ]
+    marked = [re.findall("<mark[^>]*>(.*?)</mark>", html) for html in marked_differences(pieces)]
+    assert marked == [
+        ["reject", "Reason", "not in the image"],
+        ["accept", "Text", "A woman in the red coat."],
+    ]
 
 
 def test_the_order_of_answers_tells_nothing() -> None:
