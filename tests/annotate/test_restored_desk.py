@@ -1,0 +1,322 @@
+"""What a review survives: a Label Studio that is stopped, cut off, set back, or meddled with."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+import pytest
+from pydantic import SecretStr
+
+from annotate.label_studio import LabelStudioDesk
+from annotate.projects import Desks, Seat, find_project
+from annotate.pull import pull, reconcile
+from annotate.queues import HOUSE, Queue, shipped
+from annotate.reports import PullReport
+from db.annotations import annotations_of
+from db.annotators import add_annotator
+from db.entities import fetch
+from db.reviews import StoredTask, review_tasks
+from schemas.errors import ServiceError
+from services.label_studio import NAME, label_studio_token, personal_token, start_label_studio
+from services.label_studio_accounts import Workspace, add_workspaces
+from services.process import free_port, stop
+from tests.annotate.answering import Regions, accepting, rejecting
+from tests.annotate.fault_proxy import Fault, fault_proxy
+from tests.annotate.office import push
+from tests.annotate.test_label_studio import ApiAnnotator
+from tests.annotate.world import DATASET, World
+from tests.services.fixtures import LabelStudioServer
+
+pytestmark = [pytest.mark.label_studio, pytest.mark.xdist_group("restored")]
+NAMES = ("Ann", "Bea")
+YES, NO = accepting("A hat."), rejecting("A hat.")
+"""What is said of a rewrite; all of them say the same."""
+
+
+class Site:
+    """A Label Studio of its own on SQLite, which can be stopped, started and set back."""
+
+    def __init__(self, home: Path, environment: Path) -> None:
+        self.home, self._environment = home, environment
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.start()
+        server = LabelStudioServer(home, self.url, "", SecretStr(""))
+        self.workspaces = dict(zip(NAMES, add_workspaces(server.settings, NAMES), strict=True))
+        self.house = label_studio_token(home, self.url)
+        self.people = {name: self._person(work) for name, work in self.workspaces.items()}
+
+    def start(self) -> None:
+        start_label_studio(self.home, self._port, self._environment)
+
+    def stop(self) -> None:
+        stop(self.home, NAME)
+
+    def back_up(self) -> Path:
+        """Stops it, keeps its database as it is now, and starts it again."""
+        self.stop()
+        kept = self.home / "yesterday.sqlite3"
+        shutil.copy(self._database, kept)
+        self.start()
+        return kept
+
+    def set_back(self, kept: Path) -> None:
+        """Makes it what it was when `kept` was kept."""
+        self.stop()
+        shutil.copy(kept, self._database)
+        self.start()
+
+    def token(self, name: str) -> SecretStr:
+        """What acts for the workspace of somebody."""
+        return self.workspaces[name].credentials.token
+
+    @property
+    def _database(self) -> Path:
+        return self.home / "label-studio" / "label_studio.sqlite3"
+
+    def _person(self, workspace: Workspace) -> ApiAnnotator:
+        email, password = workspace.credentials.email, workspace.credentials.password
+        assert email is not None
+        assert password is not None
+        return ApiAnnotator(self.url, personal_token(self.url, email, password))
+
+
+@pytest.fixture(scope="module")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, label_studio_environment: Path
+) -> Iterator[Site]:
+    home = tmp_path_factory.mktemp("restored")
+    try:
+        yield Site(home, label_studio_environment)
+    finally:
+        stop(home, NAME)
+
+
+class Review(NamedTuple):
+    """A queue in which Ann and Bea work; `url` is where Loupe finds Label Studio."""
+
+    site: Site
+    world: World
+    queue: Queue
+    url: str
+    pseudonyms: Mapping[str, str]
+    desks: Desks
+
+    def push(self) -> int:
+        """How many tasks were sent."""
+        return push(self.world.store, self.desks, self.queue).pushed
+
+    def pull(self) -> PullReport:
+        return pull(self.world.store, self.desks, self.queue)
+
+    def tasks(self, name: str) -> dict[str, StoredTask]:
+        """Somebody's tasks, by what they are about."""
+        found = review_tasks(self.world.store, self.queue.name).values()
+        return {task.entity_id: task for task in found if task.assignee == self.pseudonyms[name]}
+
+    def answer(self, name: str, item: str, regions: Regions) -> int:
+        """Somebody answers; gives the number of the annotation."""
+        number = self.tasks(name)[item].task_id
+        assert number is not None
+        return self.site.people[name].annotate(number, regions)
+
+    def on_desk(self, name: str) -> list[str]:
+        """What somebody finds on their desk, in order."""
+        of_key = {task.key: item for item, task in self.tasks(name).items()}
+        seat = Seat(self.pseudonyms[name], "review")
+        project = find_project(self.desks, self.queue, seat)
+        assert project is not None
+        listed = self.desks(seat.assignee).list_tasks(project)
+        return sorted(of_key[task.key] for task in listed)
+
+    def states(self, *items: str) -> list[str]:
+        found = fetch(self.world.store, items)
+        return [found[item].state for item in items]
+
+    def received(self) -> int:
+        """How many answers are kept."""
+        keys = review_tasks(self.world.store, self.queue.name)
+        return sum(map(len, annotations_of(self.world.store, keys).values()))
+
+
+@pytest.fixture
+def review(site: Site, tmp_path: Path) -> Review:
+    return new_review(site, tmp_path, site.url)
+
+
+def new_review(site: Site, folder: Path, url: str, overlap: int = 2) -> Review:
+    world = World(folder)
+    hired = {
+        name: add_annotator(world.store, name, url, workspace.user_id, ["annotator"]).pseudonym
+        for name, workspace in site.workspaces.items()
+    }
+    tokens = {HOUSE: site.house, **{hired[name]: site.token(name) for name in NAMES}}
+    changed = {"name": f"{uuid4().hex[:8]}-rewrites", "overlap": overlap}
+    queue = shipped().queue(DATASET, "rewrites").model_copy(update=changed)
+    return Review(
+        site, world, queue, url, hired, lambda assignee: LabelStudioDesk(url, tokens[assignee])
+    )
+
+
+def hats(review: Review, *numbers: int) -> list[str]:
+    """Rewrites to review."""
+    return [
+        review.world.add("A hat.", source=f"A hat, the {number}th.", suspect=False)
+        for number in numbers
+    ]
+
+
+def one_sentence(caught: pytest.ExceptionInfo[ServiceError]) -> bool:
+    return "\n" not in str(caught.value) and str(caught.value).startswith("Label Studio at ")
+
+
+def test_a_label_studio_that_stops_and_starts_again_loses_nothing(review: Review) -> None:
+    first, second = hats(review, 1, 2)
+    assert review.push() == 4
+    for name in NAMES:
+        review.answer(name, first, YES)
+    review.site.stop()
+    for ask in (review.pull, review.push):
+        with pytest.raises(ServiceError) as caught:
+            ask()
+        assert one_sentence(caught)
+    review.site.start()
+    for name in NAMES:
+        review.answer(name, second, NO)
+    report = review.pull()
+    assert (report.accepted, report.rejected, report.decided) == (2, 2, 2)
+    assert review.states(first, second) == ["accepted", "rejected"]
+    assert (review.push(), review.pull().decided, review.received()) == (0, 0, 4)
+
+
+def test_a_pull_that_is_cut_off_loses_nothing_and_the_next_one_goes_on(
+    site: Site, tmp_path: Path
+) -> None:
+    listings: list[str] = []
+    cut_off = True
+
+    def fails(_: str, path: str) -> Fault:
+        """Once the tasks of one annotator have been listed, nothing gets through."""
+        listings.extend([path] if path.startswith("/api/tasks/") else [])
+        return Fault.REFUSED if cut_off and len(listings) > 1 else Fault.NONE
+
+    with fault_proxy(site.url, fails) as url:
+        review = new_review(site, tmp_path, url)
+        items = hats(review, 1, 2)
+        review.push()
+        for name in NAMES:
+            for item in items:
+                review.answer(name, item, YES)
+        listings.clear()
+        with pytest.raises(ServiceError) as caught:
+            review.pull()
+        assert one_sentence(caught)
+        assert (review.received(), review.states(*items)) == (2, ["proposed"] * 2)
+        cut_off = False
+        report = review.pull()
+    assert (report.accepted, report.known, report.decided) == (2, 2, 2)
+    assert (review.received(), review.states(*items)) == (4, ["accepted"] * 2)
+
+
+def test_a_label_studio_set_back_to_yesterday_loses_and_doubles_nothing(review: Review) -> None:
+    before, pulled, half = hats(review, 1, 2, 3)
+    review.push()
+    for name in NAMES:
+        review.answer(name, before, YES)
+    review.pull()
+    yesterday = review.site.back_up()
+
+    since = [review.answer(name, pulled, YES) for name in NAMES]
+    since.append(review.answer("Ann", half, YES))
+    new, unseen = hats(review, 4, 5)
+    assert review.push() == 4
+    since.append(review.answer("Ann", new, NO))
+    assert (review.pull().decided, review.received()) == (1, 6)
+    since += [review.answer("Bea", item, YES) for item in (half, unseen)]  # nobody pulls these
+    numbers = {task.task_id for name in NAMES for task in review.tasks(name).values()}
+    review.site.set_back(yesterday)
+
+    found = reconcile(review.world.store, review.desks, review.queue)
+    assert (found.on_desk, found.recovered, found.adopted, found.foreign) == (6, 0, 0, ())
+    assert found.missing == tuple(sorted([new, unseen, unseen]))
+    gone = sorted([pulled, pulled, half, new])
+    assert sorted(notice.entity_id for notice in found.deleted) == gone
+    report = review.pull()
+    assert (report.accepted, report.rejected, report.decided) == (0, 0, 0)
+    assert review.states(before, pulled, half) == ["accepted", "accepted", "proposed"]
+
+    assert (review.push(), review.push()) == (3, 0)
+    assert review.on_desk("Ann") == sorted([before, pulled, half, unseen])
+    assert review.on_desk("Bea") == sorted([before, pulled, half, new, unseen])
+    again = [review.tasks("Ann")[unseen], *(review.tasks("Bea")[item] for item in (new, unseen))]
+    assert {task.task_id for task in again} <= numbers  # handed out a second time
+
+    asked_again = [review.answer("Bea", half, NO), review.answer("Bea", new, NO)]
+    asked_again += [review.answer(name, unseen, YES) for name in NAMES]
+    assert set(asked_again) <= set(since)  # these numbers, too
+    report = review.pull()
+    assert (report.accepted, report.rejected) == (2, 2)
+    assert (report.decided, report.conflicts) == (2, 1)
+    assert review.states(before, pulled, half, new, unseen) == [
+        "accepted",
+        "accepted",
+        "proposed",
+        "rejected",
+        "accepted",
+    ]
+    assert review.received() == 10
+    found = reconcile(review.world.store, review.desks, review.queue)
+    assert (found.missing, found.recovered, found.duplicates) == ((), 0, 0)
+    assert sorted(notice.entity_id for notice in found.deleted) == gone
+
+
+def test_a_project_that_was_deleted_is_made_anew_with_what_is_open(review: Review) -> None:
+    pulled, unseen, untouched = hats(review, 1, 2, 3)
+    review.push()
+    for name in NAMES:
+        review.answer(name, pulled, YES)
+    review.pull()
+    review.answer("Ann", unseen, YES)
+    project = review.tasks("Ann")[pulled].project_id
+    service = ApiAnnotator(review.site.url, review.site.token("Ann"))
+    service.sdk.projects.delete(project)
+
+    report = review.pull()
+    assert (report.decided, review.states(pulled)) == (0, ["accepted"])
+    found = reconcile(review.world.store, review.desks, review.queue)
+    assert (found.on_desk, found.missing) == (3, tuple(sorted([unseen, untouched])))
+    assert [notice.entity_id for notice in found.deleted] == [pulled]
+    assert (review.push(), review.push()) == (2, 0)
+    assert review.on_desk("Ann") == sorted([unseen, untouched])
+    for name in NAMES:
+        for item in (unseen, untouched):
+            review.answer(name, item, NO)
+    assert review.pull().decided == 2
+    assert review.states(pulled, unseen, untouched) == ["accepted", "rejected", "rejected"]
+
+
+def test_answers_that_are_deleted_cancelled_updated_and_doubled(site: Site, tmp_path: Path) -> None:
+    review = new_review(site, tmp_path, site.url, overlap=1)
+    review = review._replace(queue=review.queue.model_copy(update={"annotators": ("Ann",)}))
+    deleted, cancelled, updated, twice = items = hats(review, 1, 2, 3, 4)
+    assert review.push() == 4
+    numbers = {item: review.answer("Ann", item, YES) for item in items}
+    assert review.pull().decided == 4
+
+    ann, tasks = site.people["Ann"], review.tasks("Ann")
+    ann.delete_annotation(numbers[deleted])
+    for item, regions in ((cancelled, []), (updated, NO)):
+        number = tasks[item].task_id
+        assert number is not None
+        ann.annotate(number, regions, numbers[item], cancelled=item == cancelled)
+    review.answer("Ann", twice, NO)
+    report = review.pull()
+    assert [notice.entity_id for notice in report.deleted] == [deleted]
+    assert [notice.entity_id for notice in report.remarks] == [cancelled]
+    assert (report.accepted, report.rejected) == (0, 2)
+    assert review.states(*items) == ["accepted", "accepted", "rejected", "rejected"]
+    assert (review.push(), review.received()) == (0, 6)
+    report = review.pull()
+    assert (report.accepted, report.rejected, review.received()) == (0, 0, 6)
