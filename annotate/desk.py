@@ -78,7 +78,15 @@ class ReviewDesk(Protocol):
 
     @property
     def url(self) -> str:
-        """Where the server is; users and projects are known by it together with their number."""
+        """Where the server is at present."""
+        ...
+
+    @property
+    def server_name(self) -> str:
+        """What the store calls the server: the same wherever it is.
+
+        Users, projects and tasks are known by it together with their number there.
+        """
         ...
 
     def find_project(self, marker: str) -> int | None:

@@ -111,15 +111,26 @@ class _Counts(BaseModel):
 
 
 class LabelStudioDesk:
-    """A Label Studio, by its URL and a personal access token: that account's workspace."""
+    """A Label Studio, by its URL and a personal access token: that account's workspace.
 
-    def __init__(self, url: str, token: SecretStr, timeout_seconds: float = 60.0) -> None:
+    Without a `server_name` it is known by its URL.
+    """
+
+    def __init__(
+        self, url: str, token: SecretStr, timeout_seconds: float = 60.0, server_name: str = ""
+    ) -> None:
         self._connection = Connection(url, token, timeout_seconds)
+        self._server_name = server_name
 
     @property
     def url(self) -> str:
         """Where this Label Studio is."""
         return self._connection.url
+
+    @property
+    def server_name(self) -> str:
+        """What the store calls it."""
+        return self._server_name or self._connection.url
 
     def find_project(self, marker: str) -> int | None:
         """The oldest project that carries the marker, or None."""

@@ -51,7 +51,7 @@ def pull(
     Raises:
         ServiceError: the desk refuses, or stays unavailable.
     """
-    reader = Reader(store, queue, desks(HOUSE).url, code_revision, flow_run)
+    reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
     found = _Found()
     for seat in _seats(store, queue):
         project_id = find_project(desks, queue, seat)
@@ -75,7 +75,7 @@ def reconcile(
     Raises:
         ServiceError: the desk refuses, or stays unavailable.
     """
-    reader = Reader(store, queue, desks(HOUSE).url, code_revision, flow_run)
+    reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
     stored = review_tasks(store, queue.name)
     report = ReconcileReport(queue=queue.name)
     missing = {key for key, task in stored.items() if task.state in WAITING}
@@ -145,7 +145,7 @@ def _seat(task: StoredTask) -> Seat:
 def _pull_project(store: Store, desk: ReviewDesk, project_id: int, reader: Reader) -> _Found:
     """Reads what changed since the last time, or everything where something is gone."""
     counts = desk.count(project_id)
-    cursor = load_cursor(store, desk.url, project_id)
+    cursor = load_cursor(store, desk.server_name, project_id)
     since = None
     if cursor is not None and not _shrank(cursor, counts):
         since = cursor.seen_until - OVERLAP
@@ -153,7 +153,7 @@ def _pull_project(store: Store, desk: ReviewDesk, project_id: int, reader: Reade
     seen_until = max(found.seen_until, cursor.seen_until if cursor and since else _BEGINNING)
     new = Cursor(seen_until, counts.tasks, counts.annotations)
     if new != cursor:
-        save_cursor(store, desk.url, project_id, new)
+        save_cursor(store, desk.server_name, project_id, new)
     return found
 
 

@@ -7,6 +7,7 @@ is on the desk is recognised whoever put it there and however the answer got los
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ from schemas.errors import ServiceError
 
 PUSH_ATTEMPTS = 4
 PAUSE_SECONDS = 0.5
-_PAGE = 1000
+_PAGE = 500
 
 
 def push(
@@ -62,7 +63,8 @@ def push(
         ServiceError: the desk refuses, or stays unavailable.
     """
     stored = review_tasks(store, queue.name)
-    plan = make_plan(store, queue, desks(HOUSE).url, stored)
+    plan = make_plan(store, queue, desks(HOUSE).server_name, stored)
+    announce_tasks(store, plan.new, {})  # a plan is made once, however often it is interrupted
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds)
     sent = [pusher.send(seat, tasks) for seat, tasks in _by_seat(stored, plan.new)]
     closed = _take_back(store, desks, tasks_by_key(store, [task.key for task in plan.obsolete]))
@@ -114,7 +116,7 @@ def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -
         desk = desks(assignee)
         numbers = {task.key: task.task_id for task in tasks if task.task_id is not None}
         unread: set[str] = set()
-        if numbers and server == desk.url:
+        if numbers and server == desk.server_name:
             unread = _unread(store, desk, project_id, numbers)
             desk.delete_tasks(project_id, sorted({numbers[key] for key in numbers.keys() - unread}))
         closed += close_tasks(store, [task.key for task in tasks if task.key not in unread])
@@ -123,7 +125,7 @@ def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -
 
 def _unread(store: Store, desk: ReviewDesk, project_id: int, keys: Collection[str]) -> set[str]:
     """Those of the tasks in which there is an answer on the desk that no pull has seen."""
-    cursor = load_cursor(store, desk.url, project_id)
+    cursor = load_cursor(store, desk.server_name, project_id)
     since = cursor.seen_until - OVERLAP if cursor else None
     changed = [task for task in desk.list_tasks(project_id, since) if task.key in keys]
     received = annotations_of(store, [task.key for task in changed])
@@ -169,7 +171,7 @@ class _Pusher:
         placed = {
             task.task_id: task.key
             for task in tasks
-            if task.task_id is not None and _lies_in(task, desk.url, project_id)
+            if task.task_id is not None and _lies_in(task, desk.server_name, project_id)
         }
         there, duplicates = set(placed.values()), 0
         wanted = [task for task in tasks if task.state in WAITING]
@@ -202,21 +204,40 @@ class _Pusher:
         return set(standing.there), standing.duplicates
 
     def _import(self, desk: ReviewDesk, project_id: int, tasks: Sequence[StoredTask]) -> set[str]:
-        """Sends tasks and notes where they lie.
+        """Sends tasks and notes where they lie; a page is made while the one before is on its way.
 
-        They are stored first: their images are served from when they are seen.
+        What a page shows is stored first: images are served from the moment they are seen.
         """
-        for page in pages(tasks, _PAGE):
-            contents = list(zip(page, self._contents(page), strict=True))
-            announce_tasks(self._store, page, {task.key: found.images for task, found in contents})
-            new = [
-                NewTask(task.key, {**content.data, "key": task.key}, content.predictions)
-                for task, content in contents
-            ]
-            numbers = desk.import_tasks(project_id, new)
-            keys = [task.key for task in page]
-            place_tasks(self._store, desk.url, project_id, dict(zip(keys, numbers, strict=True)))
+        with ThreadPoolExecutor(1, thread_name_prefix="import") as sender:
+            last: tuple[list[StoredTask], Future[list[int]]] | None = None
+            for page in pages(tasks, _PAGE):
+                new = self._new_tasks(page)
+                if last is not None:
+                    self._place(desk, project_id, *last)
+                last = page, sender.submit(desk.import_tasks, project_id, new)
+            if last is not None:
+                self._place(desk, project_id, *last)
         return {task.key for task in tasks}
+
+    def _new_tasks(self, tasks: Sequence[StoredTask]) -> list[NewTask]:
+        contents = self._contents(tasks)
+        images = {task.key: found.images for task, found in zip(tasks, contents, strict=True)}
+        announce_tasks(self._store, tasks, images)
+        return [
+            NewTask(task.key, {**content.data, "key": task.key}, content.predictions)
+            for task, content in zip(tasks, contents, strict=True)
+        ]
+
+    def _place(
+        self,
+        desk: ReviewDesk,
+        project_id: int,
+        tasks: Sequence[StoredTask],
+        numbers: Future[list[int]],
+    ) -> None:
+        keys = [task.key for task in tasks]
+        places = dict(zip(keys, numbers.result(), strict=True))
+        place_tasks(self._store, desk.server_name, project_id, places)
 
     def _contents(self, tasks: Sequence[StoredTask]) -> list[TaskContent]:
         """The pages of tasks, in order; adjudicators see the answers, too."""

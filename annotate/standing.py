@@ -42,7 +42,7 @@ def settle(
     surplus = list(_untouched_copies(copies, there))
     closed = [key for key, task in there.items() if _is_over(stored[key], task)]
     desk.delete_tasks(project_id, [*surplus, *(there.pop(key).id for key in closed)])
-    place = (desk.url, project_id)
+    place = (desk.server_name, project_id)
     moved: dict[str, int | None] = {
         key: task.id for key, task in there.items() if _place(stored[key]) != (*place, task.id)
     }

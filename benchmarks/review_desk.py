@@ -215,7 +215,9 @@ def seed(store: Store, dataset: str, number: int) -> None:
     """Fills a store with an image, and rewrites of its caption that a check found faithful."""
     image = new_entity(IMAGE, dataset)
     caption = new_entity(
-        Caption(source="bench", text=_WORDS, position=0), dataset, parents=[("describes", image.id)]
+        Caption(source="bench", text=_WORDS * 4, position=0),
+        dataset,
+        parents=[("describes", image.id)],
     )
     entities = [image, caption]
     for place in range(number):

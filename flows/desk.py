@@ -11,7 +11,7 @@ from profiles.settings import Settings
 from schemas.errors import ServiceError
 from services.blob_server import blob_server_url
 from services.credentials import load_workspaces, workspaces_path
-from services.label_studio import label_studio_access
+from services.label_studio import label_studio_access, label_studio_name
 
 
 def open_desk(settings: Settings) -> LabelStudioDesk:
@@ -20,7 +20,8 @@ def open_desk(settings: Settings) -> LabelStudioDesk:
     Raises:
         ServiceError: Label Studio does not answer, or there is no token for it.
     """
-    return LabelStudioDesk(*label_studio_access(settings))
+    access = label_studio_access(settings)
+    return LabelStudioDesk(access.url, access.token, server_name=label_studio_name(settings))
 
 
 def open_desks(settings: Settings, store: Store) -> Callable[[str], ReviewDesk]:
@@ -58,4 +59,5 @@ def _open(settings: Settings, store: Store, pseudonym: str) -> LabelStudioDesk:
             f"there is no token for the workspace of {pseudonym} in "
             f"{workspaces_path(settings.home)}; {advice}"
         )
-    return LabelStudioDesk(label_studio_access(settings).url, credentials.token)
+    url, name = label_studio_access(settings).url, label_studio_name(settings)
+    return LabelStudioDesk(url, credentials.token, server_name=name)

@@ -103,6 +103,18 @@ def label_studio_access(settings: Settings) -> LabelStudioAccess:
     return LabelStudioAccess(service.url, label_studio_token(settings.home, service.url))
 
 
+def label_studio_address(settings: Settings) -> str:
+    """Where the Label Studio of the settings is, or would be if it were running."""
+    service = running(settings.home, NAME)
+    own = service.url if service is not None else None
+    return settings.label_studio_url or own or f"http://{LOOPBACK}:{settings.label_studio_port}"
+
+
+def label_studio_name(settings: Settings) -> str:
+    """What the store calls the Label Studio of the settings: our own keeps its name on any port."""
+    return settings.label_studio_url.rstrip("/") or NAME
+
+
 def label_studio_token(home: Path, url: str) -> SecretStr:
     """A personal access token of our Label Studio, made on the first call and kept.
 

@@ -1,9 +1,8 @@
 """Foreign text as HTML, with stretches of it marked: suspected facts, and words that changed."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
 from html import escape
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -32,13 +31,18 @@ class _Word(NamedTuple):
 
 def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
     """`text` as a paragraph of HTML; marks may lie across each other."""
+    within = [(place, mark) for place, mark in enumerate(marks) if mark.start < len(text)]
     edges = {0, len(text)}
-    for mark in marks:
-        edges |= {min(mark.start, len(text)), min(mark.end, len(text))}
-    pieces = (
-        _piece(text[start:end], [mark for mark in marks if mark.start <= start < end <= mark.end])
-        for start, end in pairwise(sorted(edges))
-    )
+    opening: dict[int, list[tuple[int, Mark]]] = defaultdict(list)
+    for place, mark in within:
+        edges |= {mark.start, min(mark.end, len(text))}
+        opening[mark.start].append((place, mark))
+    pieces: list[str] = []
+    open_marks: list[tuple[int, Mark]] = []
+    for start, end in pairwise(sorted(edges)):
+        still = [(place, mark) for place, mark in open_marks if mark.end > start]
+        open_marks = sorted(still + opening.get(start, []))
+        pieces.append(_piece(text[start:end], [mark for _, mark in open_marks]))
     return f"<p>{''.join(pieces)}</p>"
 
 
@@ -70,28 +74,29 @@ def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
     A word that only moved is neither: a rewrite may say the same in another order.
     """
     old, new = _words(before), _words(after)
-    blocks = SequenceMatcher(
-        None, [word.plain for word in old], [word.plain for word in new], autojunk=False
-    ).get_matching_blocks()
-    kept_old = {block.a + step for block in blocks for step in range(block.size)}
-    kept_new = {block.b + step for block in blocks for step in range(block.size)}
-    gone = [word for position, word in enumerate(old) if position not in kept_old]
-    come = [word for position, word in enumerate(new) if position not in kept_new]
-    return _unmoved(gone, come, REMOVED), _unmoved(come, gone, INSERTED)
+    return _more_often(old, new, REMOVED), _more_often(new, old, INSERTED)
 
 
 def _words(text: str) -> list[_Word]:
     return [_Word(*match.span(), match.group().casefold()) for match in _WORD.finditer(text)]
 
 
-def _unmoved(words: Sequence[_Word], elsewhere: Sequence[_Word], style: str) -> list[Mark]:
-    moved = Counter(word.plain for word in elsewhere)
+def _more_often(words: Sequence[_Word], elsewhere: Sequence[_Word], style: str) -> list[Mark]:
+    """Marks on what is not elsewhere; of a word that is there less often, on the last ones.
+
+    Neighbouring words share a mark.
+    """
+    there = Counter(word.plain for word in elsewhere)
     marks: list[Mark] = []
+    goes_on = False
     for word in words:
-        if moved[word.plain] > 0:
-            moved[word.plain] -= 1
-        else:
-            marks.append(Mark(word.start, word.end, style))
+        if there[word.plain] > 0:
+            there[word.plain] -= 1
+            goes_on = False
+            continue
+        start = marks.pop().start if goes_on else word.start
+        marks.append(Mark(start, word.end, style))
+        goes_on = True
     return marks
 
 

@@ -46,7 +46,7 @@ def add(
     from db.store import Store
     from profiles.settings import load_settings
     from services.credentials import save_workspace
-    from services.label_studio import label_studio_access
+    from services.label_studio import label_studio_access, label_studio_name
 
     settings = load_settings()
     url = label_studio_access(settings).url
@@ -54,7 +54,7 @@ def add(
     _refuse_taken_address(store, name)
     workspace = _workspace(settings, url, name, token_file)
     roles = _roles(adjudicator, only_adjudicator)
-    added = add_annotator(store, name, url, workspace.user_id, roles)
+    added = add_annotator(store, name, label_studio_name(settings), workspace.user_id, roles)
     save_workspace(settings.home, added.pseudonym, workspace.credentials)
     if as_json:
         print_json(_as_json(added))
@@ -94,11 +94,13 @@ def show(
     from db.store import Store
     from profiles.settings import load_settings
     from services.credentials import load_workspaces
+    from services.label_studio import label_studio_address
 
     settings = load_settings()
     person = annotator_named(Store.open(settings.database_url), name)
     credentials = load_workspaces(settings.home).get(person.pseudonym)
-    login = _login(person, credentials, reveal or (sys.stdout.isatty() and not as_json))
+    shown = reveal or (sys.stdout.isatty() and not as_json)
+    login = _login(person, credentials, label_studio_address(settings), shown)
     if as_json:
         print_json(_as_json(person) | login)
         return
@@ -207,13 +209,16 @@ def _roles(adjudicator: bool, only_adjudicator: bool) -> "list[Role]":
 
 
 def _login(
-    person: "StoredAnnotator", credentials: "WorkspaceCredentials | None", reveal: bool
+    person: "StoredAnnotator",
+    credentials: "WorkspaceCredentials | None",
+    address: str,
+    reveal: bool,
 ) -> dict[str, Any]:
     if credentials is None or credentials.email is None or credentials.password is None:
         return {"login": f"the person's own account on {person.server}"}
     password = credentials.password.get_secret_value()
     return {
-        "address": f"{person.server}/user/login/",
+        "address": f"{address}/user/login/",
         "login": credentials.email,
         "password": password if reveal else "(shown on a terminal, or with --reveal)",
     }

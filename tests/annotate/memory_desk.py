@@ -54,6 +54,10 @@ class MemoryDesk:
         return self.server.url
 
     @property
+    def server_name(self) -> str:
+        return self.server.url
+
+    @property
     def only_project(self) -> dict[int, RemoteTask]:
         """The tasks of the only project."""
         (tasks,) = self.tasks.values()

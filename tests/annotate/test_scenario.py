@@ -57,6 +57,7 @@ from tests.postgres import Postgres
 
 pytestmark = pytest.mark.xdist_group("scenario")  # one process, with a server of its own
 ITEMS, GOLD = 150, 40
+SERVER_NAME = "scenario"
 LATE_SECONDS = 10.0
 """How long an answer of Label Studio is waited for."""
 ANNOTATORS, ADJUDICATOR = ("reviewer-ann", "reviewer-bea", "reviewer-cem"), "reviewer-dan"
@@ -271,7 +272,7 @@ class Site(NamedTuple):
         def desk_of(assignee: str) -> LabelStudioDesk:
             if assignee not in opened:
                 token = self.services[assignee]
-                opened[assignee] = LabelStudioDesk(url, token, timeout_seconds=LATE_SECONDS)
+                opened[assignee] = LabelStudioDesk(url, token, LATE_SECONDS, SERVER_NAME)
             return opened[assignee]
 
         return desk_of
@@ -392,12 +393,12 @@ def test_faults_and_disorder_change_nothing(
         fault_proxy(site.url, faults, slow_seconds=LATE_SECONDS + 1) as url,
     ):
         desks = site.desks(url)
-        hire(store, url, site.user_ids)
+        hire(store, SERVER_NAME, site.user_ids)
 
         def work(person: str, says: Callable[[StoredEntity], Regions]) -> int:
             people[person].sign_in()
             services[person].sign_in()
-            for project in set(people[person].projects()) - hooked:
+            for project in set(people[person].projects()[:1]) - hooked:
                 services[person].tell(hook, project)
                 hooked.add(project)
             waiting = people[person].open_tasks()

@@ -60,7 +60,7 @@ class LabelStudioServer(NamedTuple):
         """Adds people with workspaces of their own; choose names that no other test uses."""
         accounts = []
         for name, workspace in zip(names, add_workspaces(self.settings, names), strict=True):
-            added = add_annotator(store, name, self.url, workspace.user_id, roles)
+            added = add_annotator(store, name, NAME, workspace.user_id, roles)
             save_workspace(self.home, added.pseudonym, workspace.credentials)
             email, password = workspace.credentials.email, workspace.credentials.password
             assert email is not None
