@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-import ijson
-
 from release.files import DigestingFile
+from release.manifest import MAX_CHARACTERS
 from release.rows import ReleaseRow
+from schemas.json_stream import JsonBreak, JsonCursor, stream_list
 from schemas.release import ReleasedFile
 
 
@@ -47,9 +47,9 @@ def read_json_rows(path: Path) -> Iterator[dict[str, Any]]:
     """
     with path.open("rb") as file:
         try:
-            for row in ijson.items(file, "item", use_float=True):
-                if not isinstance(row, dict):
-                    raise ValueError(f"its entries must be objects; got {row!r}")  # noqa: TRY004 - a fault of the file
-                yield row
-        except ijson.JSONError as error:
-            raise ValueError(f"it is not valid JSON ({error})") from error
+            for element in stream_list(JsonCursor(file, MAX_CHARACTERS, strict=True)):
+                if not isinstance(element.value, dict):
+                    raise ValueError(f"its entries must be objects; got {element.value!r:.200}")  # noqa: TRY004 - a fault of the file
+                yield element.value
+        except JsonBreak as fault:
+            raise ValueError(f"it is not valid JSON ({fault}, byte {fault.offset:,})") from fault

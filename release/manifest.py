@@ -5,17 +5,20 @@ hold one file at a time in memory.
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import ijson
-
 from release.files import DigestingFile
 from schemas.base import canonical_json
+from schemas.json_stream import JsonBreak, JsonCursor, stream_elements, stream_members
 from schemas.release import Manifest, ReleasedFile
 
 MANIFEST = "manifest.json"
+MAX_CHARACTERS = 16 * 1024 * 1024
+"""The longest single value that is read of a file which somebody may have tampered with."""
 _UNNAMED = "0" * 64
 
 
@@ -72,16 +75,15 @@ def read_values(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: it is not a JSON object.
     """
-    builder = ijson.ObjectBuilder()
-    with path.open("rb") as file:
-        try:
-            for prefix, event, value in ijson.parse(file, use_float=True):
-                if prefix != "files" and not prefix.startswith("files."):
-                    builder.event(event, value)
-        except ijson.JSONError as error:
-            raise ValueError(f"it is not valid JSON ({error})") from error
-    if not isinstance(values := builder.value, dict):
-        raise ValueError(f"it must be a JSON object; got {values!r}")  # noqa: TRY004 - a fault of the file
+    values: dict[str, Any] = {}
+    with _opened(path) as cursor:
+        if cursor.peek() != "{":
+            raise ValueError(f"it must be a JSON object; got {cursor.peek()!r} first")
+        for key in stream_members(cursor):
+            if key == "files":
+                deque(_files(cursor), maxlen=0)
+            else:
+                values[key] = cursor.value()
     return values
 
 
@@ -96,6 +98,30 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_files(path: Path) -> Iterator[Any]:
-    """The entries of `files` in a `manifest.json`, unchecked, one at a time."""
+    """The entries of `files` in a `manifest.json`, unchecked, one at a time.
+
+    Raises:
+        ValueError: it is not a JSON object (after the entries before the fault).
+    """
+    with _opened(path) as cursor:
+        for key in stream_members(cursor):
+            if key == "files":
+                yield from _files(cursor)
+            else:
+                cursor.value()
+
+
+def _files(cursor: JsonCursor) -> Iterator[Any]:
+    if cursor.peek() == "[":
+        yield from stream_elements(cursor)
+    else:
+        cursor.value()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[JsonCursor]:
     with path.open("rb") as file:
-        yield from ijson.items(file, "files.item", use_float=True)
+        try:
+            yield JsonCursor(file, MAX_CHARACTERS, strict=True)
+        except JsonBreak as fault:
+            raise ValueError(f"it is not valid JSON ({fault}, byte {fault.offset:,})") from fault

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from schemas.errors import FormatError
-from sources.json_stream import Element, JsonBreak, JsonCursor, open_annotations
+from schemas.json_stream import Element, JsonBreak, JsonCursor, open_annotations
 from sources.records import BadRow, ReadOptions
 
 Stream = Callable[[JsonCursor], Iterator[Element]]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from schemas.json_stream import Element, stream_sections
 from schemas.records import Split
 from sources.annotation_file import read_elements
 from sources.fields import (
@@ -19,7 +20,6 @@ from sources.fields import (
     checked_object,
     checked_path,
 )
-from sources.json_stream import Element, stream_sections
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 from sources.terms import ImporterTerms
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from schemas.errors import FormatError
+from schemas.json_stream import DECODER, open_annotations
 from schemas.records import Split
 from sources.fields import MISSING, Field, FieldError, RawRow, bad_row, checked_object, checked_rows
-from sources.json_stream import DECODER, open_annotations
 from sources.records import ReadOptions, Row
 from sources.terms import ImporterTerms
 

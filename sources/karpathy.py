@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from schemas.json_stream import Element, stream_sections
 from sources.annotation_file import read_elements
 from sources.fields import MISSING, Field, FieldError, RawRow, bad_row, checked_object, checked_rows
-from sources.json_stream import Element, stream_sections
 from sources.records import BadRow, ReadOptions, Row
 from sources.terms import ImporterTerms
 

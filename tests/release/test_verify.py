@@ -308,3 +308,28 @@ def test_problems_beyond_the_limit_are_not_collected(copy: Path) -> None:
     for number in range(LIMIT + 5):
         (copy / f"extra-{number}").touch()
     assert len(verify_release(copy)) == LIMIT
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"[%s]" % (b"9" * 5_000),
+        b'[{"id": %s}]' % (b"9" * 100_000),
+        b"[" * 100_000,
+        b'[{"id": NaN}]',
+        b'[{"id": "\xff"}]',
+        b'[{"id": "\x01"}]',
+        b'[{"id": 1}',
+        b"{}",
+        b"",
+        b'["%s"]' % (b"a" * (17 * 1024 * 1024)),
+    ],
+    ids=lambda data: repr(data[:12]),
+)
+def test_hostile_json_is_found_and_ends_nothing(copy: Path, hostile: bytes) -> None:
+    (copy / JSON).write_bytes(hostile)
+    found = {problem.fault for problem in verify_release(copy)}
+    assert found & {"rows_unreadable", "rows_differ", "row_missing", "rows_missing"}
+    for manifest in (hostile, b'{"files": %s}' % hostile, b'{"id": %s}' % hostile):
+        (copy / "manifest.json").write_bytes(manifest)
+        assert verify_release(copy)

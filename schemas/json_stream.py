@@ -53,6 +53,13 @@ def _integer(digits: str) -> int | float:
 DECODER = json.JSONDecoder(parse_int=_integer, strict=False)
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+_STRICT_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse_constant)
+
+
 @contextmanager
 def open_annotations(path: Path) -> Iterator[BinaryIO]:
     """`path` opened for reading bytes.
@@ -74,15 +81,26 @@ def open_annotations(path: Path) -> Iterator[BinaryIO]:
 
 
 class JsonCursor:
-    """A place in a JSON file that moves from value to value and reads only what it needs."""
+    """A place in a JSON file that moves from value to value and reads only what it needs.
+
+    With `strict`, what only others than the standard know (raw control characters, `NaN`, bytes
+    that are not UTF-8) is a `ValueError` or a `JsonBreak`; without, it spoils one value at most.
+    """
 
     def __init__(
-        self, file: BinaryIO, max_characters: int, chunk_bytes: int = _CHUNK_BYTES
+        self,
+        file: BinaryIO,
+        max_characters: int,
+        chunk_bytes: int = _CHUNK_BYTES,
+        *,
+        strict: bool = False,
     ) -> None:
         self._file = file
         self._chunk_bytes = chunk_bytes
+        self._json = _STRICT_DECODER if strict else DECODER
         # Bytes that are not UTF-8 become lone surrogates: they spoil one caption, not the file.
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        errors = "strict" if strict else "surrogateescape"
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
         self._max_characters = max_characters
         self._text = ""
         self._at = 0
@@ -109,7 +127,7 @@ class JsonCursor:
         self.peek()
         while True:
             try:
-                value, end = DECODER.raw_decode(self._text, self._at)
+                value, end = self._json.raw_decode(self._text, self._at)
             except json.JSONDecodeError as fault:
                 # Far from the end of what was read, more text would not mend it.
                 unterminated = fault.msg.startswith("Unterminated")
@@ -203,6 +221,38 @@ def _elements(cursor: JsonCursor, section: str, first: int = 0) -> Generator[Ele
         if cursor.take(",", "]") == "]":
             break
     return index + 1
+
+
+def stream_members(cursor: JsonCursor) -> Iterator[str]:
+    """The keys of the object that the file consists of.
+
+    After each the cursor stands before its value, which the caller takes, by `cursor.value()` or
+    `stream_elements`.
+
+    Raises:
+        JsonBreak: after the members before it.
+    """
+    cursor.take("{")
+    if cursor.peek() != "}":
+        while True:
+            if cursor.peek() != '"':
+                cursor.take('"')
+            key = str(cursor.value())
+            cursor.take(":")
+            yield key
+            if cursor.take(",", "}") == "}":
+                return _end(cursor)
+    cursor.take("}")
+    return _end(cursor)
+
+
+def stream_elements(cursor: JsonCursor) -> Iterator[Any]:
+    """The values of the array that comes next.
+
+    Raises:
+        JsonBreak: after the values before it.
+    """
+    return (element.value for element in _elements(cursor, ""))
 
 
 def _end(cursor: JsonCursor) -> None:
