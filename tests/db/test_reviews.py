@@ -1,3 +1,4 @@
+import threading
 from datetime import UTC, datetime
 
 import pytest
@@ -19,6 +20,7 @@ from db.reviews import (
     review_tasks,
     save_cursor,
     set_task_states,
+    take_turn,
     tasks_by_key,
 )
 from db.store import Store
@@ -143,3 +145,24 @@ def test_an_image_that_is_no_entity_is_served_too(store: Store, task: StoredTask
     crop = ShownImage("c" * 64, "image/png")
     announce_tasks(store, [task], {task.key: [crop]})
     assert is_served(store, crop.sha256)
+
+
+def test_who_decides_on_a_queue_waits_until_others_are_done(store: Store) -> None:
+    order = []
+    begun = threading.Event()
+
+    def other() -> None:
+        begun.set()
+        with store.write() as connection:
+            take_turn(connection, QUEUE)
+            order.append("other")
+
+    with store.write() as connection:
+        take_turn(connection, QUEUE)
+        thread = threading.Thread(target=other)
+        thread.start()
+        begun.wait()
+        thread.join(0.3)
+        order.append("one")
+    thread.join()
+    assert order == ["one", "other"]

@@ -1,0 +1,103 @@
+"""Two pulls, or a pull and a push, at the same time: on SQLite and on PostgreSQL."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from annotate.pull import pull
+from annotate.queues import shipped
+from db.entities import find
+from db.reviews import review_tasks
+from db.store import Store
+from db.work import register_plan
+from tests.annotate.answering import accepting
+from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
+from tests.annotate.office import hire, push, work
+from tests.annotate.world import DATASET, REWRITE, World
+
+QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
+ITEMS = 12
+
+
+class SharedWorld(World):
+    """A world in the store that a test is given."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        super().__init__(folder)
+        self.store.close()
+        self.store = store
+        self._plan_id = register_plan(store, "world", "1", {})
+
+
+def together(*actions: Callable[[], object]) -> None:
+    """Runs all actions at once, each in a thread; the first fault is raised."""
+    start = Barrier(len(actions))
+
+    def run(action: Callable[[], object]) -> object:
+        start.wait()
+        return action()
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        for done in [pool.submit(run, action) for action in actions]:
+            done.result()
+
+
+@pytest.fixture
+def office() -> MemoryOffice:
+    return MemoryOffice()
+
+
+def states(store: Store) -> Counter[str]:
+    return Counter(entity.state for entity in find(store, DATASET, "rewrite"))
+
+
+def test_answers_that_arrive_in_two_pulls_at_once_are_decided_on(
+    tmp_path: Path, store: Store, office: MemoryOffice
+) -> None:
+    world = SharedWorld(tmp_path, store)
+    ann, bea = (hire(store, office, name) for name in ("ann", "bea"))
+    for number in range(ITEMS):
+        world.add(f"{REWRITE} {number}")
+    push(store, office, QUEUE)
+    work(store, office, ann, lambda text: accepting(text))
+    work(store, office, bea, lambda text: accepting(text))
+    reading = Barrier(2)
+
+    def one_first(name: str) -> Callable[[str], MemoryDesk]:
+        """Desks of which a pull sees the answers in that one first, while another does not."""
+
+        def desk_of(assignee: str) -> MemoryDesk:
+            return office(assignee) if assignee in (name, "") else MemoryDesk(office.server)
+
+        return desk_of
+
+    def pulled(name: str) -> None:
+        reading.wait()
+        pull(store, one_first(name), QUEUE)
+
+    together(lambda: pulled(ann), lambda: pulled(bea))
+    assert states(store) == {"accepted": ITEMS}
+
+
+def test_the_same_answers_in_two_pulls_at_once_count_once(
+    tmp_path: Path, store: Store, office: MemoryOffice
+) -> None:
+    world = SharedWorld(tmp_path, store)
+    people = [hire(store, office, name) for name in ("ann", "bea")]
+    for number in range(ITEMS):
+        world.add(f"{REWRITE} {number}")
+    together(*[lambda: push(store, office, QUEUE)] * 2)
+    for person in people:
+        work(store, office, person, lambda text: accepting(text))
+    together(
+        lambda: pull(store, office, QUEUE),
+        lambda: pull(store, office, QUEUE),
+        lambda: push(store, office, QUEUE),
+    )
+    assert states(store) == {"accepted": ITEMS}
+    found = Counter(task.state for task in review_tasks(store, QUEUE.name).values())
+    assert found == {"answered": 2 * ITEMS}
