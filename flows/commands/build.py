@@ -22,7 +22,7 @@ class FlowName(StrEnum):
 def run(
     flow: Annotated[FlowName, typer.Argument(help="The flow.")],
     config: Annotated[
-        Path | None, typer.Option(help="The build file (TOML) [the demonstration world].")
+        Path | None, typer.Option(help="The build file (TOML) (default: the demonstration world).")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="Profile name or file.")] = None,
     max_cost: Annotated[float | None, typer.Option(help="Stop cleanly at this cost.")] = None,

@@ -22,11 +22,13 @@ def draw(
     seed: Annotated[int, typer.Option(help="Another seed is another sample.")] = 0,
     text_embeddings: Annotated[
         Path | None,
-        typer.Option(help="A .npy file, a row for each released caption [their words]."),
+        typer.Option(help="A .npy file, a row for each released caption (default: their words)."),
     ] = None,
     image_embeddings: Annotated[
         Path | None,
-        typer.Option(help="A .npy file, a row for each released image [their captions' words]."),
+        typer.Option(
+            help="A .npy file, a row for each released image (default: their captions' words)."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,7 +9,7 @@ from flows.commands.output import JsonOption, out, print_json, print_table
 
 
 def cost(
-    dataset: Annotated[str | None, typer.Argument(help="A dataset [all].")] = None,
+    dataset: Annotated[str | None, typer.Argument(help="A dataset (default: all).")] = None,
     config: Annotated[
         Path | None, typer.Option(help="Forecast what a run of this build file would still use.")
     ] = None,

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def quarantine(
-    dataset: Annotated[str | None, typer.Argument(help="A source or dataset [all].")] = None,
+    dataset: Annotated[
+        str | None, typer.Argument(help="A source or dataset (default: all).")
+    ] = None,
     reason: Annotated[str | None, typer.Option(help="Only this reason.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many records.")] = 20,
     as_json: JsonOption = False,

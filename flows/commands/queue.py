@@ -37,12 +37,13 @@ _STATES = ("proposed", "accepted", "rejected", "superseded")
 _SHOWN_NOTICES = 10
 
 QueueArgument = Annotated[
-    str | None, typer.Argument(help="The queue, like 'ufine3c-rewrites' [all queues in use].")
+    str | None,
+    typer.Argument(help="The queue, like 'ufine3c-rewrites' (default: all queues in use)."),
 ]
 PolicyOption = Annotated[
     str | None,
     typer.Option(
-        help="Who looks, this time: required, sample:RATE[:SEED], or auto (nobody) [as declared]."
+        help="Who looks, this time: required, sample:RATE[:SEED] or auto (default: as declared)."
     ),
 ]
 
@@ -170,25 +171,26 @@ def watch(
 
 
 def _look(name: str | None) -> None:
-    """One pull and push; a desk that is away for a while is told of and asked again."""
+    """One pull and push; a queue that cannot go on now is told of and asked again."""
     from annotate.pull import pull as pull_queue
     from annotate.push import push as push_queue
     from flows.context import code_revision
     from flows.desk import images_url, open_desks
-    from schemas.errors import ServiceError
+    from schemas.errors import ServiceError, UsageError
 
     settings, store = _open()
     try:
         desks = open_desks(settings, store)
         for chosen in _queues(settings, store, name):
-            pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
-            pushed = push_queue(store, desks, chosen, images_url(settings))
-            if pulled.accepted + pulled.edited + pulled.rejected + pulled.skipped:
-                _show_pull(pulled)
-            if pushed.pushed or pushed.closed:
-                _show_push(pushed, desks("").url)
-    except ServiceError as error:
-        err.print(f"{error}; looking again later", markup=False)
+            try:
+                pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
+                if pulled.accepted + pulled.edited + pulled.rejected + pulled.decided:
+                    _show_pull(pulled)
+                pushed = push_queue(store, desks, chosen, images_url(settings))
+                if pushed.pushed or pushed.closed:
+                    _show_push(pushed, desks("").url)
+            except (ServiceError, UsageError) as error:  # too few people just now, say
+                err.print(f"{error}; looking again later", markup=False)
     finally:
         store.close()
 
@@ -208,7 +210,10 @@ def _queues(
     from flows.queues import chosen_queues, declared_queues
 
     chosen = None if policy is None else parse_policy(policy)
-    return chosen_queues(store, declared_queues(settings), name, chosen)
+    found = chosen_queues(store, declared_queues(settings), name, chosen)
+    if not found:
+        err.print("there is nothing to review yet")
+    return found
 
 
 def _show_push(report: "PushReport", url: str) -> None:
@@ -243,7 +248,8 @@ def _show_reconcile(report: "ReconcileReport") -> None:
     out.print(
         f"{report.queue}: {report.on_desk:,} tasks in Label Studio, {report.adopted:,} found "
         f"again, {report.duplicates:,} duplicates removed, {report.recovered:,} answers recovered, "
-        f"{len(report.missing):,} tasks missing (the next push sends them)"
+        f"{report.decided:,} items decided, {len(report.missing):,} tasks missing (the next push "
+        f"sends them)"
     )
     _show_notices("deleted there", report.deleted)
     _show_foreign(report.foreign)

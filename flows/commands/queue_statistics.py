@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from annotate.statistics import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
 
 QueueArgument = Annotated[
-    str | None, typer.Argument(help="The queue, like 'ufine3c-rewrites' [all queues in use].")
+    str | None,
+    typer.Argument(help="The queue, like 'ufine3c-rewrites' (default: all queues in use)."),
 ]
 HtmlOption = Annotated[
     Path | None,
@@ -25,7 +26,7 @@ NamesOption = Annotated[
     bool | None,
     typer.Option(
         "--names/--pseudonyms",
-        help="What people are called [names on a terminal, else pseudonyms].",
+        help="What people are called (default: names on a terminal, else pseudonyms).",
     ),
 ]
 

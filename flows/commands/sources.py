@@ -19,9 +19,12 @@ def import_(
     ],
     path: Annotated[Path, typer.Argument(help="The annotation file.")],
     images: Annotated[
-        Path | None, typer.Option(help="The folder that image paths are relative to [the file's].")
+        Path | None,
+        typer.Option(help="The folder that image paths are relative to (default: the file's)."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The source's name [the format's].")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The source's name (default: the format's).")
+    ] = None,
     licence: Annotated[str | None, typer.Option(help="Terms that differ from the known.")] = None,
     citation: Annotated[str | None, typer.Option(help="Citation, if not the known.")] = None,
     as_json: JsonOption = False,
