@@ -28,6 +28,7 @@ PLAIN = "A woman in a red coat, a bag on her shoulder."
 MENDED = "Wearing a red coat, the woman has a black bag."
 QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
 _PATIENCE_MS = 60_000
+_NOT_THEIRS = ("Create Project", "Invite Members", "Create", "Settings", "Import", "Export")
 
 
 class Person:
@@ -54,19 +55,24 @@ class Person:
         self.page.fill("input[name=email]", self._account.email)
         self.page.fill("input[name=password]", self._account.password.get_secret_value())
         self.page.click("button[type=submit]")
-        self.page.get_by_text("Recent Projects").wait_for()
+        self.page.get_by_text("View All").wait_for()
         self.keep("home")
+        assert self.offered() == []
 
     def projects(self) -> list[str]:
         """The titles of all projects that there are to see."""
         self.page.goto(f"{self._url}/projects/")
         cards = self.page.locator(".lsf-project-card__title-text")
         cards.first.wait_for()
+        assert self.offered() == []
         return [str(title).strip() for title in cards.all_inner_texts()]
 
     def open(self, title: str) -> str:
         """Opens a project and begins to label; gives the instructions that come up."""
         self.page.get_by_text(title, exact=True).click()
+        self.page.get_by_text("Label All Tasks").wait_for()
+        self.keep("tasks")
+        assert self.offered() == []
         self.page.get_by_text("Label All Tasks").click()
         self.page.locator(SUBMIT).wait_for()
         dialog = self.page.locator(".lsf-modal-ls__content")
@@ -106,6 +112,13 @@ class Person:
         """Whether the page says that nothing is left."""
         self.page.get_by_text("No More Tasks Left in Queue").wait_for()
         return not self.page.locator(SUBMIT).count()
+
+    def offered(self) -> list[str]:
+        """What the page offers that is no part of labelling."""
+        found = [
+            self.page.get_by_text(name, exact=True).locator("visible=true") for name in _NOT_THEIRS
+        ]
+        return [name for name, buttons in zip(_NOT_THEIRS, found, strict=True) if buttons.count()]
 
     def keep(self, name: str) -> None:
         """Keeps what is on the screen for people to look at (under `--basetemp DIR`)."""

@@ -97,14 +97,16 @@ class WorkspaceGate:
         self, request: HttpRequest, _view: object, _arguments: object, numbers: dict[str, Any]
     ) -> HttpResponse | None:
         """A refusal, or None to go on; called when Label Studio knows who asks and for what."""
-        user = request.user
-        if not user.is_authenticated or user.is_superuser or _owns_workspace(user):
-            return None
-        if _is_allowed(request, numbers):
+        if not only_labels(request.user) or _is_allowed(request, numbers):
             return None
         return JsonResponse(
             {"detail": "This is not part of labelling in your workspace."}, status=403
         )
+
+
+def only_labels(user: Any) -> bool:
+    """Whether somebody works in a workspace that is not theirs to run."""
+    return bool(user.is_authenticated and not user.is_superuser and not _owns_workspace(user))
 
 
 def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:

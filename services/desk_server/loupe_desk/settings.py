@@ -13,4 +13,4 @@ from label_studio.core.settings.label_studio import *
 from label_studio.core.settings.label_studio import MIDDLEWARE
 
 PROJECT_MIXIN = "loupe_desk.access.WorkspaceProject"
-MIDDLEWARE = [*MIDDLEWARE, "loupe_desk.gate.WorkspaceGate"]
+MIDDLEWARE = [*MIDDLEWARE, "loupe_desk.view.LabellingView", "loupe_desk.gate.WorkspaceGate"]
