@@ -122,7 +122,7 @@ class _Found(NamedTuple):
     reading: Reading = Reading()
     deleted: tuple[Notice, ...] = ()
     foreign: tuple[int, ...] = ()
-    seen_until: datetime = _BEGINNING
+    newest: datetime = _BEGINNING
 
     def plus(self, other: "_Found") -> "_Found":
         """Both together."""
@@ -130,7 +130,7 @@ class _Found(NamedTuple):
             self.reading.plus(other.reading),
             self.deleted + other.deleted,
             self.foreign + other.foreign,
-            max(self.seen_until, other.seen_until),
+            max(self.newest, other.newest),
         )
 
 
@@ -144,17 +144,29 @@ def _seat(task: StoredTask) -> Seat:
 
 def _pull_project(store: Store, desk: ReviewDesk, project_id: int, reader: Reader) -> _Found:
     """Reads what changed since the last time, or everything where something is gone."""
+    now = datetime.now(UTC)
     counts = desk.count(project_id)
     cursor = load_cursor(store, desk.server_name, project_id)
-    since = None
-    if cursor is not None and not _shrank(cursor, counts):
-        since = cursor.seen_until - OVERLAP
+    if cursor is not None and _shrank(cursor, counts):
+        cursor = None
+    since = cursor.read_from if cursor is not None else None
     found = _read(store, reader, desk.list_tasks(project_id, since))
-    seen_until = max(found.seen_until, cursor.seen_until if cursor and since else _BEGINNING)
-    new = Cursor(seen_until, counts.tasks, counts.annotations)
+    new = moved(cursor, found.newest, now)._replace(**counts._asdict())
     if new != cursor:
         save_cursor(store, desk.server_name, project_id, new)
     return found
+
+
+def moved(cursor: Cursor | None, newest: datetime, now: datetime) -> Cursor:
+    """The cursor after a reading whose newest change is of `newest`.
+
+    A change is read again until it is sure that none of before it is still to become visible.
+    """
+    if cursor is None or newest > cursor.newest:
+        return Cursor(newest, now, newest - OVERLAP, 0, 0)
+    if now - cursor.found_at >= OVERLAP:
+        return cursor._replace(read_from=cursor.newest)
+    return cursor
 
 
 def _shrank(cursor: Cursor, counts: ProjectCounts) -> bool:

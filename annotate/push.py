@@ -18,7 +18,6 @@ from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.registry import interface_of
 from annotate.plan import make_plan
 from annotate.projects import Desks, Seat, project_spec
-from annotate.pull import OVERLAP
 from annotate.queues import HOUSE, Queue
 from annotate.reports import PushReport
 from annotate.standing import settle
@@ -126,7 +125,7 @@ def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -
 def _unread(store: Store, desk: ReviewDesk, project_id: int, keys: Collection[str]) -> set[str]:
     """Those of the tasks in which there is an answer on the desk that no pull has seen."""
     cursor = load_cursor(store, desk.server_name, project_id)
-    since = cursor.seen_until - OVERLAP if cursor else None
+    since = cursor.read_from if cursor else None
     changed = [task for task in desk.list_tasks(project_id, since) if task.key in keys]
     received = annotations_of(store, [task.key for task in changed])
     return {

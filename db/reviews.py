@@ -47,9 +47,15 @@ class StoredTask(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Up to where a project was read, and how much it held then."""
+    """How far a project was read, and how much it held then.
 
-    seen_until: datetime
+    `newest` is the time of the newest change that was read, by the server's clock; `found_at` when
+    it was first read, by ours; `read_from` where the next reading begins, by the server's.
+    """
+
+    newest: datetime
+    found_at: datetime
+    read_from: datetime
     tasks: int
     annotations: int
 
@@ -165,9 +171,13 @@ def count_tasks(store: Store) -> dict[tuple[str, str], int]:
 
 def load_cursor(store: Store, server: str, project_id: int) -> Cursor | None:
     """How far a project was read, or None where it never was."""
-    query = select(DeskCursor.seen_until, DeskCursor.tasks, DeskCursor.annotations).where(
-        DeskCursor.server == server, DeskCursor.project_id == project_id
-    )
+    query = select(
+        DeskCursor.newest,
+        DeskCursor.found_at,
+        DeskCursor.read_from,
+        DeskCursor.tasks,
+        DeskCursor.annotations,
+    ).where(DeskCursor.server == server, DeskCursor.project_id == project_id)
     with store.read() as connection:
         row = connection.execute(query).first()
     return None if row is None else Cursor._make(row)

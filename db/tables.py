@@ -311,13 +311,15 @@ class Annotator(Base):
 
 
 class DeskCursor(Base):
-    """Up to where a project on a review server was read, and what it held then."""
+    """How far a project on a review server was read, and how much it held (`db.reviews.Cursor`)."""
 
     __tablename__ = "desk_cursor"
 
     server: Mapped[str] = mapped_column(Text, primary_key=True)
     project_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    seen_until: Mapped[datetime]
+    newest: Mapped[datetime]
+    found_at: Mapped[datetime]
+    read_from: Mapped[datetime]
     tasks: Mapped[int]
     annotations: Mapped[int]
 

@@ -95,8 +95,8 @@ def test_announcing_again_opens_what_was_closed(
 def test_a_cursor_is_kept_for_each_project(store: Store) -> None:
     assert load_cursor(store, "http://desk", 1) is None
     for tasks in (10, 20):
-        save_cursor(store, "http://desk", 1, Cursor(NOW, tasks, 3))
-    assert load_cursor(store, "http://desk", 1) == Cursor(NOW, 20, 3)
+        save_cursor(store, "http://desk", 1, Cursor(NOW, NOW, NOW, tasks, 3))
+    assert load_cursor(store, "http://desk", 1) == Cursor(NOW, NOW, NOW, 20, 3)
     assert load_cursor(store, "http://desk", 2) is None
     assert load_cursor(store, "http://other", 1) is None
 
