@@ -7,7 +7,7 @@ they say is read: each only ends the waiting for the next pull.
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -58,7 +58,12 @@ def hint_server(hints: Hints, port: int | None = None) -> Iterator[str]:
     app = Starlette(routes=[Route(PATH, hint, methods=["POST"])])
     config = uvicorn.Config(app, host=LOOPBACK, port=chosen, log_level="warning", access_log=False)
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, name="hints", daemon=True)
+
+    def serve() -> None:
+        with suppress(SystemExit):  # how it says that the port is taken
+            server.run()
+
+    thread = threading.Thread(target=serve, name="hints", daemon=True)
     thread.start()
     while thread.is_alive() and not server.started:
         time.sleep(_POLL_SECONDS)
