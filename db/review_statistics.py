@@ -56,13 +56,6 @@ class GivenAnswer(NamedTuple):
     annotated_at: datetime
 
 
-def queues_with_tasks(store: Store) -> list[str]:
-    """The queues of which anything was ever sent to people, in order."""
-    with store.read() as connection:
-        found = connection.execute(select(ReviewTask.queue).distinct())
-        return sorted(found.scalars())
-
-
 def task_counts(store: Store, queue: str) -> list[TaskCount]:
     """The tasks of a queue, counted."""
     kinds = (ReviewTask.assignee, ReviewTask.purpose, ReviewTask.gold, ReviewTask.state)

@@ -83,16 +83,6 @@ def one_line(text: str) -> str:
     return re.sub(r"\s+", " ", visible).strip()
 
 
-def text_region(control: str, target: str, text: str) -> dict[str, Any]:
-    """A pre-annotation that puts `text` into a text area."""
-    return {
-        "from_name": control,
-        "to_name": target,
-        "type": "textarea",
-        "value": {"text": [text]},
-    }
-
-
 def choice_region(control: str, target: str, *choices: str) -> dict[str, Any]:
     """A pre-annotation that ticks `choices`."""
     return {
