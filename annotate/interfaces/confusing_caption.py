@@ -5,18 +5,17 @@ a right answer count as wrong.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.marked_text import marked_text
-from annotate.interfaces.page import image_address, only_choice, resource, validate
+from annotate.interfaces.page import image_address, only_choice
 from annotate.interfaces.pictures import shown_image
 from db.entities import StoredEntity
 from db.store import Store
-from schemas.base import EntityRecord
 from schemas.quality import Confusion
 
 FIT = "fit"
@@ -29,32 +28,19 @@ OUTCOMES = {
 """The choices by their aliases; the first is what a caption must do."""
 
 
-class ConfusingCaption:
+class ConfusingCaption(LabellingPage):
     """The labelling interface `confusing-caption`."""
 
     name = "confusing-caption"
-    independent = False
 
-    @cached_property
-    def config(self) -> str:
-        """The page in Label Studio's XML."""
-        return resource("confusing_caption.xml")
-
-    @cached_property
-    def instructions(self) -> str:
-        """What an annotator reads first."""
-        return resource("confusing_caption.html")
-
-    def contents(
+    def pages(
         self,
         store: Store,  # noqa: ARG002 - the record holds all that the page shows
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
         """One page per caption and pair of images, in order."""
-        contents = [confusion_page(entity.record(Confusion), images_url) for entity in entities]
-        validate(self.config, contents)
-        return contents
+        return [confusion_page(entity.record(Confusion), images_url) for entity in entities]
 
     def read_annotation(
         self,
@@ -69,19 +55,6 @@ class ConfusingCaption:
         if outcome == "own":
             return ReviewAnswer(verdict="accept", choices=choices)
         return ReviewAnswer(verdict="reject", choices=choices, reason=OUTCOMES[outcome])
-
-    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether the caption stands for both, or falls for both."""
-        return same_answer(one, other, text_agreement)
-
-    def successors(
-        self,
-        shown: StoredEntity,  # noqa: ARG002 - nothing is changed here
-        answer: ReviewAnswer,  # noqa: ARG002
-        author: str,  # noqa: ARG002
-    ) -> tuple[EntityRecord, ...]:
-        """Nothing: the caption stands or falls."""
-        return ()
 
     def summary(
         self,

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.described_attributes import (
     ATTRIBUTES,
     attribute_pattern,
@@ -18,6 +18,7 @@ from annotate.interfaces.described_attributes import (
     missing_attributes,
 )
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
     choice_region,
     image_address,
@@ -25,7 +26,6 @@ from annotate.interfaces.page import (
     only_choice,
     resource,
     script_frame,
-    validate,
     values,
 )
 from annotate.interfaces.text_verdict import TEXT, VERDICT, read_rejection
@@ -42,7 +42,7 @@ LEAST_WORDS = 20
 """A text shorter than any of its descriptions is no description."""
 
 
-class DescriptionWriting:
+class DescriptionWriting(LabellingPage):
     """The labelling interface `description-writing`: every answer is a description of its own."""
 
     name = "description-writing"
@@ -53,21 +53,14 @@ class DescriptionWriting:
         """The page in Label Studio's XML, with the counter in it."""
         return resource("description_writing.xml").replace("COUNTER", counter_frame())
 
-    @cached_property
-    def instructions(self) -> str:
-        """What an annotator reads first."""
-        return resource("description_writing.html")
-
-    def contents(
+    def pages(
         self,
         store: Store,  # noqa: ARG002 - an image needs nothing beside it
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
         """One page per image, in order."""
-        contents = [_content(entity, images_url) for entity in entities]
-        validate(self.config, contents)
-        return contents
+        return [_content(entity, images_url) for entity in entities]
 
     def read_annotation(
         self,
@@ -87,10 +80,6 @@ class DescriptionWriting:
         return ReviewAnswer(
             verdict="accept", choices={VERDICT: ("accept",)}, texts={TEXT: text}, remark=remark
         )
-
-    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether both found the image unfit, or wrote nearly the same."""
-        return same_answer(one, other, text_agreement)
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str

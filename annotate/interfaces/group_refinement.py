@@ -10,15 +10,14 @@ from html import escape
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.contrast import marked_captions, not_told_apart
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
     instructions,
     one_line,
     only_choice,
-    resource,
-    validate,
     values,
 )
 from annotate.interfaces.pictures import picture_tag, shown_image
@@ -32,32 +31,24 @@ from schemas.proposals import CaptionGroup, GroupMember
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-class GroupRefinement:
+class GroupRefinement(LabellingPage):
     """The labelling interface `group-refinement`."""
 
     name = "group-refinement"
-    independent = False
-
-    @cached_property
-    def config(self) -> str:
-        """The page in Label Studio's XML."""
-        return resource("group_refinement.xml")
 
     @cached_property
     def instructions(self) -> str:
         """What an annotator reads first."""
         return instructions("group_refinement.html")
 
-    def contents(
+    def pages(
         self,
         store: Store,  # noqa: ARG002 - the record holds all that the page shows
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
         """One page per group, in order."""
-        contents = [_content(entity.record(CaptionGroup), images_url) for entity in entities]
-        validate(self.config, contents)
-        return contents
+        return [_content(entity.record(CaptionGroup), images_url) for entity in entities]
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
@@ -74,10 +65,6 @@ class GroupRefinement:
         if verdict != "edit":
             return UnclearAnswer(problem="no verdict was chosen")
         return _edit(result, shown.record(CaptionGroup))
-
-    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether both accept, both reject, or both edit to captions that are alike."""
-        return same_answer(one, other, text_agreement)
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str

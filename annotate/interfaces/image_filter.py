@@ -10,50 +10,40 @@ from html import escape
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
     image_address,
     instructions,
     only_choice,
-    resource,
-    validate,
 )
 from annotate.interfaces.pictures import shown_image
 from annotate.interfaces.problems import accepted_despite, read_problems, ticked_problems
 from annotate.interfaces.text_verdict import VERDICT
 from db.entities import StoredEntity
 from db.store import Store
-from schemas.base import EntityRecord
 from schemas.proposals import Candidate, FoundImage
 
 
-class ImageFilter:
+class ImageFilter(LabellingPage):
     """The labelling interface `image-filter`."""
 
     name = "image-filter"
-    independent = False
-
-    @cached_property
-    def config(self) -> str:
-        """The page in Label Studio's XML."""
-        return resource("image_filter.xml")
 
     @cached_property
     def instructions(self) -> str:
         """What an annotator reads first."""
         return instructions("image_filter.html")
 
-    def contents(
+    def pages(
         self,
         store: Store,  # noqa: ARG002 - the record holds all that the page shows
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
         """One page per candidate, in order."""
-        contents = [_content(entity.record(Candidate), images_url) for entity in entities]
-        validate(self.config, contents)
-        return contents
+        return [_content(entity.record(Candidate), images_url) for entity in entities]
 
     def read_annotation(
         self,
@@ -69,19 +59,6 @@ class ImageFilter:
         if problems := ticked_problems(result):
             return accepted_despite(problems)
         return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
-
-    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether both accept, or both reject."""
-        return same_answer(one, other, text_agreement)
-
-    def successors(
-        self,
-        shown: StoredEntity,  # noqa: ARG002 - nothing in it can be changed
-        answer: ReviewAnswer,  # noqa: ARG002
-        author: str,  # noqa: ARG002
-    ) -> tuple[EntityRecord, ...]:
-        """Nothing: a candidate stands as it is, or falls."""
-        return ()
 
     def summary(
         self,

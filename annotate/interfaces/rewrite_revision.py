@@ -9,15 +9,15 @@ from functools import cached_property
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import same_answer
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.marked_text import (
     changed_words,
     finding_list,
     finding_marks,
     marked_text,
 )
-from annotate.interfaces.page import image_address, resource, validate, with_text_keys
+from annotate.interfaces.page import image_address, resource, with_text_keys
 from annotate.interfaces.text_verdict import TEXT, read_text_verdict, text_verdict_summary
 from annotate.items import RewriteItem, load_rewrite_items
 from db.entities import StoredEntity
@@ -27,39 +27,27 @@ from schemas.base import EntityRecord
 from schemas.records import Rewrite
 
 
-class RewriteRevision:
+class RewriteRevision(LabellingPage):
     """The labelling interface `rewrite-revision`."""
 
     name = "rewrite-revision"
-    independent = False
 
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML."""
         return with_text_keys(resource("rewrite_revision.xml"))
 
-    @cached_property
-    def instructions(self) -> str:
-        """What an annotator reads first."""
-        return resource("rewrite_revision.html")
-
-    def contents(
+    def pages(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
         """One page per rewrite, in order."""
-        contents = [rewrite_page(item, images_url) for item in load_rewrite_items(store, entities)]
-        validate(self.config, contents)
-        return contents
+        return [rewrite_page(item, images_url) for item in load_rewrite_items(store, entities)]
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
     ) -> ReviewAnswer | UnclearAnswer:
         """What the regions of an annotation say about the rewrite that was shown."""
         return read_text_verdict(result, shown.record(Rewrite).text)
-
-    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether the verdicts are the same, and the texts alike."""
-        return same_answer(one, other, text_agreement)
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str

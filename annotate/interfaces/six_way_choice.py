@@ -5,18 +5,18 @@ by the digest of the test's id, and the answer stays here.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.marked_text import marked_text
-from annotate.interfaces.page import only_choice, resource, validate
+from annotate.interfaces.page import only_choice
 from annotate.interfaces.pictures import picture_tag, shown_image
 from db.entities import StoredEntity
 from db.store import Store
-from schemas.base import EntityRecord, digest_of
+from schemas.base import digest_of
 from schemas.quality import OPTIONS, ChoiceTest
 
 PICK = "pick"
@@ -30,7 +30,7 @@ def option_order(test_id: str) -> list[int]:
     )
 
 
-class SixWayChoice:
+class SixWayChoice(LabellingPage):
     """The labelling interface `six-way-choice`.
 
     Answers are independent: two testers who differ are a finding, not a conflict to be settled.
@@ -39,26 +39,14 @@ class SixWayChoice:
     name = "six-way-choice"
     independent = True
 
-    @cached_property
-    def config(self) -> str:
-        """The page in Label Studio's XML."""
-        return resource("six_way_choice.xml")
-
-    @cached_property
-    def instructions(self) -> str:
-        """What an annotator reads first."""
-        return resource("six_way_choice.html")
-
-    def contents(
+    def pages(
         self,
         store: Store,  # noqa: ARG002 - the record holds all that the page shows
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
         """One page per test, in order."""
-        contents = [choice_page(entity, images_url) for entity in entities]
-        validate(self.config, contents)
-        return contents
+        return [choice_page(entity, images_url) for entity in entities]
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
@@ -82,15 +70,6 @@ class SixWayChoice:
     ) -> bool:
         """Whether both picked the same option."""
         return one.choices == other.choices
-
-    def successors(
-        self,
-        shown: StoredEntity,  # noqa: ARG002 - a test is never changed
-        answer: ReviewAnswer,  # noqa: ARG002
-        author: str,  # noqa: ARG002
-    ) -> tuple[EntityRecord, ...]:
-        """Nothing: a test is passed or failed."""
-        return ()
 
     def summary(
         self,

@@ -11,8 +11,9 @@ from html import escape
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
     choice_region,
     image_address,
@@ -20,7 +21,6 @@ from annotate.interfaces.page import (
     one_line,
     only_choice,
     resource,
-    validate,
     values,
 )
 from annotate.interfaces.pictures import shown_image
@@ -43,11 +43,10 @@ _OBJECT = "caption"
 _NAMES = ("Detail", "Change", "Caption of the image wanted", "Editing instruction")
 
 
-class StrategyCheck:
+class StrategyCheck(LabellingPage):
     """The labelling interface `strategy-check`."""
 
     name = "strategy-check"
-    independent = False
 
     @cached_property
     def config(self) -> str:
@@ -64,16 +63,14 @@ class StrategyCheck:
         """What an annotator reads first."""
         return instructions("strategy_check.html")
 
-    def contents(
+    def pages(
         self,
         store: Store,  # noqa: ARG002 - the record holds all that the page shows
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
         """One page per strategy, in order."""
-        contents = [_content(entity.record(Strategy), images_url) for entity in entities]
-        validate(self.config, contents)
-        return contents
+        return [_content(entity.record(Strategy), images_url) for entity in entities]
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
@@ -89,10 +86,6 @@ class StrategyCheck:
         if verdict not in ("accept", "edit"):
             return UnclearAnswer(problem="no verdict was chosen")
         return _approval(result, shown.record(Strategy), verdict)
-
-    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether type and verdict are the same, and the texts alike."""
-        return same_answer(one, other, text_agreement)
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str

@@ -11,14 +11,13 @@ from string import ascii_lowercase
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list, same_answer
+from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
     choice_region,
     instructions,
     only_choice,
-    resource,
-    validate,
     values,
 )
 from annotate.interfaces.pictures import picture_tag, shown_image
@@ -40,32 +39,24 @@ _ROOMY = 8
 _CROWDED = 18
 
 
-class TrackletSelection:
+class TrackletSelection(LabellingPage):
     """The labelling interface `tracklet-selection`."""
 
     name = "tracklet-selection"
-    independent = False
-
-    @cached_property
-    def config(self) -> str:
-        """The page in Label Studio's XML."""
-        return resource("tracklet_selection.xml")
 
     @cached_property
     def instructions(self) -> str:
         """What an annotator reads first."""
         return instructions("tracklet_selection.html")
 
-    def contents(
+    def pages(
         self,
         store: Store,  # noqa: ARG002 - the record holds all that the page shows
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
         """One page per tracklet, in order."""
-        contents = [_content(entity.record(Tracklet), images_url) for entity in entities]
-        validate(self.config, contents)
-        return contents
+        return [_content(entity.record(Tracklet), images_url) for entity in entities]
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
@@ -81,10 +72,6 @@ class TrackletSelection:
         if verdict not in (KEEP, SPLIT):
             return UnclearAnswer(problem="no verdict was chosen")
         return _selection(result, shown.record(Tracklet), verdict)
-
-    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether the same frames are kept in the same parts."""
-        return same_answer(one, other, text_agreement)
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
