@@ -55,7 +55,10 @@ from tests.annotate.office import push
 from tests.annotate.world import DATASET, World
 from tests.postgres import Postgres
 
-pytestmark = pytest.mark.xdist_group("scenario")  # one process, with a server of its own
+pytestmark = [  # one process, with a server of its own
+    pytest.mark.xdist_group("scenario"),
+    pytest.mark.timeout(1200),
+]
 ITEMS, GOLD = 150, 40
 SERVER_NAME = "scenario"
 LATE_SECONDS = 10.0
