@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from schemas.base import Record
 from schemas.chat import ModelRef
+from schemas.tracking import FilterSettings, TrackingSettings
 
 
 class Prices(Record):
@@ -141,3 +142,5 @@ class Profile(Record):
     description: str
     rewrite: RewriteSettings
     faithfulness: FaithfulnessSettings = FaithfulnessSettings()
+    tracking: TrackingSettings = TrackingSettings()
+    filter: FilterSettings = FilterSettings()

@@ -1,0 +1,1 @@
+"""People followed through a video: detector, association, and both together."""

@@ -1,0 +1,162 @@
+"""Settings of the way from a video to tracklets: detector, association, crops, noise filter."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from schemas.base import Record
+from schemas.chat import ModelRef
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _DetectorBase(Record):
+    name: str
+    revision: str
+
+    @property
+    def ref(self) -> ModelRef:
+        """The detector as a value for keys and provenance."""
+        return ModelRef(name=self.name, revision=self.revision)
+
+
+class BuiltinDetector(_DetectorBase):
+    """Pedestrian HOG, helped by motion where the camera is still; no download.
+
+    `working_height_px` is the height that frames are scaled down to before people are looked for.
+    """
+
+    provider: Literal["builtin"] = "builtin"
+    name: str = "loupe-hog-motion"
+    revision: str = "1"
+    working_height_px: int = Field(default=480, ge=128)
+
+
+class FairMOTDetector(_DetectorBase):
+    """FairMOT (DLA-34) with a published checkpoint (extra `torch`).
+
+    `checkpoint_sha256` is held against the file, where it is given. Network input sides must be
+    multiples of 32.
+    """
+
+    provider: Literal["fairmot"]
+    name: str = "fairmot_dla34"
+    revision: str = "4aa6297"
+    checkpoint: Path
+    checkpoint_sha256: str | None = None
+    device: str = "auto"
+    input_width_px: int = Field(default=1088, multiple_of=32, gt=0)
+    input_height_px: int = Field(default=608, multiple_of=32, gt=0)
+    score_threshold: Share = 0.3
+    overlap_threshold: Share = 0.4
+    most_people: int = Field(default=500, gt=0)
+
+
+DetectorSpec = Annotated[BuiltinDetector | FairMOTDetector, Field(discriminator="provider")]
+
+
+class AssociationSettings(Record):
+    """FairMOT's association, with the published defaults.
+
+    `buffer_frames` is how long a lost track is remembered, in frames of a video of 30 frames a
+    second. `motion_weight` is the share (1 - λ) of the gate distance in the cost of the first
+    association. Boxes of no more than `least_area_px2`, or wider than `widest_aspect` times their
+    height, are left out of what is given out.
+    """
+
+    confidence_threshold: Share = 0.4
+    buffer_frames: int = Field(default=30, ge=1)
+    appearance_limit: float = Field(default=0.4, gt=0)
+    overlap_limit: Share = 0.5
+    unconfirmed_limit: Share = 0.7
+    double_limit: Share = 0.15
+    motion_weight: Share = 0.02
+    feature_memory: Share = 0.9
+    gate: float = Field(default=9.4877, gt=0)
+    least_area_px2: float = Field(default=100, ge=0)
+    widest_aspect: float = Field(default=1.6, gt=0)
+
+
+class TrackingSettings(Record):
+    """Who finds people in frames, how they are followed, and how often a frame is looked at.
+
+    `observations` is how many frames of a track are kept, before the filter chooses among them;
+    a checkpoint is made every `checkpoint_frames` frames.
+    """
+
+    detector: DetectorSpec = BuiltinDetector()
+    association: AssociationSettings = AssociationSettings()
+    every_nth_frame: int = Field(default=1, ge=1)
+    observations: int = Field(default=24, ge=2)
+    checkpoint_frames: int = Field(default=500, ge=1)
+
+
+class PoseModel(Record):
+    """A pose model of transformers' ViTPose class that counts visible keypoints (extra `torch`)."""
+
+    name: str
+    revision: str
+    device: str = "auto"
+    visible_score: Share = 0.3
+
+
+class FilterSettings(Record):
+    """The thresholds of the noise filter, one a rule; the rules bear the names of the fields.
+
+    Image level (a crop that breaks one is dropped):
+        least_height_px, least_width_px: `too_small`.
+        narrowest_aspect, widest_aspect: width / height, `bad_aspect`.
+        most_cut_off: share of the box outside the frame, `truncated`; so is a box nearer to the
+            frame's border than `least_border_px`.
+        least_sharpness: `blurred`; `least_relative_sharpness` is the same as a share of the
+            median of the track.
+        darkest, brightest: mean luma, `too_dark` and `too_bright`; least_contrast: `flat`.
+        least_score: `unsure`.
+        most_overlap: `occluded`.
+        most_other_people: `crowded`.
+        least_keypoints: `few_keypoints`, where a pose model is set.
+
+    Tracklet level:
+        duplicate_bits: frames whose hashes differ in no more bits than this are near-duplicates;
+            of each run the sharpest stays, `near_duplicate`.
+        outlier_distance: cosine distance from the medoid, `outlier`.
+        switch_distance: cosine distance between two halves, `identity_switch`; the track is split
+            there where each side has `least_images` images, else it is dropped.
+        least_images: `too_few_images`.
+        merge_similarity: cosine from which two tracklets of a video that never show at one time are
+            proposed to be the same person; `most_merge_proposals` of them at most.
+        most_images: the images that are kept of a tracklet.
+    """
+
+    least_height_px: float = Field(default=64, ge=0)
+    least_width_px: float = Field(default=20, ge=0)
+    narrowest_aspect: float = Field(default=0.2, ge=0)
+    widest_aspect: float = Field(default=0.8, gt=0)
+    most_cut_off: Share = 0.02
+    least_border_px: float = Field(default=1, ge=0)
+    least_sharpness: float = Field(default=60, ge=0)
+    least_relative_sharpness: Share = 0.35
+    darkest: float = Field(default=40, ge=0, le=255)
+    brightest: float = Field(default=225, ge=0, le=255)
+    least_contrast: float = Field(default=12, ge=0)
+    least_score: Share = 0.4
+    most_overlap: Share = 0.3
+    most_other_people: int = Field(default=0, ge=0)
+    pose_model: PoseModel | None = None
+    least_keypoints: int = Field(default=8, ge=0, le=17)
+    duplicate_bits: int = Field(default=4, ge=0, le=64)
+    outlier_distance: float = Field(default=0.4, gt=0, le=2)
+    switch_distance: float = Field(default=0.3, gt=0, le=2)
+    least_images: int = Field(default=3, ge=1)
+    most_images: int = Field(default=8, ge=1)
+    merge_similarity: float = Field(default=0.85, ge=-1, le=1)
+    most_merge_proposals: int = Field(default=3, ge=0)
+
+    @model_validator(mode="after")
+    def _ranges_are_not_empty(self) -> Self:
+        for least, most in (("narrowest_aspect", "widest_aspect"), ("darkest", "brightest")):
+            low, high = getattr(self, least), getattr(self, most)
+            if low >= high:
+                raise ValueError(f"{least} must be below {most}; got {low} and {high}")
+        return self

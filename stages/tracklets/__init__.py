@@ -1,0 +1,1 @@
+"""From tracks to tracklets: crops and their measures, the noise filter, proposals to merge."""
