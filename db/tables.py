@@ -20,6 +20,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Text,
@@ -190,6 +191,21 @@ class Work(Base):
     activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"))
     reason: Mapped[str | None] = mapped_column(String(64))
     rejection: Mapped[str | None] = mapped_column(Text)  # a `Rejection` as JSON
+
+
+class Checkpoint(Base):
+    """How far the work on one input has come; gone as soon as the input has its work row.
+
+    `position` is the first step (the number of a frame) that is still to be done, `state` what has
+    to be known to go on from there.
+    """
+
+    __tablename__ = "checkpoint"
+
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
+    input: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(Number)
+    state: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class Claim(Base):

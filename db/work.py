@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import psutil
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    true,
+    update,
+)
 
 from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, append_decisions
@@ -41,11 +52,12 @@ _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejecti
 
 
 class Pending(NamedTuple):
-    """Which entities a stage takes as inputs."""
+    """Which entities a stage takes as inputs; with `group`, only those that belong to it."""
 
     dataset: str
     kind: str
     states: tuple[str, ...]
+    group: str | None = None
 
 
 class ClaimedChunk(NamedTuple):
@@ -143,6 +155,7 @@ def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
         Entity.dataset == pending.dataset,
         Entity.kind == pending.kind,
         Entity.state.in_(pending.states),
+        true() if pending.group is None else Entity.group_key == pending.group,
         ~worked,
     )
 

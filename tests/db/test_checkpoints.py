@@ -1,0 +1,89 @@
+"""Checkpoints: kept with what was finished up to them, never set back, gone with the work."""
+
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import select
+
+from db.checkpoints import (
+    StoredCheckpoint,
+    drop_finished_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+from db.entities import NewEntity, fetch
+from db.store import Store
+from db.tables import Activity, Checkpoint, Entity
+from db.work import Pending, WorkResult, commit_chunk, count_pending, register_plan
+from schemas.errors import IntegrityError
+from tests.db.samples import DATASET, activity_of, caption, row_count, store_entities
+
+VIDEO = 7
+HALF = StoredCheckpoint(500, bytes(range(256)) * 40)
+
+
+@pytest.fixture
+def plan_id(store: Store) -> int:
+    return register_plan(store, "track_people", "1", {})
+
+
+def save(
+    store: Store, plan_id: int, checkpoint: StoredCheckpoint, entities: Sequence[NewEntity] = ()
+) -> None:
+    save_checkpoint(store, activity_of(plan_id), VIDEO, checkpoint, entities)
+
+
+def test_a_checkpoint_comes_back_with_what_was_finished(store: Store, plan_id: int) -> None:
+    finished = caption(1)
+    save(store, plan_id, HALF, [finished])
+    assert load_checkpoint(store, plan_id, VIDEO) == HALF
+    assert set(fetch(store, [finished.id])) == {finished.id}
+
+
+def test_other_inputs_and_plans_have_their_own(store: Store, plan_id: int) -> None:
+    save(store, plan_id, HALF)
+    other = register_plan(store, "track_people", "2", {})
+    assert load_checkpoint(store, plan_id, VIDEO + 1) is None
+    assert load_checkpoint(store, other, VIDEO) is None
+
+
+def test_a_later_checkpoint_takes_the_place_of_an_earlier_one(store: Store, plan_id: int) -> None:
+    later = StoredCheckpoint(1000, b"later")
+    save(store, plan_id, HALF)
+    save(store, plan_id, later)
+    assert load_checkpoint(store, plan_id, VIDEO) == later
+    assert row_count(store, Checkpoint) == 1
+
+
+def test_who_was_overtaken_does_not_set_it_back(store: Store, plan_id: int) -> None:
+    finished = caption(1)
+    later = StoredCheckpoint(1000, b"later")
+    save(store, plan_id, later, [finished])
+    save(store, plan_id, HALF, [finished])
+    assert load_checkpoint(store, plan_id, VIDEO) == later
+    assert row_count(store, Entity) == 1
+
+
+def test_without_what_was_finished_there_is_no_checkpoint(store: Store, plan_id: int) -> None:
+    orphan = caption(1, parents=[("tracked_in", "0" * 32)])
+    with pytest.raises(IntegrityError):
+        save(store, plan_id, HALF, [orphan])
+    assert load_checkpoint(store, plan_id, VIDEO) is None
+    assert row_count(store, Activity) == 0
+
+
+def test_finished_work_needs_no_checkpoint(store: Store, plan_id: int) -> None:
+    save(store, plan_id, HALF)
+    drop_finished_checkpoints(store, plan_id)
+    assert load_checkpoint(store, plan_id, VIDEO) == HALF
+    commit_chunk(store, activity_of(plan_id), [WorkResult(VIDEO)])
+    drop_finished_checkpoints(store, plan_id)
+    with store.read() as connection:
+        assert connection.execute(select(Checkpoint.input)).all() == []
+
+
+def test_a_stage_can_take_the_inputs_of_one_group(store: Store, plan_id: int) -> None:
+    store_entities(store, [caption(number) for number in range(3)])
+    one = Pending(DATASET, "caption", ("proposed",), group="image 1")
+    assert count_pending(store, plan_id, one) == 1
+    assert count_pending(store, plan_id, one._replace(group=None)) == 3
