@@ -100,10 +100,11 @@ def test_loads_differ_by_one_at_most_where_nothing_else_constrains(
     assert max(loads.values()) - min(loads.values()) <= 1
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(2, 6), st.integers(2, 4), seeds)
 def test_all_pairs_come_to_share_items(size: int, overlap: int, seed: str) -> None:
-    found = assign(fresh(300), idle(size), overlap, None, seed)
+    """With 2,000 items, chance alone takes no pair near half of its even share (133 or more)."""
+    found = assign(fresh(2000), idle(size), overlap, None, seed)
     teams: dict[str, list[str]] = defaultdict(list)
     for one in found:
         teams[one.entity_id].append(one.pseudonym)

@@ -110,7 +110,7 @@ def test_the_life_of_an_annotator(
     assert desks(HOUSE).url == desks(added["pseudonym"]).url == label_studio.url
     (user_id,) = [
         number
-        for number, name in pseudonyms(store, label_studio.url, range(1, 50)).items()
+        for number, name in pseudonyms(store, desks(HOUSE).server_name, range(1, 50)).items()
         if name == added["pseudonym"]
     ]
     assert user_id > 1
