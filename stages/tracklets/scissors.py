@@ -48,7 +48,7 @@ def cut(pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float = 0.0) -> P
 def is_in_view(cut_pixels: Pixels) -> bool:
     """Whether enough of a person was cut out to see anything."""
     height, width = cut_pixels.shape[:2]
-    return height >= LEAST_SIDE_PX and width >= LEAST_SIDE_PX
+    return bool(height >= LEAST_SIDE_PX and width >= LEAST_SIDE_PX)
 
 
 def encode(pixels: Pixels) -> Crop:
