@@ -1,0 +1,93 @@
+"""`leaks.json`: the certificate that no person, video or picture is in two splits of a release."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from schemas.leaks import Comparison, LeakCertificate, LeakLimits, Measure, NearPair
+from schemas.nearness import ComparedImage, Near, NearMeasure, near_measures, nearest_pair
+from schemas.records import Split
+
+Images = Sequence[ComparedImage]
+
+
+def find_leaks(splits: Mapping[Split, Images], limits: LeakLimits | None = None) -> LeakCertificate:
+    """Every split held against every other one, image by image, by every measure.
+
+    Exact: all pairs are compared, in blocks of bounded memory.
+    """
+    limits = limits or LeakLimits()
+    comparisons: list[Comparison] = []
+    for pair in combinations(splits, 2):
+        comparisons += _compared(pair, splits[pair[0]], splits[pair[1]], limits)
+    return LeakCertificate(comparisons=tuple(comparisons))
+
+
+def _compared(
+    splits: tuple[Split, Split], first: Images, second: Images, limits: LeakLimits
+) -> Iterator[Comparison]:
+    yield _shared(splits, "identity", "the dataset", first, second, lambda one: one.identity)
+    if any(one.video_sha256 for one in (*first, *second)):
+        yield _shared(splits, "video", "SHA-256", first, second, lambda one: one.video_sha256)
+    yield _shared(splits, "file", "SHA-256", first, second, lambda one: one.sha256)
+    for measure in near_measures([*first, *second], limits):
+        yield _near(splits, measure, first, second)
+
+
+def _shared(
+    splits: tuple[Split, Split],
+    measure: Measure,
+    computed_by: str,
+    first: Images,
+    second: Images,
+    key: Callable[[ComparedImage], str | None],
+) -> Comparison:
+    """Pairs with equal values."""
+    ours: defaultdict[str, list[str]] = defaultdict(list)
+    theirs: Counter[str] = Counter()
+    nearest: NearPair | None = None
+    for image in first:
+        if (value := key(image)) is not None:
+            ours[value].append(image.name)
+    for image in second:
+        if (value := key(image)) is not None:
+            theirs[value] += 1
+            if nearest is None and value in ours:
+                nearest = NearPair(first=ours[value][0], second=image.name, distance=0)
+    counts = sum(map(len, ours.values())), theirs.total()
+    return Comparison(
+        splits=splits,
+        measure=measure,
+        computed_by=computed_by,
+        threshold=0,
+        images=counts,
+        pairs=counts[0] * counts[1],
+        leaks=sum(len(names) * theirs[value] for value, names in ours.items()),
+        nearest=nearest,
+    )
+
+
+def _near(
+    splits: tuple[Split, Split], measure: NearMeasure, first: Images, second: Images
+) -> Comparison:
+    """Pairs that are near."""
+    ours = [image for image in first if measure.applies_to(image)]
+    theirs = [image for image in second if measure.applies_to(image)]
+    values, limit = measure.values, measure.limit
+    near = nearest_pair(values(ours), values(theirs), measure.distances, limit)
+    return Comparison(
+        splits=splits,
+        measure=measure.name,
+        computed_by=measure.computed_by,
+        threshold=limit,
+        images=(len(ours), len(theirs)),
+        pairs=len(ours) * len(theirs),
+        leaks=near.within if near else 0,
+        nearest=near and _named(near, ours, theirs),
+    )
+
+
+def _named(near: Near, first: Images, second: Images) -> NearPair:
+    return NearPair(
+        first=first[near.first].name, second=second[near.second].name, distance=near.distance
+    )

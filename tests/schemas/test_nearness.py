@@ -1,0 +1,98 @@
+"""Near-duplicates: against slow literal references, and on photographs that are known to be."""
+
+import io
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from schemas import nearness
+from schemas.leaks import LeakLimits
+from schemas.nearness import (
+    ComparedImage,
+    cosine_distances,
+    differing_bits,
+    near_duplicates,
+    nearest_pair,
+    pairs_within,
+    perceptual_hash,
+)
+from tests.requirements import unavailable
+
+PHOTOGRAPHS = Path(__file__).parents[3] / "shared" / "data" / "near_duplicates"
+hashes = st.lists(
+    st.integers(0, 2**64 - 1) | st.integers(0, 63).map(lambda bit: 1 << bit), max_size=12
+)
+
+BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def bits(first: int, second: int) -> int:
+    return (first ^ second).bit_count()
+
+
+@pytest.fixture(autouse=True, params=[1, 7, 1 << 22])
+def block_cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of blocks must not matter."""
+    monkeypatch.setattr(nearness, "_BLOCK_CELLS", request.param)
+
+
+@BUSY_MACHINE
+@given(hashes, hashes, st.integers(0, 64))
+def test_the_nearest_of_all_pairs(first: list[int], second: list[int], limit: int) -> None:
+    found = nearest_pair(
+        np.array(first, np.uint64), np.array(second, np.uint64), differing_bits, limit
+    )
+    pairs = [(bits(a, b), i, j) for i, a in enumerate(first) for j, b in enumerate(second)]
+    if not pairs:
+        assert found is None
+        return
+    assert found is not None
+    assert (found.distance, found.first, found.second) == min(pairs)
+    assert found.within == sum(distance <= limit for distance, _, _ in pairs)
+
+
+@BUSY_MACHINE
+@given(hashes, st.integers(0, 64))
+def test_pairs_within_one_collection(values: list[int], limit: int) -> None:
+    found = list(pairs_within(np.array(values, np.uint64), differing_bits, limit))
+    numbers = combinations(range(len(values)), 2)
+    assert sorted(found) == [(i, j) for i, j in numbers if bits(values[i], values[j]) <= limit]
+
+
+def test_cosine_distances_are_those_of_the_definition() -> None:
+    vectors = np.random.default_rng(0).normal(size=(5, 8))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = cosine_distances(unit, unit[:3])
+    for i, j in np.ndindex(5, 3):
+        assert found[i, j] == pytest.approx(1 - unit[i] @ unit[j], abs=1e-6)
+    assert not found.diagonal().any()
+
+
+def encoded(picture: Image.Image, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", **options)
+    return buffer.getvalue()
+
+
+def test_what_was_resized_or_encoded_anew_is_near_and_other_pictures_are_not() -> None:
+    if not PHOTOGRAPHS.is_dir():
+        unavailable(f"{PHOTOGRAPHS} is not there")
+    data = {path.stem: path.read_bytes() for path in sorted(PHOTOGRAPHS.glob("*.jpg"))}
+    data.pop("ukbench09268_corrupt")
+    original = Image.open(io.BytesIO(data["ukbench00120"]))
+    data["half"] = encoded(original.resize((original.width // 2, original.height // 2)))
+    data["worse"] = encoded(original, quality=40)
+    images = [ComparedImage(name, name, name, perceptual_hash(one)) for name, one in data.items()]
+    pairs = {frozenset((a.name, b.name)) for a, b in near_duplicates(images, LeakLimits())}
+    alike = ("ukbench00120", "ukbench00120_resize", "half", "worse")
+    assert pairs == {frozenset(pair) for pair in combinations(alike, 2)}
+
+
+def test_bytes_that_are_no_image_are_an_error() -> None:
+    with pytest.raises(OSError, match="cannot identify image file"):
+        perceptual_hash(b"no image")
