@@ -1,25 +1,25 @@
 """Has every description rewritten by a model of the profile."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from db.agents import AgentRef
 from db.entities import NewEntity, StoredEntity, new_entity
 from db.work import Pending, WorkResult
+from flows.asking import ask, without_answer
 from flows.context import RunContext
 from flows.ledger import RecordedChatModel
-from flows.report import Deferred, StageReport, StageResult
+from flows.report import StageReport, StageResult
 from flows.runner import Stage, run_stage
 from flows.single import store_entity
 from models.chat import ChatModel
 from prompts.loader import Prompt
-from schemas.chat import ChatFailure, ChatOutcome, ChatRequest
+from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from schemas.profile import ChatModelSpec, RewriteSettings
 from schemas.records import Caption, PromptText, Rejection, Rewrite
 from stages.clean_answer import STAGE
 from stages.rewrite_description import VERSION, read_rewrite, request_rewrite
 
 STATES = ("proposed", "accepted")
-_SERVER_IS_GONE = ("unreachable", "misconfigured")
 
 
 def pending_captions(dataset: str) -> Pending:
@@ -76,7 +76,7 @@ def rewrite_captions(
             request_rewrite(caption.record(Caption).text, prompt, settings.max_characters)
             for caption in captions
         ]
-        outcomes = _ask(recorded, requests)
+        outcomes = ask(recorded, requests)
         return [
             _result(recorded, prompt_entity, settings, caption, request, outcomes.get(position))
             for position, (caption, request) in enumerate(zip(captions, requests, strict=True))
@@ -84,25 +84,6 @@ def rewrite_captions(
 
     stage = rewrite_stage(dataset, spec, settings, prompt)
     return run_stage(context, stage, pending_captions(dataset), work)
-
-
-def _ask(model: RecordedChatModel, requests: Sequence[ChatRequest]) -> dict[int, ChatOutcome]:
-    """The outcomes by position; once the server is gone, the rest is not asked."""
-    outcomes: dict[int, ChatOutcome] = {}
-
-    def while_reachable() -> Iterator[ChatRequest]:
-        for request in requests:
-            if any(_is_gone(outcome) for outcome in outcomes.values()):
-                return
-            yield request
-
-    for position, outcome in model.answer(while_reachable()):
-        outcomes[position] = outcome  # noqa: PERF403 - `while_reachable` watches it grow
-    return outcomes
-
-
-def _is_gone(outcome: ChatOutcome) -> bool:
-    return isinstance(outcome, ChatFailure) and outcome.reason in _SERVER_IS_GONE
 
 
 def _result(
@@ -113,10 +94,8 @@ def _result(
     request: ChatRequest,
     outcome: ChatOutcome | None,
 ) -> StageResult:
-    if outcome is None:
-        return Deferred(caption.seq, "not_asked")
-    if isinstance(outcome, ChatFailure):
-        return _failure(caption, outcome)
+    if not isinstance(outcome, ChatAnswer):
+        return without_answer(caption, STAGE, outcome)
     text = read_rewrite(outcome, settings.max_characters)
     if isinstance(text, Rejection):
         return WorkResult(caption.seq, rejection=text)
@@ -129,12 +108,3 @@ def _result(
         model_call=model.key(request),
     )
     return WorkResult(caption.seq, entities=(rewrite,))
-
-
-def _failure(caption: StoredEntity, failure: ChatFailure) -> StageResult:
-    if failure.retriable:
-        return Deferred(caption.seq, failure.reason)
-    rejection = Rejection(
-        stage=STAGE, reason=failure.reason, detail=failure.detail, context={"raw": failure.raw}
-    )
-    return WorkResult(caption.seq, rejection=rejection)

@@ -12,6 +12,7 @@ from annotate.push import push
 from annotate.queues import Queue
 from db.calls import cost_rows
 from db.entities import count_entities
+from flows.asking import require_answers
 from flows.checking import check_rewrites
 from flows.configuration import load_build
 from flows.context import RunContext
@@ -28,7 +29,7 @@ from profiles.loader import load_profile
 from prompts.loader import load_prompt
 from release.build import build_release
 from schemas.build import UFine3CBuild
-from schemas.errors import ConfigurationError, ModelError
+from schemas.errors import ConfigurationError
 from schemas.profile import Profile
 from schemas.records import Rewrite
 
@@ -108,12 +109,7 @@ def _rewrite(context: RunContext, build: UFine3CBuild, profile: Profile) -> list
         model = build_chat_model(spec)
         report = rewrite_captions(context, build.dataset, model, spec, settings, prompt)
         reports.append(report)
-        if report.deferred:
-            reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
-            raise ModelError(
-                f"{spec.ref} did not answer ({reasons}); what came back is stored, "
-                f"run again when it answers"
-            )
+        require_answers(spec.ref, report)
     return reports
 
 

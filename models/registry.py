@@ -3,7 +3,14 @@
 from typing import assert_never
 
 from models.chat import ChatModel
-from schemas.profile import BuiltinRewriter, ChatModelSpec, OpenAIChat, TransformersChat, VllmChat
+from schemas.profile import (
+    BuiltinDescriber,
+    BuiltinRewriter,
+    ChatModelSpec,
+    OpenAIChat,
+    TransformersChat,
+    VllmChat,
+)
 
 
 def build_chat_model(spec: ChatModelSpec) -> ChatModel:
@@ -19,6 +26,10 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
             from models.builtin.rule_rewriter import RuleRewriter
 
             return RuleRewriter(spec)
+        case BuiltinDescriber():
+            from models.builtin.describer.model import ColourDescriber
+
+            return ColourDescriber(spec)
         case OpenAIChat():
             from models.openai_chat import OpenAIChatModel
 

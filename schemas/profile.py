@@ -59,6 +59,21 @@ class BuiltinRewriter(_ChatModelBase):
         return {"seed": self.seed, "style": self.style}
 
 
+class BuiltinDescriber(_ChatModelBase):
+    """The describer that names colours and where they are: no download, deterministic."""
+
+    provider: Literal["builtin-describer"] = "builtin-describer"
+    name: str = "loupe-colour-describer"
+    revision: str = "1"
+    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
+    style: Literal["plain", "flowing"] = "plain"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an answer."""
+        return {"style": self.style}
+
+
 class _SampledModel(_ChatModelBase):
     sampling: Sampling = Sampling()
 
@@ -100,8 +115,18 @@ class TransformersChat(_SampledModel):
 
 
 ChatModelSpec = Annotated[
-    BuiltinRewriter | OpenAIChat | VllmChat | TransformersChat, Field(discriminator="provider")
+    BuiltinRewriter | BuiltinDescriber | OpenAIChat | VllmChat | TransformersChat,
+    Field(discriminator="provider"),
 ]
+
+
+def _told_apart(models: tuple[ChatModelSpec, ...], texts: str) -> None:
+    refs = [str(model.ref) for model in models]
+    if len(set(refs)) < len(refs):
+        raise ValueError(
+            f"models must differ in name or revision, since {texts} carry them as their "
+            f"author; got {', '.join(refs)}"
+        )
 
 
 class RewriteSettings(Record):
@@ -113,12 +138,26 @@ class RewriteSettings(Record):
 
     @model_validator(mode="after")
     def _tell_models_apart(self) -> Self:
-        refs = [str(model.ref) for model in self.models]
-        if len(set(refs)) < len(refs):
-            raise ValueError(
-                f"models must differ in name or revision, since rewrites carry them as their "
-                f"author; got {', '.join(refs)}"
-            )
+        _told_apart(self.models, "rewrites")
+        return self
+
+
+class DescribeSettings(Record):
+    """The models that draft descriptions of images which no person describes, one draft each."""
+
+    prompt: str = "describe_person"
+    models: tuple[ChatModelSpec, ...] = Field(
+        default=(
+            BuiltinDescriber(),
+            BuiltinDescriber(name="loupe-colour-describer-flowing", style="flowing"),
+        ),
+        min_length=1,
+    )
+    max_characters: int = Field(default=2000, gt=0)
+
+    @model_validator(mode="after")
+    def _tell_models_apart(self) -> Self:
+        _told_apart(self.models, "descriptions")
         return self
 
 
@@ -142,5 +181,6 @@ class Profile(Record):
     description: str
     rewrite: RewriteSettings
     faithfulness: FaithfulnessSettings = FaithfulnessSettings()
+    describe: DescribeSettings = DescribeSettings()
     tracking: TrackingSettings = TrackingSettings()
     filter: FilterSettings = FilterSettings()

@@ -1,0 +1,58 @@
+"""Asks a chat model about the inputs of a chunk, and says what becomes of those without answer."""
+
+from collections.abc import Iterable, Iterator
+
+from db.entities import StoredEntity
+from db.work import WorkResult
+from flows.ledger import RecordedChatModel
+from flows.report import Deferred, StageReport, StageResult
+from schemas.chat import ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import ModelError
+from schemas.records import Rejection
+
+_SERVER_IS_GONE = ("unreachable", "misconfigured")
+
+
+def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
+    """The outcomes by position; once the server is gone, the rest is not asked."""
+    outcomes: dict[int, ChatOutcome] = {}
+
+    def while_reachable() -> Iterator[ChatRequest]:
+        for request in requests:
+            if any(_is_gone(outcome) for outcome in outcomes.values()):
+                return
+            yield request
+
+    for position, outcome in model.answer(while_reachable()):
+        outcomes[position] = outcome  # noqa: PERF403 - `while_reachable` watches it grow
+    return outcomes
+
+
+def without_answer(input_: StoredEntity, stage: str, failure: ChatFailure | None) -> StageResult:
+    """What becomes of an input that was not asked about (None), or whose call failed."""
+    if failure is None:
+        return Deferred(input_.seq, "not_asked")
+    if failure.retriable:
+        return Deferred(input_.seq, failure.reason)
+    rejection = Rejection(
+        stage=stage, reason=failure.reason, detail=failure.detail, context={"raw": failure.raw}
+    )
+    return WorkResult(input_.seq, rejection=rejection)
+
+
+def require_answers(model: ModelRef, report: StageReport) -> None:
+    """Stops the run where a model left inputs without an answer.
+
+    Raises:
+        ModelError: it did; what came back is stored.
+    """
+    if report.deferred:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
+        raise ModelError(
+            f"{model} did not answer ({reasons}); what came back is stored, "
+            f"run again when it answers"
+        )
+
+
+def _is_gone(outcome: ChatOutcome) -> bool:
+    return isinstance(outcome, ChatFailure) and outcome.reason in _SERVER_IS_GONE

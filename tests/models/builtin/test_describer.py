@@ -1,0 +1,121 @@
+"""The built-in describer: right about the clothes of drawn people, and silent about the rest."""
+
+import io
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from models.builtin.describer.colour_names import COLOURS, NAMES, lab_of, nearest_names
+from models.builtin.describer.reading import read_crop
+from models.builtin.person.lexicon_file import load_lexicon
+from models.builtin.person.parser import parse_description
+from models.chat import ChatModel
+from models.registry import build_chat_model
+from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest
+from schemas.faithfulness import Attribute
+from schemas.profile import BuiltinDescriber
+from sources.demonstration import DemonstrationWorld, load_truth, write_people_world
+from sources.demonstration.people import Person
+
+LEAST_RIGHT = 0.85
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> DemonstrationWorld:
+    return write_people_world(tmp_path_factory.mktemp("people"), 11, 5)
+
+
+def people(world: DemonstrationWorld) -> Iterator[tuple[Person, Image.Image]]:
+    """Every drawn person, cut out as a detector would."""
+    truth = load_truth(world.folder)
+    for source in world.sources:
+        for identity in truth.identities[source.name]:
+            for image in identity.images:
+                with Image.open(source.image_root / image.file_path) as picture:
+                    yield identity.person, picture.convert("RGB").crop(image.figure)
+
+
+def canonical(colour: str) -> str:
+    """A colour of the drawn world as the lexicon calls it, shades left out."""
+    plain = {"dark blue": "navy", "dark red": "maroon", "gray": "grey"}.get(colour, colour)
+    plain = plain.removeprefix("dark ").removeprefix("light ")
+    return {"gray": "grey"}.get(plain, plain)
+
+
+def is_right(said: tuple[str, ...], true: str) -> bool:
+    lexicon = load_lexicon()
+    return any(lexicon.same_colour(canonical(one), canonical(true)) for one in said)
+
+
+def test_the_clothes_of_drawn_people_have_the_colours_that_it_says(
+    world: DemonstrationWorld,
+) -> None:
+    upper, lower = [], []
+    for person, crop in people(world):
+        reading = read_crop(np.asarray(crop))
+        worn = person.jacket.colour if person.jacket else person.upper.colour
+        upper.append(is_right(reading.upper.names, worn))
+        lower.append(is_right(reading.lower.names, (person.lower or person.upper).colour))
+    assert len(upper) > 50
+    assert np.mean(upper) >= LEAST_RIGHT
+    assert np.mean(lower) >= LEAST_RIGHT
+
+
+def test_colours_are_called_by_their_names_in_the_lexicon() -> None:
+    anchors = lab_of(np.array(list(COLOURS.values()), np.uint8)[None])[0]
+    assert [NAMES[index] for index in nearest_names(anchors)] == list(NAMES)
+    known = {word for phrase in load_lexicon().meanings for word in phrase}
+    assert {word for name in NAMES for word in name.split()} <= known
+
+
+@pytest.mark.parametrize("style", ["plain", "flowing"])
+def test_a_description_states_colours_of_clothes_and_nothing_that_is_not_seen(style: str) -> None:
+    text = describe(BuiltinDescriber.model_validate({"style": style}), figure())
+    assert "red" in text
+    assert "navy" in text
+    facts = {fact.attribute for fact in parse_description(text).facts()}
+    assert not facts & {Attribute.SEX, Attribute.AGE, Attribute.BUILD, Attribute.SKIN}
+
+
+def test_styles_differ_and_repeat() -> None:
+    plain, flowing = BuiltinDescriber(), BuiltinDescriber(style="flowing")
+    assert describe(plain, figure()) == describe(plain, figure())
+    assert describe(plain, figure()) != describe(flowing, figure())
+
+
+def test_street_beside_the_body_is_not_taken_for_clothes() -> None:
+    assert read_crop(np.asarray(figure())).upper.names == ("red",)
+
+
+def test_a_request_without_an_image_is_refused() -> None:
+    request = ChatRequest(purpose="test", prompt="Describe.", prompt_digest="0")
+    [(position, outcome)] = build_chat_model(BuiltinDescriber()).answer([request])
+    assert position == 0
+    assert isinstance(outcome, ChatFailure)
+    assert not outcome.retriable
+
+
+def figure() -> Image.Image:
+    """A narrow red and navy figure with black hair before a green wall."""
+    picture = Image.new("RGB", (60, 150), COLOURS["green"])
+    for box, colour in (
+        ((22, 1, 38, 16), "black"),
+        ((20, 24, 40, 75), "red"),
+        ((22, 75, 38, 150), "navy"),
+    ):
+        picture.paste(COLOURS[colour], box)
+    return picture
+
+
+def describe(specification: BuiltinDescriber, picture: Image.Image) -> str:
+    model = build_chat_model(specification)
+    assert isinstance(model, ChatModel)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    image = ChatImage(media_type="image/png", data=buffer.getvalue())
+    request = ChatRequest(purpose="test", prompt="Describe.", prompt_digest="0", images=(image,))
+    [(_, outcome)] = model.answer([request])
+    assert isinstance(outcome, ChatAnswer)
+    return outcome.text
