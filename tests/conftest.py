@@ -14,6 +14,7 @@ from tests.requirements import unavailable
 pytest_plugins = [
     "tests.closing_report",
     "tests.grouping",
+    "tests.chromium",
     "tests.services.fixtures",
     "tests.servers.fixtures",
     "tests.annotate.browser",

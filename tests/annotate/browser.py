@@ -1,6 +1,6 @@
 """A person's session with a labelling page, in a real Chromium and a real Label Studio.
 
-The fixtures `chromium`, `blob_host` and `bench` are for the tests of pages; `tests/conftest.py`
+The fixtures `person`, `blob_host` and `bench` are for the tests of pages; `tests/conftest.py`
 makes them known. A test opens a page with a `TaskContent` and does what a person does::
 
     page = bench.open(interface, content, pictures)
@@ -22,10 +22,8 @@ import uvicorn
 from annotate.interfaces.interface import Interface, TaskContent
 from services.blob_server import create_app
 from services.process import free_port
-from tests.requirements import unavailable
 from tests.services.fixtures import LabelStudioServer
 
-CHROMIUM = Path("/usr/bin/chromium")
 WIDTH_PX, HEIGHT_PX = 1440, 900
 PAGE_TEST = (pytest.mark.label_studio, pytest.mark.browser)
 IMAGE_TYPE = "image/png"
@@ -283,19 +281,13 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def chromium(label_studio: LabelStudioServer) -> Iterator[Any]:
+def person(label_studio: LabelStudioServer, browser: Any) -> Iterator[Any]:
     """A browser context in which the person has logged in to Label Studio."""
-    if not CHROMIUM.exists():
-        unavailable(f"{CHROMIUM} is not installed")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
-        context.set_default_timeout(_WAIT_MS)
-        _log_in(context, label_studio)
-        yield context
-        browser.close()
+    context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
+    context.set_default_timeout(_WAIT_MS)
+    _log_in(context, label_studio)
+    yield context
+    context.close()
 
 
 @pytest.fixture(scope="session")
@@ -314,10 +306,10 @@ def blob_host(label_studio: LabelStudioServer) -> Iterator[tuple[Pictures, str]]
 
 @pytest.fixture
 def bench(
-    label_studio: LabelStudioServer, chromium: Any, blob_host: tuple[Pictures, str]
+    label_studio: LabelStudioServer, person: Any, blob_host: tuple[Pictures, str]
 ) -> Iterator[Bench]:
     """Where a test opens labelling pages."""
-    opened = Bench(label_studio, chromium, *blob_host)
+    opened = Bench(label_studio, person, *blob_host)
     yield opened
     opened.close()
 

@@ -39,10 +39,10 @@ class Person:
         failed: the images that did not come.
     """
 
-    def __init__(self, chromium: Any, url: str, account: AnnotatorAccount, shots: Path) -> None:
+    def __init__(self, browser: Any, url: str, account: AnnotatorAccount, shots: Path) -> None:
         self.failed: list[str] = []
         self._url, self._account, self._shots = url, account, shots
-        self._context = chromium.browser.new_context(
+        self._context = browser.new_context(
             viewport={"width": WIDTH_PX, "height": HEIGHT_PX}
         )
         self._context.set_default_timeout(_PATIENCE_MS)
@@ -163,13 +163,13 @@ def images_url(label_studio: LabelStudioServer, world: World) -> Iterator[str]:
 
 @pytest.fixture
 def sit_down(
-    chromium: Any, label_studio: LabelStudioServer, tmp_path: Path
+    browser: Any, label_studio: LabelStudioServer, tmp_path: Path
 ) -> Iterator[Callable[[AnnotatorAccount], Person]]:
     """Gives somebody a browser, in which they have logged in."""
     people: list[Person] = []
 
     def sit(account: AnnotatorAccount) -> Person:
-        people.append(Person(chromium, label_studio.url, account, tmp_path))
+        people.append(Person(browser, label_studio.url, account, tmp_path))
         people[-1].log_in()
         return people[-1]
 

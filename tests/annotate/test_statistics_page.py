@@ -1,7 +1,6 @@
 """The page of statistics in a real Chromium: nothing overlaps, and every figure is that of JSON."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from annotate.answers import Verdict
 from annotate.statistics import QueueStatistics, queue_statistics
 from annotate.statistics_page import duration, nice_scale, render_page, scale_of, shown_days
 from db.store import Store
-from tests.annotate.browser import CHROMIUM
 from tests.annotate.review_history import (
     CAREFUL,
     START,
@@ -20,7 +18,6 @@ from tests.annotate.review_history import (
     captions_queue,
     weeks_of_work,
 )
-from tests.requirements import unavailable
 
 DESK = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -49,18 +46,6 @@ def statistics(sqlite_store: Store) -> list[QueueStatistics]:
     busy, idle = captions_queue(), captions_queue("people")
     now = weeks_of_work(sqlite_store, busy)
     return [queue_statistics(sqlite_store, queue, now) for queue in (busy, idle)]
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    if not CHROMIUM.exists():
-        unavailable(f"{CHROMIUM} is not installed: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.mark.browser

@@ -1,8 +1,8 @@
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -20,7 +20,6 @@ from services.label_studio import (
     start_label_studio,
 )
 from services.process import LOOPBACK, running, stop
-from tests.requirements import unavailable
 from tests.services.fixtures import LabelStudioServer
 
 
@@ -132,25 +131,18 @@ def test_a_restart_keeps_data_and_tokens(
 @pytest.mark.label_studio
 @pytest.mark.browser
 def test_the_login_page_lets_our_user_in_and_calls_nobody_else(
-    label_studio: LabelStudioServer,
+    label_studio: LabelStudioServer, browser: Any
 ) -> None:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        unavailable("Chromium is not installed: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
     requested: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.on("request", lambda request: requested.append(request.url))
-        page.goto(f"{label_studio.url}/user/login/", timeout=120_000)
-        page.fill("input[name=email]", label_studio.email)
-        page.fill("input[name=password]", label_studio.password.get_secret_value())
-        page.click("button[type=submit]", timeout=120_000)
-        page.wait_for_url(f"{label_studio.url}/projects**", timeout=120_000)
-        page.get_by_role("button", name=re.compile("^Create")).first.wait_for(timeout=120_000)
-        browser.close()
+    page = browser.new_page()
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(f"{label_studio.url}/user/login/", timeout=120_000)
+    page.fill("input[name=email]", label_studio.email)
+    page.fill("input[name=password]", label_studio.password.get_secret_value())
+    page.click("button[type=submit]", timeout=120_000)
+    page.wait_for_url(f"{label_studio.url}/projects**", timeout=120_000)
+    page.get_by_role("button", name=re.compile("^Create")).first.wait_for(timeout=120_000)
+    page.close()
     assert requested
     ours = (label_studio.url, "data:", "blob:")
     assert [url for url in requested if not url.startswith(ours)] == []
