@@ -1,0 +1,196 @@
+"""Videos named by a folder, a glob, a list file or one path, on any fsspec file system."""
+
+import os
+import posixpath
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from schemas.base import Record
+from sources.video.problem import VideoProblem, VideoRefusedError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+_SUFFIXES = "3gp asf avi divx dv flv m2ts m4v mkv mov mp4 mpeg mpg mts mxf ogv ts vob webm wmv"
+VIDEO_SUFFIXES = frozenset(f".{name}" for name in _SUFFIXES.split())
+_LIST_SUFFIXES = frozenset([".txt", ".list"])
+_MAGIC = frozenset("*?[")
+
+
+class FoundVideo(Record):
+    """A file that may be a video: `url` is what to open, `file_path` its path below the root.
+
+    `file_path` has forward slashes and is the same wherever the root lies.
+    """
+
+    file_path: str
+    url: str
+
+
+class _Root(NamedTuple):
+    filesystem: "AbstractFileSystem"
+    path: str
+
+    @property
+    def is_local(self) -> bool:
+        from fsspec.implementations.local import LocalFileSystem
+
+        return isinstance(self.filesystem, LocalFileSystem)
+
+    def below(self, path: str) -> str:
+        """`path`, of this file system, relative to the root."""
+        return path.removeprefix(self.path).lstrip("/")
+
+
+def find_videos(spec: str | Path) -> Iterator[FoundVideo | VideoProblem]:
+    """The videos that `spec` names, in the same order every time.
+
+    - A folder: every file below it, sorted by path. What is not named as a video is a problem;
+      hidden files and folders (`.name`) are passed over.
+    - A glob (`street/**/*.mp4`): what it matches, relative to its part before the first wildcard.
+    - A list (`.txt`, `.list`): a path or fsspec URL a line, in the list's order; `#` begins a
+      comment. Paths are relative to the list's folder and stay inside it; a URL (`file:///…`,
+      `s3://…`) may lead anywhere, and its `file_path` is the URL without the scheme.
+    - Anything else: that one file.
+
+    `spec` itself may be an fsspec URL. Nothing is opened: what a file holds shows when it is.
+    """
+    try:
+        yield from _found(*_located(str(spec)))
+    except VideoRefusedError as refusal:
+        yield refusal.as_problem()
+
+
+def _found(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo | VideoProblem]:
+    if filesystem.isdir(path):
+        yield from _checked(
+            _Root(filesystem, path.rstrip("/")), sorted(filesystem.find(path)), path
+        )
+    elif _MAGIC & set(path) and not filesystem.exists(path):
+        yield from _matching(filesystem, path)
+    elif posixpath.splitext(path)[1].lower() in _LIST_SUFFIXES:
+        yield from _listed(filesystem, path)
+    else:
+        yield _one(_Root(filesystem, posixpath.dirname(path)), posixpath.basename(path))
+
+
+def _located(url: str) -> tuple["AbstractFileSystem", str]:
+    """The file system of `url` and the path on it.
+
+    Raises:
+        VideoRefusedError: the scheme is unknown, or what it needs is not installed.
+    """
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as fault:
+        what = f"is on no file system that can be reached: {fault}"
+        raise VideoRefusedError(url, "unreachable_video", what) from fault
+    local = isinstance(filesystem, LocalFileSystem)
+    return filesystem, os.path.normpath(path) if local else str(path)
+
+
+def _matching(
+    filesystem: "AbstractFileSystem", pattern: str
+) -> Iterator[FoundVideo | VideoProblem]:
+    first = next(at for at, letter in enumerate(pattern) if letter in _MAGIC)
+    root = _Root(filesystem, pattern[:first].rpartition("/")[0])
+    paths = [path for path in sorted(filesystem.glob(pattern)) if filesystem.isfile(path)]
+    yield from _checked(root, paths, pattern)
+
+
+def _checked(root: _Root, paths: list[str], where: str) -> Iterator[FoundVideo | VideoProblem]:
+    """Each of `paths` as a video or a problem; a problem too where there are none at all."""
+    visible = [path for path in paths if not _is_hidden(root.below(path))]
+    if not visible:
+        yield VideoRefusedError(where, "no_videos", "names no files at all").as_problem()
+    for path in visible:
+        try:
+            yield _named_as_video(root, root.below(path))
+        except VideoRefusedError as refusal:
+            yield refusal.as_problem()
+
+
+def _named_as_video(root: _Root, file_path: str) -> FoundVideo:
+    suffix = posixpath.splitext(file_path)[1].lower()
+    if suffix not in VIDEO_SUFFIXES:
+        what = f"is not named as a video: ends in {suffix!r}, wanted one such as '.mp4'"
+        raise VideoRefusedError(file_path, "not_a_video", what)
+    return _one(root, file_path)
+
+
+def _is_hidden(file_path: str) -> bool:
+    return any(part.startswith(".") for part in file_path.split("/"))
+
+
+def _listed(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo | VideoProblem]:
+    if not filesystem.isfile(path):
+        yield _missing(path).as_problem()
+        return
+    root, seen = _Root(filesystem, posixpath.dirname(path)), set[str]()
+    for line in _lines(filesystem, path):
+        try:
+            found = _entry(root, line)
+            if found.url in seen:
+                what = f"stands in {path!r} more than once"
+                raise VideoRefusedError(line, "listed_twice", what)  # noqa: TRY301
+            seen.add(found.url)
+            yield found
+        except VideoRefusedError as refusal:
+            yield refusal.as_problem()
+
+
+def _lines(filesystem: "AbstractFileSystem", path: str) -> Iterator[str]:
+    """The entries of a list file. A name that is no UTF-8 survives, and can be opened."""
+    with filesystem.open(path, "r", encoding="utf-8-sig", errors="surrogateescape") as file:
+        for line in file:
+            entry = line.partition(" #")[0].strip()
+            if entry and not entry.startswith("#"):
+                yield entry
+
+
+def _entry(root: _Root, line: str) -> FoundVideo:
+    if "://" not in line and "::" not in line:
+        return _one(root, line.replace("\\", "/"))
+    filesystem, path = _located(line)
+    file_path = line.rpartition("://")[2].lstrip("/")
+    if not filesystem.isfile(path):
+        raise _missing(line)
+    return FoundVideo(file_path=_storable(file_path), url=line)
+
+
+def _one(root: _Root, file_path: str) -> FoundVideo:
+    """The file at `file_path` below the root.
+
+    Raises:
+        VideoRefusedError: it is missing or leads out of the root.
+    """
+    file_path = posixpath.normpath(_storable(file_path))
+    path = f"{root.path}/{file_path}"
+    if file_path.startswith("/") or ".." in file_path.split("/") or not _is_inside(root, path):
+        what = "leads out of the folder it is relative to, wanted a path below it"
+        raise VideoRefusedError(file_path, "path_outside_root", what)
+    if not root.filesystem.isfile(path):
+        raise _missing(file_path)
+    return FoundVideo(file_path=file_path, url=root.filesystem.unstrip_protocol(path))
+
+
+def _is_inside(root: _Root, path: str) -> bool:
+    """Whether the file behind all symbolic links lies below the root."""
+    return not root.is_local or Path(path).resolve().is_relative_to(Path(root.path).resolve())
+
+
+def _storable(file_path: str) -> str:
+    try:
+        file_path.encode()
+    except UnicodeEncodeError as fault:
+        what = "has a name that is no UTF-8, and cannot be recorded; rename it"
+        raise VideoRefusedError(file_path, "unreadable_video", what) from fault
+    return file_path
+
+
+def _missing(file_path: str) -> VideoRefusedError:
+    return VideoRefusedError(file_path, "missing_video", "does not exist, or is no file")

@@ -1,0 +1,133 @@
+"""A container opened with care wherever it lies: only video formats, no references elsewhere."""
+
+import contextlib
+import stat
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from sources.video.problem import VideoRefusedError
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+# Playlists, subtitles, scripts and pictures are formats to FFmpeg too; a playlist named `a.mp4`
+# would have it open other files and addresses.
+_FORMATS = (
+    "asf,av1,avi,dv,flv,h264,hevc,ivf,m4v,matroska,mov,mp4,mpeg,mpegts,mpegvideo,mxf,nut,obu,ogg,"
+    "rm,webm,yuv4mpegpipe"
+)
+_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
+_THREADS = 2
+"""Each holds a frame of its own, 50 MB of an 8K video. The number is fixed, so that a damaged video
+ends at the same frame on every machine."""
+
+
+@contextlib.contextmanager
+def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
+    """The bytes of the video at `url`, a local path or an fsspec URL; `name` is for messages.
+
+    Raises:
+        VideoRefusedError: it is missing, empty, or no file.
+    """
+    import fsspec
+
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+        local = local_path(url)
+        if local is not None and not stat.S_ISREG(local.stat().st_mode):
+            raise VideoRefusedError(name, "not_a_file", "is a folder, a device or a pipe")
+        file = local.open("rb") if local is not None else filesystem.open(path, "rb")
+    except (FileNotFoundError, NotADirectoryError) as fault:
+        raise VideoRefusedError(name, "missing_video", "does not exist") from fault
+    except (PermissionError, IsADirectoryError, ValueError, ImportError) as fault:
+        raise VideoRefusedError(name, "unreadable_video", f"cannot be read: {fault}") from fault
+    with file:
+        if not file.read(1):
+            raise VideoRefusedError(name, "empty_file", "is empty: has 0 bytes")
+        file.seek(0)
+        yield file
+
+
+def local_path(url: str) -> Path | None:
+    """The path of a file on this machine; None where `url` leads elsewhere."""
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
+    filesystem, path = fsspec.core.url_to_fs(url)
+    return Path(path) if isinstance(filesystem, LocalFileSystem) else None
+
+
+@contextlib.contextmanager
+def opened_container(url: str, name: str) -> Iterator["InputContainer"]:
+    """The container at `url`, its streams known and nothing decoded.
+
+    Raises:
+        VideoRefusedError: it is missing, empty, or of no format that we read.
+    """
+    import av
+
+    with opened_file(url, name) as file:
+        local = local_path(url)
+        # FFmpeg reads local files faster itself; `file:` keeps it from reading names as protocols.
+        source = file if local is None else f"file:{local}"
+        try:
+            container = av.open(
+                source, mode="r", container_options=_OPTIONS, metadata_errors="replace"
+            )
+        except av.FFmpegError as fault:
+            what = f"is no video that can be read: {fault.strerror}"
+            raise VideoRefusedError(name, "not_a_video", what) from fault
+        with container:
+            yield container
+
+
+def video_stream(container: "InputContainer", name: str, max_pixels: int) -> "VideoStream":
+    """The stream of moving pictures, ready to be decoded in parallel.
+
+    Raises:
+        VideoRefusedError: there is none, nobody can decode it, or it has too many pixels by its
+            header, which is asked before anything is decoded.
+    """
+    from av.stream import Disposition
+
+    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    if not streams:
+        raise VideoRefusedError(name, "no_pictures", "has no moving pictures: audio only")
+    stream = streams[0]
+    if stream.codec_context is None:
+        raise VideoRefusedError(name, "unknown_codec", "is encoded in a way that is not known")
+    width, height = stream.codec_context.width, stream.codec_context.height
+    if width * height > max_pixels:
+        what = f"has frames of {width:,}×{height:,} pixels, wanted at most {max_pixels:,} in all"
+        raise VideoRefusedError(name, "too_many_pixels", what)
+    # Without `explode` the decoder paints over damage; whether it then marks the frame as damaged
+    # differs from run to run where frames are decoded in parallel. Frames that grow inside the
+    # stream are refused by the decoder itself.
+    stream.codec_context.options = {"err_detect": "explode", "max_pixels": str(max_pixels)}
+    stream.codec_context.thread_type = "AUTO"
+    stream.codec_context.thread_count = _THREADS
+    return stream
+
+
+def decoded(container: "InputContainer", stream: "VideoStream") -> Generator["VideoFrame"]:
+    """The frames of `stream`; where it begins between two key frames, from the first whole one on.
+
+    Raises:
+        av.FFmpegError: the video is damaged here.
+    """
+    import av
+
+    can_fail = None
+    for packet in container.demux(stream):
+        can_fail = not packet.is_keyframe if can_fail is None else can_fail
+        try:
+            pictures = packet.decode()
+        except av.InvalidDataError:
+            if not can_fail:
+                raise
+            continue
+        can_fail = can_fail and not pictures
+        yield from pictures

@@ -1,0 +1,111 @@
+import os
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from sources.video.finding import FoundVideo, find_videos
+from sources.video.problem import VideoProblem
+
+
+@pytest.fixture
+def street(tmp_path: Path) -> Path:
+    root = tmp_path / "street"
+    for name in ("b.mp4", "a.AVI", "night/z.mkv", "night/notes.md", ".hidden/x.mp4", ".DS_Store"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"anything")
+    return root
+
+
+def found(spec: Path | str) -> list[str]:
+    return [entry.file_path for entry in find_videos(spec) if isinstance(entry, FoundVideo)]
+
+
+def problems(spec: Path | str) -> list[tuple[str, str]]:
+    entries = find_videos(spec)
+    return [(e.file_path, e.reason) for e in entries if isinstance(e, VideoProblem)]
+
+
+def test_a_folder_gives_its_videos_by_path(street: Path) -> None:
+    assert found(street) == ["a.AVI", "b.mp4", "night/z.mkv"]
+    assert problems(street) == [("night/notes.md", "not_a_video")]
+    urls = [entry.url for entry in find_videos(street) if isinstance(entry, FoundVideo)]
+    assert urls == [f"file://{street}/{path}" for path in found(street)]
+
+
+def test_a_glob_is_relative_to_what_is_before_its_wildcard(street: Path) -> None:
+    assert found(f"{street}/**/*.mkv") == ["night/z.mkv"]
+    assert found(f"{street}/n*/z.mkv") == ["night/z.mkv"]
+    assert found(f"{street}/*.mp4") == ["b.mp4"]
+    assert problems(f"{street}/*.webm") == [(f"{street}/*.webm", "no_videos")]
+
+
+def test_one_file_is_believed_whatever_its_name(street: Path) -> None:
+    assert found(street / "night/notes.md") == ["notes.md"]
+    assert found(street / "b.mp4") == ["b.mp4"]
+
+
+def test_a_folder_with_brackets_in_its_name_is_no_glob(tmp_path: Path) -> None:
+    (tmp_path / "[day 1]").mkdir()
+    (tmp_path / "[day 1]" / "a.mp4").write_bytes(b"x")
+    assert found(tmp_path / "[day 1]") == ["a.mp4"]
+    assert found(tmp_path / "[day 1]" / "a.mp4") == ["a.mp4"]
+
+
+def test_a_list_gives_its_lines_in_order(street: Path) -> None:
+    with fsspec.open("memory://far/away.mp4", "wb") as file:
+        file.write(b"x")
+    (street / "list.txt").write_text(
+        "# two near, one far\n"
+        "night/z.mkv   # the dark one\n\n"
+        "b.mp4\n"
+        "memory://far/away.mp4\n"
+        "b.mp4\n"
+        "../outside.mp4\n"
+        "/etc/passwd\n"
+        "gone.mp4\n"
+        "nosuch://a/b.mp4\n"
+    )
+    assert found(street / "list.txt") == ["night/z.mkv", "b.mp4", "far/away.mp4"]
+    assert problems(street / "list.txt") == [
+        ("b.mp4", "listed_twice"),
+        ("../outside.mp4", "path_outside_root"),
+        ("/etc/passwd", "path_outside_root"),
+        ("gone.mp4", "missing_video"),
+        ("nosuch://a/b.mp4", "unreachable_video"),
+    ]
+
+
+def test_lists_and_folders_may_lie_on_any_file_system() -> None:
+    files = {"a/list.txt": b"one.mp4\nb/two.mp4\n", "a/one.mp4": b"x", "a/b/two.mp4": b"x"}
+    for name, data in files.items():
+        with fsspec.open(f"memory://found/{name}", "wb") as file:
+            file.write(data)
+    assert found("memory://found/a/list.txt") == ["one.mp4", "b/two.mp4"]
+    assert found("memory://found/a") == ["b/two.mp4", "one.mp4"]
+    assert found("memory://found/**/t*.mp4") == ["a/b/two.mp4"]
+    entry = next(iter(find_videos("memory://found/a/list.txt")))
+    assert isinstance(entry, FoundVideo)
+    with fsspec.open(entry.url) as file:
+        assert file.read() == b"x"
+
+
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(street: Path) -> None:
+    (street.parent / "secret.mp4").write_bytes(b"x")
+    (street / "c.mp4").symlink_to(street.parent / "secret.mp4")
+    assert ("c.mp4", "path_outside_root") in problems(street)
+    assert "c.mp4" not in found(street)
+
+
+def test_a_name_that_is_no_utf8_is_a_problem(street: Path) -> None:
+    Path(os.fsdecode(os.fsencode(street) + b"/caf\xe9.mp4")).write_bytes(b"x")
+    assert ("caf\\udce9.mp4", "unreadable_video") in problems(street)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.mp4", "nowhere/list.txt"])
+def test_what_is_not_there_is_one_problem(tmp_path: Path, name: str) -> None:
+    assert [reason for _, reason in problems(tmp_path / name)] == ["missing_video"]
+
+
+def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:
+    assert problems(tmp_path) == [(str(tmp_path), "no_videos")]
