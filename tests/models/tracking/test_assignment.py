@@ -1,0 +1,67 @@
+"""The partial matching against the recorded ones, and against trying all."""
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from models.tracking.assignment import cheapest_pairs
+from tests.models.tracking.scenes import units
+
+costs = arrays(
+    np.float64,
+    st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    elements=st.one_of(st.floats(0, 1), st.just(np.inf)),
+)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_matches_are_the_recorded_ones(number: int) -> None:
+    recorded = units()
+    cost = recorded[f"assign{number}_cost"]
+    pairs = cheapest_pairs(cost, float(recorded[f"assign{number}_thresh"]))
+    assert np.array_equal(np.transpose(pairs), recorded[f"assign{number}_matches"])
+    rows, columns = (np.arange(length) for length in cost.shape)
+    assert np.setdiff1d(rows, pairs.rows).tolist() == (
+        recorded[f"assign{number}_unmatched_rows"].tolist()
+    )
+    assert np.setdiff1d(columns, pairs.columns).tolist() == (
+        recorded[f"assign{number}_unmatched_cols"].tolist()
+    )
+
+
+def price(cost: NDArray[np.float64], limit: float, pairs: list[tuple[int, int]]) -> float:
+    """What a partial matching costs, with half the limit for whoever is alone."""
+    alone = sum(cost.shape) - 2 * len(pairs)
+    return float(sum(cost[pair] for pair in pairs)) + alone * limit / 2
+
+
+def least_price(cost: NDArray[np.float64], limit: float) -> float:
+    """The price of the best of all partial matchings, by trying them all."""
+    rows, columns = (range(length) for length in cost.shape)
+    return min(
+        price(cost, limit, list(zip(chosen, partners, strict=True)))
+        for size in range(min(cost.shape) + 1)
+        for chosen in combinations(rows, size)
+        for partners in permutations(columns, size)
+    )
+
+
+@given(costs, st.floats(0.05, 1))
+def test_no_partial_matching_is_cheaper(cost: NDArray[np.float64], limit: float) -> None:
+    pairs = cheapest_pairs(cost, limit)
+    found = list(zip(pairs.rows.tolist(), pairs.columns.tolist(), strict=True))
+    assert all(cost[pair] < limit for pair in found)
+    assert len(set(pairs.rows)) == len(set(pairs.columns)) == len(found)
+    assert pairs.rows.tolist() == sorted(pairs.rows)
+    assert price(cost, limit, found) == pytest.approx(least_price(cost, limit), abs=1e-12)
+
+
+def test_two_pairs_give_way_to_a_single_good_one() -> None:
+    cost = np.array([[0.0, 0.39], [0.39, np.inf]])
+    assert np.transpose(cheapest_pairs(cost, 0.4)).tolist() == [[0, 0]]
+    assert np.transpose(cheapest_pairs(cost, 0.8)).tolist() == [[0, 1], [1, 0]]
