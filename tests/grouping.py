@@ -20,3 +20,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _needs_server(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in _SERVERS)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Says so where groups would not hold: every process would start servers of its own."""
+    spread = session.config.getoption("loadgroup", default=False) and any(
+        item.get_closest_marker("xdist_group") and "@" not in item.nodeid for item in session.items
+    )
+    if spread:
+        raise pytest.UsageError("pytest-xdist does not group tests under this version of pytest")

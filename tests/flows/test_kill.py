@@ -31,6 +31,8 @@ from tests.flows.worlds import (
 )
 from tests.servers.processes import REPOSITORY
 
+pytestmark = pytest.mark.xdist_group("kill")  # takes minutes: begin early
+
 KILLS = 20
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.05
@@ -214,6 +216,7 @@ def build(tmp_path: Path, counting: Counting) -> Build:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_twenty_kills_change_neither_the_release_nor_the_bill(
     tmp_path: Path, build: Build, counting: Counting
 ) -> None:
