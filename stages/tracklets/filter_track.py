@@ -126,19 +126,22 @@ class _Trial:
     def _switches_of(self, piece: Piece, observations: Observations) -> Iterator[Measurement]:
         """What is measured of a piece: the switch that it begins with, and the likeliest in it."""
         if piece.cut_distance is not None:
-            yield self._switch(observations[piece.begin].frame, piece.cut_distance, is_sure=True)
+            yield self._switch(observations, piece.begin, piece.cut_distance, is_sure=True)
         if piece.odd is None:
             return
         borders = {piece.odd.begin, piece.odd.end} - {piece.begin, piece.end}
         for border in sorted(borders):
-            yield self._switch(observations[border].frame, piece.odd.distance)
+            yield self._switch(observations, border, piece.odd.distance)
 
-    def _switch(self, frame: int, distance: float, *, is_sure: bool = False) -> Measurement:
+    def _switch(
+        self, observations: Observations, place: int, distance: float, *, is_sure: bool = False
+    ) -> Measurement:
         limit = self._settings.switch_distance
-        outcome = "suspected" if is_sure else outcome_of(distance, limit, SWITCH.direction)
+        before, frame = observations[place - 1].frame, observations[place].frame
+        outcome = "suspected" if is_sure else outcome_of(distance, limit, "at most")
         if outcome == "suspected":
             self.switches.append(frame)
-        return Measurement(SWITCH.name, SWITCH.setting, frame, distance, limit, outcome)
+        return Measurement(SWITCH.name, SWITCH.setting, frame, distance, limit, outcome, before)
 
 
 def _rejection(track: Track, report: FilterReport) -> Rejection:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.tracklets.measurements import rounded
+from stages.tracklets.measurements import DECIMALS
 
 LEAST_SIDE = 2
 """Frames that must speak for a person: one alone that differs is an outlier, no person."""
@@ -41,11 +41,12 @@ class Piece(NamedTuple):
 def cut_at_switches(embeddings: Embeddings, limit: float) -> list[Piece]:
     """The pieces of a track between identity switches, in order; they cover all its frames.
 
-    The stretch of frames that differs most from all others is looked for: a head, a tail, or, as
-    when a passer-by takes the track over for a while, a middle. Where the means of stretch and rest
-    are farther apart than `limit` (cosine distance), the track is cut at the ends of the stretch,
-    and each piece is examined in the same way. Times are not looked at, only their order, so that a
-    gap is no reason to cut; and means of at least `LEAST_SIDE` frames make a single bad frame none.
+    Any stretch of frames may be another person's: a head, a tail, or, as when a passer-by takes the
+    track over for a while, a middle. Of the stretches that are farther than `limit` from the rest
+    (see `_distances`), the one that explains most is cut out, and each piece is examined in the
+    same way. Best explained is what takes most from the squared distances to the mean (Ward's
+    criterion), which favours neither small nor large stretches. Times are not looked at, only their
+    order, so that a gap is no reason to cut.
 
     Args:
         embeddings: (n, d) in the order of time.
@@ -57,7 +58,7 @@ def cut_at_switches(embeddings: Embeddings, limit: float) -> list[Piece]:
 def _pieces(
     embeddings: Embeddings, begin: int, end: int, limit: float, cut_distance: float | None
 ) -> Iterator[Piece]:
-    odd = most_different_stretch(embeddings[begin:end])
+    odd = most_different_stretch(embeddings[begin:end], limit)
     if odd is None or odd.distance <= limit:
         shifted = odd and odd._replace(begin=begin + odd.begin, end=begin + odd.end)
         yield Piece(begin, end, cut_distance, shifted)
@@ -69,34 +70,33 @@ def _pieces(
         )
 
 
-def most_different_stretch(embeddings: Embeddings) -> Stretch | None:
-    """The stretch that splits embeddings best into itself and the rest; None for fewer than four.
+def most_different_stretch(embeddings: Embeddings, limit: float) -> Stretch | None:
+    """The stretch to cut out, or where none is farther than `limit` the farthest one.
 
-    Best is what takes most from the squared distances to the mean (Ward's criterion: the product of
-    the two counts, over their sum, times the squared distance of the two means). It favours neither
-    small nor large stretches. Both sides have at least `LEAST_SIDE` frames, and so has each end of
-    the rest that is not empty.
+    None for fewer frames than two sides need. Both stretch and rest have at least `LEAST_SIDE`
+    frames, and so has each end of the rest that is not empty.
     """
-    count = len(embeddings)
-    begins, ends = _candidates(count)
+    begins, ends = _candidates(len(embeddings))
     if not len(begins):
         return None
-    sums = np.vstack([np.zeros_like(embeddings[:1]), embeddings]).cumsum(axis=0, dtype=np.float64)
-    inside = sums[ends] - sums[begins]
-    outside = sums[-1] - inside
-    lengths = (ends - begins)[:, None]
-    gaps = inside / lengths - outside / (count - lengths)
-    gains = (lengths * (count - lengths) / count)[:, 0] * (gaps**2).sum(axis=1)
-    best = int(np.argmax(np.round(gains, 6)))  # the first of equals, on every machine
-    return Stretch(int(begins[best]), int(ends[best]), _distance(inside[best], outside[best]))
+    places = np.arange(len(embeddings))
+    inside = (places >= begins[:, None]) & (places < ends[:, None])
+    own, rest = _means(embeddings, inside), _means(embeddings, ~inside)
+    distances = _distances(embeddings, inside, own, rest)
+    lengths = inside.sum(axis=1)
+    gains = lengths * (len(embeddings) - lengths) * ((own - rest) ** 2).sum(axis=1)
+    ranks = gains if (distances > limit).any() else distances
+    allowed = (distances > limit) | (distances.max() <= limit)
+    best = int(np.argmax(np.where(allowed, np.round(ranks, 6), -1)))  # the first of equals
+    return Stretch(int(begins[best]), int(ends[best]), float(distances[best]))
 
 
 def _candidates(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Begins and ends of all stretches but those that begin with the first frame and are a rest."""
-    borders = [0, *range(LEAST_SIDE, count - LEAST_SIDE + 1), count]
+    """Begins and ends of the stretches: tails and middles; a head is the rest of a tail."""
+    borders = [*range(LEAST_SIDE, count - LEAST_SIDE + 1), count]
     pairs = [
         (begin, end)
-        for begin in borders[1:]
+        for begin in borders
         for end in borders
         if LEAST_SIDE <= end - begin <= count - LEAST_SIDE
     ]
@@ -104,7 +104,44 @@ def _candidates(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return begins, ends
 
 
-def _distance(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """The cosine distance of two vectors, rounded; 2 where one of them has no direction."""
-    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return rounded(1 - float(one @ other) / lengths) if lengths > 1e-9 else 2.0
+def _means(embeddings: Embeddings, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The means of the chosen frames, (m, d), for `chosen` of shape (m, n)."""
+    sums = chosen @ embeddings.astype(np.float64)
+    means: NDArray[np.float64] = sums / chosen.sum(axis=1, keepdims=True)
+    return means
+
+
+def _distances(
+    embeddings: Embeddings,
+    inside: NDArray[np.bool_],
+    own: NDArray[np.float64],
+    rest: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """How far each stretch is from its rest: (m,) cosine distances, rounded.
+
+    That is the distance of the two means; but no more than the lower quartile of the distances that
+    the frames of one side have from the other side's mean. So a single frame that lies far off,
+    with a neighbour that does not, is no person: the rule for outliers sees to it.
+    """
+    vectors, own, rest = embeddings.astype(np.float64), _unit(own), _unit(rest)
+    between = 1 - (own * rest).sum(axis=1)
+    from_rest = _lower_quartiles(1 - rest @ vectors.T, inside)
+    from_own = _lower_quartiles(1 - own @ vectors.T, ~inside)
+    nearest: NDArray[np.float64] = np.minimum(between, np.minimum(from_rest, from_own))
+    return nearest.round(DECIMALS)
+
+
+def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[np.float64] = vectors / np.maximum(lengths, 1e-9)
+    return unit
+
+
+def _lower_quartiles(
+    distances: NDArray[np.float64], chosen: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """For each row, the value below which a quarter of the chosen values lies; (m, n) to (m,)."""
+    rising = np.sort(np.where(chosen, distances, np.inf), axis=1)
+    places = (chosen.sum(axis=1) - 1) // 4
+    quartiles: NDArray[np.float64] = rising[np.arange(len(rising)), places]
+    return quartiles

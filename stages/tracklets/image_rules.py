@@ -6,11 +6,11 @@ others, so that a report tells all that is wrong with it.
 
 from collections.abc import Callable, Iterator
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from schemas.tracking import FilterSettings
 from schemas.video import CropMeasures, Observation, Track
-from stages.tracklets.measurements import Direction, Measurement, outcome_of, rounded
+from stages.tracklets.measurements import Measurement, outcome_of, rounded
 
 
 class Seen(NamedTuple):
@@ -40,7 +40,7 @@ class ImageRule(NamedTuple):
     name: str
     measure: str
     setting: str
-    direction: Direction
+    direction: Literal["at least", "at most"]
     value: Callable[[Seen], float | None]
     scale_end: float = 0.0
 
@@ -159,10 +159,16 @@ IMAGE_RULES = (
 
 
 def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]:
-    """What every rule says of every crop of a track, frame by frame."""
+    """What every rule says of every crop of a track, frame by frame.
+
+    Keypoints are looked at only where the settings name a pose model.
+    """
+    rules = [
+        rule for rule in IMAGE_RULES if rule.setting != "least_keypoints" or settings.pose_model
+    ]
     usual = median(observation.measures.sharpness for observation in track.observations)
     for observation in track.observations:
         seen = Seen(observation, usual)
-        for rule in IMAGE_RULES:
+        for rule in rules:
             if (found := rule.judge(seen, settings)) is not None:
                 yield found

@@ -5,11 +5,14 @@ from typing import Literal, NamedTuple
 from schemas.video import Finding
 
 Outcome = Literal["passed", "suspected", "dropped"]
-Direction = Literal["at least", "at most"]
+Direction = Literal["at least", "at most", "more than"]
+"""What a good value is to its threshold."""
 
 BAND = 0.2
 """How near to its threshold a value must be to be suspected, as a share of the threshold."""
-_DECIMALS = 4  # so that findings are the same bytes whatever linear algebra they were computed with
+DECIMALS = 4
+"""Of values that are compared and reported: few enough that findings are the same bytes whatever
+linear algebra they were computed with."""
 
 
 class Measurement(NamedTuple):
@@ -49,11 +52,15 @@ class Measurement(NamedTuple):
 
 def rounded(value: float) -> float:
     """A value as it is compared and reported."""
-    return round(float(value), _DECIMALS)
+    return round(float(value), DECIMALS)
 
 
 def outcome_of(
-    value: float, threshold: float, direction: Direction, *, scale_end: float = 0.0
+    value: float,
+    threshold: float,
+    direction: Literal["at least", "at most"],
+    *,
+    scale_end: float = 0.0,
 ) -> Outcome:
     """What comes of a value: beyond the threshold it drops, within `BAND` of it it is suspected.
 

@@ -15,8 +15,7 @@ from stages.tracklets.measures import Boxes, QuickMeasures, measure_quickly, per
 from stages.tracklets.quality import quality
 from stages.tracklets.scissors import MARGIN, Crop, cut, encode
 
-VERSION = "1"
-STAGE = "track_people"
+_STAGE = "track_people"  # that of `stages.follow_people`, which builds on this module
 Put = Callable[[bytes, str], Sha256]
 """Stores bytes of a media type and gives their SHA-256, as `BlobStore.put` does."""
 
@@ -125,7 +124,7 @@ class ObservationPool:
         """The track, with its crops in the blob store; a rejection where no crop could be cut."""
         if not self._kept:
             return Rejection(
-                stage=STAGE,
+                stage=_STAGE,
                 reason="never_in_view",
                 detail=(
                     f"Track {self.number} of {origin.video!r} never had a box inside the frame, in "

@@ -16,7 +16,7 @@ MARGIN = 0.03
 feet and hands, and what people see of the surroundings is still next to nothing."""
 MEDIA_TYPE = "image/jpeg"
 JPEG_QUALITY = 95
-"""Video was lossy before. At this quality, with colours at full resolution, a crop is a fifth of
+"""Video was lossy before. At this quality, with colours at full resolution, a crop is a third of
 the size of its PNG and differs from the frame by less than the video does from the street."""
 LEAST_SIDE_PX = 2
 """What has fewer whole pixels inside the frame, in either direction, cannot be seen."""

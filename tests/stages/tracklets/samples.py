@@ -1,0 +1,91 @@
+"""Tracks with known faults, made by hand: no picture is decoded for them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.tracking.embeddings import packed
+from schemas.base import sha256_of
+from schemas.proposals import Picture
+from schemas.video import CropMeasures, Observation, Track
+
+DIMENSIONS = 16
+GOOD: dict[str, Any] = {
+    "width_px": 60.0,
+    "height_px": 160.0,
+    "cut_off": 0.0,
+    "border_px": 40.0,
+    "sharpness": 400.0,
+    "brightness": 120.0,
+    "contrast": 50.0,
+    "overlap": 0.0,
+    "other_people": 0,
+}
+"""Measures that no rule has anything against."""
+
+
+def hash_of(number: int) -> str:
+    """A perceptual hash that is far from those of all other numbers below 1,000."""
+    return sha256_of(f"hash {number}".encode())[:16]
+
+
+def person(number: int, *, noise: float = 0.0, seed: int = 0) -> NDArray[np.float32]:
+    """An embedding of unit length: the same for one person, but for noise."""
+    direction = np.eye(DIMENSIONS)[number]
+    direction = direction + noise * np.random.default_rng(seed).normal(size=DIMENSIONS)
+    unit: NDArray[np.float32] = (direction / np.linalg.norm(direction)).astype(np.float32)
+    return unit
+
+
+def observation(
+    frame: int,
+    embedding: NDArray[np.float32] | None = None,
+    *,
+    score: float = 0.9,
+    **measures: Any,
+) -> Observation:
+    """A frame that is good but for what is given."""
+    values = {**GOOD, "perceptual_hash": hash_of(frame), **measures}
+    vector = person(0) if embedding is None else embedding
+    return Observation(
+        frame=frame,
+        time_seconds=frame / 10,
+        box_xyxy=(100.0, 50.0, 160.0, 210.0),
+        score=score,
+        crop=Picture(
+            sha256=sha256_of(f"crop {frame}".encode()),
+            media_type="image/jpeg",
+            width_px=60,
+            height_px=160,
+        ),
+        measures=CropMeasures(**values),
+        embedding=packed(vector),
+    )
+
+
+def track(observations: Sequence[Observation], number: int = 1, **changes: Any) -> Track:
+    """A track of these observations, and nothing before or after them."""
+    values: dict[str, Any] = {
+        "source": "street",
+        "video": "street/one.mp4",
+        "video_sha256": sha256_of(b"video"),
+        "number": number,
+        "first_frame": observations[0].frame,
+        "last_frame": observations[-1].frame,
+        "seen_frames": len(observations),
+        "observations": tuple(observations),
+        "author": "tracker@1",
+    }
+    return Track(**{**values, **changes})
+
+
+def walk(
+    people: Iterable[int], *, step: int = 5, begin: int = 0, noise: float = 0.05
+) -> list[Observation]:
+    """One good observation after the other, each of the person that is said."""
+    return [
+        observation(begin + step * place, person(who, noise=noise, seed=1000 * begin + place))
+        for place, who in enumerate(people)
+    ]
