@@ -62,7 +62,12 @@ class AssociationSettings(Record):
     `buffer_frames` is how long a lost track is remembered, in frames of a video of 30 frames a
     second. `motion_weight` is the share (1 - λ) of the gate distance in the cost of the first
     association. Boxes of no more than `least_area_px2`, or wider than `widest_aspect` times their
-    height, are left out of what is given out.
+    height, are left out of what is given out. `filtered_boxes` gives out the boxes of the Kalman
+    filter, as published, not the detections'.
+
+    Where the detector gives no embeddings, boxes that overlap by more than 1 - `plain_limit` are
+    plainly the same person; others may be up to `motion_limit`; detections between
+    `second_chance_threshold` and `confidence_threshold` can keep a track going.
     """
 
     confidence_threshold: Share = 0.4
@@ -76,6 +81,10 @@ class AssociationSettings(Record):
     gate: float = Field(default=9.4877, gt=0)
     least_area_px2: float = Field(default=100, ge=0)
     widest_aspect: float = Field(default=1.6, gt=0)
+    filtered_boxes: bool = True
+    plain_limit: float = Field(default=0.4, gt=0, le=1)
+    motion_limit: float = Field(default=0.9, gt=0, le=1)
+    second_chance_threshold: Share = 0.1
 
 
 class TrackingSettings(Record):

@@ -59,7 +59,10 @@ def gate_distances(motions: Motions, boxes_xyah: NDArray[np.float64]) -> NDArray
     """Squared Mahalanobis distances of measurements from motions, of shape (n, m)."""
     offsets = boxes_xyah[None] - motions[:, None, 0]
     offsets *= offsets
-    return np.einsum("nmk,nk->nm", offsets, 1 / measured_variances(motions))
+    distances: NDArray[np.float64] = np.einsum(
+        "nmk,nk->nm", offsets, 1 / measured_variances(motions)
+    )
+    return distances
 
 
 def measured_variances(motions: Motions) -> NDArray[np.float64]:

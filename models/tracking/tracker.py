@@ -1,0 +1,50 @@
+"""`PersonTracker`: a detector and an association, followed through one video."""
+
+import numpy as np
+
+from models.tracking.association import Association
+from models.tracking.detector import PersonDetector
+from models.tracking.frame import Frame
+from models.tracking.states import as_bytes, from_bytes
+from models.tracking.tracked import TrackedFrame
+from schemas.chat import ModelRef
+from schemas.tracking import AssociationSettings
+
+
+class PersonTracker:
+    """Follows the people of one video; every video wants a tracker of its own.
+
+    Its state can be saved after any frame and restored into a new tracker of the same settings,
+    which then goes on exactly as this one would have.
+    """
+
+    def __init__(
+        self, detector: PersonDetector, settings: AssociationSettings, frame_rate: float
+    ) -> None:
+        self._detector = detector
+        self._association = Association(settings, frame_rate)
+
+    @property
+    def ref(self) -> ModelRef:
+        """The detector that people are found with, for provenance."""
+        return self._detector.ref
+
+    def follow(self, frame: Frame) -> TrackedFrame:
+        """The people in the next frame."""
+        people = self._association.update(self._detector.detect(frame))
+        return TrackedFrame(people, self._association.alive)
+
+    def state(self) -> bytes:
+        """All that the tracker remembers."""
+        parts = {"detector": self._detector.state(), "association": self._association.state()}
+        return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+    def restore(self, state: bytes) -> None:
+        """Remembers what another tracker did.
+
+        Raises:
+            IntegrityError: `state` is not that of a tracker.
+        """
+        parts = from_bytes(state, "detector", "association")
+        self._detector.restore(parts["detector"].tobytes())
+        self._association.restore(parts["association"].tobytes())

@@ -1,0 +1,294 @@
+"""The association against the recorded runs of the reference, and what it must keep to anyway."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from models.tracking import lifecycle
+from models.tracking.association import Association
+from models.tracking.detector import Detections
+from models.tracking.kalman import predicted, started
+from models.tracking.matching import look_and_place
+from models.tracking.sightings import sightings
+from models.tracking.tracked import TrackedPerson
+from models.tracking.tracks import track_type
+from schemas.errors import IntegrityError, ModelError, UsageError
+from schemas.tracking import AssociationSettings
+from tests.models.tracking.scenes import (
+    PUBLISHED,
+    SCENES,
+    Scene,
+    scene,
+    tlwh,
+    units,
+    without_looks,
+    xyah,
+    xyxy,
+)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_recorded_scenes_come_out_the_same(name: str) -> None:
+    recorded = scene(name)
+    association = recorded.association()
+    for frame, detections in enumerate(recorded.detections, 1):
+        people = association.update(detections)
+        wanted = recorded.output(frame)
+        assert [person.number for person in people] == wanted["id"].tolist(), frame
+        np.testing.assert_allclose(tlwh(people), wanted["tlwh"], rtol=0, atol=1e-6)
+        scores = [person.score for person in people]
+        np.testing.assert_allclose(scores, wanted["score"], rtol=0, atol=1e-6)
+        check_lists(association, recorded, frame)
+
+
+def check_lists(association: Association, recorded: Scene, frame: int) -> None:
+    tracks = association.tracks
+    lost = tracks["lost"]
+    assert (tracks["number"][lost].tolist(), tracks["expired"][lost].tolist()) == (
+        recorded.lost(frame)
+    )
+    assert (~lost).sum() == recorded.arrays["n_tracked"][frame - 1]
+    assert lost.tolist() == sorted(lost.tolist())
+    assert association.alive == set(tracks["number"].tolist())
+
+
+def test_looks_are_smoothed_as_recorded() -> None:
+    recorded = units()
+    looks = recorded["feat_in"] / np.linalg.norm(recorded["feat_in"], axis=1, keepdims=True)
+    smooth = looks[:1]
+    for look, wanted in zip(looks[1:], recorded["feat_smooth"][1:], strict=True):
+        smooth = lifecycle.smoothed(smooth, look[None], PUBLISHED.feature_memory)
+        np.testing.assert_allclose(smooth[0], wanted, rtol=0, atol=1e-7)
+        assert smooth.dtype == np.float32
+
+
+def test_look_and_place_are_fused_as_recorded() -> None:
+    recorded = units()
+    tracks = np.zeros(4, track_type(16))
+    tracks["motion"] = predicted(started(xyah(recorded["fuse_track_tlwh"])))
+    tracks["look"] = unit(recorded["fuse_track_feat"])
+    boxes = xyxy(recorded["fuse_det_tlwh"])
+    scores = np.ones(5, np.float32)
+    found = sightings(Detections(boxes, scores, unit(recorded["fuse_det_feat"])), PUBLISHED)
+    cosine = 1 - tracks["look"] @ found.looks.T
+    np.testing.assert_allclose(cosine, recorded["fuse_embedding_distance"], rtol=0, atol=1e-6)
+    cost = look_and_place(tracks, found, PUBLISHED)
+    np.testing.assert_allclose(cost, recorded["fuse_cost"], rtol=0, atol=1e-6)
+
+
+def unit(looks: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths: NDArray[np.float32] = np.linalg.norm(looks, axis=1, keepdims=True)
+    return looks / lengths
+
+
+def same(first: tuple[TrackedPerson, ...], second: tuple[TrackedPerson, ...]) -> bool:
+    """Whether the people are the same, bit for bit."""
+    return len(first) == len(second) and all(
+        (a.number, a.score) == (b.number, b.score)
+        and np.array_equal(a.box_xyxy, b.box_xyxy)
+        and np.array_equal(look(a), look(b))
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+def look(person: TrackedPerson) -> NDArray[np.float32]:
+    return np.empty(0, np.float32) if person.embedding is None else person.embedding
+
+
+@cache
+def uncut(name: str, *, looks: bool) -> tuple[tuple[TrackedPerson, ...], ...]:
+    return tuple(map(scene(name).association().update, frames(name, looks=looks)))
+
+
+def frames(name: str, *, looks: bool) -> list[Detections]:
+    given = scene(name).detections
+    return list(given if looks else map(without_looks, given))
+
+
+@given(name=st.sampled_from(SCENES), looks=st.booleans(), data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_after_a_restart_it_goes_on_bit_for_bit(
+    name: str, looks: bool, data: st.DataObject
+) -> None:
+    given_frames, wanted = frames(name, looks=looks), uncut(name, looks=looks)
+    cut = data.draw(st.integers(0, len(given_frames)))
+    first, second = scene(name).association(), scene(name).association()
+    for detections in given_frames[:cut]:
+        first.update(detections)
+    second.restore(first.state())
+    assert second.alive == first.alive
+    assert second.state() == first.state()
+    until = min(cut + 40, len(given_frames))
+    for detections, people in zip(given_frames[cut:until], wanted[cut:until], strict=True):
+        assert same(second.update(detections), people)
+
+
+def test_associations_side_by_side_do_not_know_of_each_other() -> None:
+    both = [scene(name) for name in SCENES]
+    associations = [recorded.association() for recorded in both]
+    for frame in range(40):
+        for name, recorded, association in zip(SCENES, both, associations, strict=True):
+            people = association.update(recorded.detections[frame])
+            assert same(people, uncut(name, looks=True)[frame])
+
+
+def test_people_bear_the_embedding_of_this_frame() -> None:
+    recorded = scene("synthetic")
+    association = recorded.association()
+    for detections in recorded.detections[:20]:
+        assert detections.embeddings is not None
+        for person in association.update(detections):
+            nearest = np.abs(detections.boxes_xyxy - person.box_xyxy).sum(axis=1).argmin()
+            assert person.embedding is not None
+            assert np.array_equal(person.embedding, detections.embeddings[nearest])
+
+
+def test_without_embeddings_the_boxes_are_the_detections_own() -> None:
+    association = scene("synthetic").association()
+    for detections in frames("synthetic", looks=False)[:20]:
+        for person in association.update(detections):
+            assert person.embedding is None
+            assert person.box_xyxy.tolist() in detections.boxes_xyxy.astype(float).tolist()
+
+
+BOX = (100.0, 100.0, 140.0, 220.0)
+
+
+def detected(*boxes: tuple[float, ...], score: float = 0.9) -> Detections:
+    """Boxes without embeddings."""
+    count = len(boxes)
+    corners = np.array(boxes, np.float32).reshape(count, 4)
+    return Detections(corners, np.full(count, score, np.float32), None)
+
+
+def moved(box: tuple[float, ...], right: float) -> tuple[float, ...]:
+    return (box[0] + right, box[1], box[2] + right, box[3])
+
+
+def numbers(people: tuple[TrackedPerson, ...]) -> list[int]:
+    return [person.number for person in people]
+
+
+def test_tiny_and_wide_boxes_are_followed_but_not_given_out() -> None:
+    tiny, wide = (10.0, 10.0, 18.0, 22.0), (300.0, 100.0, 500.0, 200.0)
+    association = Association(AssociationSettings(), 30)
+    assert numbers(association.update(detected(BOX, tiny, wide))) == [1]
+    assert association.alive == {1, 2, 3}
+    generous = Association(PUBLISHED, 30)
+    assert numbers(generous.update(detected(BOX, tiny, wide))) == [1, 2, 3]
+
+
+def test_a_box_without_width_or_height_is_nobody() -> None:
+    association = Association(PUBLISHED, 30)
+    turned, line = (50.0, 50.0, 40.0, 90.0), (5.0, 5.0, 5.0, 9.0)
+    assert numbers(association.update(detected(turned, BOX, line))) == [1]
+
+
+def test_somebody_new_is_shown_when_seen_twice() -> None:
+    association = Association(PUBLISHED, 30)
+    assert association.update(detected()) == ()
+    assert association.update(detected(BOX)) == ()
+    assert association.alive == {1}
+    assert numbers(association.update(detected(BOX))) == [1]
+
+
+def test_a_lost_person_comes_back_where_the_walk_led() -> None:
+    association = Association(PUBLISHED, 30)
+    for frame in range(30):
+        association.update(detected(moved(BOX, 4.0 * frame)))
+    for _ in range(20):
+        assert association.update(detected()) == ()
+        assert association.alive == {1}
+    assert numbers(association.update(detected(moved(BOX, 4.0 * 50)))) == [1]
+
+
+@pytest.mark.parametrize(("frame_rate", "remembered"), [(30, 30), (10, 10), (59.94, 59)])
+def test_how_long_a_person_is_remembered_depends_on_the_frame_rate(
+    frame_rate: float, remembered: int
+) -> None:
+    association = Association(PUBLISHED, frame_rate)
+    association.update(detected(BOX))
+    gone = 0
+    while association.alive:
+        association.update(detected())
+        gone += 1
+    assert gone == remembered + 2
+
+
+def test_an_unsure_detection_keeps_a_track_but_neither_begins_nor_brings_back_one() -> None:
+    association = Association(PUBLISHED, 30)
+    association.update(detected(BOX))
+    assert numbers(association.update(detected(BOX, score=0.2))) == [1]
+    assert association.update(detected(BOX, score=0.05)) == ()
+    assert association.update(detected(BOX, score=0.2)) == ()
+    assert association.alive == {1}
+    assert numbers(association.update(detected(BOX))) == [1]
+
+
+def test_who_is_plainly_still_there_keeps_the_number_when_a_lost_one_drifts_by() -> None:
+    association = Association(PUBLISHED, 30)
+    still = moved(BOX, 100)
+    for frame in range(20):
+        association.update(detected(still, moved(BOX, 3.0 * frame)))
+    for _ in range(25):
+        assert numbers(association.update(detected(still))) == [1]
+
+
+@given(
+    st.lists(
+        arrays(
+            np.float32,
+            st.tuples(st.integers(0, 4), st.just(4)),
+            elements=st.integers(-5, 60).map(lambda quarter: 4.0 * quarter),
+        ),
+        max_size=12,
+    ),
+    st.integers(1, 5),
+)
+@settings(deadline=None)
+def test_no_number_is_given_twice(boxes: list[NDArray[np.float32]], buffer: int) -> None:
+    association = Association(AssociationSettings(buffer_frames=buffer), 30)
+    ever_alive: set[int] = set()
+    gone: set[int] = set()
+    for corners in boxes:
+        people = association.update(Detections(corners, np.ones(len(corners), np.float32), None))
+        found = numbers(people)
+        assert len(set(found)) == len(found) <= len(corners)
+        assert association.alive >= set(found)
+        assert not association.alive & gone
+        gone |= ever_alive - association.alive
+        ever_alive |= association.alive
+
+
+@pytest.mark.parametrize("frame_rate", [0, -25.0, float("nan"), float("inf")])
+def test_a_frame_rate_that_is_none_is_refused(frame_rate: float) -> None:
+    with pytest.raises(UsageError, match="must be a number above 0"):
+        Association(PUBLISHED, frame_rate)
+
+
+def test_detections_that_are_none_are_refused_and_change_nothing() -> None:
+    association = Association(PUBLISHED, 30)
+    association.update(detected(BOX))
+    before = association.state()
+    wrong = [
+        detected((np.nan, 0, 1, 1)),
+        detected(BOX)._replace(scores=np.array([np.inf], np.float32)),
+        detected(BOX)._replace(boxes_xyxy=np.zeros((2, 4), np.float32)),
+        detected(BOX)._replace(embeddings=np.zeros((3, 8), np.float32)),
+        detected(BOX)._replace(embeddings=np.ones((1, 8), np.float32)),
+    ]
+    for detections in wrong:
+        with pytest.raises(ModelError):
+            association.update(detections)
+    assert association.state() == before
+
+
+@pytest.mark.parametrize("state", [b"", b"nonsense", b"PK\x03\x04 half an archive"])
+def test_a_state_that_is_none_is_refused(state: bytes) -> None:
+    with pytest.raises(IntegrityError, match="cannot be read"):
+        Association(PUBLISHED, 30).restore(state)

@@ -1,0 +1,64 @@
+"""Detector and association together."""
+
+import numpy as np
+import pytest
+
+from models.tracking.detector import Detections
+from models.tracking.frame import Frame
+from models.tracking.tracked import TrackedFrame
+from models.tracking.tracker import PersonTracker
+from schemas.chat import ModelRef
+from schemas.errors import IntegrityError
+from schemas.tracking import AssociationSettings
+
+SETTINGS = AssociationSettings()
+
+
+class WalkingDetector:
+    """Sees one person, who takes a step to the right each time it is asked."""
+
+    ref = ModelRef(name="walking", revision="1")
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def detect(self, frame: Frame) -> Detections:
+        self._steps += 1
+        box = np.array([[4.0 * self._steps, 10, 4.0 * self._steps + 40, 130]], np.float32)
+        look = np.eye(4, dtype=np.float32)[:1]
+        return Detections(box, np.array([0.9], np.float32), look)
+
+    def state(self) -> bytes:
+        return self._steps.to_bytes(4, "big")
+
+    def restore(self, state: bytes) -> None:
+        self._steps = int.from_bytes(state, "big")
+
+
+def frame(number: int) -> Frame:
+    return Frame(number, number / 25, np.zeros((8, 8, 3), np.uint8))
+
+
+def places(found: TrackedFrame) -> list[tuple[int, list[float]]]:
+    return [(person.number, person.box_xyxy.tolist()) for person in found.people]
+
+
+def test_a_restored_tracker_goes_on_where_the_other_stopped() -> None:
+    tracker = PersonTracker(WalkingDetector(), SETTINGS, 25)
+    assert tracker.ref == WalkingDetector.ref
+    for number in range(5):
+        tracker.follow(frame(number))
+    other = PersonTracker(WalkingDetector(), SETTINGS, 25)
+    other.restore(tracker.state())
+    for number in range(5, 8):
+        found = tracker.follow(frame(number))
+        assert [person.number for person in found.people] == [1]
+        assert found.alive == {1}
+        assert places(other.follow(frame(number))) == places(found)
+
+
+@pytest.mark.parametrize("state", [b"", b"nonsense"])
+def test_a_state_that_is_none_is_refused(state: bytes) -> None:
+    tracker = PersonTracker(WalkingDetector(), SETTINGS, 25)
+    with pytest.raises(IntegrityError, match="cannot be read"):
+        tracker.restore(state)
