@@ -4,7 +4,10 @@ The graph below an image::
 
     image ◄─describes─ caption ◄─rewrite_of─ rewrite ◄─edited_from─ rewrite (a person's)
       │                                         └─prompted_by─► prompt
-      └─imported_from─► source   (or by way of `sampled_from`, an image of the source's dataset)
+      └─imported_from─► source   (or by way of `sampled_from`, an image of the source's dataset;
+                                  or of `crop_of`, a video)
+
+A caption that a model drafted is `prompted_by` a prompt too; people's captions are not.
 """
 
 from collections import defaultdict
@@ -15,12 +18,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.orm import aliased
 
+from db.crop_origins import CROP_OF, CropOrigin, crop_origins
 from db.entities import LIVE, StoredEntity, pages, select_entities
 from db.store import Store
 from db.tables import Agent, Decision, Derivation, Entity, ModelCall
 
 _DOWN = ("describes", "rewrite_of", "edited_from")
-_UP = ("imported_from", "sampled_from")
+_UP = ("imported_from", "sampled_from", CROP_OF)
 _PAGE = 1000
 
 
@@ -40,11 +44,15 @@ class DescribedText(NamedTuple):
 
 
 class DescribedImage(NamedTuple):
-    """An image with everything that was ever said of it; `source_id` is None where unknown."""
+    """An image with everything that was ever said of it.
+
+    `source_id` is None where it is not known; `crop` is None unless it was cut out of a video.
+    """
 
     image: StoredEntity
     source_id: str | None
     texts: tuple[DescribedText, ...]
+    crop: CropOrigin | None
 
 
 class CallRow(NamedTuple):
@@ -118,7 +126,11 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
                 tuple(prompts[node_id]),
             )
         )
-    return [DescribedImage(images[id_], sources.get(id_), tuple(texts[id_])) for id_ in ids]
+    crops = crop_origins(connection, images)
+    return [
+        DescribedImage(images[id_], sources.get(id_), tuple(texts[id_]), crops.get(id_))
+        for id_ in ids
+    ]
 
 
 def _texts_below(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, _Node], set[str]]:
@@ -178,7 +190,7 @@ def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
             for image in below[child_id]:
                 if kind == "source":
                     sources[image] = min(sources.get(image, parent_id), parent_id)
-                elif kind == "image":
+                elif kind in ("image", "video"):
                     above[parent_id].append(image)
         below = above
     return sources

@@ -6,8 +6,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from release.published import PUBLISHED
-from schemas.release import Distribution, Manifest, ModelUse
+from release.published import COMPARED, published_beside
+from schemas.leaks import Comparison
+from schemas.records import Split
+from schemas.release import Distribution, Manifest, ModelUse, SplitStatistics
 
 CARD = "README.md"
 
@@ -15,6 +17,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$!^])")
 _BLOCK_START = re.compile(r"^([0-9]+(?=[.)](?:\s|$))|(?=[-+=]))")
 _WEB_ADDRESS = re.compile(r"https?://[^\s<>|`]+")
 _BAR_WIDTH = 40
+_SHOWN_VIDEOS = 50
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
@@ -40,11 +43,60 @@ def render_card(manifest: Manifest) -> str:
     return environment.get_template("card.md.j2").render(
         release=manifest,
         statistics=manifest.statistics,
-        published=PUBLISHED.get(manifest.dataset),
+        published=published_beside(manifest),
+        compared=COMPARED,
+        splits=_by_split(manifest),
+        rewritten=_is_rewritten(manifest),
+        imported=_is_imported(manifest),
+        shown_videos=_SHOWN_VIDEOS,
+        leak=_leak,
+        nearest=_nearest,
         size_category=size_category(manifest.statistics.images),
         share=percentage,
         parameters=_parameters,
     )
+
+
+def _by_split(manifest: Manifest) -> dict[Split, SplitStatistics]:
+    """The numbers of every split; of one that there is not, nothing but zeros."""
+    counted = {one.split: one for one in manifest.statistics.splits}
+    splits: tuple[Split, ...] = ("train", "val", "test")
+    return {
+        split: counted.get(split, SplitStatistics(split=split, identities=0, images=0, captions=0))
+        for split in splits
+    }
+
+
+def _is_rewritten(manifest: Manifest) -> bool:
+    """Whether anything is said of rewrites: of descriptions that were made here there are none."""
+    rewrites = manifest.statistics.rewrites
+    proposed = rewrites.released + rewrites.rejected + rewrites.pending
+    return proposed > 0 or manifest.statistics.descriptions is None
+
+
+def _is_imported(manifest: Manifest) -> bool:
+    """Whether any caption is as a source gave it."""
+    made = manifest.statistics.descriptions
+    here = made.written + made.edited + made.drafted if made else 0
+    originals = sum(source.originals for source in manifest.statistics.sources)
+    return originals > here
+
+
+def _leak(comparison: Comparison) -> str:
+    """Which pairs are leaks."""
+    return {
+        "perceptual_hash": f"up to {comparison.threshold:g} bits differ",
+        "embedding": f"cosine distance up to {comparison.threshold:g}",
+    }.get(comparison.measure, "equal")
+
+
+def _nearest(comparison: Comparison) -> str:
+    """The nearest pair and how near it is."""
+    pair = comparison.nearest
+    if pair is None:
+        return "none is equal"
+    unit = " bits" if comparison.measure == "perceptual_hash" else ""
+    return f"{pair.distance:g}{unit}: `{pair.first}`, `{pair.second}`"
 
 
 def as_text(value: object) -> str:

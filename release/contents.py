@@ -1,12 +1,15 @@
 """From what the store holds to the rows of a release, in their order."""
 
+import base64
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 from sqlalchemy import Connection
 
 from db.blobs import suffix_of
+from db.crop_origins import CropOrigin
 from db.entities import LIVE, pages
 from db.release_rows import (
     DescribedImage,
@@ -18,26 +21,28 @@ from db.release_rows import (
 )
 from release.model_use import model_uses
 from release.ordering import RowKey
-from release.rows import ReleasedCaption, ReleaseRow
+from release.rows import CaptionOrigin, ReleasedCaption, ReleasedCrop, ReleaseRow
 from release.scratch import Scratch
 from schemas.errors import IntegrityError
+from schemas.nearness import ComparedImage
 from schemas.records import Caption, Image, PromptText, Rewrite, Source
-from schemas.release import ModelUse, ReleasedPrompt, ReleasedSource
+from schemas.release import ModelUse, ReleasedPrompt, ReleasedSource, ReleasedVideo
 
 _PAGE = 250
 
 
 class FoundRow(NamedTuple):
-    """A row, and how many rewrites of its image are not in it, by state."""
+    """A row, how many rewrites of its image are not in it, by state, and what it was cut from."""
 
     row: ReleaseRow
     left_out: Counter[str]
+    crop: CropOrigin | None
 
 
 class Contents:
     """The rows of a dataset as `connection` sees it; all of its methods read that one state.
 
-    What is known only when all rows were read (`sources`, `prompts`, `models`) is asked last.
+    What is known only when all rows were read (`sources`, `videos` …) is asked last.
     """
 
     def __init__(self, connection: Connection, dataset: str, scratch: Scratch) -> None:
@@ -47,6 +52,8 @@ class Contents:
         self._sources: set[str] = set()
         self._prompts: set[str] = set()
         self._models: set[str] = set()
+        self._videos: dict[str, _VideoCount] = {}
+        self._trackers: set[str] = set()
 
     def arrange(self) -> int:
         """Puts the images into the order of the release; how many there are.
@@ -88,12 +95,11 @@ class Contents:
                 number += 1
                 identity += (image.source, image.identity) != last
                 last = (image.source, image.identity)
-                self._remember(described)
-                yield FoundRow(
-                    _row(number, identity, described, image, captions), _left_out(described)
-                )
+                self._remember(described, identity)
+                row = _row(number, identity, described, image, captions)
+                yield FoundRow(row, _left_out(described), described.crop)
 
-    def _remember(self, described: DescribedImage) -> None:
+    def _remember(self, described: DescribedImage, identity: int) -> None:
         if described.source_id is None:
             raise IntegrityError(
                 f"image {described.image.id} is not derived from any source, so that its licence "
@@ -101,11 +107,17 @@ class Contents:
             )
         self._sources.add(described.source_id)
         for text in described.texts:
-            if text.entity.kind == Rewrite.kind:
-                self._prompts.update(text.prompts)
-                if not text.by_person:
-                    self._models.add(text.entity.record(Rewrite).author)
+            self._prompts.update(text.prompts)
+            if text.entity.kind == Rewrite.kind and not text.by_person:
+                self._models.add(text.entity.record(Rewrite).author)
+            elif _origin(text) == "drafted":
+                self._models.add(text.entity.record(Caption).author or "")
         self._scratch.add_calls(text.model_call for text in described.texts if text.model_call)
+        if crop := described.crop:
+            counted = self._videos.setdefault(crop.video_id, _VideoCount(crop))
+            counted.images += 1
+            counted.identities.add(identity)
+            self._trackers.update([crop.embedder] if crop.embedder else [])
 
     def sources(self) -> tuple[ReleasedSource, ...]:
         """The sources that rows come from, by name."""
@@ -113,8 +125,17 @@ class Contents:
         sources = [_released_source(id_, one.record(Source)) for id_, one in found.items()]
         return tuple(sorted(sources, key=lambda one: (one.name, one.entity_id)))
 
+    def videos(self) -> tuple[ReleasedVideo, ...]:
+        """The videos that images were cut from, by source and path."""
+        videos = [counted.released() for counted in self._videos.values()]
+        return tuple(sorted(videos, key=lambda one: (one.source, one.file_path, one.entity_id)))
+
+    def trackers(self) -> tuple[str, ...]:
+        """The trackers (`name@revision`) that found the people in the videos."""
+        return tuple(sorted(self._trackers))
+
     def prompts(self) -> tuple[ReleasedPrompt, ...]:
-        """The prompts that rewrites were asked for with, by name and version."""
+        """The prompts that texts were asked for with, by name and version."""
         found = entities_by_id(self._connection, self._prompts)
         prompts = [
             ReleasedPrompt(entity_id=id_, **one.record(PromptText).model_dump())
@@ -123,8 +144,48 @@ class Contents:
         return tuple(sorted(prompts, key=lambda one: (one.prompt_id, one.version, one.entity_id)))
 
     def models(self) -> tuple[ModelUse, ...]:
-        """The models that wrote rewrites, with what they were asked."""
+        """The models that wrote, with what they were asked."""
         return model_uses(model_calls(self._connection, self._scratch.calls()), self._models)
+
+
+class _VideoCount:
+    """What was cut out of one video."""
+
+    def __init__(self, crop: CropOrigin) -> None:
+        self._entity_id = crop.video_id
+        self._video = crop.video
+        self.images = 0
+        self.identities: set[int] = set()
+
+    def released(self) -> ReleasedVideo:
+        """The video as the manifest states it."""
+        return ReleasedVideo(
+            entity_id=self._entity_id,
+            source=self._video.source,
+            file_path=self._video.file_path,
+            sha256=self._video.sha256,
+            duration_seconds=self._video.facts.duration_seconds,
+            identities=len(self.identities),
+            images=self.images,
+        )
+
+
+def compared_image(
+    row: ReleaseRow, crop: CropOrigin | None, perceptual_hash: int | None
+) -> ComparedImage:
+    """A row as it is compared."""
+    embedding = None
+    if crop is not None and crop.embedding is not None:
+        embedding = np.frombuffer(base64.b64decode(crop.embedding), "<f2")
+    return ComparedImage(
+        name=row.file_path,
+        identity=f"{row.source}/{row.identity}",
+        sha256=row.sha256,
+        perceptual_hash=perceptual_hash,
+        video_sha256=row.crop.video_sha256 if row.crop else None,
+        embedding=embedding,
+        embedder=crop.embedder if crop else "",
+    )
 
 
 def _released_source(entity_id: str, source: Source) -> ReleasedSource:
@@ -158,11 +219,27 @@ def _row(
         media_type=image.media_type,
         width_px=image.width_px,
         height_px=image.height_px,
+        crop=_crop(described.crop),
+    )
+
+
+def _crop(crop: CropOrigin | None) -> ReleasedCrop | None:
+    if crop is None:
+        return None
+    return ReleasedCrop(
+        video=crop.video.file_path,
+        video_sha256=crop.video.sha256,
+        video_entity_id=crop.video_id,
+        tracklet_entity_id=crop.tracklet_id,
+        frame=crop.frame.frame,
+        time_seconds=crop.frame.time_seconds,
+        box_xyxy=crop.frame.box_xyxy,
+        score=crop.frame.score,
     )
 
 
 def _released_captions(described: DescribedImage) -> tuple[ReleasedCaption, ...]:
-    """Originals by position, then rewrites by their caption's position, author and text."""
+    """Descriptions by position and author, then rewrites by their caption's position and author."""
     positions = {
         text.entity.id: text.entity.record(Caption).position
         for text in described.texts
@@ -178,15 +255,25 @@ def _released_captions(described: DescribedImage) -> tuple[ReleasedCaption, ...]
 
 
 def _is_released(text: DescribedText) -> bool:
-    if text.entity.kind == Caption.kind:
-        return text.entity.state in LIVE
-    return text.entity.kind == Rewrite.kind and text.entity.state == "accepted"
+    """What a source gave needs nobody's consent; what was made here does."""
+    states = LIVE if _origin(text) == "source" else ("accepted",)
+    return text.entity.kind in (Caption.kind, Rewrite.kind) and text.entity.state in states
+
+
+def _origin(text: DescribedText) -> CaptionOrigin:
+    if text.entity.kind == Rewrite.kind:
+        return "edited_rewrite" if text.by_person else "rewrite"
+    if text.by_person:
+        return "edited"
+    if text.prompts:
+        return "drafted"
+    return "written" if text.entity.record(Caption).author else "source"
 
 
 def _caption(text: DescribedText) -> ReleasedCaption:
     if text.entity.kind == Caption.kind:
-        original = text.entity.record(Caption)
-        author, words = original.source, original.text
+        caption = text.entity.record(Caption)
+        author, words = caption.author or caption.source, caption.text
     else:
         rewrite = text.entity.record(Rewrite)
         author, words = rewrite.author, rewrite.text
@@ -195,8 +282,7 @@ def _caption(text: DescribedText) -> ReleasedCaption:
         text=words,
         author=author,
         reviewed=text.reviewed,
-        is_rewrite=text.entity.kind == Rewrite.kind,
-        by_person=text.by_person,
+        origin=_origin(text),
     )
 
 

@@ -1,5 +1,6 @@
 """`leaks.json`: the certificate that no person, video or picture is in two splits of a release."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -8,19 +9,70 @@ from schemas.leaks import Comparison, LeakCertificate, LeakLimits, Measure, Near
 from schemas.nearness import ComparedImage, Near, NearMeasure, near_measures, nearest_pair
 from schemas.records import Split
 
+LEAKS = "leaks.json"
+DEFAULT_LIMITS = LeakLimits()
+
 Images = Sequence[ComparedImage]
 
 
-def find_leaks(splits: Mapping[Split, Images], limits: LeakLimits | None = None) -> LeakCertificate:
+class SplitImages:
+    """The images of a release by split, gathered row by row."""
+
+    def __init__(self) -> None:
+        self._splits: dict[Split, list[ComparedImage]] = {}
+
+    def add(self, split: Split, image: ComparedImage) -> None:
+        """Remembers an image; splits come in their order."""
+        self._splits.setdefault(split, []).append(image)
+
+    def certificate(self, limits: LeakLimits) -> LeakCertificate | None:
+        """What there is between the splits; None where there is one only."""
+        return find_leaks(self._splits, limits) if len(self._splits) > 1 else None
+
+    def identity_of(self, name: str) -> str:
+        """Whom the image called `name` shows."""
+        return next(
+            image.identity for side in self._splits.values() for image in side if image.name == name
+        )
+
+
+def certificate_text(certificate: LeakCertificate) -> bytes:
+    """The bytes of `leaks.json`."""
+    return (json.dumps(certificate.model_dump(mode="json"), indent=2) + "\n").encode()
+
+
+def leak_sentence(comparison: Comparison, splits: SplitImages) -> str:
+    """What leaks, in words."""
+    pair = comparison.nearest
+    if pair is None:
+        return "there is none"
+    near = f"{pair.distance:g} apart, where more than {comparison.threshold:g} is wanted"
+    what = {
+        "identity": "show one identity",
+        "video": "are from one video",
+        "file": "are the same file",
+        "perceptual_hash": f"have perceptual hashes {near}",
+        "embedding": f"have embeddings {near}",
+    }[comparison.measure]
+    names = [
+        f"{name} ({splits.identity_of(name)}, {split})"
+        for name, split in zip((pair.first, pair.second), comparison.splits, strict=True)
+    ]
+    more = f"; so are {comparison.leaks - 1:,} more pairs" if comparison.leaks > 1 else ""
+    return f"{' and '.join(names)} {what}{more}"
+
+
+def find_leaks(
+    splits: Mapping[Split, Images], limits: LeakLimits = DEFAULT_LIMITS
+) -> LeakCertificate:
     """Every split held against every other one, image by image, by every measure.
 
     Exact: all pairs are compared, in blocks of bounded memory.
     """
-    limits = limits or LeakLimits()
     comparisons: list[Comparison] = []
     for pair in combinations(splits, 2):
         comparisons += _compared(pair, splits[pair[0]], splits[pair[1]], limits)
-    return LeakCertificate(comparisons=tuple(comparisons))
+    return LeakCertificate(limits=limits, comparisons=tuple(comparisons))
 
 
 def _compared(

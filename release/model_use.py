@@ -80,8 +80,11 @@ def _plain(amount: Decimal) -> str:
     return text.rstrip("0").rstrip(".")
 
 
-def is_demonstration(models: Iterable[ModelUse], sources: Iterable[ReleasedSource]) -> bool:
-    """Whether a built-in model wrote in it, or a generated source is in it."""
-    return any(model.name.startswith(BUILTIN_PREFIX) for model in models) or any(
+def is_demonstration(
+    models: Iterable[ModelUse], sources: Iterable[ReleasedSource], trackers: Iterable[str] = ()
+) -> bool:
+    """Whether a built-in model wrote or found people in it, or a generated source is in it."""
+    names = [*(model.name for model in models), *trackers]
+    return any(name.startswith(BUILTIN_PREFIX) for name in names) or any(
         source.citation.startswith(DEMONSTRATION_CITATION) for source in sources
     )

@@ -38,6 +38,7 @@ _LISTS = (
     ("captions", "string"),
     ("caption_entity_ids", "string"),
     ("caption_authors", "string"),
+    ("caption_origins", "string"),
     ("caption_reviewed", "bool"),
 )
 _FACTS = (
@@ -46,7 +47,23 @@ _FACTS = (
     ("height_px", "int32"),
     ("sha256", "string"),
 )
-_ARROW = {"string": pa.string(), "int64": pa.int64(), "int32": pa.int32(), "bool": pa.bool_()}
+_CROP = (
+    ("video", "string"),
+    ("video_sha256", "string"),
+    ("video_entity_id", "string"),
+    ("tracklet_entity_id", "string"),
+    ("frame", "int64"),
+    ("time_seconds", "float64"),
+    ("score", "float64"),
+)
+_BOX = "box_xyxy"
+_ARROW = {
+    "string": pa.string(),
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+}
 
 
 def _schema() -> pa.Schema:
@@ -63,6 +80,10 @@ def _schema() -> pa.Schema:
     for name, dtype in _FACTS:
         fields.append((name, _ARROW[dtype]))
         features[name] = {"dtype": dtype, "_type": "Value"}
+    crop = [(name, _ARROW[dtype]) for name, dtype in _CROP]
+    fields.append(("crop", pa.struct([*crop, (_BOX, pa.list_(pa.float64()))])))
+    features["crop"] = {name: {"dtype": dtype, "_type": "Value"} for name, dtype in _CROP}
+    features["crop"][_BOX] = [{"dtype": "float64", "_type": "Value"}]
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema(fields, metadata=metadata)
 
@@ -73,8 +94,14 @@ _LEAVES = (
     "image.path",
     *(name for name, _ in _PLAIN + _FACTS),
     *(f"{name}.list.element" for name, _ in _LISTS),
+    *(f"crop.{name}" for name, _ in _CROP),
+    f"crop.{_BOX}.list.element",
 )
-_REPEATING = ("source", "identity", "split", "caption_authors.list.element")
+_REPEATING = (
+    *("source", "identity", "split"),
+    *("caption_authors.list.element", "caption_origins.list.element"),
+    *("crop.video", "crop.video_sha256", "crop.video_entity_id", "crop.tracklet_entity_id"),
+)
 _WRITER = {
     "version": "2.6",
     "data_page_version": "1.0",
@@ -176,11 +203,13 @@ def _columns(embedded: EmbeddedRow) -> dict[str, Any]:
         "captions": [caption.text for caption in captions],
         "caption_entity_ids": [caption.entity_id for caption in captions],
         "caption_authors": [caption.author for caption in captions],
+        "caption_origins": [caption.origin for caption in captions],
         "caption_reviewed": [caption.reviewed for caption in captions],
         "image_entity_id": row.image_entity_id,
         "width_px": row.width_px,
         "height_px": row.height_px,
         "sha256": row.sha256,
+        "crop": row.crop and row.crop._asdict(),
     }
 
 

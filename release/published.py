@@ -1,29 +1,122 @@
 """What the published datasets hold, to be read beside what was built."""
 
 from schemas.base import Record
+from schemas.release import Manifest
+
+_UFINEBENCH = (
+    "Zuo et al., UFineBench: Towards Text-based Person Retrieval with Ultra-fine Granularity, "
+    "CVPR 2024, arXiv:2312.03441"
+)
+
+
+class PublishedSplit(Record):
+    """What the authors state of one split."""
+
+    split: str
+    identities: int
+    images: int
+    captions: int
 
 
 class PublishedFigures(Record):
-    """The totals that the authors of a dataset state."""
+    """The totals that the authors of a dataset state; None where they state none.
+
+    `method` says in a sentence how the dataset was made.
+    """
 
     title: str
     images: int
     captions: int
     identities: int
-    sources: int
+    sources: int | None = None
+    mean_words: float | None = None
+    longest_words: int | None = None
+    vocabulary: int | None = None
+    annotators: int | None = None
+    splits: tuple[PublishedSplit, ...] = ()
+    method: str
     citation: str
 
 
-PUBLISHED = {
-    "ufine3c": PublishedFigures(
-        title="UFine3C",
-        images=7446,
-        captions=37939,
-        identities=2250,
-        sources=3,
-        citation=(
-            "Zuo et al., UFineBench: Towards Text-based Person Retrieval with Ultra-fine "
-            "Granularity, CVPR 2024, arXiv:2312.03441"
-        ),
+class ComparedDataset(Record):
+    """A dataset that UFineBench compares its own with: table 1, section 2 and figure 6.
+
+    `centre_words` is what its word counts are said to be centred around.
+    """
+
+    title: str
+    identities: int
+    images: int
+    captions: int
+    mean_words: float
+    centre_words: int
+
+
+UFINE3C = PublishedFigures(
+    title="UFine3C",
+    images=7446,
+    captions=37939,
+    identities=2250,
+    sources=3,
+    method=(
+        "identities of the test splits of several sources, whose descriptions differ in detail, "
+        "each description also rewritten by language models, so that domain, granularity and "
+        "style vary"
     ),
-}
+    citation=_UFINEBENCH,
+)
+
+UFINE6926 = PublishedFigures(
+    title="UFine6926",
+    images=26206,
+    captions=52412,
+    identities=6926,
+    mean_words=80.8,
+    longest_words=218,
+    vocabulary=8475,
+    annotators=58,
+    splits=(
+        PublishedSplit(split="train", identities=4926, images=18577, captions=37154),
+        PublishedSplit(split="test", identities=2000, images=7629, captions=15258),
+    ),
+    method=(
+        "people were followed through street videos, unusable crops were filtered out, people "
+        "selected images and merged what shows one person, and each image was described twice, "
+        "in as much detail as can be seen"
+    ),
+    citation=_UFINEBENCH,
+)
+
+COMPARED = (
+    ComparedDataset(
+        title="CUHK-PEDES",
+        identities=13003,
+        images=40206,
+        captions=80412,
+        mean_words=23.5,
+        centre_words=25,
+    ),
+    ComparedDataset(
+        title="ICFG-PEDES",
+        identities=4102,
+        images=54522,
+        captions=54522,
+        mean_words=37.2,
+        centre_words=30,
+    ),
+    ComparedDataset(
+        title="RSTPReid",
+        identities=4101,
+        images=20505,
+        captions=51010,
+        mean_words=26.5,
+        centre_words=25,
+    ),
+)
+
+
+def published_beside(manifest: Manifest) -> PublishedFigures | None:
+    """The published dataset that a release is built in the manner of, if any is."""
+    if manifest.videos:
+        return UFINE6926
+    return UFINE3C if manifest.dataset == "ufine3c" else None

@@ -1,19 +1,41 @@
 """The rows of a release: one image with its captions, and where each of them comes from."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from schemas.proposals import Box
 from schemas.records import Split
+
+CaptionOrigin = Literal["source", "written", "drafted", "edited", "rewrite", "edited_rewrite"]
+"""Given by the source; written here by a person; drafted by a model; made by a person out of
+another text; a model's rewrite; a person's edit of one."""
 
 
 class ReleasedCaption(NamedTuple):
-    """A text that describes an image. The author of an original is its source."""
+    """A text that describes an image. The author of what a source gave is the source."""
 
     entity_id: str
     text: str
     author: str
     reviewed: bool
-    is_rewrite: bool
-    by_person: bool
+    origin: CaptionOrigin
+
+    @property
+    def is_rewrite(self) -> bool:
+        """Whether it says another caption in another way."""
+        return self.origin in ("rewrite", "edited_rewrite")
+
+
+class ReleasedCrop(NamedTuple):
+    """Where an image was cut out: the video, the frame, the person's box, the detector's score."""
+
+    video: str
+    video_sha256: str
+    video_entity_id: str
+    tracklet_entity_id: str
+    frame: int
+    time_seconds: float
+    box_xyxy: Box
+    score: float
 
 
 class ReleaseRow(NamedTuple):
@@ -32,17 +54,27 @@ class ReleaseRow(NamedTuple):
     media_type: str
     width_px: int
     height_px: int
+    crop: ReleasedCrop | None = None
 
     def published(self) -> dict[str, Any]:
-        """The row in the published JSON format."""
+        """The row in the published JSON format: UFine6926's for what was cut from a video.
+
+        Else UFine3C's, which tells the source too.
+        """
+        place: dict[str, Any] = {"split": self.split, "id": self.id}
+        if self.crop is None:
+            place = {"id": self.id, "source": self.source, "split": self.split}
         return {
-            "id": self.id,
-            "source": self.source,
-            "split": self.split,
+            **place,
             "file_path": self.file_path,
             "captions": [caption.text for caption in self.captions],
         }
 
     def entity_ids(self) -> list[str]:
-        """The entities that stand in the row: the image, then its captions in order."""
-        return [self.image_entity_id, *(caption.entity_id for caption in self.captions)]
+        """The entities that stand in the row: image, tracklet if any, captions in order."""
+        tracklet = [self.crop.tracklet_entity_id] if self.crop else []
+        return [
+            self.image_entity_id,
+            *tracklet,
+            *(caption.entity_id for caption in self.captions),
+        ]

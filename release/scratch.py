@@ -56,6 +56,11 @@ class Scratch:
         """How many images there are."""
         return int(self._database.execute("SELECT count(*) FROM image").fetchone()[0])
 
+    def has_several_splits(self) -> bool:
+        """Whether the images are in more than one split."""
+        query = "SELECT count(DISTINCT split) FROM image"
+        return int(self._database.execute(query).fetchone()[0]) > 1
+
     def doubled_image(self) -> list[str]:
         """Names of images with the same key, of one key at most."""
         return self._names(

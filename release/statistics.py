@@ -7,16 +7,18 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from release.rows import ReleaseRow
-from schemas.records import Granularity
+from release.rows import ReleasedCaption, ReleaseRow
+from schemas.records import Granularity, Split
 from schemas.release import (
     UNSTATED,
+    DescriptionStatistics,
     Distribution,
     GranularityName,
     GranularityStatistics,
     ReleaseStatistics,
     RewriteStatistics,
     SourceStatistics,
+    SplitStatistics,
 )
 from schemas.second_look import SecondLookStatistics
 
@@ -36,7 +38,7 @@ class StatisticsCounter:
     def __init__(self) -> None:
         self._last_id = 0
         self._vocabulary: set[str] = set()
-        self._splits: Counter[str] = Counter()
+        self._splits: Counter[tuple[Split, str]] = Counter()
         self._identities: Counter[str] = Counter()
         self._images: Counter[str] = Counter()
         self._originals: Counter[str] = Counter()
@@ -45,23 +47,39 @@ class StatisticsCounter:
         self._styles: Counter[int] = Counter()
         self._authors: Counter[str] = Counter()
         self._review: Counter[str] = Counter()
+        self._descriptions: Counter[str] = Counter()
+        self._annotators: set[str] = set()
 
     def add(self, row: ReleaseRow) -> None:
         """Counts a row; rows come in the order of the release."""
-        self._splits[row.split] += 1
-        self._images[row.source] += 1
-        self._identities[row.source] += row.id != self._last_id
+        is_new = row.id != self._last_id
         self._last_id = row.id
+        self._splits[row.split, "images"] += 1
+        self._splits[row.split, "identities"] += is_new
+        self._splits[row.split, "captions"] += len(row.captions)
+        self._images[row.source] += 1
+        self._identities[row.source] += is_new
         self._styles[len({caption.author for caption in row.captions})] += 1
         for caption in row.captions:
             words = words_of(caption.text)
             self._vocabulary.update(words)
             self._words[row.source][len(words)] += 1
             self._authors[caption.author] += 1
-            kind = self._rewrites if caption.is_rewrite else self._originals
-            kind[row.source] += 1
-            self._review["reviewed"] += caption.is_rewrite and caption.reviewed
-            self._review["edited"] += caption.is_rewrite and caption.by_person
+            if caption.is_rewrite:
+                self._rewrites[row.source] += 1
+                self._review["reviewed"] += caption.reviewed
+                self._review["edited"] += caption.origin == "edited_rewrite"
+            else:
+                self._originals[row.source] += 1
+                self._add_description(caption)
+
+    def _add_description(self, caption: ReleasedCaption) -> None:
+        if caption.origin == "source":
+            return
+        self._descriptions[caption.origin] += 1
+        self._descriptions["reviewed"] += caption.origin == "drafted" and caption.reviewed
+        if caption.origin != "drafted":
+            self._annotators.add(caption.author)
 
     def add_left_out(self, *, rejected: int, pending: int) -> None:
         """Counts rewrites of released images that are not in the release themselves."""
@@ -81,7 +99,7 @@ class StatisticsCounter:
             identities=self._identities.total(),
             vocabulary=len(self._vocabulary),
             words=distribution(all_words),
-            splits=tuple(self._splits.items()),
+            splits=self._split_statistics(),
             sources=tuple(
                 self._source(name, granularity_of.get(name) or UNSTATED) for name in self._images
             ),
@@ -95,7 +113,30 @@ class StatisticsCounter:
                 rejected=self._review["rejected"],
                 pending=self._review["pending"],
             ),
+            descriptions=self._description_statistics(),
             second_looks=second_looks,
+        )
+
+    def _split_statistics(self) -> tuple[SplitStatistics, ...]:
+        return tuple(
+            SplitStatistics(
+                split=split,
+                identities=self._splits[split, "identities"],
+                images=self._splits[split, "images"],
+                captions=self._splits[split, "captions"],
+            )
+            for split in dict.fromkeys(split for split, _ in self._splits)
+        )
+
+    def _description_statistics(self) -> DescriptionStatistics | None:
+        if not self._descriptions:
+            return None
+        return DescriptionStatistics(
+            written=self._descriptions["written"],
+            edited=self._descriptions["edited"],
+            drafted=self._descriptions["drafted"],
+            reviewed=self._descriptions["reviewed"],
+            annotators=len(self._annotators),
         )
 
     def _source(self, name: str, granularity: GranularityName) -> SourceStatistics:
@@ -125,6 +166,13 @@ class StatisticsCounter:
                     )
                 )
         return tuple(found)
+
+
+def is_reviewed(statistics: ReleaseStatistics) -> bool:
+    """Whether a person wrote, or decided on, any of the texts that no source gave."""
+    made = statistics.descriptions
+    by_people = made is not None and made.written + made.edited + made.reviewed > 0
+    return by_people or statistics.rewrites.reviewed > 0
 
 
 def distribution(counts: Mapping[int, int]) -> Distribution:

@@ -17,13 +17,18 @@ from release.manifest import MANIFEST
 from release.ordering import SPLITS, RowKey
 from release.parquet_rows import read_parquet_rows
 from release.threads import ordered_map
-from schemas.release import Manifest
+from release.verify_leaks import LeakChecks
+from schemas.nearness import perceptual_hash
+from schemas.records import Split
+from schemas.release import Manifest, SplitStatistics
 
 _MAX_PIXELS = 50_000_000
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 _PARQUET = "Parquet"
 _PUBLISHED = ("id", "source", "split", "file_path", "captions")
-_PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_reviewed")
+_PUBLISHED_CROP = ("split", "id", "file_path", "captions")
+_PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_origins", "caption_reviewed")
+_MAY_BE_ABSENT = ("image", "crop")
 _NUMBERED = re.compile(r"images/([1-9][0-9]*)\.[a-z]+")
 
 Row = dict[str, Any]
@@ -43,6 +48,13 @@ class RowPair(NamedTuple):
     number: int
     published: Numbered | None
     embedded: Numbered | None
+
+
+class ImageCheck(NamedTuple):
+    """What is wrong with an image, if anything, and its hash where one is needed."""
+
+    problem: str | None = None
+    perceptual_hash: int | None = None
 
 
 class RowChecks:
@@ -66,9 +78,12 @@ class RowChecks:
         self._threads = threads
         self._json = f"{manifest.dataset}.json"
         self._licensed = {source.name for source in manifest.sources}
+        self._videos = {video.entity_id: video for video in manifest.videos}
+        self._seen_videos: Counter[str] = Counter()
+        self._leaks = LeakChecks(folder, manifest, findings, decode=decode)
         self._entities = hashlib.sha256()
         self._counts: Counter[str] = Counter()
-        self._splits: Counter[str] = Counter()
+        self._splits: Counter[tuple[Split, str]] = Counter()
         self._id_of: dict[bytes, int] = {}
         self._last_id = 0
         self._unread: set[str] = set()
@@ -81,14 +96,15 @@ class RowChecks:
         embedded = chain.from_iterable(
             self._numbered(shard, _PARQUET, read_parquet_rows) for shard in self._shards
         )
-        for pair, problem in ordered_map(
-            self._with_image_problem, _side_by_side(published, embedded), self._threads
+        for pair, image in ordered_map(
+            self._with_image_check, _side_by_side(published, embedded), self._threads
         ):
-            self._check(pair)
-            if problem and pair.embedded:
-                self._report("image_wrong", problem, pair.embedded)
+            self._check(pair, image)
+            if image.problem and pair.embedded:
+                self._report("image_wrong", image.problem, pair.embedded)
         if _PARQUET not in self._unread:
             self._check_totals()
+            self._leaks.run()
 
     def _numbered(
         self, file: str, kind: str, read: Callable[[Path], Iterator[Row]]
@@ -122,7 +138,7 @@ class RowChecks:
     def _report(self, fault: str, what: str, at: Numbered) -> None:
         self._findings.add(fault, f"{at.file}: row {at.number} {what}", at.file, at.number)
 
-    def _check(self, pair: RowPair) -> None:
+    def _check(self, pair: RowPair, image: ImageCheck) -> None:
         published, embedded = pair.published, pair.embedded
         for number in range(self._last_number + 1, pair.number):
             message = f"row {number} is missing, in {self._json} as in {_PARQUET}"
@@ -137,13 +153,14 @@ class RowChecks:
         if published is not None:
             self._check_captions(published)
         if embedded is not None:
-            self._check_row(embedded)
+            self._check_row(embedded, image)
 
     def _check_agreement(self, published: Numbered, embedded: Numbered) -> None:
-        if sorted(published.row) != sorted(_PUBLISHED):
+        wanted = _PUBLISHED if embedded.row["crop"] is None else _PUBLISHED_CROP
+        if sorted(published.row) != sorted(wanted):
             fields = ", ".join(published.row)
             self._report("row_malformed", f"has the fields {fields}", published)
-        for field in _PUBLISHED:
+        for field in wanted:
             ours, theirs = published.row.get(field), embedded.row[field]
             if ours != theirs:
                 what = f"says {field} {_shown(ours)}; {embedded.file} says {_shown(theirs)}"
@@ -156,10 +173,12 @@ class RowChecks:
         elif any(not isinstance(text, str) or not text.strip() for text in captions):
             self._report("caption_empty", "has an empty caption", at)
 
-    def _check_row(self, at: Numbered) -> None:
+    def _check_row(self, at: Numbered, image: ImageCheck) -> None:
         """What Parquet alone knows of a row."""
         row = at.row
-        if blank := [name for name, value in row.items() if value is None and name != "image"]:
+        if blank := [
+            name for name, value in row.items() if value is None and name not in _MAY_BE_ABSENT
+        ]:
             self._report("row_malformed", f"has no {', '.join(blank)}", at)
             return
         self._check_captions(at)
@@ -174,12 +193,32 @@ class RowChecks:
         if not at.file.startswith(f"data/{row['split']}-"):
             what = f"says it is in the split {row['split']!r}"
             self._report("split_wrong", what, at)
-        self._check_identity(at)
-        self._count(row)
+        if row["crop"] is not None:
+            self._check_crop(at)
+        is_new = self._check_identity(at)
+        if row["split"] in SPLITS:
+            self._count(row, is_new=is_new)
+            self._leaks.add(row, row["split"], image.perceptual_hash)
 
-    def _check_identity(self, at: Numbered) -> None:
+    def _check_crop(self, at: Numbered) -> None:
+        crop = at.row["crop"]
+        if blank := [name for name, value in crop.items() if value is None]:
+            self._report("row_malformed", f"has no crop.{', crop.'.join(blank)}", at)
+            return
+        video = self._videos.get(crop["video_entity_id"])
+        if video is None or (video.file_path, video.sha256) != (
+            crop["video"],
+            crop["video_sha256"],
+        ):
+            what = f"was cut out of {crop['video']!r}, which {MANIFEST} does not list so"
+            self._report("video_unknown", what, at)
+        self._seen_videos[crop["video_entity_id"]] += 1
+
+    def _check_identity(self, at: Numbered) -> bool:
+        """Whether the row is the first of its identity."""
         row = at.row
         name = hashlib.blake2b(f"{row['source']}/{row['identity']}".encode(), digest_size=12)
+        is_new = name.digest() not in self._id_of
         expected = self._id_of.get(name.digest(), self._last_id + 1)
         self._id_of[name.digest()] = self._last_id = row["id"]
         if row["id"] != expected:
@@ -189,54 +228,75 @@ class RowChecks:
             )
             self._report("id_wrong", what, at)
         if row["split"] not in SPLITS:
-            return
+            return is_new
         key = RowKey.of(row["split"], row["source"], row["identity"], row["source_file_path"])
         if self._last_key is not None and key <= self._last_key:
             fault = "row_duplicated" if key == self._last_key else "row_out_of_order"
             what = "shows the image of the row before" if key == self._last_key else "is misplaced"
             self._report(fault, f"{what} ({row['source']}, {row['source_file_path']!r})", at)
         self._last_key = key
+        return is_new
 
-    def _count(self, row: Row) -> None:
-        self._counts["images"] += 1
-        self._counts["captions"] += len(row["captions"])
-        self._splits[row["split"]] += 1
-        for entity_id in (row["image_entity_id"], *row["caption_entity_ids"]):
+    def _count(self, row: Row, *, is_new: bool) -> None:
+        counts = {"identities": int(is_new), "images": 1, "captions": len(row["captions"])}
+        self._counts.update(counts)
+        self._splits.update({(row["split"], what): count for what, count in counts.items()})
+        tracklet = [row["crop"]["tracklet_entity_id"]] if row["crop"] else []
+        for entity_id in (row["image_entity_id"], *tracklet, *row["caption_entity_ids"]):
             self._entities.update(f"{entity_id}\n".encode())
 
     def _check_totals(self) -> None:
         statistics = self._manifest.statistics
-        found = {**self._counts, "identities": len(self._id_of)}
         for what, wanted in (
             ("images", statistics.images),
             ("captions", statistics.captions),
             ("identities", statistics.identities),
         ):
-            if (got := found.get(what, 0)) != wanted:
+            if (got := self._counts[what]) != wanted:
                 message = f"the Parquet files hold {got:,} {what}; {MANIFEST} says {wanted:,}"
                 self._findings.add("totals_differ", message, MANIFEST)
-        if tuple(self._splits.items()) != statistics.splits:
-            message = (
-                f"the Parquet files hold the splits {dict(self._splits)}; "
-                f"{MANIFEST} says {dict(statistics.splits)}"
-            )
-            self._findings.add("totals_differ", message, MANIFEST)
-        sources = (source.entity_id for source in self._manifest.sources)
-        prompts = (prompt.entity_id for prompt in self._manifest.prompts)
-        for entity_id in chain(sources, prompts):
-            self._entities.update(f"{entity_id}\n".encode())
+        self._check_splits(statistics.splits)
+        for video in self._manifest.videos:
+            if (got := self._seen_videos[video.entity_id]) != video.images:
+                message = (
+                    f"the Parquet files hold {got:,} images of {video.file_path!r}; "
+                    f"{MANIFEST} says {video.images:,}"
+                )
+                self._findings.add("totals_differ", message, MANIFEST)
+        for listed in (self._manifest.sources, self._manifest.prompts, self._manifest.videos):
+            for one in listed:
+                self._entities.update(f"{one.entity_id}\n".encode())
         if self._entities.hexdigest() != self._manifest.entities_sha256:
             message = f"the entity ids of the rows are not those that {MANIFEST} was made from"
             self._findings.add("entities_differ", message, MANIFEST)
 
-    def _with_image_problem(self, pair: RowPair) -> tuple[RowPair, str | None]:
+    def _check_splits(self, stated: tuple[SplitStatistics, ...]) -> None:
+        found = tuple(
+            SplitStatistics(
+                split=split,
+                identities=self._splits[split, "identities"],
+                images=self._splits[split, "images"],
+                captions=self._splits[split, "captions"],
+            )
+            for split in dict.fromkeys(split for split, _ in self._splits)
+        )
+        if found != stated:
+            message = (
+                f"the Parquet files hold the splits {_in_short(found)}; "
+                f"{MANIFEST} says {_in_short(stated)}"
+            )
+            self._findings.add("totals_differ", message, MANIFEST)
+
+    def _with_image_check(self, pair: RowPair) -> tuple[RowPair, ImageCheck]:
         """Runs in threads: reads and decodes the image of a row, then lets go of its bytes."""
         if pair.embedded is None:
-            return pair, None
+            return pair, ImageCheck()
         row = pair.embedded.row
         problem = self._image_problem(row)
+        hashed = problem is None and self._leaks.needs_hashes
+        check = ImageCheck(problem, perceptual_hash(row["image"]["bytes"]) if hashed else None)
         row["image"] = None
-        return pair, problem
+        return pair, check
 
     def _image_problem(self, row: Row) -> str | None:
         image = row["image"] or {}
@@ -266,6 +326,14 @@ def _picture_problem(data: bytes, size: tuple[int, int], *, decode: bool) -> str
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Warning) as error:
         return f"has an image that does not decode ({error})"
     return None
+
+
+def _in_short(splits: tuple[SplitStatistics, ...]) -> str:
+    return "; ".join(
+        f"{one.split}: {one.identities:,} identities, {one.images:,} images, "
+        f"{one.captions:,} captions"
+        for one in splits
+    )
 
 
 def _side_by_side(published: Iterator[Numbered], embedded: Iterator[Numbered]) -> Iterator[RowPair]:

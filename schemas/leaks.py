@@ -71,6 +71,7 @@ class LeakCertificate(Record):
     """Every split of a dataset held against every other one, by every measure there is."""
 
     schema_version: Literal[1] = 1
+    limits: LeakLimits
     comparisons: tuple[Comparison, ...]
 
     @property

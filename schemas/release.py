@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, field_validator
 
 from schemas.base import Record
-from schemas.records import Granularity, Sha256
+from schemas.leaks import LeakCertificate
+from schemas.records import Granularity, Sha256, Split
 from schemas.second_look import SecondLookStatistics
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -51,8 +52,20 @@ class ReleasedSource(Record):
     granularity: Granularity | None
 
 
+class ReleasedVideo(Record):
+    """A video that images of the release were cut from; its bytes are not released."""
+
+    entity_id: EntityId
+    source: NonBlank
+    file_path: str
+    sha256: HexSha256
+    duration_seconds: float | None
+    identities: Count
+    images: Count
+
+
 class ReleasedPrompt(Record):
-    """A prompt that rewrites of the release were asked for with."""
+    """A prompt that texts of the release were asked for with."""
 
     entity_id: EntityId
     prompt_id: str
@@ -64,8 +77,8 @@ class ReleasedPrompt(Record):
 class ModelUse(Record):
     """What a model with these parameters was asked for the captions of a release.
 
-    Counted are the answered calls behind all rewrites of the released images, the rejected ones
-    too. `cost` is a decimal number, None where a call had no price.
+    Counted are the answered calls behind all drafts and rewrites of the released images, the
+    rejected ones too. `cost` is a decimal number, None where a call had no price.
     """
 
     name: str
@@ -113,6 +126,15 @@ class SourceStatistics(Record):
     rewrites: Count
 
 
+class SplitStatistics(Record):
+    """What one split holds."""
+
+    split: Split
+    identities: Count
+    images: Count
+    captions: Count
+
+
 class RewriteStatistics(Record):
     """What became of the rewrites that were proposed for the released images.
 
@@ -127,12 +149,26 @@ class RewriteStatistics(Record):
     pending: Count
 
 
+class DescriptionStatistics(Record):
+    """Who made the captions that no source gave, rewrites aside.
+
+    `written` are people's own, `edited` what people made of another text, `drafted` what a model
+    wrote and nobody changed; of these, `reviewed` were decided on by a person. `annotators` are the
+    different people who wrote or edited.
+    """
+
+    written: Count
+    edited: Count
+    drafted: Count
+    reviewed: Count
+    annotators: Count
+
+
 class ReleaseStatistics(Record):
     """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
 
     `vocabulary` is the number of different words, letter case aside. `second_looks` has the error
-    rates that second looks found, one for each review queue; where there are none it is left out,
-    as it was before there could be any.
+    rates that second looks found, one for each review queue. What there is none of is left out.
     """
 
     images: Count
@@ -140,20 +176,18 @@ class ReleaseStatistics(Record):
     identities: Count
     vocabulary: Count
     words: Distribution
-    splits: tuple[tuple[str, int], ...]
+    splits: tuple[SplitStatistics, ...]
     sources: tuple[SourceStatistics, ...]
     granularities: tuple[GranularityStatistics, ...]
     styles_per_image: tuple[tuple[int, int], ...]
     authors: tuple[tuple[str, int], ...]
     rewrites: RewriteStatistics
-    second_looks: tuple[SecondLookStatistics, ...] = ()
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = handler(self)
-        if not self.second_looks:
-            del values["second_looks"]
-        return values
+    descriptions: DescriptionStatistics | None = Field(
+        default=None, exclude_if=lambda descriptions: descriptions is None
+    )
+    second_looks: tuple[SecondLookStatistics, ...] = Field(
+        default=(), exclude_if=lambda looks: not looks
+    )
 
 
 class Manifest(Record):
@@ -161,8 +195,10 @@ class Manifest(Record):
 
     `id` is the SHA-256 of the manifest, `files` included and `id` left out, as canonical JSON
     (sorted keys, no spaces, UTF-8). `entities_sha256` is the digest of the ids of everything that
-    stands in the release, each followed by a line feed: image and captions row by row, then sources
-    and prompts in the order of this record.
+    stands in the release, each followed by a line feed: row by row the image, the tracklet that it
+    was selected in, and captions; then sources, prompts and videos in the order of this record.
+    `trackers` (`name@revision`) found the people in the videos. `leaks` is the certificate of
+    releases with several splits; it stands in `leaks.json` too.
     """
 
     schema_version: Literal[1] = 1
@@ -175,7 +211,10 @@ class Manifest(Record):
     sources: tuple[ReleasedSource, ...]
     prompts: tuple[ReleasedPrompt, ...]
     models: tuple[ModelUse, ...]
+    videos: tuple[ReleasedVideo, ...] = Field(default=(), exclude_if=lambda videos: not videos)
+    trackers: tuple[str, ...] = Field(default=(), exclude_if=lambda trackers: not trackers)
     statistics: ReleaseStatistics
+    leaks: LeakCertificate | None = Field(default=None, exclude_if=lambda leaks: leaks is None)
 
 
 class Problem(Record):

@@ -63,6 +63,7 @@ def test_a_release_holds_what_it_should_and_nothing_else(world: World, tmp_path:
             *(f"images/{number}.jpg" for number in range(1, 13)),
             "manifest.json",
             "ufine3c.json",
+            "words.svg",
         ]
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "world"]
