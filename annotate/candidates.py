@@ -9,6 +9,7 @@ from db.decisions import NewDecision, append_decisions
 from db.entities import StoredEntity, children_of, fetch, find, pages
 from db.store import Store
 from schemas.faithfulness import FaithfulnessReport
+from schemas.proposals import Tracklet
 
 CHECKS = "checks"
 """The role in which an entity stands to the report of its check."""
@@ -17,7 +18,7 @@ _PAGE = 500
 
 
 class Candidate(NamedTuple):
-    """A proposed entity, and whether its check suspects it."""
+    """A proposed entity, and whether its check (of tracklets, the filter) suspects it."""
 
     entity: StoredEntity
     suspect: bool
@@ -27,12 +28,17 @@ def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
     """The queue's proposed entities, oldest first; where they are to be checked, the checked."""
     for page in pages(find(store, queue.dataset, queue.kind, states=("proposed",)), _PAGE):
         if not queue.checked:
-            yield from (Candidate(entity, suspect=False) for entity in page)
+            yield from (Candidate(entity, _shows_several(entity)) for entity in page)
             continue
         reports = newest_reports(store, [entity.id for entity in page])
         for entity in page:
             if entity.id in reports:
                 yield Candidate(entity, reports[entity.id].verdict == "suspect")
+
+
+def _shows_several(entity: StoredEntity) -> bool:
+    """Whether the filter suspects that a tracklet passes from one person to another."""
+    return entity.kind == Tracklet.kind and bool(entity.record(Tracklet).switches)
 
 
 def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
@@ -74,6 +80,8 @@ def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecisi
 
 
 def _opinion(queue: Queue, candidate: Candidate) -> str:
+    if candidate.suspect and not queue.checked:
+        return "the filter suspects that it shows more than one person"
     if not queue.checked:
         return "there is no check"
     return f"the check found it {'suspect' if candidate.suspect else 'faithful'}"

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from db.agents import AgentRef, register_agents
 from db.entities import pages
+from db.store import Store
 from db.tables import Decision, Entity
 
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
@@ -67,6 +68,13 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
     if rows:
         connection.execute(insert(Decision), rows)
         refresh_states(connection, entity_ids)
+
+
+def last_reasons(store: Store, entity_ids: Sequence[str]) -> dict[str, str]:
+    """For each entity that was decided on, the reason of the last decision."""
+    with store.read() as connection:
+        last = _last_decisions(connection, entity_ids)
+    return {entity_id: str(row["reason"]) for entity_id, row in last.items()}
 
 
 def _take_turns(connection: Connection, entity_ids: Sequence[str]) -> None:

@@ -2,20 +2,39 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from schemas.build import SourceSpec, UFine3CBuild
+from schemas.build import SourceSpec, UFine3CBuild, UFine6926Build, VideoSourceSpec
 from schemas.errors import ConfigurationError
+
+_Build = TypeVar("_Build", UFine3CBuild, UFine6926Build)
 
 
 def load_build(path: Path) -> UFine3CBuild:
-    """The build in `path`; relative paths in it are relative to the file.
+    """The UFine3C-style build in `path`; relative paths in it are relative to the file.
 
     Raises:
         ConfigurationError: the file is not there, is no TOML, or a key in it is unknown or wrong.
     """
+    build = _loaded(path, UFine3CBuild)
+    sources = tuple(_resolved(source, path.parent) for source in build.sources)
+    return build.model_copy(update={"sources": sources})
+
+
+def load_video_build(path: Path) -> UFine6926Build:
+    """The UFine6926-style build in `path`; relative paths in it are relative to the file.
+
+    Raises:
+        ConfigurationError: as for `load_build`.
+    """
+    build = _loaded(path, UFine6926Build)
+    sources = tuple(_resolved_videos(source, path.parent) for source in build.sources)
+    return build.model_copy(update={"sources": sources})
+
+
+def _loaded(path: Path, form: type[_Build]) -> _Build:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -23,10 +42,9 @@ def load_build(path: Path) -> UFine3CBuild:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"build file {path} is not valid TOML: {error}") from error
     try:
-        build = UFine3CBuild.model_validate(values)
+        return form.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(f"build file {path}: {_first_problem(error)}") from error
-    return _resolved(build, path.parent)
 
 
 def load_source(**values: Any) -> SourceSpec:
@@ -53,14 +71,18 @@ def _first_problem(error: ValidationError) -> str:
     return f"{key}: {first['msg']}, got {first['input']!r}"
 
 
-def _resolved(build: UFine3CBuild, folder: Path) -> UFine3CBuild:
-    sources = tuple(
-        source.model_copy(
-            update={
-                "annotations": folder / source.annotations.expanduser(),
-                "images": folder / source.images.expanduser(),
-            }
-        )
-        for source in build.sources
+def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:
+    paths = {
+        "annotations": folder / source.annotations.expanduser(),
+        "images": folder / source.images.expanduser(),
+    }
+    return source.model_copy(update=paths)
+
+
+def _resolved_videos(source: VideoSourceSpec, folder: Path) -> VideoSourceSpec:
+    """The source with whole paths; addresses with a scheme (`s3://…`) stay as they are."""
+    videos = tuple(
+        address if "://" in address else str(folder / Path(address).expanduser())
+        for address in source.videos
     )
-    return build.model_copy(update={"sources": sources})
+    return source.model_copy(update={"videos": videos})

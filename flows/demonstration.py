@@ -1,12 +1,17 @@
-"""The build that runs where the user gives none: the generated world as three sources."""
+"""The builds that run where the user gives none: a generated world, still and moving."""
 
+import os
 from pathlib import Path
 
-from schemas.build import SourceSpec, UFine3CBuild
+from schemas.build import SourceSpec, UFine3CBuild, UFine6926Build, VideoSourceSpec
 from sources.demonstration import DemonstrationWorld, write_people_world
+from sources.demonstration.street import StreetWorld, write_street_world
+from sources.demonstration.truth import CITATION, LICENCE
 
 SEED = 7
 IDENTITIES = 12
+VIDEOS = 4
+VIDEO_SECONDS = 8.0
 _IMAGES_PER_IDENTITY = 3  # of the medium source alone, as for ICFG-PEDES in `UFine3CBuild`
 
 
@@ -20,6 +25,37 @@ def demonstration_build(home: Path, gate: str = "auto") -> UFine3CBuild:
         gate=gate,
         sources=_specs(world),
     )
+
+
+def demonstration_video_build(home: Path, gate: str = "auto") -> UFine6926Build:
+    """Renders the videos of a street under `home` where they are not yet, and gives their build."""
+    world = _street(home / "demonstration" / f"street-{SEED}")
+    street = VideoSourceSpec(
+        name="demo-street",
+        videos=tuple(map(str, world.videos)),
+        licence=LICENCE,
+        citation=CITATION,
+    )
+    return UFine6926Build(
+        dataset="ufine6926-demo",
+        seed=SEED,
+        tracklets_gate=gate,
+        descriptions_gate=gate,
+        sources=(street,),
+    )
+
+
+def _street(folder: Path) -> StreetWorld:
+    """The street in `folder`; `world.json` is written last, as for the world of pictures."""
+    index = folder / "world.json"
+    if index.exists():
+        world = StreetWorld.model_validate_json(index.read_text(encoding="utf-8"))
+        if all(video.exists() for video in world.videos):
+            return world
+    workers = min(VIDEOS, os.cpu_count() or 1)
+    world = write_street_world(folder, SEED, VIDEOS, VIDEO_SECONDS, workers=workers)
+    index.write_text(world.model_dump_json(indent=2), encoding="utf-8")
+    return world
 
 
 def _world(folder: Path) -> DemonstrationWorld:

@@ -1,39 +1,30 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 4.1)."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from annotate.candidates import apply_policy
 from annotate.policies import parse_policy
 from annotate.projects import Desks
-from annotate.pull import pull
-from annotate.push import push
-from annotate.queues import Queue
 from db.calls import cost_rows
-from db.entities import count_entities
 from flows.asking import require_answers
 from flows.checking import check_rewrites
 from flows.configuration import load_build
 from flows.context import RunContext
 from flows.demonstration import demonstration_build
-from flows.desk import images_url, open_desks
+from flows.desk import open_desks
 from flows.forecast import forecast
 from flows.importing import import_source
 from flows.queues import declared_queues
+from flows.releasing import release
 from flows.report import BuildReport, StageReport
+from flows.review import review
 from flows.rewriting import rewrite_captions
 from flows.sampling import draw_sample
 from models.registry import build_chat_model
 from profiles.loader import load_profile
 from prompts.loader import load_prompt
-from release.build import build_release
 from schemas.build import UFine3CBuild
-from schemas.errors import ConfigurationError
 from schemas.profile import Profile
-from schemas.records import Rewrite
-
-_POLL_SECONDS = 5.0
 
 
 def run_build(
@@ -86,19 +77,10 @@ def build_dataset(
     authors = [str(model.ref) for model in profile.rewrite.models]
     report.stages.append(check_rewrites(context, build.dataset, profile.faithfulness, authors))
     report.costs = [row for row in cost_rows(context.store, build.dataset) if row.tokens_in]
-    report.waiting = _review(context, queue, open_desks, wait=wait)
+    report.waiting = review(context, queue, open_desks, wait=wait)
     if not report.waiting:
-        report.release = release_folder(context, build)
-        built = build_release(
-            context.store, context.blobs, build.dataset, build.version, report.release
-        )
-        report.release_id = built.manifest.id
+        release(context, report, build.version)
     return report
-
-
-def release_folder(context: RunContext, build: UFine3CBuild) -> Path:
-    """Where the release of `build` is written."""
-    return context.settings.home / "releases" / f"{build.dataset}-{build.version}"
 
 
 def _rewrite(context: RunContext, build: UFine3CBuild, profile: Profile) -> list[StageReport]:
@@ -111,30 +93,3 @@ def _rewrite(context: RunContext, build: UFine3CBuild, profile: Profile) -> list
         reports.append(report)
         require_answers(spec.ref, report)
     return reports
-
-
-def _review(
-    context: RunContext, queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
-) -> int:
-    """Applies the queue's policy and asks people for the rest; gives how many items still wait."""
-    apply_policy(context.store, queue)
-    waiting = _proposed(context, queue)
-    if not waiting:
-        return 0
-    if queue.policy.policy == "auto":
-        raise ConfigurationError(
-            f"{waiting} rewrites of {queue.dataset!r} are neither accepted nor rejected, "
-            f"though its gate is 'auto'"
-        )
-    desks = open_desks()
-    while True:
-        pull(context.store, desks, queue, context.code_revision, context.flow_run)
-        push(context.store, desks, queue, images_url(context.settings))
-        waiting = _proposed(context, queue)
-        if not waiting or not wait:
-            return waiting
-        time.sleep(_POLL_SECONDS)
-
-
-def _proposed(context: RunContext, queue: Queue) -> int:
-    return count_entities(context.store, queue.dataset, Rewrite.kind, states=("proposed",))

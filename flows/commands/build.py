@@ -2,21 +2,33 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
 from flows.commands.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
+    from flows.context import RunContext
     from flows.report import BuildReport
     from profiles.settings import Settings
+
+
+class Builder(Protocol):
+    """Builds what a file says, as far as it can be done now."""
+
+    def __call__(
+        self, context: "RunContext", config: str | None, profile: str | None, *, wait: bool
+    ) -> "BuildReport":
+        """What the run came to."""
+        ...
 
 
 class FlowName(StrEnum):
     """The flows that can be run."""
 
     BUILD_UFINE3C = "build-ufine3c"
+    BUILD_UFINE6926 = "build-ufine6926"
 
 
 def run(
@@ -53,13 +65,25 @@ def run(
     from flows.context import open_context
     from flows.ledger import Budget
     from flows.progress import ConsoleProgress
-    from flows.ufine3c_build import run_build
 
     context = open_context(
         settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
     )
-    report = run_build(context, parameters["config"], profile, wait=wait)
+    report = _builder(flow)(context, parameters["config"], profile, wait=wait)
     show_report(report, as_json=as_json)
+
+
+def _builder(flow: FlowName) -> "Builder":
+    """What the flow does, loaded when it is known which."""
+    match flow:
+        case FlowName.BUILD_UFINE3C:
+            from flows.ufine3c_build import run_build as build_ufine3c
+
+            return build_ufine3c
+        case FlowName.BUILD_UFINE6926:
+            from flows.ufine6926_build import run_build as build_ufine6926
+
+            return build_ufine6926
 
 
 def show_report(report: "BuildReport", *, as_json: bool) -> None:

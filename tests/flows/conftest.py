@@ -9,8 +9,22 @@ import pytest
 from db.store import Store
 from flows.cli import main
 from flows.context import RunContext
+from sources.demonstration.street import StreetWorld
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.runs import context_of
+from tests.flows.street import KnownStreet, write_short_street
+
+
+@pytest.fixture(scope="session")
+def street(tmp_path_factory: pytest.TempPathFactory) -> StreetWorld:
+    """Two short videos of a street; nobody changes them."""
+    return write_short_street(tmp_path_factory.mktemp("street"))
+
+
+@pytest.fixture
+def known_street(street: StreetWorld) -> KnownStreet:
+    """Somebody who knows who is where in those videos."""
+    return KnownStreet(street)
 
 
 @pytest.fixture

@@ -1,0 +1,17 @@
+"""Ends a run with its release."""
+
+from flows.context import RunContext
+from flows.report import BuildReport
+from release.build import build_release
+
+
+def release(context: RunContext, report: BuildReport, version: str) -> None:
+    """Builds the release of the report's dataset under the home of the installation.
+
+    Raises:
+        UsageError: nothing can be released.
+        IntegrityError: the version was released with other content.
+    """
+    report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"
+    built = build_release(context.store, context.blobs, report.dataset, version, report.release)
+    report.release_id = built.manifest.id

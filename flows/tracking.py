@@ -1,0 +1,248 @@
+"""Follows the people of videos: every track that is finished is stored, whatever happens later.
+
+A video is one input. While it is worked on, what was finished and what has to be known to go on is
+committed every few hundred frames, so that a killed run costs the frames since.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+
+from db.agents import AgentRef
+from db.checkpoints import (
+    StoredCheckpoint,
+    drop_finished_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+from db.entities import NewEntity, StoredEntity, new_entity
+from db.work import ActivityRecord, Pending, WorkResult, register_plan
+from flows.context import RunContext
+from flows.report import StageReport
+from flows.runner import Stage, run_stage
+from flows.single import store_entity
+from flows.video_import import find_all_videos, rejection_of
+from models.detectors import build_detector
+from models.tracking.detector import PersonDetector
+from models.tracking.frame import Frame
+from models.tracking.tracker import PersonTracker
+from schemas.base import digest_of
+from schemas.build import VideoSourceSpec
+from schemas.tracked_video import StageSettings, TrackedVideo
+from schemas.tracking import DetectorSpec, TrackingSettings
+from schemas.video import Track, Video
+from sources.video.finding import FoundVideo
+from sources.video.inspecting import inspect_video
+from sources.video.problem import VideoProblem, VideoRefusedError
+from sources.video.reader import open_video
+from stages.follow_people import STAGE, VERSION, PeopleFollower
+from stages.tracklets.pool import TrackOrigin
+
+DetectorMaker = Callable[[DetectorSpec], PersonDetector]
+TRACKED_IN = "tracked_in"
+TRACKED_WITH = "tracked_with"
+
+
+@dataclass(frozen=True)
+class TrackingPlan:
+    """How the videos of one source are tracked, and the entity that says so."""
+
+    settings: TrackingSettings
+    entity: NewEntity
+
+    def group(self, video_id: str) -> str:
+        """The group of the tracks that the plan makes of a video."""
+        return digest_of(video_id, self.entity.id)
+
+
+def plan_tracking(
+    context: RunContext, dataset: str, settings: TrackingSettings, every_nth_frame: int | None
+) -> TrackingPlan:
+    """The plan by the profile's settings; `every_nth_frame` is what the source says instead.
+
+    How often a checkpoint is made changes no track and is no part of the plan.
+    """
+    if every_nth_frame is not None:
+        settings = settings.model_copy(update={"every_nth_frame": every_nth_frame})
+    values = settings.model_dump(mode="json", exclude={"checkpoint_frames"})
+    record = StageSettings(stage=STAGE, version=VERSION, values=values)
+    return TrackingPlan(settings, store_entity(context, record, dataset))
+
+
+def track_videos(
+    context: RunContext,
+    dataset: str,
+    spec: VideoSourceSpec,
+    plan: TrackingPlan,
+    make_detector: DetectorMaker = build_detector,
+) -> StageReport:
+    """Follows the people of all videos that `dataset` took from `spec`.
+
+    A video that is no use any more (gone, changed, damaged from its first frame on) is rejected.
+    One that breaks off gives the tracks up to there, and a notice.
+
+    Raises:
+        MissingExtraError: the extra that the detector needs is not installed.
+        ModelError: the detector could not be loaded.
+    """
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": plan.entity.id},
+        agents=(AgentRef.of_model(plan.settings.detector.ref),),
+        chunk_size=1,
+        workers=max(1, (os.cpu_count() or 1) // 2),  # the decoder has threads of its own
+        label=f"track {spec.name}",
+    )
+    tracking = _Tracking(context, dataset, stage, plan, _Files(spec.videos), make_detector)
+    report = run_stage(
+        context, stage, Pending(dataset, Video.kind, ("proposed",), spec.name), tracking.work
+    )
+    drop_finished_checkpoints(context.store, tracking.plan_id)
+    return report
+
+
+class _Files:
+    """Where the files of a source are now."""
+
+    def __init__(self, addresses: Iterable[str]) -> None:
+        self._addresses = addresses
+        self._urls: dict[str, list[str]] | None = None
+
+    def url_of(self, video: Video) -> str:
+        """Where the very bytes are that were imported.
+
+        Raises:
+            VideoRefusedError: they are nowhere any more.
+        """
+        for url in self._found().get(video.file_path, ()):
+            inspected = inspect_video(FoundVideo(file_path=video.file_path, url=url))
+            if getattr(inspected, "sha256", None) == video.sha256:
+                return url
+        what = f"is not there any more, or has changed: wanted the digest {video.sha256[:12]}…"
+        raise VideoRefusedError(video.file_path, "changed_video", what)
+
+    def _found(self) -> dict[str, list[str]]:
+        if self._urls is None:
+            urls: dict[str, list[str]] = {}
+            for found in find_all_videos(self._addresses):
+                if isinstance(found, FoundVideo):
+                    urls.setdefault(found.file_path, []).append(found.url)
+            self._urls = urls
+        return self._urls
+
+
+class _Tracking:
+    """The tracking of the videos of one source."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        dataset: str,
+        stage: Stage,
+        plan: TrackingPlan,
+        files: _Files,
+        make_detector: DetectorMaker,
+    ) -> None:
+        self._context = context
+        self._dataset = dataset
+        self._stage = stage
+        self._plan = plan
+        self._files = files
+        self._make_detector = make_detector
+        self.plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+
+    def work(self, videos: Sequence[StoredEntity]) -> list[WorkResult]:
+        """One result per video: its last tracks and what came of it, or why it is no use."""
+        return [self._track(video) for video in videos]
+
+    def _track(self, entity: StoredEntity) -> WorkResult:
+        video = entity.record(Video)
+        try:
+            return self._followed(entity, video, self._files.url_of(video))
+        except VideoRefusedError as refusal:
+            return WorkResult(entity.seq, rejection=rejection_of(refusal.as_problem(), STAGE))
+
+    def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:
+        settings = self._plan.settings
+        with open_video(url, file_path=video.file_path) as reader:
+            follower = self._follower(video)
+            start = self._resume(entity, follower)
+            frames = reader.frames(start, settings.every_nth_frame)
+            for last in _stretches(frames, follower, settings.checkpoint_frames):
+                self._save(entity, follower, last + 1)
+            follower.end()
+        tracks = [self._entity(entity, track) for track in follower.take_finished()]
+        summary = self._summary(video, follower, reader.problem)
+        return WorkResult(entity.seq, entities=(*tracks, self._entity(entity, summary)))
+
+    def _summary(
+        self, video: Video, follower: PeopleFollower, problem: VideoProblem | None
+    ) -> TrackedVideo:
+        notices = [problem.detail] if problem else []
+        if follower.unseen:
+            what = f"{follower.unseen} tracks that never had a box inside the frame"
+            notices.append(f"video {video.file_path!r} has {what}")
+        for notice in notices:
+            self._context.progress.say(notice)
+        return TrackedVideo(
+            source=video.source,
+            video=video.file_path,
+            video_sha256=video.sha256,
+            frames=follower.frames,
+            tracks=follower.tracks,
+            notices=tuple(notices),
+        )
+
+    def _follower(self, video: Video) -> PeopleFollower:
+        settings = self._plan.settings
+        rate = video.facts.frame_rate / settings.every_nth_frame
+        detector = self._make_detector(settings.detector)
+        tracker = PersonTracker(detector, settings.association, rate)
+        origin = TrackOrigin(video.source, video.file_path, video.sha256, str(tracker.ref))
+        return PeopleFollower(tracker, origin, settings.observations, self._context.blobs.put)
+
+    def _resume(self, entity: StoredEntity, follower: PeopleFollower) -> int:
+        """Takes up what a run before has left; gives the first frame that it did not see."""
+        checkpoint = load_checkpoint(self._context.store, self.plan_id, entity.seq)
+        if checkpoint is None:
+            return 0
+        follower.restore(checkpoint.state)
+        return checkpoint.position
+
+    def _save(self, entity: StoredEntity, follower: PeopleFollower, position: int) -> None:
+        """Commits what is finished and where to go on."""
+        activity = ActivityRecord(
+            plan_id=self.plan_id,
+            dataset=self._dataset,
+            code_revision=self._context.code_revision,
+            flow_run=self._context.flow_run,
+            started_at=datetime.now(UTC),
+            agents=(self._context.software, *self._stage.agents),
+        )
+        tracks = [self._entity(entity, track) for track in follower.take_finished()]
+        checkpoint = StoredCheckpoint(position, follower.state())
+        save_checkpoint(self._context.store, activity, entity.seq, checkpoint, tracks)
+
+    def _entity(self, video: StoredEntity, record: Track | TrackedVideo) -> NewEntity:
+        return new_entity(
+            record,
+            self._dataset,
+            parents=[(TRACKED_IN, video.id), (TRACKED_WITH, self._plan.entity.id)],
+            group=self._plan.group(video.id),
+        )
+
+
+def _stretches(frames: Iterator[Frame], follower: PeopleFollower, length: int) -> Iterator[int]:
+    """Follows `frames`; gives the number of the last one after each `length` of them."""
+    while True:
+        last = None
+        for count, frame in enumerate(islice(frames, length), start=1):
+            follower.follow(frame)
+            last = frame.number if count == length else None
+        if last is None:
+            return
+        yield last

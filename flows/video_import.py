@@ -1,0 +1,131 @@
+"""Imports collections of videos: every file looked at, its digest recorded, its bytes left."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from db.entities import NewEntity, StoredEntity, find_children, new_entity
+from db.work import WorkResult
+from flows.context import RunContext
+from flows.report import StageReport
+from flows.runner import Stage, run_stream
+from flows.single import store_entity
+from schemas.base import digest_of, sha256_of
+from schemas.build import VideoSourceSpec
+from schemas.records import Rejection, Source
+from schemas.video import Video
+from sources.video.finding import FoundVideo, find_videos
+from sources.video.inspecting import inspect_video
+from sources.video.problem import VideoProblem
+
+STAGE = "import_videos"
+VERSION = "1"
+FORMAT = "videos"
+NO_ANNOTATIONS = "(none: videos)"
+"""What stands for the annotation file of a collection that has none, with the digest of nothing."""
+
+_NUMBER_DIGITS = 15
+
+
+def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity, StageReport]:
+    """Imports the videos of `spec` into the dataset of its name; later ones join them.
+
+    A file that was looked at before and did not change since (by its size and time) is not read
+    again. What cannot be used goes to quarantine.
+    """
+    source = Source(
+        name=spec.name,
+        format=FORMAT,
+        annotation_file=NO_ANNOTATIONS,
+        annotation_sha256=sha256_of(b""),
+        licence=spec.licence,
+        citation=spec.citation,
+        homepage=spec.homepage,
+    )
+    entity = store_entity(context, source, spec.name)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=spec.name,
+        configuration={"source": source.model_dump(mode="json")},
+        chunk_size=8,
+        label=f"import {spec.name}",
+    )
+
+    def work(found: Sequence[tuple[int, FoundVideo | VideoProblem]]) -> list[WorkResult]:
+        return [_result(spec.name, entity.id, number, one) for number, one in found]
+
+    return entity, run_stream(context, stage, _numbered(spec.videos), work)
+
+
+def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageReport:
+    """Copies the imported videos of a source into the dataset that is built."""
+    stage = Stage(
+        name="take_videos",
+        version=VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset, "source": source.id},
+        label=f"take {source.dataset}",
+    )
+    videos = find_children(context.store, source.id, "imported_from")
+    numbered = ((video.seq, video) for video in videos if video.state == "proposed")
+
+    def work(videos: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [WorkResult(number, entities=(_copy(video, dataset),)) for number, video in videos]
+
+    return run_stream(context, stage, numbered, work)
+
+
+def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProblem]:
+    """What the addresses name, in their order; a file that two of them name comes once."""
+    seen: set[str] = set()
+    for address in addresses:
+        for found in find_videos(address):
+            if isinstance(found, FoundVideo):
+                if found.url in seen:
+                    continue
+                seen.add(found.url)
+            yield found
+
+
+def _copy(video: StoredEntity, dataset: str) -> NewEntity:
+    return new_entity(
+        video.record(Video), dataset, parents=[("sampled_from", video.id)], group=video.dataset
+    )
+
+
+def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | VideoProblem]]:
+    """Each file with a number that changes when the file does."""
+    for found in find_all_videos(addresses):
+        key = _file_key(found) if isinstance(found, FoundVideo) else found.reason
+        digest = digest_of(type(found).__name__, found.file_path, key)
+        yield int(digest[:_NUMBER_DIGITS], 16), found
+
+
+def _file_key(found: FoundVideo) -> str:
+    import fsspec
+
+    filesystem, path = fsspec.core.url_to_fs(found.url)
+    key: str = filesystem.ukey(path)
+    return key
+
+
+def _result(
+    dataset: str, source_id: str, number: int, found: FoundVideo | VideoProblem
+) -> WorkResult:
+    inspected = inspect_video(found) if isinstance(found, FoundVideo) else found
+    if isinstance(inspected, VideoProblem):
+        return WorkResult(number, rejection=rejection_of(inspected, STAGE))
+    record = Video(source=dataset, **inspected.model_dump(exclude={"url"}))
+    video = new_entity(
+        record, dataset, parents=[("imported_from", source_id)], group=f"{dataset}/{record.sha256}"
+    )
+    return WorkResult(number, entities=(video,))
+
+
+def rejection_of(problem: VideoProblem, stage: str) -> Rejection:
+    """What is wrong with a video, as what a stage says of an input that it cannot use."""
+    return Rejection(
+        stage=stage,
+        reason=problem.reason,
+        detail=problem.detail,
+        context={"file": problem.file_path},
+    )

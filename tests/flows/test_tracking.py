@@ -1,0 +1,251 @@
+"""Videos imported and tracked: nothing twice, nothing lost, the same after a kill as without."""
+
+import shutil
+from pathlib import Path
+
+import av
+import pytest
+
+from db.entities import StoredEntity, find, parents_of
+from db.quarantine import quarantined
+from db.store import Store
+from db.tables import Checkpoint
+from flows.context import RunContext
+from flows.report import StageReport
+from flows.tracking import TRACKED_IN, plan_tracking, track_videos
+from flows.video_import import import_videos, take_videos
+from models.tracking.detector import Detections, PersonDetector
+from models.tracking.frame import Frame
+from schemas.build import VideoSourceSpec
+from schemas.tracked_video import TrackedVideo
+from schemas.tracking import DetectorSpec, TrackingSettings
+from schemas.video import Track, Video
+from sources.demonstration.street import StreetWorld
+from tests.db.samples import row_count
+from tests.flows.runs import context_of
+from tests.flows.street import KnownStreet
+
+DATASET = "walkers"
+SETTINGS = TrackingSettings(checkpoint_frames=9, observations=6)
+
+
+class PowerCutError(Exception):
+    """Nobody expects it, and nobody catches it."""
+
+
+class FailingDetector:
+    """Works as another does until it has seen so many frames."""
+
+    def __init__(self, inner: PersonDetector, frames: int) -> None:
+        self._inner = inner
+        self._left = frames
+        self.ref = inner.ref
+        self.state = inner.state
+        self.restore = inner.restore
+
+    def detect(self, frame: Frame) -> Detections:
+        self._left -= 1
+        if self._left < 0:
+            raise PowerCutError
+        return self._inner.detect(frame)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def videos(street: StreetWorld, tmp_path: Path) -> Path:
+    """A folder of its own with the videos of the street."""
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    for video in street.videos:
+        shutil.copy(video, folder)
+    return folder
+
+
+def spec_of(*addresses: Path | str, every: int | None = None) -> VideoSourceSpec:
+    return VideoSourceSpec(
+        name="street", videos=tuple(map(str, addresses)), licence="CC0-1.0", every_nth_frame=every
+    )
+
+
+def track(
+    run: RunContext,
+    spec: VideoSourceSpec,
+    known: KnownStreet,
+    settings: TrackingSettings = SETTINGS,
+    fail_after: int | None = None,
+) -> StageReport:
+    def maker(detector: DetectorSpec) -> PersonDetector:
+        knowing = known.detector(detector)
+        return knowing if fail_after is None else FailingDetector(knowing, fail_after)
+
+    source, _ = import_videos(run, spec)
+    take_videos(run, DATASET, source)
+    plan = plan_tracking(run, DATASET, settings, spec.every_nth_frame)
+    return track_videos(run, DATASET, spec, plan, maker)
+
+
+def tracks(run: RunContext) -> list[StoredEntity]:
+    return list(find(run.store, DATASET, Track.kind))
+
+
+def summaries(run: RunContext) -> dict[str, TrackedVideo]:
+    found = (one.record(TrackedVideo) for one in find(run.store, DATASET, TrackedVideo.kind))
+    return {one.video: one for one in found}
+
+
+def test_everybody_on_the_street_is_followed(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    report = track(run, spec_of(videos), known_street)
+    assert (report.done, report.rejected) == (2, {})
+    found = [one.record(Track) for one in tracks(run)]
+    people = sum(len(video.people) for video in known_street.truth.videos)
+    assert people <= len(found) <= people + 2
+    assert {one.author for one in found} == {"truth@1"}
+    for one in found:
+        assert len(one.observations) <= SETTINGS.observations
+        for observation in one.observations:
+            crop = observation.crop
+            assert run.blobs.read(crop.sha256, crop.media_type)
+    assert {one.frames for one in summaries(run).values()} == {50}
+    assert sum(one.tracks for one in summaries(run).values()) == len(found)
+
+
+def test_tracks_hang_on_their_video_and_that_on_its_file(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    track(run, spec_of(videos), known_street)
+    found = tracks(run)
+    parents = parents_of(run.store, [one.id for one in found], TRACKED_IN)
+    by_id = {one.id: one.record(Video) for one in find(run.store, DATASET, Video.kind)}
+    for one in found:
+        (video,) = parents[one.id]
+        assert by_id[video].sha256 == one.record(Track).video_sha256
+
+
+def test_a_second_run_looks_at_no_frame(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    track(run, spec_of(videos), known_street)
+    seen, before = known_street.frames_seen, tracks(run)
+    report = track(run, spec_of(videos), known_street)
+    assert (report.done, known_street.frames_seen, tracks(run)) == (0, seen, before)
+
+
+@pytest.mark.parametrize("frames", [4, 9, 10, 30, 49])
+def test_a_run_that_is_cut_off_goes_on_and_gives_the_same_tracks(
+    run: RunContext, videos: Path, known_street: KnownStreet, tmp_path: Path, frames: int
+) -> None:
+    spec = spec_of(videos / "street-01.mp4")
+    with pytest.raises(PowerCutError):
+        track(run, spec, known_street, fail_after=frames)
+    seen = known_street.frames_seen
+    track(run, spec, known_street)
+    checkpoint = frames - frames % SETTINGS.checkpoint_frames
+    assert known_street.frames_seen - seen == 50 - checkpoint
+
+    other_store = Store.open(f"sqlite:///{tmp_path / 'other.db'}")
+    other = context_of(other_store, tmp_path / "other")
+    track(other, spec, known_street)
+    assert {one.id for one in tracks(run)} == {one.id for one in tracks(other)}
+    assert summaries(run) == summaries(other)
+    assert row_count(run.store, Checkpoint) == 0
+    other_store.close()
+
+
+def test_how_often_checkpoints_are_made_changes_nothing(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    track(run, spec_of(videos), known_street)
+    rare = SETTINGS.model_copy(update={"checkpoint_frames": 1000})
+    report = track(run, spec_of(videos), known_street, rare)
+    assert report.done == 0
+
+
+def test_every_nth_frame_of_a_source_alone(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    track(run, spec_of(videos, every=5), known_street)
+    assert {one.frames for one in summaries(run).values()} == {10}
+    for one in tracks(run):
+        assert all(seen.frame % 5 == 0 for seen in one.record(Track).observations)
+
+
+def test_a_video_that_breaks_off_gives_its_tracks_and_a_notice(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    path = cut_short(videos / "street-01.mp4", 0.6)
+    assert track(run, spec_of(path), known_street).done == 1
+    (summary,) = summaries(run).values()
+    assert 0 < summary.frames < 50
+    assert summary.tracks == len(tracks(run)) > 0
+    (notice,) = summary.notices
+    assert path.name in notice
+
+
+def test_bad_videos_are_rejected_with_their_reasons(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    (videos / "empty.mp4").write_bytes(b"")
+    (videos / "noise.mp4").write_bytes(b"no video at all " * 500)
+    (videos / "notes.docx").write_bytes(b"x")
+    source, report = import_videos(run, spec_of(videos))
+    assert report.done == 2
+    assert dict(report.rejected) == {"empty_file": 1, "not_a_video": 2}
+    assert {one.context["file"] for one in quarantined(run.store, source.dataset)} == {
+        "empty.mp4",
+        "noise.mp4",
+        "notes.docx",
+    }
+
+
+def test_later_videos_join_and_known_ones_are_not_read_again(
+    run: RunContext, videos: Path, street: StreetWorld
+) -> None:
+    second = videos / "street-02.mp4"
+    kept = second.read_bytes()
+    second.unlink()
+    assert import_videos(run, spec_of(videos))[1].done == 1
+    second.write_bytes(kept)
+    report = import_videos(run, spec_of(videos))[1]
+    assert (report.done, report.already_done) == (1, 1)
+    assert len(list(find(run.store, "street", Video.kind))) == 2
+
+
+def test_a_video_that_changed_since_its_import_is_not_tracked(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    spec = spec_of(videos)
+    source, _ = import_videos(run, spec)
+    take_videos(run, DATASET, source)
+    shutil.copy(videos / "street-02.mp4", videos / "street-01.mp4")
+    plan = plan_tracking(run, DATASET, SETTINGS, None)
+    report = track_videos(run, DATASET, spec, plan, known_street.detector)
+    assert (report.done, dict(report.rejected)) == (1, {"changed_video": 1})
+
+
+def test_a_video_without_people_is_done_and_has_no_tracks(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    known_street.truth_is_empty = True
+    report = track(run, spec_of(videos), known_street)
+    assert report.done == 2
+    assert tracks(run) == []
+    assert [one.tracks for one in summaries(run).values()] == [0, 0]
+
+
+def cut_short(path: Path, share: float) -> Path:
+    """The video in another container, of which only the first `share` of the bytes is left."""
+    short = path.with_suffix(".mkv")
+    with av.open(str(path)) as whole, av.open(str(short), "w") as copy:
+        stream = copy.add_stream_from_template(whole.streams.video[0])
+        for packet in whole.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                copy.mux(packet)
+    short.write_bytes(short.read_bytes()[: int(share * short.stat().st_size)])
+    return short
