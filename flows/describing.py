@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
+from annotate.queues import Queue
 from db.agents import AgentRef
+from db.decisions import NewDecision
 from db.entities import NewEntity, StoredEntity, children_of, new_entity, parents_of
 from db.work import Pending, WorkResult
 from flows.asking import ask, require_answers, without_answer
@@ -23,11 +25,12 @@ _ACCEPTED = ("accepted",)
 
 
 def draft_descriptions(
-    context: RunContext, dataset: str, settings: DescribeSettings
+    context: RunContext, queue: Queue, settings: DescribeSettings
 ) -> list[StageReport]:
     """Has every model of the profile draft a description of each accepted image without any.
 
-    Images are accepted once their descriptions are written, or by a policy that asks nobody.
+    Images are accepted once their descriptions are written, or by a policy that asks nobody; in
+    its name drafts are accepted, too.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
@@ -36,7 +39,7 @@ def draft_descriptions(
     prompt = load_prompt(settings.prompt)
     reports = []
     for position, spec in enumerate(settings.models):
-        drafting = _Drafting(context, dataset, settings, prompt, spec, position)
+        drafting = _Drafting(context, queue, settings, prompt, spec, position)
         reports.append(drafting.run())
         require_answers(spec.ref, reports[-1])
     return reports
@@ -48,19 +51,20 @@ class _Drafting:
     def __init__(
         self,
         context: RunContext,
-        dataset: str,
+        queue: Queue,
         settings: DescribeSettings,
         prompt: Prompt,
         spec: ChatModelSpec,
         position: int,
     ) -> None:
         self._context = context
-        self._dataset = dataset
+        self._queue = queue
+        self._dataset = queue.dataset
         self._settings = settings
         self._prompt = prompt
         self._spec = spec
         self._position = position
-        self._prompt_entity = store_prompt(context, dataset, prompt)
+        self._prompt_entity = store_prompt(context, queue.dataset, prompt)
 
     def run(self) -> StageReport:
         """Drafts what is pending."""
@@ -124,7 +128,10 @@ class _Drafting:
         text = read_description(outcome, self._settings.max_characters)
         if isinstance(text, Rejection):
             return WorkResult(image.seq, rejection=text)
-        return WorkResult(image.seq, entities=(self._draft(model, image, request, text),))
+        draft = self._draft(model, image, request, text)
+        reason = f"nobody looked (policy {self._queue.policy}): a draft"
+        accepted = NewDecision(draft.id, "accept", self._queue.agent, reason)
+        return WorkResult(image.seq, entities=(draft,), decisions=(accepted,))
 
     def _draft(
         self, model: RecordedChatModel, image: StoredEntity, request: ChatRequest, text: str

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from db.crop_origins import CROP_OF
 from db.entities import NewEntity, StoredEntity, find_in_groups, new_entity
 from db.store import Store
 from db.work import Pending, WorkResult
@@ -20,7 +21,6 @@ from schemas.video import FilterReport, Track, Video
 from stages.tracklets import PART_OF, REPORT_OF, filter_track, propose_tracklets
 
 FILTERED_WITH = "filtered_with"
-CROP_OF = "crop_of"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from annotate.items import EDITED_FROM
 from db.annotations import last_decisions, standing_successors
+from db.crop_origins import CROP_OF, SELECTED_IN
 from db.entities import (
     LIVE,
     NewEntity,
@@ -22,7 +23,6 @@ from db.entities import (
 from db.store import Store
 from db.work import WorkResult
 from flows.context import RunContext
-from flows.filtering import CROP_OF
 from flows.report import StageReport
 from flows.retiring import keep_current
 from flows.runner import Stage, run_stream
@@ -37,8 +37,6 @@ from stages.identities.crops import CroppedImage, compared_images, crop_images
 from stages.identities.merging import STAGE, VERSION, AcceptedTracklet, merge_identities
 from stages.identities.splitting import assign_splits
 from stages.tracklets import PART_OF, REPORT_OF
-
-SELECTED_IN = "selected_in"
 
 
 def form_identities(

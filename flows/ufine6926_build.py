@@ -88,7 +88,7 @@ def build_dataset(
     if report.waiting:
         return report
     if descriptions.policy.policy != "required":
-        report.stages += draft_descriptions(context, build.dataset, profile.describe)
+        report.stages += draft_descriptions(context, descriptions, profile.describe)
     report.costs = [row for row in cost_rows(context.store, build.dataset) if row.tokens_in]
     release(context, report, build.version)
     return report

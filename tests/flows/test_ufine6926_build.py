@@ -1,0 +1,188 @@
+"""`build-ufine6926` in this process: from a street on video to a release, nobody asked."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from annotate.projects import Desks
+from db.entities import StoredEntity, find, parents_of
+from db.lineage import trace
+from db.store import Store
+from flows.context import RunContext
+from flows.report import BuildReport
+from flows.ufine6926_build import build_dataset
+from profiles.loader import load_profile
+from release.verify import verify_release
+from schemas.build import UFine6926Build, VideoSourceSpec
+from schemas.errors import ConfigurationError
+from schemas.profile import Profile
+from schemas.proposals import Tracklet
+from schemas.records import Caption, Image
+from schemas.tracking import FilterSettings, TrackingSettings
+from schemas.video import FilterReport, Track, Video
+from sources.demonstration.street import StreetWorld
+from tests.flows.runs import context_of
+from tests.flows.street import KnownStreet
+
+DATASET = "walkers"
+LENIENT = FilterSettings(
+    least_height_px=24, least_width_px=8, least_sharpness=0, darkest=5, brightest=250
+)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def build(street: StreetWorld) -> UFine6926Build:
+    spec = VideoSourceSpec(
+        name="street", videos=tuple(map(str, street.videos)), licence="CC0-1.0", citation="none"
+    )
+    return UFine6926Build(dataset=DATASET, test_share=0.5, sources=(spec,))
+
+
+def profile(settings: FilterSettings = LENIENT) -> Profile:
+    builtin = load_profile("builtin")
+    tracking = TrackingSettings(checkpoint_frames=20, observations=8)
+    return builtin.model_copy(update={"tracking": tracking, "filter": settings})
+
+
+def no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+def go(
+    run: RunContext, build: UFine6926Build, known: KnownStreet, chosen: Profile | None = None
+) -> BuildReport:
+    return build_dataset(run, build, chosen or profile(), no_desks, make_detector=known.detector)
+
+
+def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
+    return list(find(run.store, DATASET, kind, states=states or None))
+
+
+def test_a_run_without_people_ends_in_a_verified_release(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    report = go(run, build, known_street)
+    assert report.release is not None
+    assert verify_release(report.release) == []
+    images = [one.record(Image) for one in entities(run, Image.kind)]
+    assert {image.split for image in images} == {"train", "test"}
+    captions = entities(run, Caption.kind)
+    assert len(captions) == 2 * len(images)
+    assert {one.record(Caption).author for one in captions} == {
+        "loupe-colour-describer@1",
+        "loupe-colour-describer-flowing@1",
+    }
+
+
+def test_a_second_run_does_nothing_and_gives_the_same_release(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    first = go(run, build, known_street)
+    before = [one.id for kind in KINDS for one in entities(run, kind)]
+    second = go(run, build, known_street)
+    third = go(run, build, known_street)
+    assert first.release_id == second.release_id == third.release_id
+    assert [one.id for kind in KINDS for one in entities(run, kind)] == before
+    assert [stage.done for stage in third.stages] == [0] * len(third.stages)
+
+
+KINDS = (Video.kind, Track.kind, FilterReport.kind, Tracklet.kind, Image.kind, Caption.kind)
+
+
+def test_an_image_leads_back_to_its_video_and_the_rules_that_let_it_pass(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    go(run, build, known_street)
+    image = entities(run, Image.kind)[0]
+    lineage = trace(run.store, image.id)
+    kinds = {node.entity.kind for node in lineage.entities.values()}
+    assert kinds >= {"image", "tracklet", "filter_report", "track", "video", "source", "settings"}
+
+
+def test_other_thresholds_cost_no_new_decoding_and_retire_what_was_proposed(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    go(run, build, known_street)
+    lenient = {one.id for one in entities(run, Image.kind, "proposed", "accepted")}
+    seen = known_street.frames_seen
+    strict = profile(LENIENT.model_copy(update={"most_images": 3}))
+    later = build.model_copy(update={"version": "0.2.0"})
+    go(run, later, known_street, strict)
+    assert known_street.frames_seen == seen
+    few = {one.id for one in entities(run, Image.kind, "proposed", "accepted")}
+    assert 0 < len(few) < len(lenient)
+
+    again = go(run, build.model_copy(update={"version": "0.3.0"}), known_street)
+    assert again.release is not None
+    assert {one.id for one in entities(run, Image.kind, "proposed", "accepted")} == lenient
+    assert known_street.frames_seen == seen
+
+
+def test_nobody_is_in_both_splits(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    go(run, build, known_street)
+    splits: dict[str, set[str | None]] = {}
+    images = entities(run, Image.kind)
+    videos = parents_of(run.store, [image.id for image in images], "crop_of")
+    for image in images:
+        record = image.record(Image)
+        for key in (record.identity, *videos[image.id]):
+            splits.setdefault(key, set()).add(record.split)
+    assert all(len(found) == 1 for found in splits.values())
+
+
+def test_suspected_tracklets_and_frames_are_left_out_where_nobody_looks(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    go(run, build, known_street)
+    for one in entities(run, Tracklet.kind, "accepted"):
+        assert not one.record(Tracklet).switches
+    tracklets = {one.id: one.record(Tracklet) for one in entities(run, Tracklet.kind)}
+    images = entities(run, Image.kind)
+    selected = parents_of(run.store, [image.id for image in images], "selected_in")
+    for image in images:
+        (tracklet,) = selected[image.id]
+        sha256 = image.record(Image).sha256
+        frames = [one for one in tracklets[tracklet].frames if one.crop.sha256 == sha256]
+        assert frames
+        assert not any(one.suspicions for one in frames)
+
+
+def test_a_filter_that_leaves_nothing_is_told_in_one_sentence(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    nothing = profile(FilterSettings(least_height_px=5000))
+    with pytest.raises(ConfigurationError, match="no tracklet of 'walkers' was accepted"):
+        go(run, build, known_street, nothing)
+
+
+def test_sources_without_a_usable_video_are_told(
+    run: RunContext, known_street: KnownStreet, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    spec = VideoSourceSpec(name="street", videos=(str(tmp_path / "empty"),), licence="CC0-1.0")
+    build = UFine6926Build(dataset=DATASET, sources=(spec,))
+    with pytest.raises(ConfigurationError, match="no usable video; look at: loupe quarantine"):
+        go(run, build, known_street)
+
+
+def test_a_video_that_joins_later_keeps_the_splits_of_the_others(
+    run: RunContext, street: StreetWorld, known_street: KnownStreet, tmp_path: Path
+) -> None:
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    shutil.copy(street.videos[0], folder)
+    spec = VideoSourceSpec(name="street", videos=(str(folder),), licence="CC0-1.0")
+    build = UFine6926Build(dataset=DATASET, test_share=0.5, sources=(spec,))
+    go(run, build, known_street)
+    before = {one.id for one in entities(run, Image.kind)}
+    shutil.copy(street.videos[1], folder)
+    go(run, build.model_copy(update={"version": "0.2.0"}), known_street)
+    assert before < {one.id for one in entities(run, Image.kind, "proposed", "accepted")}
