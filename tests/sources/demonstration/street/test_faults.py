@@ -1,0 +1,96 @@
+"""Faults are listed as they were planted and painted."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sources.demonstration.chance import Chance
+from sources.demonstration.street.camera import Camera
+from sources.demonstration.street.cast import draw_walker, draw_walker_like, dressed_alike
+from sources.demonstration.street.faults import list_faults, overlap
+from sources.demonstration.street.optics import Trouble
+from sources.demonstration.street.themes import Setting, Theme, write_script
+from sources.demonstration.street.truth import FaultKind, PixelBox, TrueSighting
+
+_SETTING = Setting(Camera(256, 144, 84), frame_rate=10, seconds=10, people=6)
+
+
+def _sighting(frame: int, visit: int, left: int, **shares: float) -> TrueSighting:
+    box = (left, 10, left + 40, 110)
+    values = {"inside": 1.0, "visible": 1.0} | shares
+    return TrueSighting(frame=frame, visit=visit, box_xyxy=box, visible_xyxy=box, **values)
+
+
+def test_cut_and_hidden_people_are_faults_for_as_long_as_they_are() -> None:
+    script = write_script(_SETTING, Theme.HAND_HELD, 1, Chance(1))
+    sightings = [
+        _sighting(3, 1, 0, inside=0.97, visible=0.97),
+        _sighting(4, 1, 0, inside=0.5, visible=0.5),
+        _sighting(5, 1, 0),
+        _sighting(7, 1, 0, visible=0.7),
+        _sighting(8, 1, 0, visible=0.71),
+    ]
+    faults = [fault for fault in list_faults(script, sightings) if fault.visits]
+    assert [(f.kind, f.first_frame, f.last_frame) for f in faults] == [
+        (FaultKind.TRUNCATION, 3, 4),
+        (FaultKind.OCCLUSION, 7, 7),
+    ]
+
+
+def test_two_who_cross_are_listed_with_whether_their_clothes_are_alike() -> None:
+    script = write_script(_SETTING, Theme.CROSSINGS, 1, Chance(1))
+    sightings = [_sighting(frame, 1, 10 * frame) for frame in range(20)]
+    sightings += [_sighting(frame, 2, 200 - 10 * frame) for frame in range(20)]
+    crossings = [
+        fault for fault in list_faults(script, sightings) if fault.kind is FaultKind.IDENTITY_SWITCH
+    ]
+    assert [(c.visits, c.cause) for c in crossings] == [((1, 2), "alike")]
+    assert (crossings[0].first_frame, crossings[0].last_frame) == (9, 11)
+
+
+@pytest.mark.parametrize(
+    ("theme", "troubles"),
+    [
+        (Theme.CROSSINGS, {Trouble.FROZEN}),
+        (Theme.OBSTACLES, set[Trouble]()),
+        (Theme.HAND_HELD, {Trouble.DEFOCUS, Trouble.MOTION_BLUR}),
+        (Theme.EVENING, {Trouble.LIGHTS_OUT}),
+    ],
+)
+def test_every_theme_has_its_troubles(theme: Theme, troubles: set[Trouble]) -> None:
+    script = write_script(_SETTING, theme, 1, Chance(theme))
+    assert {stretch.trouble for stretch in script.stretches} == troubles
+    listed = [fault for fault in list_faults(script, []) if not fault.visits]
+    assert [(f.first_frame, f.last_frame) for f in listed] == [
+        (stretch.first_frame, stretch.last_frame) for stretch in script.stretches
+    ]
+
+
+def test_who_wears_the_same_is_still_somebody_else() -> None:
+    chance = Chance("alike")
+    model = draw_walker(chance)
+    other = draw_walker_like(chance, model)
+    assert dressed_alike(model, other)
+    assert other != model
+    assert not dressed_alike(model, draw_walker(chance))
+
+
+@pytest.mark.parametrize("people", [0, 1, 2, 3, 6, 30])
+@pytest.mark.parametrize("theme", Theme)
+def test_a_script_has_as_many_people_as_asked_for(theme: Theme, people: int) -> None:
+    setting = Setting(_SETTING.camera, 10, 10, people)
+    script = write_script(setting, theme, 5, Chance(theme, people))
+    assert sorted(script.people) == list(range(5, 5 + people))
+    assert {visit.identity for visit in script.visits} == set(script.people)
+    assert len({visit.number for visit in script.visits}) == len(script.visits)
+
+
+_SIDE = st.integers(0, 50)
+_BOX = st.tuples(_SIDE, _SIDE, st.integers(51, 99), st.integers(51, 99))
+
+
+@given(_BOX, _BOX)
+def test_overlap_is_symmetric_and_one_for_equal_boxes(first: PixelBox, second: PixelBox) -> None:
+    assert overlap(first, first) == 1
+    assert overlap(first, second) == overlap(second, first)
+    assert 0 <= overlap(first, second) <= 1
