@@ -20,6 +20,7 @@ from flows.commands import (
     release,
     services,
     sources,
+    track,
 )
 from flows.commands.output import err
 from schemas.errors import LoupeError
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.command("run")(build.run)
 app.command("import")(sources.import_)
+app.command()(track.track)
 app.command()(quarantine.quarantine)
 app.command()(cost.cost)
 app.command()(lineage.lineage)

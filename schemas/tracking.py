@@ -82,7 +82,7 @@ class AssociationSettings(Record):
     least_area_px2: float = Field(default=100, ge=0)
     widest_aspect: float = Field(default=1.6, gt=0)
     filtered_boxes: bool = True
-    plain_limit: float = Field(default=0.4, gt=0, le=1)
+    plain_limit: float = Field(default=0.3, gt=0, le=1)
     motion_limit: float = Field(default=0.9, gt=0, le=1)
     second_chance_threshold: Share = 0.1
 

@@ -1,0 +1,184 @@
+"""MOTChallenge text files: boxes of people by frame, as detections, ground truth or results.
+
+A line is `frame, id, left, top, width, height, conf` and whatever follows (which is not read), with
+commas, spaces or both between. Frames count from 1 and may come in any order. An id of -1 stands
+for nobody in particular. A `conf` that is missing or -1 is not known, and taken as 1; in ground
+truth it is a flag: 1, or 0 for boxes to be ignored.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.errors import FormatError, UsageError
+from sources.records import shown
+
+_SEPARATOR = re.compile(r"[\s,]+")
+_COLUMNS = ("frame", "id", "left", "top", "width", "height", "conf")
+_LEAST_COLUMNS = 6
+_MOST_FRAMES = 2**53  # whole numbers beyond are not told apart
+_MOST_PX = 1e6
+_NOT_KNOWN = -1.0
+
+
+class BadLine(NamedTuple):
+    """A line that was left out, and why, as a sentence."""
+
+    number: int
+    detail: str
+
+
+class Boxes(NamedTuple):
+    """Boxes in the order of their frames, and within a frame in that of the file.
+
+    Attributes:
+        frames: (n,) int64, from 1.
+        numbers: (n,) int64, the id column.
+        boxes_tlwh: (n, 4) float64: left, top, width, height.
+        scores: (n,) float64 in [0, 1].
+    """
+
+    frames: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    boxes_tlwh: NDArray[np.float64]
+    scores: NDArray[np.float64]
+
+    def by_frame(self) -> Iterator[tuple[int, "Boxes"]]:
+        """Each frame that has boxes, rising, with them."""
+        frames, starts = np.unique(self.frames, return_index=True)
+        ends = pairwise([*starts.tolist(), len(self.frames)])
+        for frame, (start, end) in zip(frames.tolist(), ends, strict=True):
+            yield frame, self._only(slice(start, end))
+
+    def _only(self, rows: slice) -> "Boxes":
+        return Boxes(
+            self.frames[rows], self.numbers[rows], self.boxes_tlwh[rows], self.scores[rows]
+        )
+
+
+class Result(NamedTuple):
+    """A person in a frame, as it is written."""
+
+    frame: int
+    number: int
+    box_xyxy: NDArray[np.float64]
+    score: float
+
+
+def read_boxes(path: Path) -> tuple[Boxes, list[BadLine]]:
+    """The boxes of a MOTChallenge file, and the lines that were left out.
+
+    A line that says what an earlier one says (frame, id, box) is left out. An empty file has no
+    boxes.
+
+    Raises:
+        FormatError: the file cannot be read, or none of its lines is of this format.
+    """
+    rows: list[tuple[float, ...]] = []
+    bad: list[BadLine] = []
+    first_said: dict[tuple[float, ...], int] = {}
+    for number, text in _lines(path):
+        try:
+            row = _parsed(text)
+            _refuse_repeated(row, number, first_said)
+        except _BadTextError as fault:
+            bad.append(BadLine(number, f"{path.name}, line {number:,}: {fault}"))
+        else:
+            rows.append(row)
+    if bad and not rows:
+        raise FormatError(f"{path} is not a MOTChallenge file; {bad[0].detail}")
+    return _boxes(rows), bad
+
+
+def write_results(path: Path, results: Iterable[Result]) -> None:
+    """Writes tracked people as a MOTChallenge result file, whole or not at all.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("w", encoding="ascii", newline="\n") as file:
+            file.writelines(map(_line, results))
+        unfinished.replace(path)
+    except OSError as fault:
+        raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
+
+
+def _line(result: Result) -> str:
+    left, top, right, bottom = result.box_xyxy.tolist()
+    box = f"{left:.3f},{top:.3f},{right - left:.3f},{bottom - top:.3f}"
+    return f"{result.frame},{result.number},{box},{result.score:.4f},-1,-1,-1\n"
+
+
+class _BadTextError(Exception):
+    """A line cannot be used; becomes a `BadLine` and goes no further."""
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers from 1."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
+            for number, text in enumerate(file, start=1):
+                if stripped := text.strip():
+                    yield number, stripped
+    except OSError as fault:
+        what = "does not exist" if isinstance(fault, FileNotFoundError) else fault.strerror
+        raise FormatError(f"{path} cannot be read: {what}") from fault
+
+
+def _parsed(text: str) -> tuple[float, ...]:
+    """Frame, id, left, top, width, height and score of a line."""
+    fields = _SEPARATOR.split(text.rstrip(","))[: len(_COLUMNS)]
+    if len(fields) < _LEAST_COLUMNS:
+        raise _BadTextError(f"wanted at least {_LEAST_COLUMNS} columns, got {shown(text)}")
+    values = [_number(name, field) for name, field in zip(_COLUMNS, fields, strict=False)]
+    frame, number, left, top, width, height = values[:_LEAST_COLUMNS]
+    _want(frame.is_integer() and 1 <= frame < _MOST_FRAMES, "frame", frame, "a number from 1")
+    _want(number.is_integer() and abs(number) < _MOST_FRAMES, "id", number, "a whole number")
+    for name, value in (("left", left), ("top", top)):
+        _want(abs(value) <= _MOST_PX, name, value, f"pixels, {_MOST_PX:,.0f} at most")
+    for name, value in (("width", width), ("height", height)):
+        _want(0 < value <= _MOST_PX, name, value, f"pixels above 0, {_MOST_PX:,.0f} at most")
+    score = values[_LEAST_COLUMNS] if len(values) > _LEAST_COLUMNS else _NOT_KNOWN
+    if score == _NOT_KNOWN:
+        score = 1.0
+    _want(0 <= score <= 1, "conf", score, "a share of 1, or -1 where it is not known")
+    return (frame, number, left, top, width, height, score)
+
+
+def _refuse_repeated(
+    row: tuple[float, ...], number: int, first_said: dict[tuple[float, ...], int]
+) -> None:
+    first = first_said.setdefault(row[:_LEAST_COLUMNS], number)
+    if first != number:
+        raise _BadTextError(f"it says the same as line {first:,}")
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise _BadTextError(f"{name} must be a number, got {shown(text)}") from None
+    if not math.isfinite(value):
+        raise _BadTextError(f"{name} must be a finite number, got {shown(text)}")
+    return value
+
+
+def _want(holds: bool, name: str, value: float, wanted: str) -> None:
+    if not holds:
+        raise _BadTextError(f"{name} must be {wanted}, got {value:g}")
+
+
+def _boxes(rows: list[tuple[float, ...]]) -> Boxes:
+    table: NDArray[Any] = np.array(rows, np.float64).reshape(-1, len(_COLUMNS))
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    whole = table[:, :2].astype(np.int64)
+    return Boxes(whole[:, 0], whole[:, 1], table[:, 2:6], table[:, 6])

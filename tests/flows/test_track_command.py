@@ -1,0 +1,141 @@
+"""`loupe track --detections`: people followed through given boxes."""
+
+from pathlib import Path
+
+import pytest
+from trackers.eval import evaluate_mot_sequence
+
+import profiles
+from tests.flows.command_line import Loupe
+from tests.requirements import unavailable
+
+CAMPUS = Path(__file__).parents[3] / "shared" / "data" / "mot" / "TUD-Campus" / "gt.txt"
+
+
+def walk(frames: range, left: float, step: float = 3.0) -> list[str]:
+    """One person who walks to the right."""
+    return [f"{frame},-1,{left + step * frame},100,40,120,0.9" for frame in frames]
+
+
+def results(folder: Path) -> list[list[float]]:
+    lines = (folder / "result.txt").read_text().splitlines()
+    return [[float(value) for value in line.split(",")] for line in lines]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Two people; the first is not seen for a second. The frames are in no order."""
+    lines = [*walk(range(1, 31), 0), *walk(range(50, 61), 0), *walk(range(1, 61), 400)]
+    path = tmp_path / "det.txt"
+    path.write_text("\n".join(reversed(lines)))
+    return path
+
+
+def test_people_are_followed(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+    ran = loupe("track", "--detections", file, "--out", tmp_path / "out")
+    assert ran.exit_code == 0, ran.err
+    assert "2 people in 101 boxes, of 101 detections in 60 frames" in ran.out
+    found = results(tmp_path / "out")
+    assert [row[0] for row in found] == sorted(row[0] for row in found)
+    for number, start in ((1, 400), (2, 0)):
+        own = [row for row in found if row[1] == number]
+        assert [row[2:6] for row in own] == [[start + 3 * row[0], 100, 40, 120] for row in own]
+    assert {tuple(row[7:]) for row in found} == {(-1, -1, -1)}
+
+
+def test_a_slower_frame_rate_forgets_after_fewer_frames(
+    loupe: Loupe, file: Path, tmp_path: Path
+) -> None:
+    command = ("track", "--detections", file, "--out", tmp_path / "out", "--json")
+    assert loupe(*command).json["people"] == 2
+    assert loupe(*command, "--frame-rate", "10").json["people"] == 3
+
+
+def test_bad_lines_are_named_and_the_rest_goes_on(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+    text = file.read_text()
+    file.write_text(f"nonsense\n{text}\n5,-1,nan,1,2,3\n{text.splitlines()[0]}\n")
+    ran = loupe("track", "--detections", file, "--out", tmp_path / "out", "--json")
+    assert ran.exit_code == 1
+    assert ran.json["people"] == 2
+    assert [line["number"] for line in ran.json["bad_lines"]] == [1, 103, 104]
+    for sentence in (
+        "det.txt, line 1: wanted at least 6 columns",
+        "det.txt, line 103: left must be a finite number",
+        "det.txt, line 104: it says the same as line 2",
+        "3 lines could not be used",
+    ):
+        assert sentence in ran.err
+
+
+def test_many_bad_lines_do_not_fill_the_screen(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+    file.write_text(file.read_text() + "\nnonsense" * 50)
+    ran = loupe("track", "--detections", file, "--out", tmp_path / "out")
+    assert ran.exit_code == 1
+    assert "and 30 lines more" in ran.err
+    assert len(ran.err.splitlines()) == 22
+
+
+def test_a_video_without_people_gives_an_empty_result(loupe: Loupe, tmp_path: Path) -> None:
+    file = tmp_path / "det.txt"
+    file.write_text("")
+    ran = loupe("track", "--detections", file, "--out", tmp_path / "out")
+    assert ran.exit_code == 0
+    assert "0 people" in ran.out
+    assert (tmp_path / "out" / "result.txt").read_text() == ""
+
+
+def test_a_gap_of_any_length_costs_no_time(loupe: Loupe, tmp_path: Path) -> None:
+    file = tmp_path / "det.txt"
+    far = 10**12
+    file.write_text("\n".join([*walk(range(1, 11), 0), *walk(range(far, far + 10), 0, 0)]))
+    assert loupe("track", "--detections", file, "--out", tmp_path, "--json").json["people"] == 2
+
+
+def test_a_profile_says_how_to_follow(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "short.toml"
+    builtin = Path(profiles.__file__).with_name("builtin.toml").read_text()
+    profile.write_text(f"{builtin}\n[tracking.association]\nbuffer_frames = 5\n")
+    command = ("track", "--detections", file, "--out", tmp_path / "out", "--json")
+    assert loupe(*command, "--profile", profile).json["people"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--detections", "nowhere.txt"], "nowhere.txt cannot be read: does not exist"),
+        (["--detections", "{file}", "--frame-rate", "0"], "frame rate must be a number above 0"),
+        (["--detections", "{file}", "--frame-rate", "nan"], "frame rate must be a number above 0"),
+        (["--detections", "{file}", "--profile", "none"], "there is no profile 'none'"),
+        (["--detections", __file__], "is not a MOTChallenge file"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_in_a_sentence(
+    loupe: Loupe, file: Path, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    given = [argument.format(file=file) for argument in arguments]
+    ran = loupe("track", "--out", tmp_path / "out", *given)
+    assert ran.exit_code == 2
+    assert sentence in ran.err.replace("\n", " ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_out_that_is_a_file_is_refused(loupe: Loupe, file: Path) -> None:
+    ran = loupe("track", "--detections", file, "--out", file)
+    assert ran.exit_code == 2
+    assert "cannot be written" in ran.err
+
+
+def test_real_people_are_told_apart_by_their_motion(loupe: Loupe, tmp_path: Path) -> None:
+    if not CAMPUS.exists():
+        unavailable("TUD-Campus of MOTChallenge is not on this machine")
+    ran = loupe("track", "--detections", CAMPUS, "--out", tmp_path, "--frame-rate", "25", "--json")
+    assert ran.exit_code == 0
+    assert ran.json["people"] == 8
+    truth = tmp_path / "truth.txt"
+    lines = CAMPUS.read_text().split()
+    truth.write_text("\n".join(line.replace(",-1,-1,-1", ",1,1") for line in lines))  # of class 1
+    found = evaluate_mot_sequence(truth, tmp_path / "result.txt", ["CLEAR", "HOTA", "Identity"])
+    assert found.Identity is not None
+    assert found.Identity.IDF1 >= 0.995
+    assert found.CLEAR is not None
+    assert found.CLEAR.IDSW == 0

@@ -1,0 +1,144 @@
+"""MOTChallenge files: what is read, what is left out and why, what is written."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import FormatError, UsageError
+from sources.motchallenge import Result, read_boxes, write_results
+
+GOOD = "1,-1,10,20,30,60,0.9,-1,-1,-1"
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "det.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "3,7,10.5,-20,30,60,0.25",
+        "3, 7, 10.5, -20, 30, 60, 0.25, 1, 0.8",
+        "3 7 10.5 -20 30 60 0.25",
+        "  3.0\t7\t10.5\t-20\t30\t60\t2.5e-1\t",
+        "3,7,10.5,-20,30,60,0.25,",
+    ],
+)
+def test_commas_and_spaces_are_both_read(tmp_path: Path, line: str) -> None:
+    boxes, bad = read_boxes(written(tmp_path, line, ""))
+    assert bad == []
+    assert (boxes.frames.tolist(), boxes.numbers.tolist()) == ([3], [7])
+    assert boxes.boxes_tlwh.tolist() == [[10.5, -20, 30, 60]]
+    assert boxes.scores.tolist() == [0.25]
+
+
+@pytest.mark.parametrize(
+    ("conf", "score"), [("", 1.0), (",-1", 1.0), (",0", 0.0), (",1", 1.0), (",0.5", 0.5)]
+)
+def test_a_conf_that_is_not_known_is_one(tmp_path: Path, conf: str, score: float) -> None:
+    boxes, bad = read_boxes(written(tmp_path, f"1,-1,10,20,30,60{conf}"))
+    assert bad == []
+    assert boxes.scores.tolist() == [score]
+
+
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        ("1,-1,10,20,30", "wanted at least 6 columns"),
+        ("one,-1,10,20,30,60", 'frame must be a number, got "one"'),
+        ("0,-1,10,20,30,60", "frame must be a number from 1, got 0"),
+        ("1.5,-1,10,20,30,60", "frame must be a number from 1, got 1.5"),
+        ("1e300,-1,10,20,30,60", "frame must be a number from 1"),
+        ("1,0.5,10,20,30,60", "id must be a whole number, got 0.5"),
+        ("1,-1,nan,20,30,60", 'left must be a finite number, got "nan"'),
+        ("1,-1,10,-inf,30,60", 'top must be a finite number, got "-inf"'),
+        ("1,-1,10,20,0,60", "width must be pixels above 0"),
+        ("1,-1,10,20,30,-60", "height must be pixels above 0"),
+        ("1,-1,1e30,20,30,60", "left must be pixels, 1,000,000 at most"),
+        ("1,-1,10,20,30,60,37.5", "conf must be a share of 1, or -1 where it is not known"),
+        ("1,-1,10,20,30,60,-0.5", "conf must be a share of 1, or -1 where it is not known"),
+        ("frame,id,left,top,width,height,conf", 'frame must be a number, got "frame"'),
+        ("1,-1,,,30,60", "wanted at least 6 columns"),
+        ("1,-1,\udcff\udcfe,20,30,60", "left must be a number"),
+        (GOOD, "it says the same as line 1"),
+    ],
+)
+def test_a_bad_line_costs_itself_and_says_why(tmp_path: Path, line: str, detail: str) -> None:
+    path = tmp_path / "det.txt"
+    text = f"{GOOD}\n{line}\n2,-1,10,20,30,60"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    boxes, bad = read_boxes(path)
+    assert boxes.frames.tolist() == [1, 2]
+    assert [one.number for one in bad] == [2]
+    assert bad[0].detail.startswith("det.txt, line 2: ")
+    assert detail in bad[0].detail
+    bad[0].detail.encode("utf-8")
+
+
+def test_a_very_long_line_is_told_shortly(tmp_path: Path) -> None:
+    _, bad = read_boxes(written(tmp_path, GOOD, "x" * 100_000))
+    assert len(bad[0].detail) < 400
+
+
+def test_frames_come_in_order_and_boxes_in_that_of_the_file(tmp_path: Path) -> None:
+    lines = [f"{frame},-1,{left},20,30,60" for frame, left in ((9, 1), (2, 2), (9, 3), (2, 4))]
+    boxes, bad = read_boxes(written(tmp_path, *lines))
+    assert bad == []
+    found = [(frame, part.boxes_tlwh[:, 0].tolist()) for frame, part in boxes.by_frame()]
+    assert found == [(2, [2, 4]), (9, [1, 3])]
+
+
+def test_an_empty_file_has_no_boxes(tmp_path: Path) -> None:
+    boxes, bad = read_boxes(written(tmp_path, "", "  "))
+    assert bad == []
+    assert list(boxes.by_frame()) == []
+
+
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"is not a MOTChallenge file; det.txt, line 1: wanted"):
+        read_boxes(written(tmp_path, '{"boxes": []}', "more"))
+
+
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="does not exist"):
+        read_boxes(tmp_path / "nowhere.txt")
+    with pytest.raises(FormatError, match="cannot be read"):
+        read_boxes(tmp_path)
+
+
+corners = st.tuples(*[st.integers(-4000, 4000).map(lambda eighth: eighth / 8)] * 2)
+sides = st.tuples(*[st.integers(1, 4000).map(lambda eighth: eighth / 8)] * 2)
+
+
+@given(boxes=st.lists(st.tuples(corners, sides), max_size=8))
+def test_what_is_written_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, boxes: list[tuple[tuple[float, ...], ...]]
+) -> None:
+    path = tmp_path_factory.mktemp("results") / "deep" / "result.txt"
+    results = [
+        Result(1 + number // 2, number, np.array([*corner, *np.add(corner, side)]), 0.5)
+        for number, (corner, side) in enumerate(boxes)
+    ]
+    write_results(path, results)
+    found, bad = read_boxes(path)
+    assert bad == []
+    assert found.numbers.tolist() == [result.number for result in results]
+    assert found.boxes_tlwh.tolist() == [[*corner, *side] for corner, side in boxes]
+    assert [entry.name for entry in path.parent.iterdir()] == ["result.txt"]
+
+
+def test_a_result_is_written_in_the_format_of_the_challenge(tmp_path: Path) -> None:
+    path = tmp_path / "result.txt"
+    write_results(path, [Result(3, 1, np.array([1.5, 2, 11.5, 32.25]), 0.9)])
+    assert path.read_text() == "3,1,1.500,2.000,10.000,30.250,0.9000,-1,-1,-1\n"
+
+
+def test_where_nothing_can_be_written_the_user_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_results(tmp_path / "file" / "result.txt", [])
