@@ -1,0 +1,97 @@
+"""One video tracked into a folder, without a store."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from flows.progress import SilentProgress
+from flows.report import StageReport
+from flows.video_tracks import VideoTracks, track_video
+from profiles.loader import load_profile
+from schemas.errors import UsageError
+from schemas.profile import Profile
+from schemas.tracking import FilterSettings, TrackingSettings
+from sources.demonstration.street import StreetWorld
+from sources.motchallenge import read_boxes
+from tests.flows.street import KnownStreet
+
+LENIENT = FilterSettings(
+    least_height_px=24, least_width_px=8, least_sharpness=0, darkest=5, brightest=250
+)
+
+
+class CountingProgress(SilentProgress):
+    """Remembers how many frames it was told of."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.ended: list[StageReport] = []
+
+    def start(self, stage: str, total: int | None) -> None:
+        self.total = total
+
+    def end(self, report: StageReport) -> None:
+        self.ended.append(report)
+
+
+def profile(settings: FilterSettings = LENIENT) -> Profile:
+    tracking = TrackingSettings(observations=8)
+    return load_profile("builtin").model_copy(update={"tracking": tracking, "filter": settings})
+
+
+@pytest.fixture
+def tracked(street: StreetWorld, known_street: KnownStreet, tmp_path: Path) -> VideoTracks:
+    progress = CountingProgress()
+    out = tmp_path / "out"
+    found = track_video(street.videos[0], out, profile(), progress, known_street.detector)
+    assert progress.total == 50
+    assert [one.done for one in progress.ended] == [50]
+    return found
+
+
+def test_every_box_is_in_the_result(tracked: VideoTracks) -> None:
+    boxes, bad = read_boxes(tracked.folder / "result.txt")
+    assert bad == []
+    assert len(boxes.frames) == tracked.boxes > 50
+    assert boxes.frames.min() >= 1
+    assert boxes.frames.max() <= tracked.frames == 50
+
+
+def test_tracklets_name_the_crops_that_lie_there(tracked: VideoTracks) -> None:
+    document = json.loads((tracked.folder / "tracklets.json").read_text())
+    assert len(document["tracklets"]) == tracked.tracklets > 0
+    assert len(document["rejected"]) == tracked.rejected.total()
+    named = {frame["crop"] for one in document["tracklets"] for frame in one["frames"]}
+    there = {f"crops/{path.name}" for path in (tracked.folder / "crops").iterdir()}
+    assert named == there
+    for tracklet in document["tracklets"]:
+        for frame in tracklet["frames"]:
+            left, top, right, bottom = frame["box_xyxy"]
+            with Image.open(tracked.folder / frame["crop"]) as crop:
+                assert crop.width == pytest.approx(right - left, rel=0.3, abs=6)
+                assert crop.height == pytest.approx(bottom - top, rel=0.3, abs=6)
+
+
+def test_what_the_filter_rejects_is_told_with_its_reason(
+    street: StreetWorld, known_street: KnownStreet, tmp_path: Path
+) -> None:
+    nothing = profile(FilterSettings(least_height_px=5000))
+    found = track_video(
+        street.videos[0], tmp_path, nothing, SilentProgress(), known_street.detector
+    )
+    document = json.loads((tmp_path / "tracklets.json").read_text())
+    assert found.tracklets == 0
+    assert found.rejected == {"too_few_images": found.tracks}
+    assert all("too_small" in one["detail"] for one in document["rejected"])
+    assert list((tmp_path / "crops").iterdir()) == []
+
+
+def test_what_is_no_video_is_refused_in_one_sentence(
+    known_street: KnownStreet, tmp_path: Path
+) -> None:
+    path = tmp_path / "noise.mp4"
+    path.write_bytes(b"no video at all " * 100)
+    with pytest.raises(UsageError, match=r"noise\.mp4"):
+        track_video(path, tmp_path / "out", profile(), SilentProgress(), known_street.detector)
