@@ -1,6 +1,7 @@
 """Reads build files: TOML that says what to build."""
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from schemas.build import SourceSpec, UFine3CBuild, UFine6926Build, VideoSourceS
 from schemas.errors import ConfigurationError
 
 _Build = TypeVar("_Build", UFine3CBuild, UFine6926Build)
+_Source = TypeVar("_Source", SourceSpec, VideoSourceSpec)
 
 
 def load_build(path: Path) -> UFine3CBuild:
@@ -53,8 +55,21 @@ def load_source(**values: Any) -> SourceSpec:
     Raises:
         ConfigurationError: a value is wrong.
     """
+    return _described(SourceSpec, values)
+
+
+def load_video_source(**values: Any) -> VideoSourceSpec:
+    """The collection of videos that `values` describe.
+
+    Raises:
+        ConfigurationError: a value is wrong.
+    """
+    return _described(VideoSourceSpec, values)
+
+
+def _described(form: type[_Source], values: Mapping[str, Any]) -> _Source:
     try:
-        return SourceSpec.model_validate(values)
+        return form.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(f"source: {_first_problem(error)}") from error
 

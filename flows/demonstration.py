@@ -11,7 +11,7 @@ from sources.demonstration.truth import CITATION, LICENCE
 SEED = 7
 IDENTITIES = 12
 VIDEOS = 4
-VIDEO_SECONDS = 8.0
+VIDEO_SECONDS = 6.0
 _IMAGES_PER_IDENTITY = 3  # of the medium source alone, as for ICFG-PEDES in `UFine3CBuild`
 
 

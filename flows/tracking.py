@@ -184,8 +184,11 @@ class _Tracking:
     ) -> TrackedVideo:
         notices = [problem.detail] if problem else []
         if follower.unseen:
-            what = f"{follower.unseen} tracks that never had a box inside the frame"
-            notices.append(f"video {video.file_path!r} has {what}")
+            tracks = "track" if follower.unseen == 1 else "tracks"
+            notices.append(
+                f"video {video.file_path!r} has {follower.unseen} {tracks} "
+                f"that never had a box inside the frame"
+            )
         for notice in notices:
             self._context.progress.say(notice)
         return TrackedVideo(

@@ -1,11 +1,18 @@
-"""`loupe import`: reads a public annotation format into the store."""
+"""`loupe import`: reads a public annotation format, or videos, into the store."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.output import JsonOption, err, print_json
+from schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from flows.context import RunContext
+    from flows.report import StageReport
+
+_VIDEOS = "videos"
 
 
 def import_(
@@ -14,10 +21,15 @@ def import_(
         typer.Argument(
             metavar="FORMAT",
             help="cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, coco-captions, "
-            "karpathy-coco, karpathy-flickr30k or json-lines.",
+            "karpathy-coco, karpathy-flickr30k, json-lines or videos.",
         ),
     ],
-    path: Annotated[Path, typer.Argument(help="The annotation file.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            help="The annotation file; of videos a folder, a file, a pattern, a list or a URL."
+        ),
+    ],
     images: Annotated[
         Path | None,
         typer.Option(help="The folder that image paths are relative to (default: the file's)."),
@@ -33,11 +45,36 @@ def import_(
 
     A second time does only what is missing. Exit code 1 where something was quarantined.
     """
-    from flows.configuration import load_source
     from flows.context import open_context
-    from flows.importing import import_source
     from flows.progress import ConsoleProgress
     from profiles.settings import load_settings
+
+    context = open_context(load_settings(), progress=ConsoleProgress(err))
+    if format_name == _VIDEOS:
+        dataset = name or _VIDEOS
+        report = _import_videos(context, dataset, path, licence, citation)
+    else:
+        dataset, report = _import_annotations(
+            context, format_name, Path(path), images, name, licence, citation
+        )
+    if as_json:
+        print_json(report.as_json())
+    if report.rejected:
+        err.print(f"look at what was quarantined with: loupe quarantine {dataset}")
+        raise typer.Exit(1)
+
+
+def _import_annotations(
+    context: "RunContext",
+    format_name: str,
+    path: Path,
+    images: Path | None,
+    name: str | None,
+    licence: str | None,
+    citation: str | None,
+) -> "tuple[str, StageReport]":
+    from flows.configuration import load_source
+    from flows.importing import import_source
     from sources.importer import importer_for
 
     spec = load_source(
@@ -48,10 +85,16 @@ def import_(
         licence=licence,
         citation=citation,
     )
-    context = open_context(load_settings(), progress=ConsoleProgress(err))
-    _, report = import_source(context, spec)
-    if as_json:
-        print_json(report.as_json())
-    if report.rejected:
-        err.print(f"look at what was quarantined with: loupe quarantine {spec.name}")
-        raise typer.Exit(1)
+    return spec.name, import_source(context, spec)[1]
+
+
+def _import_videos(
+    context: "RunContext", name: str, address: str, licence: str | None, citation: str | None
+) -> "StageReport":
+    from flows.configuration import load_video_source
+    from flows.video_import import import_videos
+
+    if licence is None:
+        raise UsageError("videos state no licence of their own; give their terms with --licence")
+    spec = load_video_source(name=name, videos=(address,), licence=licence, citation=citation or "")
+    return import_videos(context, spec)[1]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.configuration import load_build, load_source
+from flows.configuration import load_build, load_source, load_video_build, load_video_source
 from schemas.errors import ConfigurationError
 
 BUILD = """
@@ -75,3 +75,50 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_source_with_a_wrong_value_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="source: name: String should match"):
         load_source(name="a/b", format="json-lines", annotations="x", images="y")
+
+
+VIDEO_BUILD = """
+dataset = "walkers"
+tracklets_gate = "required"
+[[sources]]
+name = "street"
+videos = ["clips/*.mp4", "s3://bucket/street", "/data/list.txt"]
+licence = "CC BY 4.0"
+every_nth_frame = 3
+"""
+
+
+def test_addresses_of_videos_are_relative_to_the_file(tmp_path: Path) -> None:
+    build = load_video_build(write(tmp_path, VIDEO_BUILD))
+    (street,) = build.sources
+    assert street.videos == (str(tmp_path / "clips/*.mp4"), "s3://bucket/street", "/data/list.txt")
+    assert (build.tracklets_gate, build.descriptions_gate) == ("required", "auto")
+    assert build.test_share == pytest.approx(2000 / 6926, abs=1e-3)
+
+
+def test_one_address_needs_no_list(tmp_path: Path) -> None:
+    text = VIDEO_BUILD.replace('["clips/*.mp4", "s3://bucket/street", "/data/list.txt"]', '"clips"')
+    (street,) = load_video_build(write(tmp_path, text)).sources
+    assert street.videos == (str(tmp_path / "clips"),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('licence = "CC BY 4.0"', "", r"sources\.0\.licence is missing"),
+        ('"CC BY 4.0"', '" "', r"sources\.0\.licence: .* got ' '"),
+        ("every_nth_frame = 3", "every_nth_frame = 0", "every_nth_frame: .* got 0"),
+        ('"walkers"', '"street"', "dataset must be named otherwise than its sources"),
+        ("tracklets_gate", "gate", "gate is no key of a build"),
+    ],
+)
+def test_a_wrong_key_of_a_video_build_is_named(
+    tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        load_video_build(write(tmp_path, VIDEO_BUILD.replace(old, new, 1)))
+
+
+def test_videos_without_terms_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="source: licence: String should match"):
+        load_video_source(name="street", videos="clips", licence="")

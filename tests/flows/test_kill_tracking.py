@@ -1,0 +1,125 @@
+"""A video half tracked goes on at its checkpoint: SIGKILL changes no track, no crop, no release."""
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from release.verify import verify_release
+from sources.demonstration.street import StreetWorld
+from tests.flows.homes import bytes_of, contents_of, problems_of
+from tests.flows.worlds import RunningProgram, compiled_modules, loupe, write_toml
+from tests.servers.processes import REPOSITORY
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kill")]
+
+KILLS = 6
+CHECKPOINT_FRAMES = 4
+RELEASE = Path("releases") / "walkers-0.1.0"
+
+
+class Build(NamedTuple):
+    """A build that can be run in one home after another."""
+
+    config: Path
+    profile: Path
+    modules: Path
+
+    def start(self, home: Path) -> RunningProgram:
+        options = ("--in-process", "--config", self.config, "--profile", self.profile)
+        variables = compiled_modules(self.modules)
+        return loupe(home, "run", "build-ufine6926", *options, variables=variables)
+
+    def compile_modules(self) -> None:
+        """So that no run has to."""
+        modules = "flows.cli, flows.commands.build, flows.ufine6926_build, av, cv2, pyarrow.parquet"
+        environment = {**os.environ, **compiled_modules(self.modules)}
+        command = [sys.executable, "-c", f"import {modules}"]
+        subprocess.run(command, cwd=REPOSITORY, env=environment, check=True)
+
+
+@pytest.fixture
+def build(street: StreetWorld, tmp_path: Path) -> Build:
+    """The street by the built-in detector, with a checkpoint every few frames."""
+    source = {"name": "street", "licence": "CC0-1.0", "videos": str(street.folder / "videos")}
+    config = write_toml(tmp_path / "build.toml", {"dataset": "walkers", "sources": [source]})
+    builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
+    lenient = {"least_height_px": 20, "least_width_px": 6, "least_sharpness": 0, "least_images": 1}
+    values = {
+        "description": "often a checkpoint",
+        "rewrite": {"models": [builtin]},
+        "tracking": {"checkpoint_frames": CHECKPOINT_FRAMES, "observations": 6},
+        "filter": {**lenient, "least_contrast": 0, "least_relative_sharpness": 0},
+    }
+    build = Build(config, write_toml(tmp_path / "profile.toml", values), tmp_path / "modules")
+    build.compile_modules()
+    return build
+
+
+@pytest.mark.timeout(1500)
+def test_kills_while_videos_are_tracked_change_nothing(tmp_path: Path, build: Build) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed of the kills: {seed}")  # noqa: T201 - shown with a failure, to repeat it
+    chance = random.Random(seed)
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    finish(build, undisturbed)
+
+    positions = [frames_behind(killed)]
+    for _ in range(KILLS):
+        run = build.start(killed)
+        wait_for_frames(run, killed, positions[-1] + CHECKPOINT_FRAMES * chance.randint(1, 2))
+        time.sleep(chance.uniform(0, 0.4))
+        run.kill()
+        positions.append(frames_behind(killed))
+    print(f"frames behind checkpoints after each kill: {positions}")  # noqa: T201
+    assert positions == sorted(set(positions)), "every run goes on, and none begins anew"
+    finish(build, killed)
+
+    assert problems_of(killed) == []
+    assert without_agents(contents_of(killed)) == without_agents(contents_of(undisturbed))
+    assert bytes_of(killed / RELEASE) == bytes_of(undisturbed / RELEASE)
+    assert verify_release(killed / RELEASE) == []
+    assert checkpoints_in(killed) == 0
+
+
+def finish(build: Build, home: Path) -> None:
+    """Lets a run come to its end."""
+    run = build.start(home)
+    assert run.wait() == 0, run.output
+
+
+def wait_for_frames(run: RunningProgram, home: Path, frames: int) -> None:
+    """Waits until so many frames are behind checkpoints; the run must not end before."""
+    while frames_behind(home) < frames:
+        assert not run.ended_within(0.02), run.output
+
+
+def frames_behind(home: Path) -> int:
+    """How many frames of all videos need not be looked at again."""
+    return ask(home, "SELECT coalesce(sum(position), 0) FROM checkpoint")
+
+
+def checkpoints_in(home: Path) -> int:
+    return ask(home, "SELECT count(*) FROM checkpoint")
+
+
+def ask(home: Path, query: str) -> int:
+    """One number of the store; 0 before there is one."""
+    if not (home / "loupe.db").exists():
+        return 0
+    with closing(sqlite3.connect(home / "loupe.db")) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        return int(database.execute(query).fetchone()[0]) if "checkpoint" in tables else 0
+
+
+def without_agents(contents: dict[str, Counter[Any]]) -> dict[str, Counter[Any]]:
+    """What must be equal: all but who held which lease."""
+    return {name: rows for name, rows in contents.items() if name != "claims"}
