@@ -89,7 +89,7 @@ def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, _
     while below:
         above = _parents_of_any_role(connection, below)
         for track in (entity.record(Track) for entity in above if entity.kind == Track.kind):
-            for seen in track.observations:
+            for seen in (one for one in track.observations if one.embedding):
                 found[seen.crop.sha256] = _Embedding(seen.embedding, track.author)
         below = {entity.id for entity in above if entity.kind in _TO_TRACKS}
     return found

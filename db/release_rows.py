@@ -46,13 +46,15 @@ class DescribedText(NamedTuple):
 class DescribedImage(NamedTuple):
     """An image with everything that was ever said of it.
 
-    `source_id` is None where it is not known; `crop` is None unless it was cut out of a video.
+    `source_id` is None where it is not known; `crop` is None unless it was cut out of a video, and
+    `selected` says that a person decided on the tracklet that it was selected in.
     """
 
     image: StoredEntity
     source_id: str | None
     texts: tuple[DescribedText, ...]
     crop: CropOrigin | None
+    selected: bool = False
 
 
 class CallRow(NamedTuple):
@@ -127,8 +129,16 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
             )
         )
     crops = crop_origins(connection, images)
+    tracklets = {id_: crop.tracklet_id for id_, crop in crops.items()}
+    selected = _decided_by_people(connection, set(tracklets.values()))
     return [
-        DescribedImage(images[id_], sources.get(id_), tuple(texts[id_]), crops.get(id_))
+        DescribedImage(
+            images[id_],
+            sources.get(id_),
+            tuple(texts[id_]),
+            crops.get(id_),
+            tracklets.get(id_) in selected,
+        )
         for id_ in ids
     ]
 

@@ -17,7 +17,7 @@ from db.releases import store_release
 from db.second_looks import looked_draws
 from db.store import Store
 from release.card import CARD, render_card
-from release.contents import Contents, FoundRow, compared_image
+from release.contents import Contents, FoundRow
 from release.figure import FIGURE, word_figure
 from release.files import digest_of_file, write_file
 from release.folder import Workspace, refuse_foreign, workspace_for
@@ -32,6 +32,7 @@ from release.leaks import (
 from release.manifest import MANIFEST, named, unnamed, write_manifest
 from release.model_use import is_demonstration
 from release.parquet_rows import EmbeddedRow, ParquetRows
+from release.row_making import compared_image
 from release.scratch import Scratch
 from release.statistics import StatisticsCounter, is_reviewed
 from release.threads import ordered_map
@@ -163,7 +164,8 @@ class _Build:
         self._add_entities([source.entity_id for source in sources])
         self._add_entities([prompt.entity_id for prompt in prompts])
         self._add_entities([video.entity_id for video in videos])
-        statistics = self._statistics.result({one.name: one.granularity for one in sources}, looks)
+        granularities = {one.name: one.granularity for one in sources}
+        statistics = self._statistics.result(granularities, looks, contents.tracklets())
         return unnamed(
             dataset=dataset,
             version=version,

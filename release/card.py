@@ -49,6 +49,7 @@ def render_card(manifest: Manifest) -> str:
         rewritten=_is_rewritten(manifest),
         imported=_is_imported(manifest),
         shown_videos=_SHOWN_VIDEOS,
+        alone=dict(manifest.statistics.styles_per_image).get(1, 0),
         leak=_leak,
         nearest=_nearest,
         size_category=size_category(manifest.statistics.images),

@@ -1,19 +1,15 @@
 """From what the store holds to the rows of a release, in their order."""
 
-import base64
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 from sqlalchemy import Connection
 
-from db.blobs import suffix_of
 from db.crop_origins import CropOrigin
-from db.entities import LIVE, pages
+from db.entities import pages
 from db.release_rows import (
     DescribedImage,
-    DescribedText,
     described_images,
     entities_by_id,
     live_images,
@@ -21,12 +17,18 @@ from db.release_rows import (
 )
 from release.model_use import model_uses
 from release.ordering import RowKey
-from release.rows import CaptionOrigin, ReleasedCaption, ReleasedCrop, ReleaseRow
+from release.row_making import left_out, origin_of, released_captions, row_of
+from release.rows import ReleaseRow
 from release.scratch import Scratch
 from schemas.errors import IntegrityError
-from schemas.nearness import ComparedImage
 from schemas.records import Caption, Image, PromptText, Rewrite, Source
-from schemas.release import ModelUse, ReleasedPrompt, ReleasedSource, ReleasedVideo
+from schemas.release import (
+    ModelUse,
+    ReleasedPrompt,
+    ReleasedSource,
+    ReleasedVideo,
+    TrackletStatistics,
+)
 
 _PAGE = 250
 
@@ -54,6 +56,7 @@ class Contents:
         self._models: set[str] = set()
         self._videos: dict[str, _VideoCount] = {}
         self._trackers: set[str] = set()
+        self._tracklets: dict[str, bool] = {}
 
     def arrange(self) -> int:
         """Puts the images into the order of the release; how many there are.
@@ -88,7 +91,7 @@ class Contents:
         last: tuple[str, str] | None = None
         for page in pages(self._scratch.images(), _PAGE):
             for described in described_images(self._connection, page):
-                captions = _released_captions(described)
+                captions = released_captions(described)
                 if not captions:
                     continue
                 image = described.image.record(Image)
@@ -96,8 +99,8 @@ class Contents:
                 identity += (image.source, image.identity) != last
                 last = (image.source, image.identity)
                 self._remember(described, identity)
-                row = _row(number, identity, described, image, captions)
-                yield FoundRow(row, _left_out(described), described.crop)
+                row = row_of(number, identity, described, image, captions)
+                yield FoundRow(row, left_out(described), described.crop)
 
     def _remember(self, described: DescribedImage, identity: int) -> None:
         if described.source_id is None:
@@ -110,13 +113,14 @@ class Contents:
             self._prompts.update(text.prompts)
             if text.entity.kind == Rewrite.kind and not text.by_person:
                 self._models.add(text.entity.record(Rewrite).author)
-            elif _origin(text) == "drafted":
+            elif text.entity.kind == Caption.kind and origin_of(text) == "drafted":
                 self._models.add(text.entity.record(Caption).author or "")
         self._scratch.add_calls(text.model_call for text in described.texts if text.model_call)
         if crop := described.crop:
             counted = self._videos.setdefault(crop.video_id, _VideoCount(crop))
             counted.images += 1
             counted.identities.add(identity)
+            self._tracklets[crop.tracklet_id] = described.selected
             self._trackers.update([crop.embedder] if crop.embedder else [])
 
     def sources(self) -> tuple[ReleasedSource, ...]:
@@ -129,6 +133,13 @@ class Contents:
         """The videos that images were cut from, by source and path."""
         videos = [counted.released() for counted in self._videos.values()]
         return tuple(sorted(videos, key=lambda one: (one.source, one.file_path, one.entity_id)))
+
+    def tracklets(self) -> TrackletStatistics | None:
+        """How many tracklets images were selected in, and how many of them people decided on."""
+        if not self._tracklets:
+            return None
+        reviewed = sum(self._tracklets.values())
+        return TrackletStatistics(released=len(self._tracklets), reviewed=reviewed)
 
     def trackers(self) -> tuple[str, ...]:
         """The trackers (`name@revision`) that found the people in the videos."""
@@ -170,24 +181,6 @@ class _VideoCount:
         )
 
 
-def compared_image(
-    row: ReleaseRow, crop: CropOrigin | None, perceptual_hash: int | None
-) -> ComparedImage:
-    """A row as it is compared."""
-    embedding = None
-    if crop is not None and crop.embedding is not None:
-        embedding = np.frombuffer(base64.b64decode(crop.embedding), "<f2")
-    return ComparedImage(
-        name=row.file_path,
-        identity=f"{row.source}/{row.identity}",
-        sha256=row.sha256,
-        perceptual_hash=perceptual_hash,
-        video_sha256=row.crop.video_sha256 if row.crop else None,
-        embedding=embedding,
-        embedder=crop.embedder if crop else "",
-    )
-
-
 def _released_source(entity_id: str, source: Source) -> ReleasedSource:
     if not source.licence.strip():
         raise IntegrityError(
@@ -195,98 +188,3 @@ def _released_source(entity_id: str, source: Source) -> ReleasedSource:
             f"import it again with one"
         )
     return ReleasedSource(entity_id=entity_id, **source.model_dump())
-
-
-def _row(
-    number: int,
-    identity: int,
-    described: DescribedImage,
-    image: Image,
-    captions: tuple[ReleasedCaption, ...],
-) -> ReleaseRow:
-    assert image.split is not None  # noqa: S101 - `arrange` has seen to it
-    return ReleaseRow(
-        number=number,
-        id=identity,
-        source=image.source,
-        identity=image.identity,
-        split=image.split,
-        file_path=f"images/{number}{suffix_of(image.media_type)}",
-        source_file_path=image.file_path,
-        captions=captions,
-        image_entity_id=described.image.id,
-        sha256=image.sha256,
-        media_type=image.media_type,
-        width_px=image.width_px,
-        height_px=image.height_px,
-        crop=_crop(described.crop),
-    )
-
-
-def _crop(crop: CropOrigin | None) -> ReleasedCrop | None:
-    if crop is None:
-        return None
-    return ReleasedCrop(
-        video=crop.video.file_path,
-        video_sha256=crop.video.sha256,
-        video_entity_id=crop.video_id,
-        tracklet_entity_id=crop.tracklet_id,
-        frame=crop.frame.frame,
-        time_seconds=crop.frame.time_seconds,
-        box_xyxy=crop.frame.box_xyxy,
-        score=crop.frame.score,
-    )
-
-
-def _released_captions(described: DescribedImage) -> tuple[ReleasedCaption, ...]:
-    """Descriptions by position and author, then rewrites by their caption's position and author."""
-    positions = {
-        text.entity.id: text.entity.record(Caption).position
-        for text in described.texts
-        if text.entity.kind == Caption.kind
-    }
-    captions = [
-        (positions.get(text.origin, 0), _caption(text))
-        for text in described.texts
-        if _is_released(text)
-    ]
-    captions.sort(key=lambda one: (one[1].is_rewrite, one[0], one[1].author, one[1].text, one[1]))
-    return tuple(caption for _, caption in captions)
-
-
-def _is_released(text: DescribedText) -> bool:
-    """What a source gave needs nobody's consent; what was made here does."""
-    states = LIVE if _origin(text) == "source" else ("accepted",)
-    return text.entity.kind in (Caption.kind, Rewrite.kind) and text.entity.state in states
-
-
-def _origin(text: DescribedText) -> CaptionOrigin:
-    if text.entity.kind == Rewrite.kind:
-        return "edited_rewrite" if text.by_person else "rewrite"
-    if text.by_person:
-        return "edited"
-    if text.prompts:
-        return "drafted"
-    return "written" if text.entity.record(Caption).author else "source"
-
-
-def _caption(text: DescribedText) -> ReleasedCaption:
-    if text.entity.kind == Caption.kind:
-        caption = text.entity.record(Caption)
-        author, words = caption.author or caption.source, caption.text
-    else:
-        rewrite = text.entity.record(Rewrite)
-        author, words = rewrite.author, rewrite.text
-    return ReleasedCaption(
-        entity_id=text.entity.id,
-        text=words,
-        author=author,
-        reviewed=text.reviewed,
-        origin=_origin(text),
-    )
-
-
-def _left_out(described: DescribedImage) -> Counter[str]:
-    return Counter(
-        text.entity.state for text in described.texts if text.entity.kind == Rewrite.kind
-    )

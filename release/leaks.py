@@ -125,13 +125,15 @@ def _near(
     """Pairs that are near."""
     ours = [image for image in first if measure.applies_to(image)]
     theirs = [image for image in second if measure.applies_to(image)]
-    values, limit = measure.values, measure.limit
-    near = nearest_pair(values(ours), values(theirs), measure.distances, limit)
+    near = None
+    if ours and theirs:
+        values = measure.values(ours), measure.values(theirs)
+        near = nearest_pair(*values, measure.distances, measure.limit)
     return Comparison(
         splits=splits,
         measure=measure.name,
         computed_by=measure.computed_by,
-        threshold=limit,
+        threshold=measure.limit,
         images=(len(ours), len(theirs)),
         pairs=len(ours) * len(theirs),
         leaks=near.within if near else 0,

@@ -19,6 +19,7 @@ from schemas.release import (
     RewriteStatistics,
     SourceStatistics,
     SplitStatistics,
+    TrackletStatistics,
 )
 from schemas.second_look import SecondLookStatistics
 
@@ -90,6 +91,7 @@ class StatisticsCounter:
         self,
         granularity_of: Mapping[str, Granularity | None],
         second_looks: tuple[SecondLookStatistics, ...] = (),
+        tracklets: TrackletStatistics | None = None,
     ) -> ReleaseStatistics:
         """Everything counted so far; `granularity_of` maps source names to granularities."""
         all_words = sum(self._words.values(), Counter[int]())
@@ -114,6 +116,7 @@ class StatisticsCounter:
                 pending=self._review["pending"],
             ),
             descriptions=self._description_statistics(),
+            tracklets=tracklets,
             second_looks=second_looks,
         )
 

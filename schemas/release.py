@@ -164,6 +164,13 @@ class DescriptionStatistics(Record):
     annotators: Count
 
 
+class TrackletStatistics(Record):
+    """The tracklets that images were selected in; `reviewed` were decided on by a person."""
+
+    released: Count
+    reviewed: Count
+
+
 class ReleaseStatistics(Record):
     """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
 
@@ -184,6 +191,9 @@ class ReleaseStatistics(Record):
     rewrites: RewriteStatistics
     descriptions: DescriptionStatistics | None = Field(
         default=None, exclude_if=lambda descriptions: descriptions is None
+    )
+    tracklets: TrackletStatistics | None = Field(
+        default=None, exclude_if=lambda tracklets: tracklets is None
     )
     second_looks: tuple[SecondLookStatistics, ...] = Field(
         default=(), exclude_if=lambda looks: not looks

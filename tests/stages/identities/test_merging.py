@@ -9,7 +9,9 @@ from stages.identities.crops import crop_images
 from stages.identities.merging import AcceptedTracklet, MergedIdentities, merge_identities
 from tests.stages.identities.tracklets import tracklet
 
-BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+BUSY_MACHINE = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def merged(

@@ -13,7 +13,9 @@ from schemas.nearness import ComparedImage
 from schemas.records import Split
 from stages.identities.splitting import AssignedSplits, assign_splits
 
-BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+BUSY_MACHINE = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+)
 
 FAR_APART = LeakLimits(hash_bits=0)
 

@@ -1,0 +1,116 @@
+"""The certificate against slow literal references."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from release.leaks import certificate_text, find_leaks
+from schemas.leaks import Comparison, LeakCertificate, LeakLimits
+from schemas.nearness import ComparedImage
+from schemas.records import Split
+
+BUSY_MACHINE = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@st.composite
+def sides(draw: st.DrawFn) -> list[ComparedImage]:
+    count = draw(st.integers(1, 6))
+    return [
+        ComparedImage(
+            name=f"{draw(st.uuids())}",
+            identity=draw(st.sampled_from("abcdef")),
+            sha256=draw(st.sampled_from("0123456789")),
+            perceptual_hash=draw(st.integers(0, 255)),
+            video_sha256=draw(st.sampled_from("uvwxyz")),
+        )
+        for _ in range(count)
+    ]
+
+
+def distance(measure: str, one: ComparedImage, other: ComparedImage) -> float | None:
+    if measure == "perceptual_hash":
+        return ((one.perceptual_hash or 0) ^ (other.perceptual_hash or 0)).bit_count()
+    field = {"identity": "identity", "video": "video_sha256", "file": "sha256"}[measure]
+    return 0 if getattr(one, field) == getattr(other, field) else None
+
+
+@BUSY_MACHINE
+@given(sides(), sides(), st.integers(0, 8))
+def test_every_measure_counts_what_comparing_pair_by_pair_counts(
+    train: Sequence[ComparedImage], test: Sequence[ComparedImage], limit: int
+) -> None:
+    found = find_leaks({"train": train, "test": test}, LeakLimits(hash_bits=limit))
+    assert [one.measure for one in found.comparisons] == [
+        "identity",
+        "video",
+        "file",
+        "perceptual_hash",
+    ]
+    for comparison in found.comparisons:
+        pairs = [(distance(comparison.measure, a, b), a.name, b.name) for a in train for b in test]
+        near = [one for one in pairs if one[0] is not None and one[0] <= comparison.threshold]
+        assert comparison.pairs == len(pairs)
+        assert comparison.leaks == len(near)
+        known = [one[0] for one in pairs if one[0] is not None]
+        if not known:
+            assert comparison.nearest is None
+            continue
+        assert comparison.nearest is not None
+        nearest = comparison.nearest
+        assert nearest.distance == min(known)
+        assert (nearest.distance, nearest.first, nearest.second) in pairs
+
+
+def embedded(name: str, vector: Sequence[float], model: str = "model@1") -> ComparedImage:
+    return ComparedImage(name, name, name, 0, None, np.array(vector), model)
+
+
+def of_measure(found: LeakCertificate, measure: str) -> list[Comparison]:
+    return [one for one in found.comparisons if one.measure == measure]
+
+
+def test_embeddings_are_compared_within_one_model() -> None:
+    train = [embedded("a", (3, 4)), embedded("b", (1, 0), "model@2")]
+    test = [embedded("c", (6, 8)), embedded("d", (0, 1)), embedded("e", (1, 1), "model@3")]
+    first, second, third = of_measure(find_leaks({"train": train, "test": test}), "embedding")
+    assert (first.computed_by, first.images, first.leaks) == ("model@1", (1, 2), 1)
+    assert first.nearest is not None
+    assert (first.nearest.second, first.nearest.distance) == ("c", 0)
+    assert [(one.images, one.nearest) for one in (second, third)] == [
+        ((1, 0), None),
+        ((0, 1), None),
+    ]
+
+
+def test_three_splits_are_three_comparisons() -> None:
+    image = ComparedImage("a", "a", "a", 0)
+    splits: tuple[Split, ...] = ("train", "val", "test")
+    images = {split: [image._replace(name=split)] for split in splits}
+    found = find_leaks(images)
+    assert list(dict.fromkeys(one.splits for one in found.comparisons)) == [
+        ("train", "val"),
+        ("train", "test"),
+        ("val", "test"),
+    ]
+    assert len(found.leaks) == 9
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
+def test_an_empty_split_leaks_nothing(sizes: tuple[int, int]) -> None:
+    train, test = (
+        [ComparedImage(f"{side}{number}", side, side, 0) for number in range(size)]
+        for side, size in zip("ab", sizes, strict=True)
+    )
+    found = find_leaks({"train": train, "test": test})
+    assert not found.leaks
+    assert {(one.pairs, one.nearest) for one in found.comparisons} == {(0, None)}
+
+
+def test_the_certificate_reads_back() -> None:
+    found = find_leaks({"train": [embedded("a", (3, 4))], "test": [embedded("c", (6, 7))]})
+    assert LeakCertificate.model_validate_json(certificate_text(found)) == found

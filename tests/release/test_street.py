@@ -1,0 +1,406 @@
+"""Releases of what was cut out of videos: UFine6926's format, provenance, certificate, card."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from db.decisions import NewDecision
+from db.releases import released_entities
+from release.build import BuiltRelease, build_release
+from release.card import render_card
+from release.files import digest_of_file
+from release.leaks import certificate_text
+from release.manifest import manifest_text, named, read_files, read_manifest
+from release.verify import verify_release
+from schemas.errors import IntegrityError
+from schemas.leaks import LeakCertificate, LeakLimits
+from schemas.records import Split
+from schemas.release import Manifest, ReleasedFile
+from tests.release.street_world import (
+    DATASET,
+    STREET,
+    TRACKER,
+    WALKS,
+    WRITERS,
+    StreetComposer,
+    Walk,
+    crop,
+    street_world,
+    text_of,
+)
+from tests.release.test_build import content_of
+from tests.release.worlds import LLAMA, PERSON, SOURCES, Composer, picture, store_world
+
+PARQUET = "data/{}-00000-of-00001.parquet"
+
+
+def built(composer: Composer, home: Path, **options: Any) -> BuiltRelease:
+    world = store_world(home / "world", composer.contents())
+    try:
+        return build_release(
+            world.store, world.blobs, composer.dataset, "1.0.0", home / "out", **options
+        )
+    finally:
+        world.store.close()
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> BuiltRelease:
+    return built(street_world(), tmp_path_factory.mktemp("release"))
+
+
+@pytest.fixture
+def copy(sound: BuiltRelease, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound.folder, tmp_path / "copy"))
+
+
+def test_the_published_format_is_the_authors(sound: BuiltRelease) -> None:
+    text = (sound.folder / f"{DATASET}.json").read_text("utf-8")
+    images = [("train", 1, 1), ("train", 1, 2), ("train", 1, 3), ("train", 2, 4), ("train", 2, 5)]
+    images += [("train", 3, 6), ("test", 4, 7), ("test", 4, 8)]
+    lines = [
+        json.dumps(
+            {
+                "split": split,
+                "id": id_,
+                "file_path": f"images/{number}.jpg",
+                "captions": [text_of(number, 0), text_of(number, 1)],
+            }
+        )
+        for split, id_, number in images
+    ]
+    assert text == "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def test_every_row_tells_where_it_was_cut_out(sound: BuiltRelease) -> None:
+    row = pq.read_table(sound.folder / PARQUET.format("train")).to_pylist()[2]
+    crop_of = row["crop"]
+    assert (crop_of["video"], crop_of["frame"], crop_of["score"]) == ("cam1/street.mp4", 25, 0.875)
+    assert crop_of["box_xyxy"] == [100.5, 20.0, 124.5, 80.25]
+    assert crop_of["time_seconds"] == 1.0
+    assert (sound.folder / "images/3.jpg").read_bytes() == crop(3)
+    (video,) = [one for one in sound.manifest.videos if one.file_path == "cam1/street.mp4"]
+    assert (video.entity_id, video.sha256) == (
+        crop_of["video_entity_id"],
+        crop_of["video_sha256"],
+    )
+    assert (video.images, video.identities, video.duration_seconds) == (5, 2, 61.5)
+    assert row["caption_authors"] == [one.name for one in WRITERS]
+    assert row["caption_origins"] == ["written", "written"]
+    assert row["caption_reviewed"] == [True, True]
+
+
+def test_datasets_reads_the_columns(sound: BuiltRelease) -> None:
+    schema = pq.read_schema(sound.folder / PARQUET.format("test"))
+    features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+    assert list(features) == schema.names
+    assert sorted(features["crop"]) == sorted(field.name for field in schema.field("crop").type)
+
+
+def test_the_store_knows_videos_and_tracklets_of_the_release(tmp_path: Path) -> None:
+    world = store_world(tmp_path / "world", street_world().contents())
+    made = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
+    entities = released_entities(world.store, made.manifest.id)
+    world.store.close()
+    assert len(entities) == 8 + 16 + 4 + 3 + 1  # images, captions, tracklets, videos, the source
+    assert {one.entity_id for one in made.manifest.videos} <= set(entities)
+
+
+def test_statistics_of_splits_and_descriptions(sound: BuiltRelease) -> None:
+    statistics = sound.manifest.statistics
+    numbers = [(one.split, one.identities, one.images, one.captions) for one in statistics.splits]
+    assert numbers == [("train", 3, 6, 12), ("test", 1, 2, 4)]
+    made = statistics.descriptions
+    assert made is not None
+    assert (made.written, made.edited, made.drafted, made.annotators) == (16, 0, 0, 2)
+    assert sound.manifest.trackers == (TRACKER,)
+    assert not sound.manifest.unreviewed
+    assert not sound.manifest.demonstration
+
+
+def test_the_certificate_says_what_was_compared_and_how_near_it_came(sound: BuiltRelease) -> None:
+    certificate = LeakCertificate.model_validate_json((sound.folder / "leaks.json").read_bytes())
+    assert certificate == sound.manifest.leaks
+    measures = [one.measure for one in certificate.comparisons]
+    assert measures == ["identity", "video", "file", "perceptual_hash", "embedding"]
+    assert not certificate.leaks
+    assert {(one.splits, one.images, one.pairs) for one in certificate.comparisons} == {
+        (("train", "test"), (6, 2), 12)
+    }
+    hashes, embeddings = certificate.comparisons[3:]
+    assert hashes.nearest is not None
+    assert 4 < hashes.nearest.distance <= 64
+    assert embeddings.computed_by == TRACKER
+    assert embeddings.nearest is not None
+    assert {hashes.nearest.first, embeddings.nearest.first} <= {
+        f"images/{number}.jpg" for number in range(1, 7)
+    }
+
+
+def test_the_same_decisions_give_the_same_bytes(sound: BuiltRelease, tmp_path: Path) -> None:
+    for shuffle in range(3):
+        home = tmp_path / str(shuffle)
+        world = store_world(home / "world", street_world().contents(), shuffle=shuffle, days=9)
+        other = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out")
+        world.store.close()
+        assert content_of(other.folder) == content_of(sound.folder)
+
+
+def test_drafts_count_as_drafts_and_only_when_accepted(tmp_path: Path) -> None:
+    world = StreetComposer()
+    first, second, third, undecided = [
+        image for track, walk in enumerate(WALKS, 1) for image in world.walk(walk, track)[:1]
+    ]
+    world.drafted(first, "Drafted, and nobody looked.")
+    world.drafted(second, "Drafted, and somebody agreed.", LLAMA, PERSON)
+    draft = world.drafted(third, "Drafted, and wrong.", by=None)
+    world.edited(draft, third, "Put right.", WRITERS[0])
+    world.drafted(undecided, "Drafted, undecided.", by=None)
+    made = built(world, tmp_path)
+    rows = json.loads((made.folder / f"{DATASET}.json").read_text("utf-8"))
+    captions = [row["captions"] for row in rows]
+    assert captions == [
+        ["Drafted, and nobody looked."],
+        ["Drafted, and somebody agreed."],
+        ["Put right."],
+    ]
+    found = made.manifest.statistics.descriptions
+    assert found is not None
+    assert (found.written, found.edited, found.drafted, found.reviewed) == (0, 1, 2, 1)
+    assert found.annotators == 1
+    assert [one.name for one in made.manifest.models] == [
+        "Qwen/Qwen-14B-Chat",
+        "meta-llama/Llama-2-70b-chat-hf",
+    ]
+    card = (made.folder / "README.md").read_text("utf-8")
+    assert "3 of 3 images have captions of one author only" in card
+    assert "| drafted by a model and not changed | 2 (66 %) |" in card
+    assert "1 of 2 descriptions that a model drafted were accepted without a person" in card
+    assert made.manifest.prompts[0].text in card
+    assert verify_release(made.folder) == []
+
+
+def test_the_card_stands_beside_the_paper(sound: BuiltRelease) -> None:
+    card = render_card(sound.manifest)
+    for line in (
+        "| identities | 4 | 6,926 |",
+        "| longest caption, words | 78 | 218 |",
+        "| annotators | 2 | 58 |",
+        "| train: identities, images, captions | 3, 6, 12 | 4,926, 18,577, 37,154 |",
+        "| CUHK-PEDES | 13,003 | 40,206 | 80,412 | 23.5 | 25 words |",
+        "| train | 3 | 6 | 12 |",
+        "| train / test | perceptual hash | pHash, 64 bits | up to 4 bits differ | 12 | 0 |",
+        "| written by a person | 16 (100 %) |",
+        "selected in 4 tracklets, of which people looked at 4 (100 %).",
+        "| square.mp4 | LUPerson-NL |",
+        "![How many captions have how many words](words.svg)",
+    ):
+        assert line in card
+    assert "ewrite" not in card
+    figure = (sound.folder / "words.svg").read_text("utf-8")
+    assert "CUHK-PEDES 23.5" in figure
+    assert f"this release {sound.manifest.statistics.words.mean:.1f}" in figure
+
+
+def test_a_source_without_rewrites_still_says_so(tmp_path: Path) -> None:
+    composer = Composer()
+    composer.caption(composer.image(SOURCES[0], "1", "a.jpg"), SOURCES[0], "A man.")
+    manifest = built(composer, tmp_path).manifest
+    assert manifest.unreviewed
+    values = json.loads((tmp_path / "out/manifest.json").read_bytes())
+    assert not {"videos", "trackers", "leaks"} & set(values)
+    assert "descriptions" not in values["statistics"]
+
+
+def test_an_image_that_no_tracklet_shows_is_refused(tmp_path: Path) -> None:
+    world = StreetComposer()
+    images = world.walk(WALKS[0], 1)
+    entity = world.entities[images[0]]
+    kept = tuple(parent for parent in entity.parents if parent[0] != "selected_in")
+    world.entities[images[0]] = entity._replace(parents=kept)
+    world.described(images[0], 1)
+    with pytest.raises(IntegrityError, match="no tracklet that it was selected in shows its bytes"):
+        built(world, tmp_path)
+
+
+class Leak(NamedTuple):
+    """Something in the test split that is in train already."""
+
+    name: str
+    walk: Walk
+    data: dict[int, bytes]
+    embeddings: dict[int, Any]
+    says: str
+
+
+LEAKS = [
+    Leak("same video", Walk("cam1/street.mp4", "new", "test", (21,)), {}, {},
+         r"images/1.jpg \(LUPerson-NL/street-1, train\) and images/7.jpg \(LUPerson-NL/new, "
+         r"test\) are from one video; so are 4 more pairs"),
+    Leak("same file", Walk("new.mp4", "new", "test", (2,)), {}, {},
+         r"images/2.jpg .* are the same file"),
+    Leak("encoded anew", Walk("new.mp4", "new", "test", (2,)), {2: crop(2, 60)}, {2: np.eye(16)[0]},
+         r"images/2.jpg .* have perceptual hashes [0-4] apart, where more than 4 is wanted"),
+    Leak("resized", Walk("new.mp4", "new", "test", (2,)), {2: crop(2, 90, (32, 80))},
+         {2: np.eye(16)[0]}, r"images/2.jpg .* have perceptual hashes [0-4] apart"),
+    Leak("near embedding", Walk("new.mp4", "new", "test", (22,)), {},
+         {22: np.random.default_rng(3).normal(size=16)}, r"images/3.jpg .* have embeddings"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("leak", LEAKS, ids=[leak.name for leak in LEAKS])
+def test_a_dataset_that_leaks_is_not_released(leak: Leak, tmp_path: Path) -> None:
+    world = street_world()
+    for image in world.walk(leak.walk, 50, data=leak.data, embeddings=leak.embeddings):
+        world.described(image, 30)
+    with pytest.raises(IntegrityError, match=leak.says):
+        built(world, tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_limit_is_another_certificate(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match="where more than 40 is wanted"):
+        built(street_world(), tmp_path / "strict", leak_limits=LeakLimits(hash_bits=40))
+    lax = built(street_world(), tmp_path / "lax", leak_limits=LeakLimits(hash_bits=1))
+    assert lax.manifest.leaks is not None
+    assert lax.manifest.leaks.limits.hash_bits == 1
+    assert verify_release(lax.folder) == []
+
+
+def test_splits_that_sources_gave_are_stated_as_they_leak(tmp_path: Path) -> None:
+    composer = Composer()
+    splits: tuple[Split, ...] = ("train", "val", "test")
+    for number, split in enumerate(splits):
+        data = picture(min(number, 1))  # val and test show the same
+        image = composer.image(SOURCES[0], str(number), f"{number}.jpg", split=split, data=data)
+        composer.caption(image, SOURCES[0], "A man.")
+    made = built(composer, tmp_path)
+    assert made.manifest.leaks is not None
+    leaking = [(one.splits, one.measure) for one in made.manifest.leaks.leaks]
+    assert leaking == [(("val", "test"), "file"), (("val", "test"), "perceptual_hash")]
+    assert "**The splits leak**" in (made.folder / "README.md").read_text("utf-8")
+    assert verify_release(made.folder) == []
+
+
+def sign_anew(folder: Path, change: Callable[[Manifest], Manifest] = lambda same: same) -> None:
+    """What somebody would do who wants a change to pass unseen."""
+    manifest = change(read_manifest(folder))
+    files = [
+        ReleasedFile(
+            path=entry["path"],
+            sha256=digest_of_file(folder / entry["path"]),
+            size_bytes=(folder / entry["path"]).stat().st_size,
+        )
+        for entry in read_files(folder / "manifest.json")
+    ]
+    (folder / "manifest.json").write_bytes(b"".join(manifest_text(named(manifest, files), files)))
+
+
+def edit_parquet(
+    folder: Path, split: str, change: Callable[[list[dict[str, Any]]], object]
+) -> None:
+    path = folder / PARQUET.format(split)
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+
+
+def test_a_sound_release_has_no_problems(copy: Path) -> None:
+    assert verify_release(copy) == []
+    assert verify_release(copy, decode=False) == []
+
+
+def test_a_changed_certificate_is_found(copy: Path) -> None:
+    path = copy / "leaks.json"
+    path.write_text(path.read_text("utf-8").replace('"pairs": 12', '"pairs": 13'), "utf-8")
+    assert [one.fault for one in verify_release(copy)] == ["file_changed", "leaks_differ"]
+    sign_anew(copy)
+    (problem,) = verify_release(copy)
+    assert problem.message == "leaks.json is not the certificate that manifest.json holds"
+
+
+@pytest.mark.parametrize("decode", [True, False])
+def test_a_certificate_that_claims_more_distance_is_found(copy: Path, decode: bool) -> None:
+    def better(manifest: Manifest) -> Manifest:
+        assert manifest.leaks is not None
+        changed = [
+            one.model_copy(update={"nearest": one.nearest.model_copy(update={"distance": 60.0})})
+            if one.measure == "perceptual_hash" and one.nearest
+            else one
+            for one in manifest.leaks.comparisons
+        ]
+        leaks = manifest.leaks.model_copy(update={"comparisons": tuple(changed)})
+        (copy / "leaks.json").write_bytes(certificate_text(leaks))
+        return manifest.model_copy(update={"leaks": leaks})
+
+    sign_anew(copy, better)
+    problems = verify_release(copy, decode=decode)
+    assert [one.fault for one in problems] == (["leaks_differ"] if decode else [])
+    if decode:
+        assert "at 60; the released images say perceptual_hash of train/test" in problems[0].message
+
+
+def test_a_certificate_that_is_left_out_is_missed(copy: Path) -> None:
+    sign_anew(copy, lambda manifest: manifest.model_copy(update={"leaks": None}))
+    messages = [one.message for one in verify_release(copy)]
+    assert messages == ["manifest.json has no leak certificate; a release of these splits has one"]
+
+
+def test_an_image_of_train_planted_in_test_is_found(copy: Path) -> None:
+    data = crop(2, 70)
+    (copy / "images/8.jpg").write_bytes(data)
+    edit_parquet(copy, "test", lambda rows: rows[1]["image"].update(bytes=data))
+    sign_anew(copy)
+    problems = verify_release(copy)
+    leaks = [one.message for one in problems if one.fault == "leak"]
+    assert len(leaks) == 1
+    assert "images/2.jpg (LUPerson-NL/street-1, train) and images/8.jpg" in leaks[0]
+    assert {one.fault for one in problems} == {"leak", "leaks_differ"}
+
+
+def test_a_video_of_train_planted_in_test_is_found(copy: Path) -> None:
+    train = pq.read_table(copy / PARQUET.format("train")).to_pylist()
+    edit_parquet(copy, "test", lambda rows: rows[0].update(crop=train[0]["crop"]))
+    sign_anew(copy)
+    messages = [one.message for one in verify_release(copy) if one.fault == "leak"]
+    assert any("are from one video; so are 4 more pairs" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault", "says"),
+    [
+        (lambda rows: rows[0]["crop"].update(video="other.mp4"), "video_unknown",
+         "row 7 was cut out of 'other.mp4', which manifest.json does not list so"),
+        (lambda rows: rows[0]["crop"].update(frame=None), "row_malformed", "has no crop.frame"),
+        (lambda rows: rows[0].update(crop=None), "row_malformed", "row 7 has the fields split"),
+        (lambda rows: rows[0]["crop"].update(tracklet_entity_id="0" * 32), "entities_differ",
+         "the entity ids of the rows are not those"),
+        (lambda rows: rows[0]["caption_origins"].pop(), "captions_differ",
+         "2 captions and 1 caption_origins"),
+    ],
+)  # fmt: skip
+def test_changed_provenance_is_found(
+    copy: Path, change: Callable[[list[dict[str, Any]]], object], fault: str, says: str
+) -> None:
+    edit_parquet(copy, "test", change)
+    sign_anew(copy)
+    problems = verify_release(copy)
+    assert any(one.fault == fault and says in one.message for one in problems), problems
+
+
+def test_turned_down_images_are_not_compared(tmp_path: Path) -> None:
+    """A leak that was taken out by people leaves the rest releasable."""
+    world = street_world()
+    (twin,) = world.walk(Walk("new.mp4", "new", "test", (2,)), 50)
+    world.described(twin, 30)
+    world.decisions.append(NewDecision(twin, "reject", PERSON))
+    assert verify_release(built(world, tmp_path).folder) == []
+    assert STREET.name == "LUPerson-NL"
