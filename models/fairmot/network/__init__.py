@@ -1,0 +1,1 @@
+"""What is made of torch and imports it at the top: to be imported inside functions only."""

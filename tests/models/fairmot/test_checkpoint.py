@@ -1,0 +1,170 @@
+import hashlib
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.fairmot.network.checkpoint import load_network
+from schemas.errors import ModelError
+from tests.models.fairmot.reference import checkpoint, hollow_weights
+
+
+def saved(folder: Path, content: Any, **how: Any) -> Path:
+    path = folder / "checkpoint.pth"
+    torch.save(content, path, **how)
+    return path
+
+
+def refusal(path: Path, sha256: str | None = None) -> str:
+    with pytest.raises(ModelError) as refused:
+        load_network(path, sha256)
+    message = str(refused.value)
+    assert "\n" not in message
+    return message
+
+
+class Touch:
+    """Unpickled by a reader that runs what it reads, this makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_published_checkpoints_are_loaded_by_name(tmp_path: Path, zipped: bool) -> None:
+    weights = hollow_weights() | {"hm.2.bias": torch.tensor([0.25])}
+    path = saved(tmp_path, checkpoint(weights), _use_new_zipfile_serialization=zipped)
+    before = torch.get_rng_state()
+    network = load_network(path, hashlib.sha256(path.read_bytes()).hexdigest().upper())
+    assert network.hm(torch.zeros(1, 64, 1, 1)).item() == 0.25
+    assert not network.training
+    assert not any(parameter.requires_grad for parameter in network.parameters())
+    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_weights_alone_and_in_half_precision_will_do(tmp_path: Path) -> None:
+    weights = {
+        name: tensor.half() if tensor.ndim else tensor for name, tensor in hollow_weights().items()
+    }
+    network = load_network(saved(tmp_path, weights))
+    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
+
+
+def test_head_sizes_are_read_from_the_weights(tmp_path: Path) -> None:
+    sizes = {"wh.2.weight": 2, "wh.2.bias": 2, "id.2.weight": 512, "id.2.bias": 512}
+    weights = hollow_weights()
+    for name, size in sizes.items():
+        weights[name] = torch.zeros(()).expand(size, *weights[name].shape[1:])
+    network = load_network(saved(tmp_path, checkpoint(weights)))
+    with torch.inference_mode():
+        maps = network(torch.zeros(1, 3, 32, 32))
+    assert maps.extents.shape == (1, 2, 8, 8)
+    assert maps.embeddings.shape == (1, 512, 8, 8)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_code_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path, zipped: bool) -> None:
+    witness = tmp_path / "it-ran"
+    content = checkpoint(hollow_weights()) | {"optimizer": Touch(witness)}
+    path = saved(tmp_path, content, _use_new_zipfile_serialization=zipped)
+    message = refusal(path)
+    assert "nothing of it was run" in message
+    assert str(path) in message
+    assert not witness.exists()
+    torch.load(path, weights_only=False)
+    assert witness.exists()  # it is such a file indeed
+
+
+def test_a_bare_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
+    witness, path = tmp_path / "it-ran", tmp_path / "checkpoint.pth"
+    path.write_bytes(pickle.dumps(Touch(witness), protocol=2))
+    assert "nothing of it was run" in refusal(path)
+    assert not witness.exists()
+
+
+def test_missing_files_and_other_digests_are_named(tmp_path: Path) -> None:
+    assert "No such file" in refusal(tmp_path / "missing.pth")
+    assert "directory" in refusal(tmp_path)
+    path = saved(tmp_path, {})
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    message = refusal(path, "0" * 64)
+    assert digest in message
+    assert "0" * 64 in message
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80", b"PK\x03\x04", b"not a checkpoint", b"\0" * 99])
+def test_what_torch_cannot_read_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "checkpoint.pth"
+    path.write_bytes(content)
+    assert "no checkpoint" in refusal(path)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_damaged_checkpoints_are_refused_or_loaded(tmp_path: Path, data: st.DataObject) -> None:
+    zipped = data.draw(st.booleans())
+    whole = saved(
+        tmp_path, {"state_dict": {"a": torch.ones(2)}}, _use_new_zipfile_serialization=zipped
+    )
+    content = bytearray(whole.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path / "damaged.pth"
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    assert str(path) in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "content", [[1, 2], {"state_dict": 3}, {"epoch": 30}, {1: torch.ones(1)}, torch.ones(3)]
+)
+def test_what_holds_no_weights_by_name_is_refused(tmp_path: Path, content: Any) -> None:
+    assert "tensors by name" in refusal(saved(tmp_path, content))
+
+
+def test_checkpoints_of_other_networks_are_refused(tmp_path: Path) -> None:
+    message = refusal(saved(tmp_path, {"conv1.weight": torch.zeros(64, 3, 7, 7)}))
+    assert "no checkpoint of FairMOT" in message
+    assert "'wh.2.weight'" in message
+
+
+def changed(**changes: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    weights = hollow_weights()
+    for name, tensor in changes.items():
+        weights.pop(name, None)
+        if tensor is not None:
+            weights[name] = tensor
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"hm.0.bias": None, "hm.2.bias": None}, "lacks hm.0.bias, hm.2.bias"),
+        ({"s_det": torch.zeros(1)}, "too much: s_det"),
+        ({"hm.2.bias": torch.zeros(7)}, "hm.2.bias [7] float32 for [1] float32"),
+        ({"hm.2.bias": torch.zeros(1, dtype=torch.int64)}, "[1] int64 for [1] float32"),
+        ({"hm.2.bias": torch.tensor([torch.nan])}, "not finite in hm.2.bias"),
+        ({"hm.2.bias": torch.zeros(1).to_sparse()}, "tensors by name"),
+        ({"wh.2.weight": torch.zeros(3, 256, 1, 1)}, "2 or 4 channels"),
+        ({"id.2.weight": torch.zeros(())}, "at least 1; got 4 and 0"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    tmp_path: Path, changes: dict[str, torch.Tensor | None], said: str
+) -> None:
+    assert said in refusal(saved(tmp_path, changed(**changes)))
+
+
+def test_only_the_first_of_many_are_named(tmp_path: Path) -> None:
+    weights = {name: part for name, part in hollow_weights().items() if not name.startswith("base")}
+    assert "base.base_layer.1.bias and 231 more" in refusal(saved(tmp_path, weights))

@@ -1,0 +1,132 @@
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from models.detectors import build_detector
+from models.fairmot.letterbox import Size, letterbox, network_input
+from models.fairmot.network.checkpoint import load_network
+from models.tracking.detector import Detections, PersonDetector
+from models.tracking.frame import Frame
+from schemas.errors import ModelError
+from schemas.tracking import FairMOTDetector
+from tests.models.fairmot.reference import checkpoint, filled_weights
+
+
+@pytest.fixture(scope="module")
+def saved_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The filled network, saved as training would, its boxes made wide enough to be boxes."""
+    weights = filled_weights()
+    path = tmp_path_factory.mktemp("fairmot") / "fairmot_dla34.pth"
+    torch.save(checkpoint(weights | {"wh.2.bias": weights["wh.2.bias"] + 2}), path)
+    return path
+
+
+def spec_of(path: Path, **changes: Any) -> FairMOTDetector:
+    values = {"device": "cpu", "input_width_px": 96, "input_height_px": 64, **changes}
+    return FairMOTDetector(provider="fairmot", checkpoint=path, **values)
+
+
+@pytest.fixture(scope="module")
+def detector(saved_checkpoint: Path) -> PersonDetector:
+    digest = hashlib.sha256(saved_checkpoint.read_bytes()).hexdigest()
+    return build_detector(spec_of(saved_checkpoint, checkpoint_sha256=digest))
+
+
+def noise(height: int = 120, width: int = 210, seed: int = 0) -> Frame:
+    draw = np.random.default_rng(seed)
+    return Frame(0, 0.0, draw.integers(0, 256, (height, width, 3), np.uint8))
+
+
+def literal_detections(path: Path, frame: Frame, threshold: float) -> NDArray[np.float64]:
+    """(n, 5): left, top, right, bottom and score of every peak, in no order, nothing suppressed."""
+    with torch.inference_mode():
+        maps = load_network(path)(
+            torch.from_numpy(network_input(letterbox(frame.pixels, Size(96, 64))))
+        )
+    scores = 1 / (1 + np.exp(-maps.centres[0, 0].double().numpy()))
+    extents, offsets = maps.extents[0].double().numpy(), maps.offsets[0].double().numpy()
+    height, width = frame.pixels.shape[:2]
+    scale = max(width / 24, height / 16)
+    rows = []
+    for y, x in np.ndindex(16, 24):
+        around = scores[max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2]
+        if scores[y, x] == around.max() > threshold:
+            centre = np.array([x, y]) + offsets[:, y, x] - (12, 8)
+            near, far = centre - extents[:2, y, x], centre + extents[2:, y, x]
+            middle = np.array([width, height]) / 2
+            rows.append([*(middle + scale * near), *(middle + scale * far), scores[y, x]])
+    return np.array(rows)
+
+
+def test_people_are_what_the_rules_read_literally_say(saved_checkpoint: Path) -> None:
+    frame = noise()
+    found = build_detector(spec_of(saved_checkpoint, overlap_threshold=1)).detect(frame)
+    wanted = literal_detections(saved_checkpoint, frame, threshold=0.3)
+    wanted = wanted[np.argsort(-wanted[:, 4])]
+    assert len(wanted) > 20
+    np.testing.assert_allclose(found.scores, wanted[:, 4], atol=1e-5)
+    np.testing.assert_allclose(found.boxes_xyxy, wanted[:, :4], atol=1e-2)
+
+
+def test_detections_fall_by_score_and_have_unit_embeddings(detector: PersonDetector) -> None:
+    found = detector.detect(noise())
+    assert_detections(found)
+    assert found
+    assert (found.scores > 0.3).all()
+
+
+def assert_detections(found: Detections) -> None:
+    count = len(found.scores)
+    assert found.boxes_xyxy.shape == (count, 4)
+    assert found.embeddings is not None
+    assert found.embeddings.shape == (count, 128)
+    assert {part.dtype for part in (*found[:2], found.embeddings)} == {np.dtype(np.float32)}
+    assert (np.diff(found.scores) <= 0).all()
+    assert (found.boxes_xyxy[:, :2] < found.boxes_xyxy[:, 2:]).all()
+    np.testing.assert_allclose(np.linalg.norm(found.embeddings, axis=1), 1, atol=1e-6)
+
+
+def test_covered_boxes_are_left_out(detector: PersonDetector, saved_checkpoint: Path) -> None:
+    all_boxes = build_detector(spec_of(saved_checkpoint, overlap_threshold=1)).detect(noise())
+    kept = detector.detect(noise())
+    assert 0 < len(kept.scores) < len(all_boxes.scores)
+    assert set(kept.scores.tolist()) < set(all_boxes.scores.tolist())
+    assert kept.scores[0] == all_boxes.scores[0]
+
+
+def test_settings_limit_who_is_found(saved_checkpoint: Path) -> None:
+    strict = build_detector(
+        spec_of(saved_checkpoint, score_threshold=0.55, most_people=3, overlap_threshold=1)
+    ).detect(noise())
+    assert len(strict.scores) == 3
+    nobody = build_detector(spec_of(saved_checkpoint, score_threshold=1)).detect(noise())
+    assert not nobody
+    assert_detections(nobody)
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (333, 40), (40, 900)])
+def test_frames_of_any_shape_are_looked_at(
+    detector: PersonDetector, height: int, width: int
+) -> None:
+    assert_detections(detector.detect(noise(height, width)))
+
+
+def test_no_frame_depends_on_another(detector: PersonDetector) -> None:
+    first = detector.detect(noise())
+    detector.detect(noise(seed=1))
+    assert detector.state() == b""
+    detector.restore(b"")
+    for before, after in zip(first, detector.detect(noise()), strict=True):
+        np.testing.assert_array_equal(before, after)
+    with pytest.raises(ModelError, match="3 bytes"):
+        detector.restore(b"old")
+
+
+def test_a_device_that_is_not_there_is_named(saved_checkpoint: Path) -> None:
+    with pytest.raises(ModelError, match="'abacus' cannot be used"):
+        build_detector(spec_of(saved_checkpoint, device="abacus"))

@@ -1,0 +1,114 @@
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.fairmot.network.aggregation import IterativeAggregation
+from models.fairmot.network.deformable import DeformableConvolution
+from models.fairmot.network.fairmot import FairMOTNetwork
+from tests.models.fairmot.reference import FOLDER, arrays, filled_weights, shapes
+
+DEAD = ("base.level3.project.", "base.level4.project.")
+
+
+def network_of(dtype: torch.dtype) -> FairMOTNetwork:
+    with torch.device("meta"):
+        network = FairMOTNetwork()
+    network.load_state_dict(filled_weights(), assign=True)
+    return network.to(dtype).eval()
+
+
+@contextmanager
+def recorded_outputs(network: nn.Module) -> Iterator[dict[str, Tensor]]:
+    outputs: dict[str, Tensor] = {}
+    hooks = [
+        module.register_forward_hook(
+            lambda _module, _inputs, output, name=name: outputs.update({name: output})
+        )
+        for name, module in network.named_modules()
+    ]
+    yield outputs
+    for hook in hooks:
+        hook.remove()
+
+
+def test_parameters_are_named_shaped_and_ordered_as_published() -> None:
+    with torch.device("meta"):
+        network = FairMOTNetwork()
+    found = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    assert list(found.items()) == list(shapes().items())
+    assert len(found) == 402
+
+
+def test_heads_of_the_filled_network_are_the_reference() -> None:
+    golden = arrays("fairmot_dla34_golden.npz")
+    with torch.inference_mode():
+        maps = network_of(torch.float32)(torch.from_numpy(golden["input"]))
+    for found, name in zip(maps, ("hm", "wh", "id", "reg"), strict=True):
+        np.testing.assert_allclose(found.numpy(), golden[name], rtol=0, atol=2e-5, err_msg=name)
+
+
+def test_every_inner_map_is_the_reference_in_float64() -> None:
+    layers = json.loads((FOLDER / "fairmot_dla34_layers.json").read_text())["layers"]
+    network = network_of(torch.float64)
+    image = torch.from_numpy(arrays("fairmot_dla34_golden.npz")["input"]).double()
+    with torch.inference_mode(), recorded_outputs(network) as outputs:
+        network(image)
+    compared = [layer for layer in layers if layer["name"] + "." not in DEAD]
+    assert len(compared) == len(layers) - len(DEAD) == 93
+    for layer in compared:
+        assert_is_layer(outputs[layer["name"]], layer)
+
+
+def assert_is_layer(found: Tensor, layer: dict[str, Any]) -> None:
+    assert list(found.shape) == layer["shape"], layer["name"]
+    flat = found.flatten()
+    measured = [flat.mean(), flat.std(correction=0), flat.abs().sum(), flat.max()]
+    wanted = [layer[name] for name in ("mean", "std", "abs_sum", "max")]
+    measured += [flat[int(position)] for position in layer["at"]]
+    wanted += layer["at"].values()
+    np.testing.assert_allclose(
+        [float(value) for value in measured], wanted, rtol=1e-10, atol=1e-10, err_msg=layer["name"]
+    )
+
+
+@pytest.mark.slow
+def test_gradients_reach_every_parameter_but_the_dead_ones() -> None:
+    network = network_of(torch.float32)
+    maps = network(torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
+    torch.stack([part.square().sum() for part in maps]).sum().backward()  # type: ignore[no-untyped-call]
+    unreached = {
+        name
+        for name, parameter in network.named_parameters()
+        if parameter.grad is None or not parameter.grad.any()
+    }
+    assert unreached == {name for name, _ in network.named_parameters() if name.startswith(DEAD)}
+
+
+def test_a_deformable_convolution_that_chooses_nothing_is_half_an_ordinary_one() -> None:
+    layer = DeformableConvolution(2, 3)
+    features = torch.rand(1, 2, 5, 7)
+    ordinary = nn.functional.conv2d(features, layer.weight, padding=1)
+    torch.testing.assert_close(layer(features), ordinary / 2)  # the mask is sigmoid(0)
+
+
+@pytest.mark.parametrize(("step", "factor"), [(1, 2), (2, 4)])
+def test_a_fresh_enlargement_keeps_what_is_flat(step: int, factor: int) -> None:
+    enlarge = IterativeAggregation(64, [64, 64], [2, 4]).get_submodule(f"up_{step}")
+    enlarged = enlarge(torch.ones(1, 64, 6, 6))
+    assert enlarged.shape == (1, 64, 6 * factor, 6 * factor)
+    inside = enlarged[:, :, factor:-factor, factor:-factor]
+    torch.testing.assert_close(inside, torch.ones_like(inside))
+
+
+def test_a_fresh_network_believes_in_few_people() -> None:
+    fresh = dict(FairMOTNetwork().named_parameters())
+    assert fresh["hm.2.bias"].item() == pytest.approx(-2.19)
+    heads = [name for name in fresh if name.startswith(("wh.", "id.", "reg."))]
+    assert not any(fresh[name].any() for name in heads if name.endswith("bias"))
+    assert not any(fresh[name].any() for name in fresh if "conv_offset_mask" in name)

@@ -1,0 +1,65 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models.detectors import build_detector
+from schemas.errors import ModelError
+from schemas.tracking import BuiltinDetector, FairMOTDetector
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+WITHOUT = """
+import sys
+sys.modules["{missing}"] = None  # as if it were not installed
+from pathlib import Path
+from models.detectors import build_detector
+from models.pose import build_pose_model
+from schemas import tracking
+from schemas.errors import MissingExtraError
+for build, spec in (
+    (build_detector, tracking.FairMOTDetector(provider="fairmot", checkpoint=Path("some.pth"))),
+    (build_pose_model, tracking.PoseModel(name="some/pose", revision="1")),
+):
+    try:
+        build(spec)
+    except MissingExtraError as error:
+        print(error)
+"""
+
+
+def run_python(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize("missing", ["torch", "torchvision"])
+def test_a_missing_extra_is_named(missing: str) -> None:
+    detector, pose = run_python(WITHOUT.format(missing=missing)).splitlines()
+    assert "'fairmot_dla34'" in detector
+    assert "'some/pose'" in pose
+    assert detector.endswith(".[torch]'")
+    assert pose.endswith(".[torch]'")
+
+
+def test_importing_the_adapters_loads_no_heavy_library() -> None:
+    loaded = run_python(
+        "import sys, models.detectors, models.fairmot.detector, models.fairmot.letterbox\n"
+        "import models.pose, models.transformers_pose, models.fairmot.network\n"
+        "print({'torch', 'torchvision', 'transformers', 'cv2', 'scipy'} & set(sys.modules))"
+    )
+    assert loaded == "set()"
+
+
+def test_the_builtin_detector_needs_nothing_else() -> None:
+    spec = BuiltinDetector()
+    assert build_detector(spec).ref == spec.ref
+
+
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
+    spec = FairMOTDetector(provider="fairmot", checkpoint=tmp_path / "missing.pth", device="cpu")
+    with pytest.raises(ModelError, match=r"missing\.pth.*No such file"):
+        build_detector(spec)

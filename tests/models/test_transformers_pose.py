@@ -1,0 +1,108 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from models.pose import PoseModel, build_pose_model
+from models.tracking.frame import Pixels
+from schemas import tracking
+from schemas.errors import ModelError
+
+pytestmark = pytest.mark.slow
+
+BOXES = np.array([[5, 5, 30, 60], [40, 10, 60, 55], [0, 0, 90, 70], [20, 3, 21.5, 3]], np.float32)
+"""The last has no height."""
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["ViTPose", "ViTPose+"])
+def tiny_vitpose(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny random pose model; with experts, the first of two differs."""
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("tiny-vitpose")
+    backbone = transformers.VitPoseBackboneConfig(
+        image_size=[64, 48],
+        patch_size=[16, 16],
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_experts=request.param,
+        part_features=8 if request.param > 1 else 0,
+        out_indices=[1],
+    )
+    config = transformers.VitPoseConfig(
+        backbone_config=backbone, num_labels=17, initializer_range=0.5
+    )
+    transformers.VitPoseForPoseEstimation(config).save_pretrained(folder)
+    size = {"height": 64, "width": 48}
+    transformers.VitPoseImageProcessor(size=size).save_pretrained(folder)
+    return folder
+
+
+def model_of(folder: Path, visible_score: float = 0.3) -> PoseModel:
+    return build_pose_model(
+        tracking.PoseModel(
+            name=str(folder), revision="main", device="cpu", visible_score=visible_score
+        )
+    )
+
+
+def noise() -> Pixels:
+    return np.random.default_rng(0).integers(0, 256, (80, 100, 3), np.uint8)
+
+
+def scores_of(folder: Path, boxes_xyxy: NDArray[Any]) -> NDArray[Any]:
+    """(n, 17): the scores that transformers' own post-processing gives, box by box."""
+    import torch
+    import transformers
+
+    processor = transformers.VitPoseImageProcessor.from_pretrained(folder)
+    model = transformers.VitPoseForPoseEstimation.from_pretrained(folder)
+    scores = []
+    for left, top, right, bottom in boxes_xyxy:
+        boxes = [[[left, top, right - left, bottom - top]]]
+        inputs = processor(noise(), boxes=boxes, return_tensors="pt")
+        with torch.no_grad():
+            outputs = model(**inputs, dataset_index=torch.tensor([0]))
+        [[person]] = processor.post_process_pose_estimation(outputs, boxes=boxes)
+        scores.append(person["scores"].numpy())
+    return np.array(scores)
+
+
+def test_keypoints_above_the_score_are_counted(tiny_vitpose: Path) -> None:
+    scores = scores_of(tiny_vitpose, BOXES[:3])
+    assert scores.shape == (3, 17)
+    ordered = np.sort(scores.ravel())
+    threshold = float(np.clip((ordered[24] + ordered[25]) / 2, 0, 1))
+    found = model_of(tiny_vitpose, threshold).visible_keypoints(noise(), BOXES[:3])
+    assert found == (scores >= threshold).sum(axis=1).tolist()
+    assert len(set(found)) > 1 or 0 < found[0] < 17
+
+
+def test_counts_keep_the_order_of_the_boxes(tiny_vitpose: Path) -> None:
+    model = model_of(tiny_vitpose)
+    together = model.visible_keypoints(noise(), np.tile(BOXES, (10, 1)))
+    alone = [model.visible_keypoints(noise(), box[None])[0] for box in BOXES]
+    assert together == alone * 10
+    assert model.visible_keypoints(noise(), BOXES[:0]) == []
+
+
+def test_a_model_of_another_class_is_refused(tiny_qwen3: Path) -> None:
+    with pytest.raises(ModelError, match="'qwen3'; wanted a 'vitpose'"):
+        model_of(tiny_qwen3)
+
+
+def test_weights_that_could_hold_code_are_not_read(tiny_vitpose: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "preprocessor_config.json"):
+        (tmp_path / name).write_bytes((tiny_vitpose / name).read_bytes())
+    (tmp_path / "pytorch_model.bin").write_bytes(b"anything")
+    with pytest.raises(ModelError, match="safetensors"):
+        model_of(tmp_path)
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=tmp_path.name):
+        model_of(tmp_path)
