@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
+from db.engine import escape_like
 from db.store import Store
 from db.tables import Derivation, Entity
 from schemas.base import EntityRecord, entity_id
@@ -122,6 +123,16 @@ def find(
     """The entities of a dataset and kind, oldest first, in pages of constant memory."""
     conditions = _conditions(dataset, kind, states, split)
     yield from _paged(store, select_entities().where(*conditions).order_by(Entity.seq).limit(_PAGE))
+
+
+def find_containing(store: Store, kind: str, text: str) -> Iterator[StoredEntity]:
+    """The entities of a kind, of all datasets, with `text` in their payload, oldest first.
+
+    There is no index for this: all entities of the kind are read.
+    """
+    holds = Entity.payload.like(f"%{escape_like(text)}%", escape="\\")
+    query = select_entities().where(Entity.kind == kind, holds)
+    yield from _paged(store, query.order_by(Entity.seq).limit(_PAGE))
 
 
 def count_entities(

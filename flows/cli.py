@@ -22,6 +22,7 @@ from flows.commands import (
     sources,
     track,
 )
+from flows.commands.filter import app as noise_filter
 from flows.commands.output import err
 from schemas.errors import LoupeError
 
@@ -45,6 +46,7 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(annotator.app, name="annotator")
 app.add_typer(quality.app, name="quality")
 app.add_typer(release.app, name="release")
+app.add_typer(noise_filter, name="filter")
 app.command()(services.up)
 app.command()(services.down)
 app.command()(services.status)

@@ -30,19 +30,23 @@ class ImageRule(NamedTuple):
 
     Attributes:
         name: what findings call it; rules that mean the same to people share a name.
+        part: what tells rules of one name apart, in a word.
         measure: what is measured, in words, with its unit.
         setting: the field of `FilterSettings` that holds the threshold.
         direction: whether the value must be at least or at most the threshold.
         value: the value; None where it was not measured, and the rule says nothing.
         scale_end: where the scale ends that the band of suspicion is measured on.
+        is_exact: whether what is measured is known so well that nothing need be suspected.
     """
 
     name: str
+    part: str
     measure: str
     setting: str
     direction: Literal["at least", "at most"]
     value: Callable[[Seen], float | None]
     scale_end: float = 0.0
+    is_exact: bool = False
 
     def judge(self, seen: Seen, settings: FilterSettings) -> Measurement | None:
         """What the rule says of a crop; None where it has nothing to measure."""
@@ -50,7 +54,8 @@ class ImageRule(NamedTuple):
         if found is None:
             return None
         value, threshold = rounded(found), float(getattr(settings, self.setting))
-        outcome = outcome_of(value, threshold, self.direction, scale_end=self.scale_end)
+        end = threshold if self.is_exact else self.scale_end
+        outcome = outcome_of(value, threshold, self.direction, scale_end=end)
         frame = seen.observation.frame
         return Measurement(self.name, self.setting, frame, value, threshold, outcome)
 
@@ -66,22 +71,27 @@ def _relative_sharpness(seen: Seen) -> float:
 IMAGE_RULES = (
     ImageRule(
         "too_small",
+        "height",
         "height of the box in the frame, px",
         "least_height_px",
         "at least",
         lambda seen: seen.measures.height_px,
+        is_exact=True,
     ),
     ImageRule(
         "too_small",
+        "width",
         "width of the box in the frame, px",
         "least_width_px",
         "at least",
         lambda seen: seen.measures.width_px,
+        is_exact=True,
     ),
-    ImageRule("bad_aspect", "width / height", "narrowest_aspect", "at least", _aspect),
-    ImageRule("bad_aspect", "width / height", "widest_aspect", "at most", _aspect),
+    ImageRule("bad_aspect", "narrow", "width / height", "narrowest_aspect", "at least", _aspect),
+    ImageRule("bad_aspect", "wide", "width / height", "widest_aspect", "at most", _aspect),
     ImageRule(
         "truncated",
+        "cut off",
         "share of the box outside the frame",
         "most_cut_off",
         "at most",
@@ -89,13 +99,16 @@ IMAGE_RULES = (
     ),
     ImageRule(
         "truncated",
+        "border",
         "distance of the box from the frame's border, px",
         "least_border_px",
         "at least",
         lambda seen: seen.measures.border_px,
+        is_exact=True,
     ),
     ImageRule(
         "blurred",
+        "alone",
         "variance of the Laplacian at 128 px of height",
         "least_sharpness",
         "at least",
@@ -103,16 +116,18 @@ IMAGE_RULES = (
     ),
     ImageRule(
         "blurred",
-        "that, as a share of the track's median",
+        "in its track",
+        "sharpness as a share of the track's median",
         "least_relative_sharpness",
         "at least",
         _relative_sharpness,
     ),
     ImageRule(
-        "too_dark", "mean luma", "darkest", "at least", lambda seen: seen.measures.brightness
+        "too_dark", "", "mean luma", "darkest", "at least", lambda seen: seen.measures.brightness
     ),
     ImageRule(
         "too_bright",
+        "",
         "mean luma",
         "brightest",
         "at most",
@@ -121,6 +136,7 @@ IMAGE_RULES = (
     ),
     ImageRule(
         "flat",
+        "",
         "standard deviation of luma",
         "least_contrast",
         "at least",
@@ -128,6 +144,7 @@ IMAGE_RULES = (
     ),
     ImageRule(
         "unsure",
+        "",
         "the detector's score",
         "least_score",
         "at least",
@@ -135,6 +152,7 @@ IMAGE_RULES = (
     ),
     ImageRule(
         "occluded",
+        "",
         "share of the box covered by a person in front",
         "most_overlap",
         "at most",
@@ -142,13 +160,16 @@ IMAGE_RULES = (
     ),
     ImageRule(
         "crowded",
+        "",
         "other people at least half in the box",
         "most_other_people",
         "at most",
         lambda seen: seen.measures.other_people,
+        is_exact=True,
     ),
     ImageRule(
         "few_keypoints",
+        "",
         "visible keypoints of the body",
         "least_keypoints",
         "at least",

@@ -65,7 +65,8 @@ def outcome_of(
     """What comes of a value: beyond the threshold it drops, within `BAND` of it it is suspected.
 
     The band lies on the side of the threshold that passes, and is a share of the threshold's
-    distance from `scale_end`: the end of the scale that the threshold keeps away from.
+    distance from `scale_end`: the end of the scale that the threshold keeps away from. Where that
+    is the threshold itself, there is no band.
     """
     band = BAND * abs(threshold - scale_end)
     if direction == "at least":

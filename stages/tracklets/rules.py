@@ -11,9 +11,18 @@ _SIGNS: dict[Direction, str] = {"at least": "≥", "at most": "≤", "more than"
 
 
 class RuleText(NamedTuple):
-    """A threshold in words: rule, what is measured, field of `FilterSettings`, and which way."""
+    """A threshold in words.
+
+    Attributes:
+        name: the rule; it occurs once for each of its thresholds.
+        part: what tells those apart, in a word; empty where there is one.
+        measure: what is measured.
+        setting: the field of `FilterSettings` that holds the threshold.
+        direction: what a good value is to the threshold.
+    """
 
     name: str
+    part: str
     measure: str
     setting: str
     direction: Direction
@@ -23,16 +32,32 @@ class RuleText(NamedTuple):
         """What a good value is to its threshold, as a sign."""
         return _SIGNS[self.direction]
 
+    @property
+    def label(self) -> str:
+        """The rule, and which of its thresholds this is."""
+        return f"{self.name}, {self.part}" if self.part else self.name
+
+    @property
+    def is_count(self) -> bool:
+        """Whether values are whole numbers."""
+        return FilterSettings.model_fields[self.setting].annotation is int
+
     def threshold(self, settings: FilterSettings) -> float:
         """What values are held against."""
         return float(getattr(settings, self.setting))
 
 
-RULES = tuple(
-    RuleText(rule.name, rule.measure, rule.setting, rule.direction)
-    for rule in (*IMAGE_RULES, *TRACKLET_RULES)
+RULES = (
+    *(
+        RuleText(rule.name, rule.part, rule.measure, rule.setting, rule.direction)
+        for rule in IMAGE_RULES
+    ),
+    *(
+        RuleText(rule.name, "", rule.measure, rule.setting, rule.direction)
+        for rule in TRACKLET_RULES
+    ),
 )
-"""In the order in which they are asked; a name occurs once for each of its thresholds."""
+"""In the order in which they are asked."""
 RULE_NAMES = tuple(dict.fromkeys(rule.name for rule in RULES))
 
 

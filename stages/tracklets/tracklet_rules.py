@@ -45,7 +45,10 @@ OUTLIER = TrackletRule(
     "outlier", "cosine distance from the tracklet's medoid", "outlier_distance", "at most"
 )
 NEAR_DUPLICATE = TrackletRule(
-    "near_duplicate", "bits from the nearest sharper image", "duplicate_bits", "more than"
+    "near_duplicate",
+    "bits from the nearest sharper image that stays (64: none)",
+    "duplicate_bits",
+    "more than",
 )
 TOO_FEW = TrackletRule("too_few_images", "usable images", "least_images", "at least")
 SURPLUS = TrackletRule("surplus", "place in the order of choice", "most_images", "at most")
@@ -75,7 +78,7 @@ def judge_outliers(
     for one, similarity in zip(observations, similarities[medoid], strict=True):
         value = max(0.0, rounded(1 - similarity))
         outcome = outcome_of(value, limit, "at most")
-        beside = observations[medoid].frame
+        beside = None if one is observations[medoid] else observations[medoid].frame
         yield _measured(OUTLIER, one.frame, value, limit, outcome, beside)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.tracking import FilterSettings, PoseModel
@@ -149,6 +149,7 @@ def test_one_bit_more_than_a_duplicate_is_suspected() -> None:
     assert exact.findings == ()
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     hashes=st.lists(st.integers(0, 255), min_size=1, max_size=12),
     sharpnesses=st.lists(st.integers(400, 700), min_size=12, max_size=12),
@@ -312,6 +313,7 @@ def tracks(draw: st.DrawFn) -> Track:
     return track(observations)
 
 
+@settings(max_examples=60, deadline=None)
 @given(tracks())
 def test_every_frame_is_either_kept_once_or_dropped_by_a_finding(one: Track) -> None:
     report, rejection = filter_track(one, SETTINGS)
@@ -343,6 +345,7 @@ LOOSER = [
 ]
 
 
+@settings(max_examples=60, deadline=None)
 @given(tracks(), st.sampled_from(LOOSER), st.floats(0, 1))
 def test_a_looser_threshold_never_drops_more(
     one: Track, loosened: tuple[str, int], by: float
@@ -370,6 +373,7 @@ def test_there_is_a_case_for_every_image_rule() -> None:
     assert {field for field, _ in LOOSER} | {"least_keypoints"} == fields
 
 
+@settings(max_examples=60, deadline=None)
 @given(tracks())
 def test_what_passed_is_measured_too(one: Track) -> None:
     judgement = judge_track(one, SETTINGS)

@@ -1,0 +1,259 @@
+"""The contact sheet: per threshold of the noise filter, crops in the order of what was measured.
+
+So that thresholds can be set by looking: a histogram of all values with the threshold in it, the
+crops on both sides of the threshold, nearest to it, and some from farther off. The tracks of a
+dataset are held against the thresholds anew, which takes no pixels; of the crops only those that
+are shown are read.
+"""
+
+from array import array
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from db.blobs import BlobStore
+from db.entities import LIVE, find
+from db.store import Store
+from flows.filtered_tracks import Thresholds
+from flows.histogram import Histogram, histogram
+from flows.pages import page_environment, thumbnail_uri
+from schemas.errors import UsageError
+from schemas.proposals import Picture
+from schemas.video import Track
+from stages.tracklets.filter_track import judge_track
+from stages.tracklets.measurements import Measurement, Outcome
+from stages.tracklets.rules import RULE_NAMES, RULES, RuleText
+
+SHOWN_NEAR = 20
+"""How many crops are shown on each side of a threshold, nearest to it."""
+SHOWN_FAR = 10
+"""How many more are shown on each side, spread evenly over all that is farther off."""
+_SIDE_PX = 150
+_TEMPLATE = "contact_sheet.html.j2"
+_OUTCOMES: tuple[Outcome, ...] = ("dropped", "suspected", "passed")
+_NONE = -1
+
+
+class Seen(NamedTuple):
+    """A crop and where it is from."""
+
+    picture: Picture
+    video: str
+    track: int
+    frame: int
+
+
+class Tile(NamedTuple):
+    """A crop on the sheet; `beside` is the crop that it was compared with, where it was.
+
+    `alone` says that no other rule dropped it.
+    """
+
+    seen: Seen
+    beside: Seen | None
+    value: float
+    outcome: Outcome
+    alone: bool
+
+
+class RuleSheet(NamedTuple):
+    """What is shown of one threshold.
+
+    `dropped` are the tiles that are beyond it, the farthest first, and `left` the others, the
+    nearest first; `only_here` counts the crops that nothing else drops.
+    """
+
+    rule: RuleText
+    threshold: float
+    counts: dict[Outcome, int]
+    only_here: int
+    histogram: Histogram
+    dropped: tuple[Tile, ...]
+    left: tuple[Tile, ...]
+
+
+class Sheet(NamedTuple):
+    """The sheet of a dataset; only thresholds that anything was held against are on it."""
+
+    dataset: str
+    thresholds: Thresholds
+    tracks: int
+    tracks_left: int
+    parts: int
+    crops: int
+    crops_left: int
+    rules: tuple[RuleSheet, ...]
+
+
+class _Column:
+    """All that was measured for one threshold, as arrays: a few bytes a crop."""
+
+    def __init__(self) -> None:
+        self.values, self.outcomes = array("d"), array("b")
+        self.crops, self.besides = array("q"), array("q")
+
+    def add(self, measured: Measurement, crop: int, beside: int) -> None:
+        """Takes in a measurement, with the numbers of its crop and of the one beside it."""
+        self.values.append(measured.value)
+        self.outcomes.append(_OUTCOMES.index(measured.outcome))
+        self.crops.append(crop)
+        self.besides.append(beside)
+
+
+class _Collection:
+    """The crops of many tracks, and what was measured of them."""
+
+    def __init__(self) -> None:
+        self.crops: list[Seen] = []
+        self.drops: Counter[int] = Counter()
+        self.columns: dict[str, _Column] = defaultdict(_Column)
+        self.tracks = self.tracks_left = self.parts = self.crops_left = 0
+
+    def add(self, track: Track, thresholds: Thresholds) -> None:
+        """Holds a track against the thresholds."""
+        judgement = judge_track(track, thresholds.settings)
+        numbers = {_NONE: _NONE}
+        for observation in track.observations:
+            numbers[observation.frame] = len(self.crops)
+            self.crops.append(Seen(observation.crop, track.video, track.number, observation.frame))
+        for measured in judgement.measurements:
+            if measured.frame is None:
+                continue
+            crop = numbers[measured.frame]
+            beside = numbers[_NONE if measured.beside is None else measured.beside]
+            self.columns[measured.setting].add(measured, crop, beside)
+            self.drops[crop] += measured.outcome == "dropped"
+        self.tracks += 1
+        self.tracks_left += bool(judgement.parts)
+        self.parts += len(judgement.parts)
+        self.crops_left += sum(map(len, judgement.parts))
+
+
+def collect(
+    store: Store, dataset: str, thresholds: Thresholds, rule_name: str | None = None
+) -> Sheet:
+    """The sheet of a dataset, of one rule or of all.
+
+    Raises:
+        UsageError: there is no such rule, or the dataset has no tracks.
+    """
+    if rule_name is not None and rule_name not in RULE_NAMES:
+        raise UsageError(f"there is no rule {rule_name!r}; there is {', '.join(RULE_NAMES)}")
+    collection = _Collection()
+    for entity in find(store, dataset, "track", states=LIVE):
+        collection.add(entity.record(Track), thresholds)
+    if not collection.tracks:
+        raise UsageError(f"dataset {dataset!r} has no tracks; are its videos tracked?")
+    rules = tuple(
+        _rule_sheet(rule, thresholds, collection)
+        for rule in RULES
+        if rule.setting in collection.columns and rule_name in (None, rule.name)
+    )
+    return Sheet(
+        dataset,
+        thresholds,
+        collection.tracks,
+        collection.tracks_left,
+        collection.parts,
+        len(collection.crops),
+        collection.crops_left,
+        rules,
+    )
+
+
+def _rule_sheet(rule: RuleText, thresholds: Thresholds, collection: _Collection) -> RuleSheet:
+    column = collection.columns[rule.setting]
+    values, outcomes = np.array(column.values), np.array(column.outcomes)
+    threshold = rule.threshold(thresholds.settings)
+    badness = values if rule.direction == "at most" else -values
+    dropped, left = (_shown(badness, outcomes == 0), _shown(-badness, outcomes != 0))
+    drops = np.array([collection.drops[crop] for crop in column.crops])
+    return RuleSheet(
+        rule,
+        threshold,
+        {outcome: int((outcomes == code).sum()) for code, outcome in enumerate(_OUTCOMES)},
+        int(((outcomes == 0) & (drops == 1)).sum()),
+        histogram(values, outcomes, len(_OUTCOMES), threshold + _border(rule)),
+        tuple(_tile(column, place, collection) for place in dropped[::-1]),
+        tuple(_tile(column, place, collection) for place in left),
+    )
+
+
+def _border(rule: RuleText) -> float:
+    """Where a line drawn between good and bad values stands, from the threshold."""
+    if not rule.is_count:
+        return 0.0
+    return -0.5 if rule.direction == "at least" else 0.5
+
+
+def _shown(distance: NDArray[np.float64], wanted: NDArray[np.bool_]) -> list[int]:
+    """The places of what is shown of one side of a threshold, the nearest first.
+
+    Of equals a fixed mixture is taken, so that it is not all of one track.
+    """
+    places = np.flatnonzero(wanted)
+    mixture = places * 2654435761 % 2**32
+    places = places[np.lexsort((mixture, distance[places]))]
+    near, far = places[:SHOWN_NEAR], places[SHOWN_NEAR:]
+    spread = np.linspace(0, len(far) - 1, min(len(far), SHOWN_FAR)).round().astype(int)
+    return [*near.tolist(), *far[spread].tolist()]
+
+
+def _tile(column: _Column, place: int, collection: _Collection) -> Tile:
+    crop, beside = column.crops[place], column.besides[place]
+    return Tile(
+        collection.crops[crop],
+        None if beside == _NONE else collection.crops[beside],
+        column.values[place],
+        _OUTCOMES[column.outcomes[place]],
+        collection.drops[crop] <= 1,
+    )
+
+
+def sheet_document(sheet: Sheet) -> dict[str, Any]:
+    """The figures of a sheet for machines."""
+    return {
+        "dataset": sheet.dataset,
+        "thresholds_from": sheet.thresholds.origin,
+        "tracks": sheet.tracks,
+        "tracks_left": sheet.tracks_left,
+        "parts": sheet.parts,
+        "crops": sheet.crops,
+        "crops_left": sheet.crops_left,
+        "rules": [
+            {
+                "rule": one.rule.name,
+                "setting": one.rule.setting,
+                "sign": one.rule.sign,
+                "threshold": one.threshold,
+                "measured": sum(one.counts.values()),
+                **one.counts,
+                "only_here": one.only_here,
+            }
+            for one in sheet.rules
+        ],
+    }
+
+
+def render_sheet(sheet: Sheet, blobs: BlobStore) -> str:
+    """The sheet as one HTML page that needs nothing else."""
+    return (
+        page_environment()
+        .get_template(_TEMPLATE)
+        .render(sheet=sheet, outcomes=_OUTCOMES, thumbnail=_Thumbnails(blobs))
+    )
+
+
+class _Thumbnails:
+    """Thumbnails by digest, each made once."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._made: dict[str, str | None] = {}
+
+    def __call__(self, picture: Picture) -> str | None:
+        if picture.sha256 not in self._made:
+            self._made[picture.sha256] = thumbnail_uri(self._blobs, picture, _SIDE_PX)
+        return self._made[picture.sha256]

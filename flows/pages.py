@@ -1,0 +1,64 @@
+"""What HTML pages of flows share: templates, and crops that lie in the page itself."""
+
+from base64 import b64encode
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from db.blobs import BlobStore
+from schemas.errors import IntegrityError
+from schemas.proposals import Picture
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_JPEG_QUALITY = 82
+
+
+def page_environment() -> "Environment":
+    """The templates of `flows/templates`; what is put into them is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("flows"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        figure=figure, threshold=threshold_text, number=lambda value: f"{value:,}"
+    )
+    return environment
+
+
+def figure(value: float, *, is_count: bool = False) -> str:
+    """A measured value in three digits or so: 0.253, 72.4, 1,234; a count in whole numbers."""
+    size = abs(value)
+    decimals = (
+        0 if is_count or size >= 100 or not size else 1 if size >= 10 else 2 if size >= 1 else 3
+    )
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def threshold_text(value: float) -> str:
+    """A threshold as it is written in a profile."""
+    return f"{value:g}"
+
+
+def thumbnail_uri(blobs: BlobStore, picture: Picture, side_px: int) -> str | None:
+    """A picture, no larger than `side_px` a side, as a `data:` URI; None where it is not stored."""
+    from PIL import Image
+
+    try:
+        data = blobs.read(picture.sha256, picture.media_type)
+    except IntegrityError:
+        return None
+    if max(picture.width_px, picture.height_px) > side_px:
+        with Image.open(BytesIO(data)) as opened:
+            opened.thumbnail((side_px, side_px))
+            file = BytesIO()
+            opened.convert("RGB").save(file, "JPEG", quality=_JPEG_QUALITY)
+        data, media_type = file.getvalue(), "image/jpeg"
+    else:
+        media_type = picture.media_type
+    return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"
