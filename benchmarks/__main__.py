@@ -10,6 +10,7 @@ BENCHMARKS = (
     ("benchmarks.release_build", []),
     ("benchmarks.faithfulness", []),
     ("benchmarks.review_desk", []),
+    ("benchmarks.association", []),
 )
 
 for module, arguments in BENCHMARKS:

@@ -90,14 +90,17 @@ class Association:
 
     def _given_out(self, found: Sightings) -> tuple[TrackedPerson, ...]:
         """Those confirmed and seen in this frame whose boxes are neither tiny nor too wide."""
-        shown = self._tracks[self._tracks["confirmed"] & ~self._tracks["lost"]]
-        seen = shown["detection"]
-        boxes = boxes_xyxy(shown) if self._gives_filtered_boxes else found.boxes_xyxy[seen]
+        tracks = self._tracks
+        rows = np.flatnonzero(tracks["confirmed"] & ~tracks["lost"])
+        seen = tracks["detection"][rows]
+        boxes = (
+            boxes_xyxy(tracks.take(rows)) if self._gives_filtered_boxes else found.boxes_xyxy[seen]
+        )
         fit = np.flatnonzero(self._fits(boxes))
-        shown, boxes, looks = shown[fit], boxes[fit], found.looks[seen[fit]]
-        embeddings = looks if looks.shape[1] else [None] * len(looks)
-        columns = (shown["number"].tolist(), boxes, shown["score"].tolist(), embeddings)
-        return tuple(map(TrackedPerson, *columns))
+        rows, looks = rows[fit], found.looks[seen[fit]]
+        numbers, scores = (tracks[name][rows].tolist() for name in ("number", "score"))
+        embeddings = looks if looks.shape[1] else [None] * len(rows)
+        return tuple(map(TrackedPerson, numbers, boxes[fit], scores, embeddings))
 
     @property
     def _gives_filtered_boxes(self) -> bool:

@@ -28,7 +28,8 @@ def correct(tracks: Tracks, found: Sightings, frame: int, memory: float) -> None
     rows = np.flatnonzero(tracks["detection"] != ALONE)
     seen = tracks["detection"][rows]
     tracks["motion"][rows] = kalman.corrected(tracks["motion"][rows], found.boxes_xyah[seen])
-    tracks["look"][rows] = smoothed(tracks["look"][rows], found.looks[seen], memory)
+    if found.looks.shape[1]:
+        tracks["look"][rows] = smoothed(tracks["look"][rows], found.looks[seen], memory)
     tracks["seen"][rows] = frame
     tracks["confirmed"][rows] = True
     followed = ~tracks["lost"][rows]
@@ -74,7 +75,7 @@ def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tr
     followed, returned = is_seen & ~was_lost, is_seen & was_lost
     still_lost, newly_lost = stays & was_lost, stays & ~was_lost
     first, *others = (np.flatnonzero(part) for part in (followed, returned, still_lost, newly_lost))
-    return joined(tracks[first], new, tracks[np.concatenate(others)])
+    return joined(tracks.take(first), new, tracks.take(np.concatenate(others)))
 
 
 def without_doubles(tracks: Tracks, limit: float) -> Tracks:

@@ -49,7 +49,7 @@ def match(tracks: Tracks, found: Sightings, settings: AssociationSettings) -> No
         rows = np.flatnonzero(each.tracks & (tracks["detection"] == ALONE))
         columns = np.flatnonzero(each.sightings & is_free)
         if len(rows) and len(columns):
-            cost = each.cost(tracks[rows], found.only(columns), settings)
+            cost = each.cost(tracks.take(rows), found.only(columns), settings)
             pairs = cheapest_pairs(cost, each.limit)
             taken = columns[pairs.columns]
             tracks["detection"][rows[pairs.rows]] = taken

@@ -1,0 +1,213 @@
+"""Associations on the same boxes: ours, with and without embeddings, beside those of `trackers`.
+
+    python -m benchmarks.association [--people 8 25 50 100 200] [--frames 100] [--truth gt.txt …]
+
+People walk across each other, one detection in twenty is missing, boxes tremble, and the space
+grows with the number of people. Speed is the processor time of a frame, on one thread, the best of
+three runs, and its ratio to the peers' (below 1: ours is faster). Quality is computed by `trackers`
+itself: IDF1, HOTA, MOTA and identity switches; `--truth` takes MOTChallenge ground truth, whose
+boxes are then the detections.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import supervision as sv
+from numpy.typing import NDArray
+from trackers import ByteTrackTracker, OCSORTTracker, SORTTracker
+from trackers.eval import evaluate_mot_sequence
+
+from models.tracking.association import Association
+from models.tracking.detector import Detections
+from schemas.tracking import AssociationSettings
+from sources.motchallenge import Boxes, Result, read_boxes
+
+RUNS = 3
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+EMBEDDING_LENGTH = 128
+HEIGHT_PX = 120.0
+SIZE_PX = np.array([50.0, HEIGHT_PX])
+PEERS = {"SORT": SORTTracker, "ByteTrack": ByteTrackTracker, "OC-SORT": OCSORTTracker}
+
+
+class Scene(NamedTuple):
+    """What trackers are given, frame by frame, and the truth."""
+
+    name: str
+    frame_rate: float
+    detections: list[Detections]
+    truth: list[Result]
+
+
+Tracker = Callable[[Scene], Iterator[list[Result]]]
+
+
+def ours(scene: Scene, *, looks: bool = False) -> Iterator[list[Result]]:
+    association = Association(AssociationSettings(), scene.frame_rate)
+    for frame, detections in enumerate(scene.detections, 1):
+        given = detections if looks else detections._replace(embeddings=None)
+        people = association.update(given)
+        yield [Result(frame, one.number, one.box_xyxy, one.score) for one in people]
+
+
+def ours_with_looks(scene: Scene) -> Iterator[list[Result]]:
+    return ours(scene, looks=True)
+
+
+def peer(name: str) -> Tracker:
+    def follow(scene: Scene) -> Iterator[list[Result]]:
+        tracker = PEERS[name](frame_rate=scene.frame_rate)
+        for frame, (boxes, scores, _) in enumerate(scene.detections, 1):
+            found = tracker.update(sv.Detections(xyxy=boxes.astype(float), confidence=scores))
+            rows = zip(found.tracker_id, found.xyxy, found.confidence, strict=True)
+            yield [Result(frame, int(n), box, score) for n, box, score in rows if n >= 0]
+
+    return follow
+
+
+OURS: dict[str, Tracker] = {"ours": ours, "ours, embeddings": ours_with_looks}
+TRACKERS: dict[str, Tracker] = {**OURS, **{name: peer(name) for name in PEERS}}
+
+
+def crowd(people: int, frames: int, seed: int = 0) -> Scene:
+    """People who walk straight on across a square, and turn round at its edges."""
+    random = np.random.default_rng(seed)
+    side = 2.5 * HEIGHT_PX * people**0.5
+    places = random.uniform(0, side, (people, 2))
+    steps = random.normal(0, 0.02 * HEIGHT_PX, (people, 2))
+    looks = random.normal(size=(people, EMBEDDING_LENGTH))
+    detections, truth = [], []
+    for frame in range(1, frames + 1):
+        steps = np.where((places < 0) | (places > side), -steps, steps)
+        places += steps
+        boxes = np.concatenate([places, places + SIZE_PX], axis=1)
+        truth += [Result(frame, one, box, 1.0) for one, box in enumerate(boxes, 1)]
+        detections.append(_detected(boxes, looks, random))
+    return Scene(f"{people} people", 30, detections, truth)
+
+
+def _detected(
+    boxes: NDArray[np.float64], looks: NDArray[np.float64], random: np.random.Generator
+) -> Detections:
+    seen = np.flatnonzero(random.random(len(boxes)) > 0.05)
+    scores = np.sort(random.uniform(0.75, 0.99, len(seen)))[::-1]
+    trembling = boxes[seen] + random.normal(0, 0.01 * HEIGHT_PX, (len(seen), 4))
+    near = looks[seen] + random.normal(0, 0.3, (len(seen), EMBEDDING_LENGTH))
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    return Detections(
+        trembling.astype(np.float32), scores.astype(np.float32), near.astype(np.float32)
+    )
+
+
+def true_boxes(path: Path, frame_rate: float) -> Scene:
+    """The boxes of a ground truth file as detections that miss nothing."""
+    boxes, _ = read_boxes(path)
+    by_frame = dict(boxes.by_frame())
+    detections, truth = [], []
+    for frame in range(1, max(by_frame) + 1):
+        found = by_frame.get(frame, Boxes(*(column[:0] for column in boxes)))
+        corners = found.boxes_tlwh.copy()
+        corners[:, 2:] += corners[:, :2]
+        truth += [
+            Result(frame, number, box, 1.0)
+            for number, box in zip(found.numbers.tolist(), corners, strict=True)
+        ]
+        scores = np.ones(len(corners), np.float32)
+        detections.append(Detections(corners.astype(np.float32), scores, None))
+    return Scene(path.parent.name, frame_rate, detections, truth)
+
+
+def measure(people: int, frames: int) -> None:
+    """Prints the time of each tracker, in microseconds a frame, as JSON."""
+    scene = crowd(people, frames)
+    runs = [
+        {name: microseconds_a_frame(tracker, scene) for name, tracker in TRACKERS.items()}
+        for _ in range(RUNS)
+    ]
+    print(json.dumps({name: min(run[name] for run in runs) for name in TRACKERS}))
+
+
+def measured(people: int, frames: int) -> dict[str, float]:
+    """The same, of a process of its own with a single thread."""
+    command = [sys.executable, "-m", "benchmarks.association", "--measure", str(people)]
+    command += ["--frames", str(frames)]
+    environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    times: dict[str, float] = json.loads(done.stdout)
+    return times
+
+
+def microseconds_a_frame(tracker: Tracker, scene: Scene) -> float:
+    start = time.process_time()
+    for _ in tracker(scene):
+        pass
+    return (time.process_time() - start) * 1e6 / len(scene.detections)
+
+
+def print_speed(sizes: Sequence[int], frames: int) -> None:
+    times = {size: measured(size, frames) for size in sizes}
+    print(f"{'µs a frame':<14}" + "".join(f"{name:>18}" for name in TRACKERS))
+    for size, each in times.items():
+        print(f"{size:>7} people" + "".join(f"{each[name]:>18,.0f}" for name in TRACKERS))
+    for own in OURS:
+        print(f"\n{own + ' / theirs':<26}" + "".join(f"{name:>12}" for name in PEERS))
+        for size, each in times.items():
+            ratios = "".join(f"{each[own] / each[name]:>12.2f}" for name in PEERS)
+            print(f"{size:>19} people{ratios}")
+
+
+def print_quality(scene: Scene) -> None:
+    print(f"\n{scene.name:<20}{'IDF1':>8}{'HOTA':>8}{'MOTA':>8}{'switches':>10}")
+    for name, tracker in TRACKERS.items():
+        if scene.detections[0].embeddings is None and tracker is ours_with_looks:
+            continue
+        results = [result for frame in tracker(scene) for result in frame]
+        identity, hota, mota, switches = quality(scene.truth, results)
+        print(f"{name:<20}{identity:>8.1f}{hota:>8.1f}{mota:>8.1f}{switches:>10}")
+
+
+def quality(truth: list[Result], results: list[Result]) -> tuple[float, float, float, int]:
+    """IDF1, HOTA and MOTA in per cent, and identity switches."""
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder) / name for name in ("truth.txt", "results.txt")]
+        for path, boxes in zip(paths, (truth, results), strict=True):
+            path.write_text("".join(map(_line, boxes)))
+        found = evaluate_mot_sequence(*paths, metrics=["CLEAR", "HOTA", "Identity"])
+    identity, hota, clear = found.Identity, found.HOTA, found.CLEAR
+    return 100 * identity.IDF1, 100 * hota.HOTA, 100 * clear.MOTA, clear.IDSW
+
+
+def _line(one: Result) -> str:
+    """As `trackers` reads it: of class 1, or else a box of the truth is left out."""
+    left, top, right, bottom = one.box_xyxy
+    return f"{one.frame},{one.number},{left},{top},{right - left},{bottom - top},1,1,1\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, nargs="+", default=[8, 25, 50, 100, 200])
+    parser.add_argument("--frames", type=int, default=100)
+    parser.add_argument("--truth", type=Path, nargs="*", default=[])
+    parser.add_argument("--frame-rate", type=float, default=25)
+    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(arguments.measure, arguments.frames)
+        return
+    print_speed(arguments.people, arguments.frames)
+    print_quality(crowd(25, 200))
+    for path in arguments.truth:
+        print_quality(true_boxes(path, arguments.frame_rate))
+
+
+if __name__ == "__main__":
+    main()
