@@ -168,7 +168,7 @@ def _obstacles(theme: Theme, camera: Camera) -> tuple[Obstacle, ...]:
     return tuple(
         Obstacle(kind=kind, x=share * camera.half_width_metres(z), z=z)
         for kind, share, z in (
-            (ObstacleKind.LAMP_POST, -0.12, 6.7),
+            (ObstacleKind.LAMP_POST, 0.0, 6.7),
             (ObstacleKind.KIOSK, 0.55, 8.6),
             (ObstacleKind.CAR, -0.85, 9.0),
         )
@@ -182,7 +182,7 @@ def _cloud(setting: Setting, theme: Theme) -> Cloud | None:
 
 
 _TROUBLES: dict[Theme, tuple[tuple[Trouble, float, float], ...]] = {
-    Theme.CROSSINGS: ((Trouble.FROZEN, 0.45, 0.53),),
+    Theme.CROSSINGS: ((Trouble.FROZEN, 0.28, 0.36),),
     Theme.OBSTACLES: (),
     Theme.HAND_HELD: ((Trouble.DEFOCUS, 0.25, 0.33), (Trouble.MOTION_BLUR, 0.75, 0.81)),
     Theme.EVENING: ((Trouble.LIGHTS_OUT, 0.45, 0.56),),

@@ -64,10 +64,10 @@ class Walks:
         return first, self.across(identity, self.lane(0.0, 0.5), again, -way)
 
     def stop(self, identity: int, seconds: float, stays: float) -> Visit:
-        """Somebody who stands still for a while in the middle of the street, then goes on."""
+        """Somebody who stands still for a while, right of the middle, then goes on."""
         way, z = self.chance.pick((-1, 1)), self.lane(0.05, 0.4)
-        reach = 0.5 * self.camera.half_width_metres(z)
-        place = Place(self.chance.between(-reach, reach), z)
+        x = self.chance.between(0.15, 0.45) * self.camera.half_width_metres(z)
+        place = Place(x, z)
         through = self.past(identity, place, seconds, way)
         start, end = through.path
         here = {"x": place.x, "z": place.z}
