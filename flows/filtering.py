@@ -8,10 +8,12 @@ from db.entities import NewEntity, StoredEntity, find_in_groups, new_entity
 from db.store import Store
 from db.work import Pending, WorkResult
 from flows.context import RunContext
+from flows.keypoints import KeypointCounter, PoseModelMaker
 from flows.report import StageReport
 from flows.runner import Stage, run_stage
 from flows.single import store_entity
 from flows.tracking import TrackingPlan
+from models.pose import build_pose_model
 from schemas.base import digest_of
 from schemas.build import VideoSourceSpec
 from schemas.proposals import Tracklet
@@ -45,18 +47,30 @@ def plan_filter(context: RunContext, dataset: str, settings: FilterSettings) -> 
     return FilterPlan(settings, store_entity(context, record, dataset))
 
 
-def filter_tracks(context: RunContext, dataset: str, plan: FilterPlan) -> StageReport:
-    """Gives every track of `dataset` a report; a track of which nothing is left is rejected."""
+def filter_tracks(
+    context: RunContext,
+    dataset: str,
+    plan: FilterPlan,
+    make_pose_model: PoseModelMaker = build_pose_model,
+) -> StageReport:
+    """Gives every track of `dataset` a report; a track of which nothing is left is rejected.
+
+    Raises:
+        MissingExtraError: the extra that the pose model needs is not installed.
+        ModelError: the pose model could not be loaded.
+    """
+    keypoints = KeypointCounter(context.blobs, plan.settings.pose_model, make_pose_model)
     stage = Stage(
         name=filter_track.STAGE,
         version=filter_track.VERSION,
         dataset=dataset,
         configuration={"settings": plan.settings.model_dump(mode="json")},
+        agents=keypoints.agents,
         label="filter tracks",
     )
 
     def work(tracks: Sequence[StoredEntity]) -> list[WorkResult]:
-        return [_filtered(track, plan) for track in tracks]
+        return [_filtered(track, plan, keypoints) for track in tracks]
 
     return run_stage(context, stage, Pending(dataset, Track.kind, ("proposed",)), work)
 
@@ -88,8 +102,9 @@ def propose(
     return run_stage(context, stage, pending, work)
 
 
-def _filtered(track: StoredEntity, plan: FilterPlan) -> WorkResult:
-    report, rejection = filter_track.filter_track(track.record(Track), plan.settings)
+def _filtered(track: StoredEntity, plan: FilterPlan, keypoints: KeypointCounter) -> WorkResult:
+    counted = keypoints.counted(track.record(Track))
+    report, rejection = filter_track.filter_track(counted, plan.settings)
     entity = new_entity(
         report,
         track.dataset,

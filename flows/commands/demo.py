@@ -21,6 +21,7 @@ Look at it:
 Try next:
   your own data          write a build file (docs/build-files.md), then
                          loupe run build-ufine3c --config my-build.toml
+  from video             loupe run build-ufine6926: people followed, filtered, described
   people in the loop     loupe up, and gate = "required" in the build file
   real models            --profile small | paper | current (docs/profiles.md)
   what is missing here   loupe doctor
