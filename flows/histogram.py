@@ -112,4 +112,4 @@ def _marks(low: float, high: float, least_step: float) -> list[float]:
     size = 10.0 ** np.floor(np.log10(raw))
     step = next(size * digit for digit in (1, 2, 5, 10) if size * digit >= raw)
     first = int(np.ceil(low / step))
-    return [round(step * number, 10) for number in range(first, int(high / step) + 1)]
+    return [round(step * number, 10) for number in range(first, int(np.floor(high / step)) + 1)]

@@ -1,0 +1,97 @@
+"""A store with tracks, their filter reports and tracklets, and crops in the blob store."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+
+from db.blobs import BlobStore
+from db.entities import NewEntity, new_entity
+from db.store import Store
+from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from schemas.proposals import Tracklet
+from schemas.tracking import FilterSettings
+from schemas.video import Observation, Track
+from stages.tracklets import PART_OF, REPORT_OF
+from stages.tracklets.filter_track import STAGE, VERSION, filter_track
+from stages.tracklets.propose_tracklets import propose_tracklets
+from stages.tracklets.scissors import Crop, encode
+
+DATASET = "street"
+
+
+class FilterWorld(NamedTuple):
+    """The ids of what is stored, by the number of the track."""
+
+    tracks: dict[int, str]
+    reports: dict[int, str]
+    tracklets: dict[int, list[str]]
+
+
+def figure(seed: int) -> Crop:
+    """A crop with somebody in it, another one for every seed."""
+    chance = np.random.default_rng(seed)
+    pixels = np.full((160, 60, 3), chance.integers(150, 230, 3), np.uint8)
+    colours = chance.integers(0, 255, (3, 3)).tolist()
+    cv2.circle(pixels, (30, 20), 11, (190, 150, 120), -1)
+    cv2.rectangle(pixels, (15, 34), (45, 90), colours[0], -1)
+    cv2.rectangle(pixels, (19, 90), (41, 150), colours[1], -1)
+    cv2.line(pixels, (20, 40), (44, 84), colours[2], 3)
+    return encode(pixels)
+
+
+def with_crops(observations: Sequence[Observation], blobs: BlobStore) -> list[Observation]:
+    """The observations, each with a crop that is stored."""
+    crops = [figure(one.frame) for one in observations]
+    for crop in crops:
+        blobs.put(crop.data, crop.picture.media_type)
+    return [
+        one.model_copy(update={"crop": crop.picture})
+        for one, crop in zip(observations, crops, strict=True)
+    ]
+
+
+def store_tracks(
+    store: Store, tracks: Sequence[Track], settings: FilterSettings | None = None
+) -> FilterWorld:
+    """Stores tracks, and what the filter makes of them by `settings` (None: is not asked)."""
+    entities = {track.number: new_entity(track, DATASET) for track in tracks}
+    _store(store, "track", {}, list(entities.values()))
+    world = FilterWorld({number: one.id for number, one in entities.items()}, {}, {})
+    if settings is None:
+        return world
+    filtered = [(track, filter_track(track, settings)[0]) for track in tracks]
+    reports = {
+        track.number: new_entity(report, DATASET, parents=[(REPORT_OF, entities[track.number].id)])
+        for track, report in filtered
+    }
+    configuration = {"settings": settings.model_dump(mode="json")}
+    _store(store, STAGE, configuration, list(reports.values()))
+    made: list[NewEntity] = []
+
+    def id_of(tracklet: Tracklet) -> str:
+        parent = (PART_OF, reports[tracklet.track].id)
+        made.append(new_entity(tracklet, DATASET, parents=[parent]))
+        world.tracklets.setdefault(tracklet.track, []).append(made[-1].id)
+        return made[-1].id
+
+    propose_tracklets(filtered, settings, id_of)
+    _store(store, "propose", {}, made)
+    world.reports.update({number: one.id for number, one in reports.items()})
+    return world
+
+
+def _store(
+    store: Store, stage: str, configuration: dict[str, Any], entities: list[NewEntity]
+) -> None:
+    plan = register_plan(store, stage, VERSION, configuration)
+    activity = ActivityRecord(plan, DATASET, "revision", "run", datetime.now(UTC))
+    commit_chunk(store, activity, [WorkResult(int(one.id[:8], 16), (one,)) for one in entities])
+
+
+def blobs_of(home: Path) -> BlobStore:
+    """The blob store of an installation."""
+    return BlobStore(str(home / "blobs"))

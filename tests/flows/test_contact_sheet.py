@@ -1,0 +1,210 @@
+"""`loupe filter sheet`: the page in a real Chromium, its figures, and which crops are on it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from db.entities import find
+from db.store import Store
+from flows.contact_sheet import SHOWN_FAR, SHOWN_NEAR, Sheet, collect, sheet_document
+from flows.filtered_tracks import Thresholds
+from flows.histogram import histogram
+from flows.pages import figure
+from schemas.errors import UsageError
+from schemas.tracking import FilterSettings
+from schemas.video import FilterReport
+from tests.flows.command_line import Loupe
+from tests.flows.filter_world import DATASET, blobs_of, store_tracks, with_crops
+from tests.stages.tracklets.samples import observation, track, walk
+
+SETTINGS = FilterSettings(least_relative_sharpness=0)
+THRESHOLDS = Thresholds(SETTINGS, "a test")
+
+
+@pytest.fixture
+def filled(home: Path, home_store: Store) -> Store:
+    """Eight tracks with crops ever sharper, and one with a switch and a near-duplicate."""
+    blobs = blobs_of(home)
+    tracks = [
+        track(
+            with_crops(
+                [
+                    observation(100 * number + frame, sharpness=10 + 16.0 * number + frame)
+                    for frame in range(16)
+                ],
+                blobs,
+            ),
+            number + 1,
+        )
+        for number in range(8)
+    ]
+    twin = observation(902, perceptual_hash=walk([0], begin=900)[0].measures.perceptual_hash)
+    mixed = [*walk([0], begin=900), twin, *walk([0] * 4, begin=905), *walk([1] * 4, begin=930)]
+    tracks.append(track(with_crops(mixed, blobs), 9, video="<b>&amp;'\".mp4"))
+    store_tracks(home_store, tracks, SETTINGS)
+    return home_store
+
+
+@pytest.fixture
+def sheet(filled: Store) -> Sheet:
+    return collect(filled, DATASET, THRESHOLDS)
+
+
+def rule(sheet: Sheet, setting: str) -> Any:
+    (found,) = (one for one in sheet.rules if one.rule.setting == setting)
+    return found
+
+
+def test_the_nearest_and_some_of_the_others_are_shown_in_order(sheet: Sheet) -> None:
+    blurred = rule(sheet, "least_sharpness")
+    values = sorted(10 + 16.0 * number + frame for number in range(8) for frame in range(16))
+    bad = [value for value in values if value < 60]
+    good = [value for value in values if value >= 60] + [400.0] * 10
+    assert blurred.counts == {"dropped": 50, "suspected": 12, "passed": len(good) - 12}
+    assert [tile.value for tile in blurred.dropped][-SHOWN_NEAR:] == bad[-SHOWN_NEAR:]
+    assert len(blurred.dropped) == len(blurred.left) == SHOWN_NEAR + SHOWN_FAR
+    assert blurred.dropped[0].value == bad[0]
+    assert [tile.value for tile in blurred.left][:SHOWN_NEAR] == good[:SHOWN_NEAR]
+    assert blurred.left[-1].value == 400
+    for tiles in (blurred.dropped, blurred.left):
+        shown = [tile.value for tile in tiles]
+        assert shown == sorted(shown)
+    assert {tile.outcome for tile in blurred.dropped} == {"dropped"}
+    assert blurred.only_here == 50
+
+
+def test_an_upper_threshold_is_ordered_the_other_way(filled: Store) -> None:
+    store_tracks(filled, [track([observation(f, overlap=f / 20) for f in range(20)], 30)])
+    overlaps = rule(collect(filled, DATASET, THRESHOLDS), "most_overlap")
+    assert [tile.value for tile in overlaps.dropped] == [f / 20 for f in range(19, 6, -1)]
+    assert [tile.value for tile in overlaps.left][:3] == [0.3, 0.25, 0.2]
+
+
+def test_what_was_compared_stands_beside_it(sheet: Sheet) -> None:
+    (tile,) = rule(sheet, "duplicate_bits").dropped
+    assert (tile.seen.frame, tile.beside.frame, tile.value, tile.alone) == (902, 900, 0, True)
+    switch = rule(sheet, "switch_distance").left
+    assert [one.seen.frame for one in switch if one.outcome == "suspected"] == [930]
+    assert switch[0].beside.frame == 920
+
+
+def test_counts_are_those_of_the_reports(sheet: Sheet, filled: Store) -> None:
+    reports = [one.record(FilterReport) for one in find(filled, DATASET, "filter_report")]
+    document = sheet_document(sheet)
+    assert (document["tracks"], document["crops"]) == (9, 138)
+    assert document["tracks_left"] == sum(bool(one.parts) for one in reports) > 0
+    assert (
+        document["parts"] == sum(len(one.parts) for one in reports) == document["tracks_left"] + 1
+    )
+    assert document["crops_left"] == sum(len(part) for one in reports for part in one.parts)
+    for one in document["rules"]:
+        assert one["measured"] == one["dropped"] + one["suspected"] + one["passed"]
+        assert one["only_here"] <= one["dropped"]
+        told = [found for report in reports for found in report.findings]
+        if one["rule"] == "near_duplicate":
+            assert one["dropped"] == sum(found.rule == "near_duplicate" for found in told)
+
+
+def test_the_command_writes_the_page_and_says_the_figures(
+    loupe: Loupe, filled: Store, tmp_path: Path
+) -> None:
+    page = tmp_path / "sheet.html"
+    said = loupe("filter", "sheet", DATASET, "--out", page)
+    assert said.exit_code == 0
+    assert re.search(r"blurred +│ least_sharpness +│ ≥ 60 +│ +138 │ +50 │ +12 ", said.out)
+    one = loupe("filter", "sheet", DATASET, "--rule", "blurred", "--out", page, "--json").json
+    assert [row["setting"] for row in one["rules"]] == [
+        "least_sharpness",
+        "least_relative_sharpness",
+    ]
+    assert one["thresholds_from"].startswith("report ")
+    what_if = loupe(
+        "filter", "sheet", DATASET, "--profile", "builtin", "--out", page, "--json"
+    ).json
+    assert what_if["thresholds_from"] == "profile 'builtin'"
+
+
+def test_wrong_names_are_refused(loupe: Loupe, filled: Store, tmp_path: Path) -> None:
+    page = tmp_path / "sheet.html"
+    wrong = loupe("filter", "sheet", DATASET, "--rule", "ugly", "--out", page)
+    assert (wrong.exit_code, page.exists()) == (2, False)
+    assert "there is no rule 'ugly'; there is too_small, bad_aspect" in wrong.err
+    with pytest.raises(UsageError, match="'nowhere' has no tracks"):
+        collect(filled, "nowhere", THRESHOLDS)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1360, 390])
+def test_the_page_opens_with_every_crop_in_it(
+    loupe: Loupe, filled: Store, browser: Any, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "sheet.html"
+    document = loupe("filter", "sheet", DATASET, "--out", path, "--json").json
+    assert "<b>" not in re.sub(r"</?b>(?=[−\d])|(?<=\d)</b>", "", path.read_text(encoding="utf-8"))
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_function("[...document.images].every(image => image.naturalWidth > 0)")
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator("section.rule").count() == len(document["rules"])
+    titles = page.evaluate("[...document.querySelectorAll('figure')].map(one => one.title)")
+    assert any("<b>&amp;'\".mp4, track 9, frame 902, dropped by this alone" in t for t in titles)
+    line = page.locator("#least_sharpness line.threshold").bounding_box()
+    plot = page.locator("#least_sharpness .plot").bounding_box()
+    assert line is not None
+    assert plot is not None
+    assert plot["x"] < line["x"] < plot["x"] + plot["width"]
+    page.close()
+
+
+finite = st.floats(-1e4, 1e4, allow_nan=False).map(lambda value: round(value, 3))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.one_of(finite, st.integers(0, 64)), st.integers(0, 2)), min_size=1),
+    finite,
+)
+def test_a_histogram_counts_everything_once_and_holds_its_threshold(
+    measured: list[tuple[float, int]], threshold: float
+) -> None:
+    values = np.array([value for value, _ in measured], float)
+    series = np.array([one for _, one in measured], np.int8)
+    drawn = histogram(values, series, 3, threshold)
+    heights = dict.fromkeys(range(3), 0.0)
+    for bar in drawn.bars:
+        assert 0 <= bar.left <= 100
+        for one, top, height in bar.parts:
+            assert top >= -0.01
+            assert top + height <= 100.02
+            heights[one] += height * drawn.highest / 100
+    for one, height in heights.items():
+        assert height == pytest.approx((series == one).sum(), abs=0.02 * len(drawn.bars) + 0.02)
+    assert 0 <= drawn.threshold <= 100
+    assert all(-0.01 <= place <= 100.01 for place, _ in drawn.marks)
+    json.dumps(drawn.marks)
+
+
+def test_whole_numbers_get_a_bar_each_and_whole_marks() -> None:
+    drawn = histogram(np.array([0.0, 0, 1, 3]), np.array([0, 0, 1, 1], np.int8), 2, 0.5)
+    assert len(drawn.bars) == 3
+    assert all(mark == int(mark) for _, mark in drawn.marks)
+    assert drawn.bars[0].left < drawn.threshold < drawn.bars[1].left + 1
+
+
+def test_figures_are_short() -> None:
+    shown = [figure(value) for value in (0.25349, 1.5, 72.41, 1234.5, 0, -2.0)]
+    assert shown == ["0.253", "1.50", "72.4", "1,234", "0", "−2.00"]
+    assert figure(8.0, is_count=True) == "8"
