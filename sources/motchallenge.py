@@ -9,6 +9,7 @@ truth it is a flag: 1, or 0 for boxes to be ignored.
 import math
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,6 +111,9 @@ def write_results(path: Path, results: Iterable[Result]) -> None:
         unfinished.replace(path)
     except OSError as fault:
         raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def _line(result: Result) -> str:

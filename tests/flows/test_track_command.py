@@ -8,6 +8,7 @@ from trackers.eval import evaluate_mot_sequence
 import profiles
 from tests.flows.command_line import Loupe
 from tests.requirements import unavailable
+from tests.sources.video.clips import without_index_at_end, write_clip
 
 CAMPUS = Path(__file__).parents[3] / "shared" / "data" / "mot" / "TUD-Campus" / "gt.txt"
 
@@ -62,7 +63,7 @@ def test_bad_lines_are_named_and_the_rest_goes_on(loupe: Loupe, file: Path, tmp_
         "det.txt, line 1: wanted at least 6 columns",
         "det.txt, line 103: left must be a finite number",
         "det.txt, line 104: it says the same as line 2",
-        "3 lines could not be used",
+        "lines that could not be used: 3",
     ):
         assert sentence in ran.err
 
@@ -107,6 +108,9 @@ def test_a_profile_says_how_to_follow(loupe: Loupe, file: Path, tmp_path: Path) 
         (["--detections", "{file}", "--frame-rate", "nan"], "frame rate must be a number above 0"),
         (["--detections", "{file}", "--profile", "none"], "there is no profile 'none'"),
         (["--detections", __file__], "is not a MOTChallenge file"),
+        ([], "give either a video or --detections"),
+        (["{file}", "--detections", "{file}"], "give either a video or --detections"),
+        (["{file}", "--frame-rate", "25"], "--frame-rate goes with --detections"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_in_a_sentence(
@@ -117,6 +121,32 @@ def test_what_cannot_be_followed_is_refused_in_a_sentence(
     assert ran.exit_code == 2
     assert sentence in ran.err.replace("\n", " ")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_video_gives_crops_and_tracklets(loupe: Loupe, tmp_path: Path) -> None:
+    video = write_clip(tmp_path / "clip.mp4", [0] * 10)
+    ran = loupe("track", video, "--out", tmp_path / "out")
+    assert ran.exit_code == 0, ran.err
+    assert "0 tracklets, of 0 tracks in 10 frames" in ran.out
+    assert loupe("track", video, "--out", tmp_path / "out", "--json").json["frames"] == 10
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"crops", "tracklets.json", "result.txt"}
+
+
+def test_a_video_that_breaks_off_is_tracked_up_to_there(loupe: Loupe, tmp_path: Path) -> None:
+    whole = without_index_at_end(write_clip(tmp_path / "whole.mp4", range(40)))
+    video = tmp_path / "half.mp4"
+    video.write_bytes(whole[: len(whole) * 2 // 3])
+    ran = loupe("track", video, "--out", tmp_path / "out", "--json")
+    assert ran.exit_code == 1
+    assert 0 < ran.json["frames"] < 40
+    assert ran.json["problem"] in ran.err
+
+
+def test_a_file_that_is_no_video_is_refused(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+    ran = loupe("track", file, "--out", tmp_path / "out")
+    assert ran.exit_code == 2
+    assert "det.txt" in ran.err
 
 
 def test_an_out_that_is_a_file_is_refused(loupe: Loupe, file: Path) -> None:
