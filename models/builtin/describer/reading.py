@@ -26,7 +26,7 @@ class Zone(NamedTuple):
 
 HEAD = Zone(0.015, 0.085, 0.36, 0.64)
 UPPER = Zone(0.20, 0.43, 0.30, 0.70)
-LOWER = Zone(0.56, 0.84, 0.30, 0.70)
+LOWER = Zone(0.52, 0.70, 0.30, 0.70)
 
 
 class Colouring(NamedTuple):
