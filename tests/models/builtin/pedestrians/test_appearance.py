@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from models.builtin.pedestrians.appearance import DIMENSIONS, MEAN, embeddings_of, signatures
+from models.builtin.pedestrians.boxes import Boxes
+from models.tracking.frame import Pixels
+from tests.models.builtin.pedestrians.street import Walker, frame_of
+
+RED = Walker(50, 50)
+OTHERS = [
+    Walker(50, 50, shirt=(240, 240, 240), trousers=(20, 20, 20)),
+    Walker(50, 50, shirt=(20, 90, 40), trousers=(150, 140, 110)),
+    Walker(50, 50, shirt=(25, 25, 25), trousers=(30, 35, 90)),
+    Walker(50, 50, shirt=(40, 60, 190), trousers=(60, 60, 65)),
+]
+
+
+def look(walker: Walker, number: int = 0, light: float = 1.0) -> Pixels:
+    return frame_of([walker], number, light=light).pixels
+
+
+def embedding(pixels: Pixels, box: Boxes) -> Boxes:
+    vector: Boxes = embeddings_of(pixels, box[None])[0]
+    return vector
+
+
+def test_embeddings_are_unit_vectors() -> None:
+    boxes = np.stack([RED.box(0), RED.box(0) + 3])
+    vectors = embeddings_of(look(RED), boxes)
+    assert vectors.shape == (2, DIMENSIONS)
+    assert DIMENSIONS <= 256
+    assert MEAN.shape == (DIMENSIONS,)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(signatures(look(RED), boxes), axis=1), 1, atol=1e-4)
+
+
+def test_one_person_looks_the_same_later() -> None:
+    first = embedding(look(RED), RED.box(0))
+    for number in (5, 20):
+        assert first @ embedding(look(RED, number), RED.box(number)) > 0.9
+
+
+@pytest.mark.parametrize("light", [0.6, 0.8, 1.2])
+def test_light_changes_little(light: float) -> None:
+    first = embedding(look(RED), RED.box(0))
+    assert first @ embedding(look(RED, light=light), RED.box(0)) > 0.9
+
+
+@pytest.mark.parametrize("jitter", [(2, 2, 2, 2), (-2, 3, 2, 3), (0, -4, 0, 4)])
+def test_a_box_that_is_a_little_off_changes_little(jitter: tuple[int, ...]) -> None:
+    first = embedding(look(RED), RED.box(0))
+    assert first @ embedding(look(RED), RED.box(0) + np.array(jitter, np.float32)) > 0.85
+
+
+def test_other_clothes_look_different() -> None:
+    first = embedding(look(RED), RED.box(0))
+    likeness = [float(first @ embedding(look(other), other.box(0))) for other in OTHERS]
+    assert max(likeness) < 0.6, likeness
+
+
+@pytest.mark.parametrize("box", [(-40, -40, -10, -10), (470, 260, 600, 400), (5, 5, 5, 5)])
+def test_boxes_outside_the_frame_have_an_embedding_too(box: tuple[int, ...]) -> None:
+    vectors = embeddings_of(look(RED), np.array([box], np.float32))
+    assert np.isfinite(vectors).all()
+
+
+def test_no_boxes_give_no_embeddings() -> None:
+    assert embeddings_of(look(RED), np.zeros((0, 4), np.float32)).shape == (0, DIMENSIONS)
