@@ -29,7 +29,7 @@ class TransformersPoseModel:
     def __init__(self, spec: tracking.PoseModel) -> None:
         try:
             import torch
-            import torchvision  # type: ignore[import-untyped]  # noqa: F401
+            import torchvision  # noqa: F401
             import transformers
         except ModuleNotFoundError as error:
             raise MissingExtraError(f"the pose model {spec.name!r}", "torch") from error
@@ -45,7 +45,7 @@ class TransformersPoseModel:
     @property
     def ref(self) -> ModelRef:
         """Name and revision as the profile states them; the revision is what is loaded."""
-        return ModelRef(name=self._spec.name, revision=self._spec.revision)
+        return self._spec.ref
 
     def visible_keypoints(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[int]:
         """How many keypoints show in each box: see `PoseModel`."""

@@ -11,17 +11,17 @@ from schemas.chat import ModelRef
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _DetectorBase(Record):
+class _NamedModel(Record):
     name: str
     revision: str
 
     @property
     def ref(self) -> ModelRef:
-        """The detector as a value for keys and provenance."""
+        """The model as a value for keys and provenance."""
         return ModelRef(name=self.name, revision=self.revision)
 
 
-class BuiltinDetector(_DetectorBase):
+class BuiltinDetector(_NamedModel):
     """Pedestrian HOG, helped by motion where the camera is still; no download.
 
     `working_height_px` is the height that frames are scaled down to before people are looked for.
@@ -33,7 +33,7 @@ class BuiltinDetector(_DetectorBase):
     working_height_px: int = Field(default=480, ge=128)
 
 
-class FairMOTDetector(_DetectorBase):
+class FairMOTDetector(_NamedModel):
     """FairMOT (DLA-34) with a published checkpoint (extra `torch`).
 
     `checkpoint_sha256` is held against the file, where it is given. Network input sides must be
@@ -101,11 +101,9 @@ class TrackingSettings(Record):
     checkpoint_frames: int = Field(default=500, ge=1)
 
 
-class PoseModel(Record):
+class PoseModel(_NamedModel):
     """A pose model of transformers' ViTPose class that counts visible keypoints (extra `torch`)."""
 
-    name: str
-    revision: str
     device: str = "auto"
     visible_score: Share = 0.3
 

@@ -17,6 +17,7 @@ from profiles.settings import Settings
 from schemas.base import Record
 from schemas.errors import LoupeError
 from schemas.profile import (
+    BuiltinDescriber,
     BuiltinRewriter,
     ChatModelSpec,
     OpenAIChat,
@@ -24,12 +25,14 @@ from schemas.profile import (
     TransformersChat,
     VllmChat,
 )
+from schemas.tracking import BuiltinDetector, FairMOTDetector, PoseModel
 from services.environments import ENVIRONMENT_NAMES, is_installed
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
 
 EXTRAS = {"torch": ("torch", "transformers"), "gpu": ("vllm",), "s3": ("s3fs",)}
 _POSTGRES_FOLDER = Path("/usr/lib/postgresql")
+_Model = ChatModelSpec | BuiltinDetector | FairMOTDetector | PoseModel
 
 
 class Verdict(StrEnum):
@@ -116,13 +119,27 @@ def _check_profile(settings: Settings) -> Iterator[Finding]:
 
 def check_models(profile: Profile) -> Iterator[Finding]:
     """For each model of the profile: whether what it runs on is there."""
-    for model in profile.rewrite.models:
+    for model in (*profile.rewrite.models, *profile.describe.models):
         yield _check_model(model)
+    yield _check_detector(profile.tracking.detector)
+    if profile.filter.pose_model is not None:
+        yield _check_extra_of(profile.filter.pose_model, "torch")
+
+
+def _check_detector(detector: BuiltinDetector | FairMOTDetector) -> Finding:
+    """Videos alone need a detector: what it lacks stops nobody who has none."""
+    if isinstance(detector, BuiltinDetector):
+        return _has(detector, "built in")
+    if not detector.checkpoint.is_file():
+        detail = f"no checkpoint at {detector.checkpoint}; needed to follow people in videos"
+        variable = "LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT"
+        return _absent(_subject(detector), detail, f"export {variable}=/path/to/fairmot_dla34.pth")
+    return _check_extra_of(detector, "torch")
 
 
 def _check_model(model: ChatModelSpec) -> Finding:
     match model:
-        case BuiltinRewriter():
+        case BuiltinRewriter() | BuiltinDescriber():
             return _has(model, "built in")
         case OpenAIChat():
             return _check_server_of(model)
@@ -132,7 +149,7 @@ def _check_model(model: ChatModelSpec) -> Finding:
             return _check_extra_of(model, "torch")
 
 
-def _check_extra_of(model: VllmChat | TransformersChat, extra: str) -> Finding:
+def _check_extra_of(model: _Model, extra: str) -> Finding:
     if all(_is_importable(module) for module in EXTRAS[extra]):
         return _has(model, f"the extra {extra} is installed")
     remedy = f"uv pip install -e '.[{extra}]'"
@@ -167,11 +184,11 @@ def _start_command(model: OpenAIChat) -> str:
     return f"curl -v {model.base_url}/models"
 
 
-def _subject(model: ChatModelSpec) -> str:
+def _subject(model: _Model) -> str:
     return f"model {model.ref}"
 
 
-def _has(model: ChatModelSpec, detail: str) -> Finding:
+def _has(model: _Model, detail: str) -> Finding:
     return Finding(subject=_subject(model), verdict=Verdict.OK, detail=detail)
 
 

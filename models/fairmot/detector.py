@@ -33,7 +33,7 @@ class FairMOTPersonDetector:
     def __init__(self, spec: FairMOTDetector) -> None:
         try:
             import torch
-            import torchvision  # type: ignore[import-untyped]  # noqa: F401
+            import torchvision  # noqa: F401
         except ModuleNotFoundError as error:
             what = f"the detector {spec.name!r} (provider 'fairmot')"
             raise MissingExtraError(what, "torch") from error

@@ -42,9 +42,7 @@ class Person:
     def __init__(self, browser: Any, url: str, account: AnnotatorAccount, shots: Path) -> None:
         self.failed: list[str] = []
         self._url, self._account, self._shots = url, account, shots
-        self._context = browser.new_context(
-            viewport={"width": WIDTH_PX, "height": HEIGHT_PX}
-        )
+        self._context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
         self._context.set_default_timeout(_PATIENCE_MS)
         self.page = self._context.new_page()
         self.page.on("response", self._note)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from profiles.loader import validate_profile
+from profiles.loader import load_profile, validate_profile
 from profiles.settings import load_settings
 from schemas.profile import Profile
 from services.diagnosis import Finding, Verdict, check_models, diagnose
@@ -43,7 +43,7 @@ def profile_with(**model: object) -> Profile:
 
 
 def check(**model: object) -> Finding:
-    (finding,) = check_models(profile_with(**model))
+    finding, *_ = check_models(profile_with(**model))
     return finding
 
 
@@ -95,3 +95,15 @@ def test_a_key_that_is_refused_is_told_from_one_that_is_taken(
     monkeypatch.setenv("MODEL_KEY", ModelServer.key)
     taken = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
     assert taken.verdict is Verdict.OK
+
+
+def test_a_checkpoint_that_is_not_there_is_named_with_how_to_say_where_it_is() -> None:
+    profile = load_profile("paper")
+    checkpoint = Path("somewhere/fairmot.pth")
+    detector = profile.tracking.detector.model_copy(update={"checkpoint": checkpoint})
+    tracking = profile.tracking.model_copy(update={"detector": detector})
+    findings = list(check_models(profile.model_copy(update={"tracking": tracking})))
+    (finding,) = [one for one in findings if "fairmot" in one.subject]
+    assert finding.verdict is Verdict.ABSENT  # who has no videos needs none
+    assert str(checkpoint) in finding.detail
+    assert "LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT" in finding.remedy

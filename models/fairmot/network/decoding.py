@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor, cat
 from torch.nn import functional
-from torchvision.ops import nms  # type: ignore[import-untyped]
+from torchvision.ops import nms
 
 from models.fairmot.network.fairmot import HeadMaps
 

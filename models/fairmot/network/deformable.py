@@ -4,7 +4,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torchvision.ops import deform_conv2d  # type: ignore[import-untyped]
+from torchvision.ops import deform_conv2d
 
 _KERNEL_POINTS = 9
 

@@ -1,0 +1,278 @@
+"""Tracking and the noise filter on the demonstration's videos, where the truth is known.
+
+    python -m benchmarks.street_tracking [--videos 4] [--seconds 12] [--seed 7] [--profile builtin]
+
+The detector of the profile looks at every frame once; our association, ByteTrack and OC-SORT of
+`trackers` are given the same detections, and `trackers` computes IDF1, HOTA and MOTA. Then tracks
+are cut out and filtered by ours: purity is the share of the kept images that show the person whom
+most of their tracklet shows; precision and recall say how the filter finds what was planted.
+
+A crop shows a person where its box overlaps theirs by an IoU of at least 0.5. A rule is *right*
+about a crop where the fault it is for was planted there, or can be read from the truth (a person
+who is cut off or hidden though nobody planned it); recall counts a faulty crop as found whichever
+rule drops it.
+"""
+
+import argparse
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks.association import (
+    Scene,
+    Tracker,
+    ours,
+    ours_with_looks,
+    peer,
+    quality,
+)
+from models.detectors import build_detector
+from models.tracking.detector import Detections
+from models.tracking.frame import Frame
+from models.tracking.tracker import PersonTracker
+from profiles.loader import load_profile
+from schemas.base import sha256_of
+from schemas.chat import ModelRef
+from schemas.profile import Profile
+from schemas.video import FilterReport, Track
+from sources.demonstration.street import (
+    FaultKind,
+    TrueSighting,
+    TrueVideo,
+    load_street_truth,
+    write_street_world,
+)
+from sources.demonstration.street.truth import OCCLUDED_FROM, TRUNCATED_BELOW
+from sources.motchallenge import Result
+from sources.video.reader import open_video
+from stages.follow_people import PeopleFollower
+from stages.tracklets.filter_track import filter_track
+from stages.tracklets.pool import TrackOrigin
+
+TRACKERS: dict[str, Tracker] = {
+    "ours": ours_with_looks,
+    "ours, no looks": ours,
+    "ByteTrack": peer("ByteTrack"),
+    "OC-SORT": peer("OC-SORT"),
+}
+RULES = {
+    FaultKind.BLUR: {"blurred"},
+    FaultKind.DARKNESS: {"too_dark", "flat"},
+    FaultKind.TRUNCATION: {"truncated"},
+    FaultKind.OCCLUSION: {"occluded", "crowded"},
+    FaultKind.DUPLICATE: {"near_duplicate"},
+}
+
+
+class Replay:
+    """A detector that says again what another one said."""
+
+    ref = ModelRef(name="replay", revision="1")
+
+    def __init__(self, detections: Mapping[int, Detections]) -> None:
+        self._detections = detections
+
+    def detect(self, frame: Frame) -> Detections:
+        """What was said of the frame of that number."""
+        return self._detections[frame.number]
+
+    def state(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """Has nothing to remember."""
+
+
+@dataclass
+class Counts:
+    """What the filter found of one kind of fault, in crops."""
+
+    planted: int = 0
+    found: int = 0
+    dropped: int = 0
+    rightly: int = 0
+
+    def __str__(self) -> str:
+        recall = f"{self.found / self.planted:.0%}" if self.planted else "–"
+        precision = f"{self.rightly / self.dropped:.0%}" if self.dropped else "–"
+        of = f"({self.found}/{self.planted} found, {self.rightly}/{self.dropped} right)"
+        return f"recall {recall:>5}  precision {precision:>5}  {of}"
+
+
+@dataclass
+class Filtered:
+    """What came of the filter over all videos."""
+
+    faults: dict[FaultKind, Counts] = field(default_factory=lambda: defaultdict(Counts))
+    switches: Counts = field(default_factory=Counts)
+    images: int = 0
+    pure: int = 0
+    tracks: int = 0
+    tracklets: int = 0
+    clean: int = 0
+    clean_kept: int = 0
+
+
+class Truth:
+    """Whom a box shows in a frame, and what is wrong there."""
+
+    def __init__(self, video: TrueVideo) -> None:
+        self._video = video
+        self._faulty: dict[int, list[tuple[TrueSighting, frozenset[FaultKind]]]] = defaultdict(list)
+        for sighting, kinds in video.faulty():
+            self._faulty[sighting.frame].append((sighting, kinds | _read_off(sighting)))
+
+    def at(self, frame: int, box: Sequence[float]) -> tuple[int | None, frozenset[FaultKind]]:
+        """The identity and the faults; None where the box shows nobody."""
+        best = max(self._faulty[frame], key=lambda one: iou(one[0].box_xyxy, box), default=None)
+        if best is None or iou(best[0].box_xyxy, box) < 0.5:
+            return None, frozenset()
+        return self._video.identity_of(best[0].visit), best[1]
+
+
+def _read_off(sighting: TrueSighting) -> frozenset[FaultKind]:
+    kinds = {FaultKind.TRUNCATION} if sighting.inside < TRUNCATED_BELOW else set()
+    return frozenset(kinds | ({FaultKind.OCCLUSION} if sighting.hidden >= OCCLUDED_FROM else set()))
+
+
+def iou(one: Sequence[float], other: Sequence[float]) -> float:
+    """Intersection over union of two boxes (left, top, right, bottom)."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    shared = max(0.0, width) * max(0.0, height)
+    areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))
+    return shared / (areas - shared)
+
+
+def frames_of(path: Path) -> Iterator[Frame]:
+    with open_video(str(path)) as reader:
+        yield from reader.frames()
+
+
+def detect(path: Path, profile: Profile) -> dict[int, Detections]:
+    detector = build_detector(profile.tracking.detector)
+    return {frame.number: detector.detect(frame) for frame in frames_of(path)}
+
+
+def print_tracking(video: TrueVideo, truth: list[Result], found: dict[int, Detections]) -> None:
+    scene = Scene(video.name, video.frame_rate, list(found.values()), truth)
+    print(f"\n{video.name} ({video.theme})".ljust(32) + "IDF1    HOTA    MOTA  switches")
+    for name, tracker in TRACKERS.items():
+        results = [result for frame in tracker(scene) for result in frame]
+        identity, hota, mota, switches = quality(truth, results)
+        print(f"  {name:<26}{identity:>8.1f}{hota:>8.1f}{mota:>8.1f}{switches:>10}")
+
+
+def true_results(video: TrueVideo) -> list[Result]:
+    """Whom a tracker should find: everybody of whom at least a quarter can be seen."""
+    return [
+        Result(one.frame + 1, one.visit, np.array(one.box_xyxy, float), 1.0)
+        for one in video.sightings
+        if one.visible >= 0.25
+    ]
+
+
+def tracks_of(
+    video: TrueVideo, path: Path, profile: Profile, found: dict[int, Detections]
+) -> Iterable[Track]:
+    tracker = PersonTracker(Replay(found), profile.tracking.association, video.frame_rate)
+    origin = TrackOrigin("street", video.name, "0" * 64, str(tracker.ref))
+    follower = PeopleFollower(
+        tracker, origin, profile.tracking.observations, lambda data, _: sha256_of(data)
+    )
+    for frame in frames_of(path):
+        follower.follow(frame)
+    follower.end()
+    return follower.take_finished()
+
+
+def judge(track: Track, report: FilterReport, truth: Truth, into: Filtered) -> None:
+    """Counts what the filter made of a track."""
+    shown = {one.frame: truth.at(one.frame, one.box_xyxy) for one in track.observations}
+    dropped: dict[int, set[str]] = defaultdict(set)
+    for finding in report.findings:
+        if finding.outcome == "dropped" and finding.frame is not None:
+            dropped[finding.frame].add(finding.rule)
+    for frame, (identity, kinds) in shown.items():
+        _count_faults(kinds, dropped[frame], into)
+        if identity is not None and not kinds:
+            into.clean += 1
+            into.clean_kept += not dropped[frame] - {"surplus", "near_duplicate"}
+    into.tracks += 1
+    for part in report.parts:
+        people = Counter(shown[frame][0] for frame in part)
+        into.images += len(part)
+        into.pure += max((count for who, count in people.items() if who is not None), default=0)
+        into.tracklets += 1
+    _count_switches(shown, report, into.switches)
+
+
+def _count_faults(kinds: frozenset[FaultKind], rules: set[str], into: Filtered) -> None:
+    for kind, names in RULES.items():
+        counts = into.faults[kind]
+        counts.planted += kind in kinds
+        counts.found += kind in kinds and bool(rules - {"surplus"})
+        counts.dropped += bool(rules & names)
+        counts.rightly += bool(rules & names) and kind in kinds
+
+
+def _count_switches(
+    shown: Mapping[int, tuple[int | None, frozenset[FaultKind]]],
+    report: FilterReport,
+    counts: Counts,
+) -> None:
+    """A switch lies between two crops of different people; it is found where no part has both."""
+    seen = [(frame, who) for frame, (who, _) in shown.items() if who is not None]
+    true = {later: (one, other) for (_, one), (later, other) in pairwise(seen) if one != other}
+    together = [{shown[frame][0] for frame in part} for part in report.parts]
+    counts.planted += len(true)
+    counts.found += sum(not any({*pair} <= people for people in together) for pair in true.values())
+    counts.dropped += len(report.switches)
+    counts.rightly += sum(_near(switch, true, seen) for switch in report.switches)
+
+
+def _near(switch: int, true: Mapping[int, object], seen: Sequence[tuple[int, int]]) -> bool:
+    """Whether a person gives way to another within two observations of `switch`."""
+    frames = [frame for frame, _ in seen]
+    place = int(np.searchsorted(frames, switch))
+    return any(frame in true for frame in frames[max(0, place - 2) : place + 3])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--videos", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=12)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--profile", default="builtin")
+    arguments = parser.parse_args()
+    profile, filtered = load_profile(arguments.profile), Filtered()
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        write_street_world(home, arguments.seed, arguments.videos, arguments.seconds)
+        for video in load_street_truth(home).videos:
+            path, truth = home / video.file_path, Truth(video)
+            found = detect(path, profile)
+            print_tracking(video, true_results(video), found)
+            for track in tracks_of(video, path, profile, found):
+                judge(track, filter_track(track, profile.filter)[0], truth, filtered)
+    print_filtered(filtered)
+
+
+def print_filtered(filtered: Filtered) -> None:
+    share = filtered.pure / max(1, filtered.images)
+    print(f"\n{filtered.tracks} tracks, {filtered.tracklets} tracklets, {filtered.images} images")
+    print(f"purity after filtering {share:.1%}")
+    print(f"crops without a fault that are kept {filtered.clean_kept}/{filtered.clean}")
+    for kind, counts in filtered.faults.items():
+        print(f"  {kind:<18}{counts}")
+    print(f"  {'identity switch':<18}{filtered.switches}")
+
+
+if __name__ == "__main__":
+    main()
