@@ -10,6 +10,7 @@ BENCHMARKS = (
     ("benchmarks.release_build", []),
     ("benchmarks.faithfulness", []),
     ("benchmarks.review_desk", []),
+    ("benchmarks.video_decoding", []),
     ("benchmarks.association", []),
 )
 

@@ -20,6 +20,7 @@ from schemas.tracking import BuiltinDetector
 
 _SCAN_EVERY_STILL: Final = 25
 _SCAN_EVERY_MOVING: Final = 3
+_LEAST_HEIGHT_PX: Final = 24.0
 _LEAST_HEIGHT_STILL: Final = 0.1
 _LEAST_HEIGHT_MOVING: Final = 0.15
 _LEAST_MARGIN: Final = -0.3
@@ -128,7 +129,7 @@ class BuiltinPedestrianDetector:
         self._since_scan += 1
         if self._since_scan >= scan_every:
             self._since_scan = 0
-            least = least_height * pixels.shape[0]
+            least = max(_LEAST_HEIGHT_PX, least_height * pixels.shape[0])
             found.append(self._hog.everywhere(pixels, least, _SCAN_MARGIN))
         if not found:
             return NOTHING

@@ -1,0 +1,130 @@
+"""Decoding with cropping beside bare decoding, and the memory of a video ten times as long.
+
+    python -m benchmarks.video_decoding [VIDEO] [--seconds 12]
+
+Without a video, on one of noise that is made for it. Frames a second are by processor time, bare
+PyAV decoding against `open_video` with eight crops a frame. Memory is the largest resident size of
+a process of its own that reads the video, once as it is and once ten times as long.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import numpy as np
+
+SIZE = (640, 480)
+RATE = 25
+CROPS = 8
+TIMES_LONGER = 10
+
+
+def write_video(path: Path, frames: int) -> None:
+    """A video in which noise drifts: costly to decode, as a street is."""
+    width, height = SIZE
+    noise = np.random.default_rng(1).integers(0, 255, (height, width // 4, 3), dtype=np.uint8)
+    picture = np.repeat(noise, 4, axis=1)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=RATE, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        for number in range(frames):
+            moved = np.ascontiguousarray(np.roll(picture, 3 * number, axis=1))
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(moved, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+def write_repeated(source: Path, target: Path, times: int) -> None:
+    """`source` several times on end, not encoded anew."""
+    with av.open(str(target), "w") as container:
+        stream = offset = None
+        for _ in range(times):
+            with av.open(str(source)) as part:
+                video = part.streams.video[0]
+                stream = stream or container.add_stream_from_template(video)
+                start, end = offset or 0, 0
+                for packet in part.demux(video):
+                    if packet.dts is None or packet.pts is None:
+                        continue
+                    end = max(end, packet.pts + (packet.duration or 1))
+                    packet.pts, packet.dts = packet.pts + start, packet.dts + start
+                    packet.stream = stream
+                    container.mux(packet)
+                offset = start + end
+
+
+def decode(path: Path) -> int:
+    """The number of frames that bare PyAV decodes."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        stream.thread_type, stream.thread_count = "AUTO", 2
+        return sum(1 for _ in container.decode(stream))
+
+
+def decode_and_crop(path: Path) -> int:
+    """The number of frames that `open_video` gives, crops cut out of each."""
+    from sources.video.reader import open_video
+
+    count = 0
+    with open_video(path) as reader:
+        wide, high = reader.facts.width_px // CROPS, reader.facts.height_px // 2
+        for frame in reader.frames():
+            count += 1
+            for left in range(0, wide * CROPS, wide):
+                frame.pixels[:high, left : left + wide].copy()
+    return count
+
+
+def rate(work: Callable[[Path], int], path: Path) -> float:
+    """Frames a second of processor time, the best of three."""
+    best = 0.0
+    for _ in range(3):
+        start = time.process_time()
+        count = work(path)
+        best = max(best, count / (time.process_time() - start))
+    return best
+
+
+def peak_mib(path: Path) -> float:
+    """Largest resident size of a process that reads the whole video."""
+    command = [sys.executable, "-m", "benchmarks.video_decoding", "--read", str(path)]
+    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    figure: float = json.loads(report)
+    return figure
+
+
+def compare(path: Path, folder: Path) -> None:
+    bare, cropped = rate(decode, path), rate(decode_and_crop, path)
+    print(f"decoded {bare:,.0f}/s, decoded and cropped {cropped:,.0f}/s: {cropped / bare:.2f}")
+    longer = folder / "longer.mkv"
+    write_repeated(path, longer, TIMES_LONGER)
+    once, often = peak_mib(path), peak_mib(longer)
+    frames = decode(longer) / decode(path)
+    print(f"peak {once:.0f} MiB; {frames:.1f} times as long {often:.0f} MiB: {often / once:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("video", type=Path, nargs="?")
+    parser.add_argument("--seconds", type=int, default=12, help="length of the video that is made")
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.read:
+        decode_and_crop(arguments.read)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.video or Path(folder) / "noise.mp4"
+        if arguments.video is None:
+            write_video(path, arguments.seconds * RATE)
+        compare(path, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
