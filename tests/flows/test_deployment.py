@@ -21,13 +21,16 @@ from db.store import Store
 from flows.configuration import load_build
 from profiles.settings import Settings, load_settings
 from schemas.base import sha256_of
+from schemas.proposals import Tracklet
 from schemas.records import Caption, Image, PromptText, Rewrite, Source
 from services.components import Component
 from services.installation import bring_up, take_down
 from services.prefect_server import prefect_environment
 from services.process import free_port
 from sources.demonstration import write_people_world
+from sources.demonstration.street import StreetWorld
 from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.flows.scripted_annotators import chosen, hire, written
 from tests.flows.worlds import loupe, own_environment, write_toml
 from tests.requirements import unavailable
 from tests.servers.processes import REPOSITORY
@@ -39,6 +42,11 @@ pytestmark = [pytest.mark.prefect, pytest.mark.label_studio, pytest.mark.slow]
 DATASET = "people"
 COCO = REPOSITORY / "../shared/data/coco_captions"
 RANDOM_MODEL = "tiny@random"
+STREET = "walkers"
+DESCRIPTION = (
+    "{} says of picture {}: this is a person of medium build with dark hair who walks along a "
+    "street in long dark trousers, a plain jacket and shoes, and who carries nothing at all."
+)
 EDITED = "What a reviewer wrote by hand, text number {}."
 
 
@@ -55,11 +63,11 @@ class Installation(NamedTuple):
     def store(self) -> Store:
         return Store.open(self.settings.database_url)
 
-    def run(self, config: Path, profile: str) -> "FlowRun":
+    def run(self, config: Path, profile: str, flow: str = "build-ufine3c") -> "FlowRun":
         """What a user types, and what became of it."""
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "prefect", "deployment", "run", "build-ufine3c/default"),
+                *(sys.executable, "-m", "prefect", "deployment", "run", f"{flow}/default"),
                 *("--param", f"config={config}", "--param", f"profile={profile}", "--watch"),
             ],
             cwd=self.settings.home,
@@ -208,6 +216,86 @@ def test_what_people_decide_is_what_is_released(
         assert ((image, answer.text) in released) is (answer.verdict == "edit"), answer
     assert_nobody_else_let_random_words_through(store, released, shown, answers)
     assert_edits_lead_back(store, released, shown, answers, config)
+
+
+@pytest.mark.timeout(1500)
+def test_a_street_becomes_a_release_that_two_people_described(
+    installation: Installation, label_studio: LabelStudioServer, street: StreetWorld, tmp_path: Path
+) -> None:
+    config, profile = street_build(street, tmp_path)
+    store = installation.store
+    people = hire(store, installation.settings, label_studio, "Ann Street", "Bea Street")
+
+    first = installation.run(config, str(profile), "build-ufine6926")
+    assert (first.exit_code, first.state) == (0, "COMPLETED"), first.message
+    tracklets = list(find(store, STREET, Tracklet.kind, states=("proposed",)))
+    assert first.message.startswith(f"{len(tracklets)} items of {STREET} wait for people")
+    assert len(tracklets) >= 4
+    selected = [one.answer_all(f"{STREET}-tracklets", select_tracklet) for one in people]
+    assert sum(selected) == len(tracklets)
+
+    second = installation.run(config, str(profile), "build-ufine6926")
+    assert (second.exit_code, second.state) == (0, "COMPLETED"), second.message
+    images = list(find(store, STREET, Image.kind))
+    assert second.message.startswith(f"{len(images)} items of {STREET} wait for people")
+    assert [one.answer_all(f"{STREET}-descriptions", describe_image) for one in people] == [
+        len(images),
+        len(images),
+    ]
+
+    third = installation.run(config, str(profile), "build-ufine6926")
+    assert (third.exit_code, third.state) == (0, "COMPLETED"), third.message
+    folder = installation.settings.home / "releases" / f"{STREET}-0.1.0"
+    verified = loupe(installation.settings.home, "release", "verify", folder, "--json")
+    assert verified.wait() == 0, verified.output
+    assert_street_is_as_people_said(store, folder, len(images), {one.pseudonym for one in people})
+
+
+def street_build(street: StreetWorld, folder: Path) -> tuple[Path, Path]:
+    """The street with both gates on, by the built-in detector and a filter that lets much pass."""
+    source = {"name": "street", "licence": "CC0-1.0", "videos": str(street.folder / "videos")}
+    gates = {"tracklets_gate": "required", "descriptions_gate": "required", "test_share": 0.5}
+    config = write_toml(folder / "street.toml", {"dataset": STREET, **gates, "sources": [source]})
+    lenient = {"least_height_px": 20, "least_width_px": 6, "least_sharpness": 0, "least_images": 2}
+    values = {
+        "description": "the street",
+        "rewrite": {"models": [{"provider": "builtin"}]},
+        "tracking": {"observations": 6},
+        "filter": {**lenient, "least_contrast": 0, "least_relative_sharpness": 0, "most_images": 2},
+    }
+    return config, write_toml(folder / "street-profile.toml", values)
+
+
+def select_tracklet(_name: str, data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every tracklet is kept as it is, but for the first frame of those with an even number."""
+    frames = [option["value"] for option in data["frames"]]
+    if len(frames) > 1 and int(frames[0]) % 2 == 0:
+        return [chosen("verdict", "facts", "keep"), chosen("dropped", "facts", frames[0])]
+    return [chosen("verdict", "facts", "keep")]
+
+
+def describe_image(name: str, data: dict[str, Any]) -> list[dict[str, Any]]:
+    """More than enough words, in which it is told who wrote them of which picture."""
+    text = DESCRIPTION.format(name, data["image"].rsplit("/", 1)[1][:8])
+    return [written("text", "image", text), chosen("verdict", "image", "accept")]
+
+
+def assert_street_is_as_people_said(
+    store: Store, folder: Path, images: int, people: set[str]
+) -> None:
+    """Each image has two descriptions by two people; what they dropped is nowhere."""
+    rows = json.loads((folder / f"{STREET}.json").read_text())
+    assert len(rows) == images
+    for row in rows:
+        assert len(row["captions"]) == 2
+        assert {"Ann" in text for text in row["captions"]} == {True, False}
+    captions = [one.record(Caption) for one in find(store, STREET, Caption.kind)]
+    assert {caption.author for caption in captions} == people
+    edited = list(find(store, STREET, Tracklet.kind, states=("superseded",)))
+    assert edited
+    dropped = {one.record(Tracklet).frames[0].crop.sha256 for one in edited}
+    released = {one.record(Image).sha256 for one in find(store, STREET, Image.kind)}
+    assert not dropped & released
 
 
 def test_a_fault_of_the_user_is_one_sentence(installation: Installation, tmp_path: Path) -> None:
