@@ -140,17 +140,17 @@ def test_frames_of_any_size_are_looked_at(size: tuple[int, int]) -> None:
 
 @pytest.mark.slow
 def test_people_of_a_real_street_are_found() -> None:
-    """Counted by eye in frames 100, 200 and 300; someone behind the sign is left out."""
+    """Of the people counted by eye (whoever is behind the sign left out) one may be missed."""
     if not REAL_VIDEO.is_file():
         unavailable(f"{REAL_VIDEO} is not on this machine")
-    people = {100: range(6, 10), 200: range(7, 10), 300: range(6, 8)}
+    people = {100: 7, 200: 7, 300: 6}
     model = detector()
     with open_video(REAL_VIDEO) as reader:
         for frame in reader.frames():
             seen = model.detect(frame)
             if frame.number in people:
                 sure = seen.boxes_xyxy[seen.scores >= 0.4]
-                assert len(sure) in people[frame.number], frame.number
+                assert abs(len(sure) - people[frame.number]) <= 1, frame.number
                 assert (sure[:, 3] - sure[:, 1] < 110).all()
             if frame.number == 300:
                 break
