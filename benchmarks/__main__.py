@@ -12,6 +12,7 @@ BENCHMARKS = (
     ("benchmarks.review_desk", []),
     ("benchmarks.video_decoding", []),
     ("benchmarks.association", []),
+    ("benchmarks.street_tracking", []),
 )
 
 for module, arguments in BENCHMARKS:
