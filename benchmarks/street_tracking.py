@@ -10,13 +10,13 @@ most of their tracklet shows; precision and recall say how the filter finds what
 A crop shows the person whose box overlaps its own most, by an IoU of at least 0.3 (the boxes of a
 detector without weights are rough); else it shows nobody, and is never pure. A rule is *right*
 about a crop of somebody where the fault it is for was planted there, or can be read from the truth
-(a person who is cut off or hidden though nobody planned it); recall counts a faulty crop as found
-whichever rule drops it.
+(a person who is cut off or hidden, or stands behind the box of another); recall counts a faulty
+crop as found whichever rule drops it.
 """
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -65,6 +65,8 @@ TRACKERS: dict[str, Tracker] = {
 CHOICE = {"surplus", "near_duplicate", "too_few_images"}
 """Rules that say nothing against a crop itself."""
 LEAST_IOU = 0.3
+Shown = tuple[int | None, frozenset[FaultKind]]
+"""The identity that a crop shows, and what is wrong with it."""
 RULES = {
     FaultKind.BLUR: {"blurred"},
     FaultKind.DARKNESS: {"too_dark", "flat"},
@@ -133,28 +135,47 @@ class Truth:
         self._video = video
         self._faulty: dict[int, list[tuple[TrueSighting, frozenset[FaultKind]]]] = defaultdict(list)
         for sighting, kinds in video.faulty():
-            self._faulty[sighting.frame].append((sighting, kinds | _read_off(sighting)))
+            self._faulty[sighting.frame].append((sighting, kinds))
 
-    def at(self, frame: int, box: Sequence[float]) -> tuple[int | None, frozenset[FaultKind]]:
+    def at(self, frame: int, box: Sequence[float]) -> Shown:
         """The identity and the faults; None where the box shows nobody."""
         best = max(self._faulty[frame], key=lambda one: iou(one[0].box_xyxy, box), default=None)
         if best is None or iou(best[0].box_xyxy, box) < LEAST_IOU:
             return None, frozenset()
-        return self._video.identity_of(best[0].visit), best[1]
+        sighting, kinds = best
+        others = [one for one, _ in self._faulty[frame] if one is not sighting]
+        return self._video.identity_of(sighting.visit), kinds | _read_off(sighting, others)
 
 
-def _read_off(sighting: TrueSighting) -> frozenset[FaultKind]:
+def _read_off(sighting: TrueSighting, others: Iterable[TrueSighting]) -> frozenset[FaultKind]:
+    """Whether somebody is cut off, hidden, or has another person's box before their own."""
     kinds = {FaultKind.TRUNCATION} if sighting.inside < TRUNCATED_BELOW else set()
-    return frozenset(kinds | ({FaultKind.OCCLUSION} if sighting.hidden >= OCCLUDED_FROM else set()))
+    before = (one for one in others if one.box_xyxy[3] >= sighting.box_xyxy[3])
+    covered = max((share_covered(sighting.box_xyxy, one.box_xyxy) for one in before), default=0.0)
+    if max(sighting.hidden, covered) >= OCCLUDED_FROM:
+        kinds.add(FaultKind.OCCLUSION)
+    return frozenset(kinds)
 
 
 def iou(one: Sequence[float], other: Sequence[float]) -> float:
     """Intersection over union of two boxes (left, top, right, bottom)."""
+    shared = shared_area(one, other)
+    return shared / (area(one) + area(other) - shared)
+
+
+def share_covered(box: Sequence[float], other: Sequence[float]) -> float:
+    """The share of `box` that `other` covers."""
+    return shared_area(box, other) / area(box)
+
+
+def shared_area(one: Sequence[float], other: Sequence[float]) -> float:
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
-    shared = max(0.0, width) * max(0.0, height)
-    areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))
-    return shared / (areas - shared)
+    return max(0.0, width) * max(0.0, height)
+
+
+def area(box: Sequence[float]) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
 
 
 def frames_of(path: Path) -> Iterator[Frame]:
@@ -217,6 +238,7 @@ def judge(track: Track, report: FilterReport, truth: Truth, into: Filtered) -> N
         if finding.outcome == "dropped" and finding.frame is not None:
             dropped[finding.frame].add(finding.rule)
     kept = {frame for part in report.parts for frame in part}
+    _let_one_stay(shown, kept)
     for frame, (identity, kinds) in shown.items():
         if identity is None:
             into.nobody += 1
@@ -235,6 +257,14 @@ def judge(track: Track, report: FilterReport, truth: Truth, into: Filtered) -> N
     _count_switches(shown, report, into.switches)
 
 
+def _let_one_stay(shown: dict[int, Shown], kept: Container[int]) -> None:
+    """Of a track's duplicates one is to be kept: it is no fault."""
+    for frame, (identity, kinds) in shown.items():
+        if FaultKind.DUPLICATE in kinds and frame in kept:
+            shown[frame] = identity, kinds - {FaultKind.DUPLICATE}
+            return
+
+
 def _count_faults(kinds: frozenset[FaultKind], rules: set[str], into: Filtered) -> None:
     for kind, names in RULES.items():
         counts = into.faults[kind]
@@ -245,7 +275,7 @@ def _count_faults(kinds: frozenset[FaultKind], rules: set[str], into: Filtered) 
 
 
 def _count_switches(
-    shown: Mapping[int, tuple[int | None, frozenset[FaultKind]]],
+    shown: Mapping[int, Shown],
     report: FilterReport,
     counts: Counts,
 ) -> None:
