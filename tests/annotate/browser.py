@@ -27,7 +27,7 @@ from tests.services.fixtures import LabelStudioServer
 WIDTH_PX, HEIGHT_PX = 1440, 900
 PAGE_TEST = (pytest.mark.label_studio, pytest.mark.browser)
 IMAGE_TYPE = "image/png"
-_WAIT_MS = 30_000
+_WAIT_MS = 120_000
 SUBMIT = "[aria-label='Submit current annotation']"
 """The selector of the button."""
 SAVED = "Annotation saved successfully"
