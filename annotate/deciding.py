@@ -24,7 +24,7 @@ from db.annotations import (
     last_decisions,
     standing_successors,
 )
-from db.decisions import NewDecision, append_decisions
+from db.decisions import RETIRED, NewDecision, append_decisions
 from db.entities import NewEntity, StoredEntity, fetch, new_entity, parents_of
 from db.store import Store
 from db.work import ActivityRecord, store_activity
@@ -99,7 +99,8 @@ class Decider:
     """Decides on the items of one queue, within a transaction of the caller's.
 
     What it decides hangs on the answers alone, so that deciding again changes nothing. An item
-    whose answers are no longer enough, or no longer agree, is open again.
+    whose answers are no longer enough, or no longer agree, is open again. What was retired stays
+    so; answers about it are kept, and count once it is proposed again.
     """
 
     def __init__(self, queue: Queue, plan_id: int, code_revision: str, flow_run: str) -> None:
@@ -112,11 +113,15 @@ class Decider:
     def decide(self, connection: Connection, shown: Shown) -> Decided:
         """Decides on what was shown, as far as the answers go."""
         states = entity_states(connection, shown.entities)
-        live = [entity_id for entity_id, state in states.items() if state != "withdrawn"]
+        last = last_decisions(connection, states)
+        live = [
+            entity_id
+            for entity_id, state in states.items()
+            if state != "withdrawn" and not _retired(last.get(entity_id))
+        ]
         answers = counted_answers(connection, self._queue.name, live)
         found = outcomes(self._queue, {entity_id: answers.get(entity_id, []) for entity_id in live})
         earlier = standing_successors(connection, live)
-        last = last_decisions(connection, live)
         decisions: list[NewDecision] = []
         for entity_id, outcome in found.items():
             before = earlier.get(entity_id, [])
@@ -216,6 +221,10 @@ class Decider:
         yield NewDecision(entity_id, "reopen", self._queue.agent, why)
         for earlier in before:
             yield NewDecision(earlier, "reject", self._queue.agent, why)
+
+
+def _retired(last: LastDecision | None) -> bool:
+    return last is not None and (last.verdict, last.reason) == ("reject", RETIRED)
 
 
 def _decided_by_people(last: LastDecision | None) -> bool:

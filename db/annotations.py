@@ -66,6 +66,7 @@ class LastDecision(NamedTuple):
 
     verdict: str
     annotation_key: str | None
+    reason: str = ""
 
 
 def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[StoredAnnotation]]:
@@ -183,9 +184,11 @@ def last_decisions(connection: Connection, entity_ids: Iterable[str]) -> dict[st
     """For each entity that was decided on the last decision."""
     found: dict[str, LastDecision] = {}
     for page in pages(entity_ids):
-        query = select(Decision.entity_id, Decision.verdict, Decision.annotation_key)
+        query = select(
+            Decision.entity_id, Decision.verdict, Decision.annotation_key, Decision.reason
+        )
         rows = connection.execute(query.where(Decision.entity_id.in_(page)).order_by(Decision.id))
-        found.update((row[0], LastDecision(row[1], row[2])) for row in rows)
+        found.update((row[0], LastDecision(row[1], row[2], row[3])) for row in rows)
     return found
 
 

@@ -8,6 +8,7 @@ The graph above an image that was cut out of a video::
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from sqlalchemy import Connection, select
@@ -54,32 +55,42 @@ def crop_origins(
         IntegrityError: no tracklet that an image was selected in shows it.
     """
     videos = _parents(connection, images, CROP_OF)
-    cropped = {id_: images[id_].record(Image).sha256 for id_ in videos}
+    cropped = {id_: images[id_].record(Image) for id_ in videos}
     tracklets = _parents(connection, cropped, SELECTED_IN)
     embeddings = _embeddings(connection, {one.id for many in tracklets.values() for one in many})
     return {
-        id_: _origin(id_, digest, videos[id_][0], tracklets.get(id_, []), embeddings)
-        for id_, digest in cropped.items()
+        id_: _origin(id_, image, videos[id_][0], tracklets.get(id_, []), embeddings)
+        for id_, image in cropped.items()
     }
 
 
 def _origin(
     image_id: str,
-    sha256: str,
+    image: Image,
     video: StoredEntity,
     tracklets: Iterable[StoredEntity],
     embeddings: Mapping[str, _Embedding],
 ) -> CropOrigin:
+    number = _frame_number(image)
     for tracklet in tracklets:
         for frame in tracklet.record(Tracklet).frames:
-            if frame.crop.sha256 == sha256:
-                packed, embedder = embeddings.get(sha256, (None, ""))
+            if (frame.frame, frame.crop.sha256) == (number, image.sha256):
+                packed, embedder = embeddings.get(image.sha256, (None, ""))
                 record = video.record(Video)
                 return CropOrigin(video.id, record, tracklet.id, frame, packed, embedder)
     raise IntegrityError(
-        f"image {image_id} was cut out of video {video.id}, but no tracklet that it was selected "
-        f"in shows its bytes ({sha256}); it is not known which frame it is"
+        f"image {image_id} ({image.file_path!r}) was cut out of video {video.id}, but no tracklet "
+        f"that it was selected in shows its bytes ({image.sha256}) in frame {number}"
     )
+
+
+def _frame_number(image: Image) -> int | None:
+    """The frame that an image is of, by its name `<video>/<track>-<frame>.jpg`.
+
+    The bytes do not tell: where nothing moves, those of two frames are the same.
+    """
+    number = PurePosixPath(image.file_path).stem.rpartition("-")[2]
+    return int(number) if number.isdecimal() else None
 
 
 def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, _Embedding]:

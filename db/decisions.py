@@ -15,6 +15,9 @@ from db.tables import Decision, Entity
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
 
+RETIRED = "no longer proposed: settings or decisions before it have changed"
+"""The reason, which nobody else gives, of a rejection that lasts until it is proposed again."""
+
 _STATE_AFTER: dict[str, State] = {
     "accept": "accepted",
     "reject": "rejected",

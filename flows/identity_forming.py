@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,12 +30,18 @@ from flows.runner import Stage, run_stream
 from models.tracking.embeddings import unpacked
 from schemas.base import canonical_json, digest_of
 from schemas.leaks import SplitSettings
-from schemas.nearness import perceptual_hash
+from schemas.nearness import ComparedImage, perceptual_hash
 from schemas.proposals import Tracklet
 from schemas.records import Image, Rejection, Split
 from schemas.video import Track, Video
 from stages.identities.crops import CroppedImage, compared_images, crop_images
-from stages.identities.merging import STAGE, VERSION, AcceptedTracklet, merge_identities
+from stages.identities.merging import (
+    STAGE,
+    VERSION,
+    AcceptedTracklet,
+    Identity,
+    merge_identities,
+)
 from stages.identities.splitting import assign_splits
 from stages.tracklets import PART_OF, REPORT_OF
 
@@ -45,21 +52,23 @@ def form_identities(
     """Forms the identities of `dataset` from what is accepted of the tracklets in these groups.
 
     All of them are one transaction: who is the same person, and which split nobody may leave, is
-    known of all together. Splits that were given stay. Images of tracklets that do not count any
-    more are retired.
+    known of all together. Splits that were given stay. What counts now is computed in every run,
+    also where it was stored long ago: images that do not count any more (all, where nothing is
+    accepted) are retired, and those that count again come back.
     """
     accepted = [
         entity
         for entity in find_in_groups(context.store, dataset, Tracklet.kind, tracklet_groups)
         if entity.state == "accepted"
     ]
-    taken = _taken(context, dataset)
+    selected = _selected(context.store, accepted)
+    taken = _taken(context.store, dataset)
     stage = Stage(
         name=STAGE,
         version=VERSION,
         dataset=dataset,
         configuration={
-            "tracklets": digest_of(*sorted(entity.id for entity in accepted)),
+            "tracklets": selected.digest(),
             "settings": settings.model_dump(mode="json"),
             "taken": digest_of(canonical_json(taken)),
         },
@@ -68,30 +77,58 @@ def form_identities(
         label="form identities",
     )
 
+    @cache
+    def formed() -> _Formed:
+        return _formed(context, dataset, selected, settings, taken)
+
     def work(tracklets: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        formed = _formed(context, [entity for _, entity in tracklets], settings, taken)
-        current = formed.image_ids()
-        keep_current(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
-        return [formed.result(entity) for _, entity in tracklets]
+        return [formed().result(entity) for _, entity in tracklets]
 
     numbered = sorted((entity.seq, entity) for entity in accepted)
-    return run_stream(context, stage, iter(numbered), work, total=len(accepted))
+    report = run_stream(context, stage, iter(numbered), work, total=len(accepted))
+    current = formed().image_ids()
+    keep_current(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
+    return report
 
 
-def _taken(context: RunContext, dataset: str) -> dict[str, Split]:
-    """The splits that were given before, by identity and by the digest of the video."""
+def _taken(store: Store, dataset: str) -> dict[str, Split]:
+    """The splits that were given before, by identity and by the digest of the video.
+
+    Those of retired images, too: what comes back later was promised its split. Where they differ,
+    what is live counts.
+    """
     taken: dict[str, Split] = {}
-    images = list(find(context.store, dataset, Image.kind, states=LIVE))
-    videos = parents_of(context.store, [image.id for image in images], CROP_OF)
-    stored = fetch(context.store, {video for found in videos.values() for video in found})
+    images = sorted(find(store, dataset, Image.kind), key=lambda image: image.state in LIVE)
+    videos = parents_of(store, [image.id for image in images], CROP_OF)
+    stored = fetch(store, {video for found in videos.values() for video in found})
+    digests = {video: entity.record(Video).sha256 for video, entity in stored.items()}
     for image in images:
         record = image.record(Image)
         if record.split is None:
             continue
         taken[record.identity] = record.split
-        for video in videos.get(image.id, ()):
-            taken[stored[video].record(Video).sha256] = record.split
+        taken.update((digests[video], record.split) for video in videos.get(image.id, ()))
     return taken
+
+
+class _Selected(NamedTuple):
+    """The tracklets that identities are formed of, those that cannot be, and what was edited."""
+
+    tracklets: Sequence[AcceptedTracklet]
+    rejections: Mapping[str, Rejection]
+    successors: Mapping[str, Sequence[str]]
+
+    def digest(self) -> str:
+        """Equal where the same is selected."""
+        frames = {one.id: [frame.frame for frame in one.record.frames] for one in self.tracklets}
+        left_out = sorted(self.rejections)
+        return digest_of(canonical_json([frames, left_out, dict(self.successors)]))
+
+
+def _selected(store: Store, accepted: Sequence[StoredEntity]) -> _Selected:
+    """Drops suspected frames that nobody has looked at."""
+    tracklets, rejections = _without_suspicions(store, accepted)
+    return _Selected(tracklets, rejections, _successors(store, tracklets))
 
 
 class _Formed(NamedTuple):
@@ -113,31 +150,37 @@ class _Formed(NamedTuple):
 
 def _formed(
     context: RunContext,
-    accepted: Sequence[StoredEntity],
+    dataset: str,
+    selected: _Selected,
     settings: SplitSettings,
     taken: Mapping[str, Split],
 ) -> _Formed:
-    """Drops suspected frames that nobody has looked at, merges, splits, and makes images."""
-    tracklets, rejections = _without_suspicions(context.store, accepted)
-    merged = merge_identities(tracklets, _successors(context.store, tracklets))
-    rejections |= merged.rejections
-    embeddings = crop_embeddings(context.store, [tracklet.id for tracklet in tracklets])
-    compared = [
-        image
-        for identity in merged.identities
-        for image in compared_images(identity, _hashes(context, tracklets), embeddings.get)
-    ]
-    assigned = assign_splits(compared, settings, taken)
+    """Merges, splits, and makes images."""
+    merged = merge_identities(selected.tracklets, selected.successors)
+    rejections = {**selected.rejections, **merged.rejections}
+    assigned = assign_splits(_compared(context, selected, merged.identities), settings, taken)
     images: dict[str, list[NewEntity]] = defaultdict(list)
-    videos = _videos(context.store, accepted)
+    videos = _videos(context.store, dataset)
     for identity in merged.identities:
         if rejection := assigned.rejections.get(identity.name):
             rejections |= dict.fromkeys((one.id for one in identity.tracklets), rejection)
             continue
         for image in crop_images(identity, assigned.splits[identity.name]):
-            entity = _entity(image, accepted[0].dataset, videos)
-            images[image.tracklet_id].append(entity)
+            images[image.tracklet_id].append(_entity(image, dataset, videos))
     return _Formed(images, rejections)
+
+
+def _compared(
+    context: RunContext, selected: _Selected, identities: Iterable[Identity]
+) -> list[ComparedImage]:
+    """The images of all identities as they are held against each other."""
+    hash_of = _hashes(context, selected.tracklets)
+    embeddings = crop_embeddings(context.store, [one.id for one in selected.tracklets])
+    return [
+        image
+        for identity in identities
+        for image in compared_images(identity, hash_of, embeddings.get)
+    ]
 
 
 def _without_suspicions(
@@ -213,10 +256,10 @@ def _all(related: Mapping[str, Iterable[str]]) -> set[str]:
     return {one for many in related.values() for one in many}
 
 
-def _videos(store: Store, accepted: Sequence[StoredEntity]) -> dict[tuple[str, str, str], str]:
+def _videos(store: Store, dataset: str) -> dict[tuple[str, str, str], str]:
     """The ids of the videos by source, path and digest."""
     found = {}
-    for entity in find(store, accepted[0].dataset, Video.kind):
+    for entity in find(store, dataset, Video.kind):
         video = entity.record(Video)
         found[video.source, video.file_path, video.sha256] = entity.id
     return found

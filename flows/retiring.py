@@ -6,11 +6,10 @@ and what is proposed again is open again.
 
 from collections.abc import Callable, Sequence
 
-from db.decisions import NewDecision, Verdict, append_decisions, last_reasons
+from db.decisions import RETIRED, NewDecision, Verdict, append_decisions, last_reasons
 from db.entities import StoredEntity, find, pages
 from flows.context import RunContext
 
-RETIRED = "no longer proposed: settings or decisions before it have changed"
 _PAGE = 500
 
 

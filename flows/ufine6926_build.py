@@ -7,7 +7,7 @@ from annotate.policies import parse_policy
 from annotate.projects import Desks
 from annotate.queues import Queue
 from db.calls import cost_rows
-from db.entities import StoredEntity, count_entities, find
+from db.entities import LIVE, StoredEntity, count_entities, find
 from flows.configuration import load_video_build
 from flows.context import RunContext
 from flows.demonstration import demonstration_video_build
@@ -163,8 +163,8 @@ def _form_identities(
 ) -> None:
     settings = SplitSettings(test_share=build.test_share, seed=build.seed)
     report.stages.append(form_identities(context, build.dataset, groups, settings))
-    if not count_entities(context.store, build.dataset, Image.kind):
+    if not count_entities(context.store, build.dataset, Image.kind, states=LIVE):
         raise ConfigurationError(
-            f"no tracklet of {build.dataset!r} was accepted, so that there is nobody to describe; "
-            f"look at: loupe quarantine {build.dataset}"
+            f"no tracklet of {build.dataset!r} was accepted, or none with an image that counts, "
+            f"so that there is nobody to describe; look at: loupe quarantine {build.dataset}"
         )

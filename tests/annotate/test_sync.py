@@ -10,8 +10,9 @@ from annotate.push import PUSH_ATTEMPTS
 from annotate.push import push as push_patiently
 from annotate.queues import HOUSE, Queue, shipped
 from annotate.reports import PullReport, PushReport, ReconcileReport
+from db.agents import AgentRef
 from db.annotations import annotations_of
-from db.decisions import NewDecision, append_decisions
+from db.decisions import RETIRED, NewDecision, append_decisions
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.reviews import review_tasks
 from db.store import Store
@@ -79,6 +80,25 @@ def test_a_push_sends_each_task_once(world: World, office: MemoryOffice, desk: M
     assert (report.pushed, report.known, report.duplicates) == (1, 3, 0)
     assert len(desk.sent) == len({task.key for task in desk.sent}) == 4
     assert {task.state for task in review_tasks(world.store, QUEUE.name).values()} == {"open"}
+
+
+def test_an_answer_does_not_bring_back_what_was_retired(world: World, office: MemoryOffice) -> None:
+    """It is kept, and counts once the item is proposed again."""
+    entity_id, _ = answered(world, office, accepting(REWRITE))
+    software = AgentRef("software", "loupe")
+
+    def decide(decision: NewDecision) -> None:
+        with world.store.write() as connection:
+            append_decisions(connection, [decision])
+
+    decide(NewDecision(entity_id, "reject", software, RETIRED))
+    pull(world.store, office, QUEUE)
+    assert state_of(world, entity_id) == "rejected"
+    reconcile(world.store, office, QUEUE)
+    assert state_of(world, entity_id) == "rejected"
+    decide(NewDecision(entity_id, "reopen", software, "proposed again"))
+    pull(world.store, office, QUEUE)
+    assert state_of(world, entity_id) == "accepted"
 
 
 def test_what_people_need_not_see_is_not_sent(

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from db.lineage import trace
 from db.store import Store
 from flows.context import RunContext
 from flows.report import BuildReport
+from flows.retiring import keep_current
 from flows.ufine6926_build import build_dataset
 from profiles.loader import load_profile
 from release.verify import verify_release
@@ -186,3 +188,71 @@ def test_a_video_that_joins_later_keeps_the_splits_of_the_others(
     shutil.copy(street.videos[1], folder)
     go(run, build.model_copy(update={"version": "0.2.0"}), known_street)
     assert before < {one.id for one in entities(run, Image.kind, "proposed", "accepted")}
+
+
+LIVE = ("proposed", "accepted")
+
+
+def test_going_back_to_earlier_settings_gives_the_images_of_those(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    first, other = profile(), profile(LENIENT.model_copy(update={"most_images": 3}))
+    found: list[set[str]] = []
+    for chosen in (first, first, other, first):
+        version = f"0.{len(found)}.0"
+        go(run, build.model_copy(update={"version": version}), known_street, chosen)
+        found.append({one.id for one in entities(run, Image.kind, *LIVE)})
+    assert found[0] == found[1] == found[3]
+    assert found[2]
+    assert found[2] != found[0]
+    assert len(entities(run, Caption.kind, *LIVE)) == 2 * len(found[0] | found[2])
+
+
+def test_a_filter_that_leaves_nothing_any_more_releases_nothing(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    go(run, build, known_street)
+    nothing = profile(FilterSettings(least_height_px=5000))
+    later = build.model_copy(update={"version": "0.2.0"})
+    with pytest.raises(ConfigurationError, match="no tracklet of 'walkers' was accepted"):
+        go(run, later, known_street, nothing)
+    assert entities(run, Image.kind, *LIVE) == []
+    assert not (run.settings.home / "releases" / "walkers-0.2.0").exists()
+
+
+def test_splits_are_remembered_of_images_that_are_out_of_the_way(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    """As after a kill that came between retiring and storing what takes the place."""
+    go(run, build, known_street)
+    before = {one.id for one in entities(run, Image.kind, *LIVE)}
+    keep_current(run, DATASET, Image.kind, lambda _image: False, LIVE)
+    for seed in (1, 2, 3):
+        version = f"0.{seed}.1"
+        again = build.model_copy(update={"version": version, "test_share": 0.9, "seed": seed})
+        go(run, again, known_street)
+        assert {one.id for one in entities(run, Image.kind, *LIVE)} == before
+
+
+def test_drafts_by_other_models_or_prompts_take_the_place_of_the_earlier(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    first = profile()
+    models = first.describe.models
+    changed: dict[str, dict[str, Any]] = {
+        "one model": {"models": models[:1]},
+        "other order": {"models": models[::-1]},
+        "shorter": {"max_characters": first.describe.max_characters - 1},
+        "as before": {},
+    }
+    go(run, build, known_street)
+    images = len(entities(run, Image.kind, *LIVE))
+    before = {one.id for one in entities(run, Caption.kind, *LIVE)}
+    for number, (name, update) in enumerate(changed.items(), 1):
+        describe = first.describe.model_copy(update=update)
+        chosen = first.model_copy(update={"describe": describe})
+        go(run, build.model_copy(update={"version": f"0.2.{number}"}), known_street, chosen)
+        found = entities(run, Caption.kind, *LIVE)
+        assert len(found) == images * len(describe.models), name
+        assert {one.state for one in found} == {"accepted"}
+        assert ({one.id for one in found} == before) == (name == "as before")

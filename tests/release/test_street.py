@@ -230,6 +230,17 @@ def test_an_image_that_no_tracklet_shows_is_refused(tmp_path: Path) -> None:
         built(world, tmp_path)
 
 
+def test_frames_of_the_same_bytes_are_told_apart(tmp_path: Path) -> None:
+    world = StreetComposer()
+    images = world.walk(Walk("still.mp4", "still-1", "train", (1, 2)), 1, data={2: crop(1)})
+    for number, image in enumerate(images):
+        world.described(image, number)
+    rows = pq.read_table(next(built(world, tmp_path).folder.rglob("*.parquet"))).to_pylist()
+    assert len({row["sha256"] for row in rows}) == 1
+    frames = {row["source_file_path"]: row["crop"]["frame"] for row in rows}
+    assert frames == {"still.mp4/1-5.jpg": 5, "still.mp4/1-15.jpg": 15}
+
+
 class Leak(NamedTuple):
     """Something in the test split that is in train already."""
 
