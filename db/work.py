@@ -6,7 +6,7 @@ Pending is what has no work row. Runs side by side share the pending inputs by l
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
@@ -14,9 +14,11 @@ from uuid import uuid4
 
 import psutil
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
     Connection,
     and_,
+    bindparam,
     delete,
     exists,
     func,
@@ -125,9 +127,17 @@ def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
 
 
 def claim_chunk(
-    store: Store, plan_id: int, pending: Pending, size: int, after: int = 0
+    store: Store,
+    plan_id: int,
+    pending: Pending,
+    size: int,
+    after: int = 0,
+    passed_over: Collection[int] = (),
 ) -> ClaimedChunk | None:
-    """Leases up to `size` pending inputs numbered above `after`, or None when there are none."""
+    """Leases up to `size` pending inputs numbered above `after`, or None when there are none.
+
+    Those in `passed_over` are left for others.
+    """
     with store.write() as connection:
         _lock_plan(connection, plan_id)
         _drop_ended_claims(connection, plan_id)
@@ -139,6 +149,7 @@ def claim_chunk(
         query = (
             select_entities()
             .where(_is_pending(plan_id, pending), ~claimed, Entity.seq > after)
+            .where(_is_none_of(passed_over))
             .order_by(Entity.seq)
             .limit(size)
         )
@@ -147,6 +158,16 @@ def claim_chunk(
             return None
         claim_id = _insert_claim(connection, plan_id, pending.dataset, inputs)
     return ClaimedChunk(claim_id, inputs)
+
+
+def _is_none_of(inputs: Collection[int]) -> ColumnElement[bool]:
+    """Numbers are written into the statement: no database takes so many parameters."""
+    if not inputs:
+        return true()
+    listed: BindParameter[Any] = bindparam(
+        "inputs", sorted(inputs), expanding=True, literal_execute=True
+    )
+    return Entity.seq.not_in(listed)
 
 
 def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:

@@ -86,10 +86,22 @@ def _first_problem(error: ValidationError) -> str:
     return f"{key}: {first['msg']}, got {first['input']!r}"
 
 
+def _at_home(path: str | Path) -> Path:
+    """The path with a home folder for `~`.
+
+    Raises:
+        ConfigurationError: it is the home of nobody.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigurationError(f"{str(path)!r} begins with the home folder of nobody") from error
+
+
 def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:
     paths = {
-        "annotations": folder / source.annotations.expanduser(),
-        "images": folder / source.images.expanduser(),
+        "annotations": folder / _at_home(source.annotations),
+        "images": folder / _at_home(source.images),
     }
     return source.model_copy(update=paths)
 
@@ -97,7 +109,7 @@ def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:
 def _resolved_videos(source: VideoSourceSpec, folder: Path) -> VideoSourceSpec:
     """The source with whole paths; addresses with a scheme (`s3://…`) stay as they are."""
     videos = tuple(
-        address if "://" in address else str(folder / Path(address).expanduser())
+        address if "://" in address else str(folder / _at_home(address))
         for address in source.videos
     )
     return source.model_copy(update={"videos": videos})

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.blobs import BlobStore
-from db.entities import LIVE, find
+from db.entities import LIVE, find, pages
 from db.store import Store
-from flows.filtered_tracks import Thresholds
+from flows.filtered_tracks import Thresholds, as_filtered, newest_reports
 from flows.histogram import Histogram, histogram
 from flows.pages import page_environment, thumbnail_uri
 from schemas.errors import UsageError
@@ -34,6 +34,7 @@ _SIDE_PX = 150
 _TEMPLATE = "contact_sheet.html.j2"
 _OUTCOMES: tuple[Outcome, ...] = ("dropped", "suspected", "passed")
 _NONE = -1
+_PAGE = 200
 
 
 class Seen(NamedTuple):
@@ -142,8 +143,11 @@ def collect(
     if rule_name is not None and rule_name not in RULE_NAMES:
         raise UsageError(f"there is no rule {rule_name!r}; there is {', '.join(RULE_NAMES)}")
     collection = _Collection()
-    for entity in find(store, dataset, "track", states=LIVE):
-        collection.add(entity.record(Track), thresholds)
+    for page in pages(find(store, dataset, Track.kind, states=LIVE), _PAGE):
+        reports = newest_reports(store, [entity.id for entity in page])
+        for entity in page:
+            track = as_filtered(entity.record(Track), reports.get(entity.id))
+            collection.add(track, thresholds)
     if not collection.tracks:
         raise UsageError(f"dataset {dataset!r} has no tracks; are its videos tracked?")
     rules = tuple(

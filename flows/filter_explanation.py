@@ -4,7 +4,13 @@ from typing import Any, NamedTuple
 
 from db.blobs import BlobStore
 from db.store import Store
-from flows.filtered_tracks import FilteredTrack, Thresholds, find_track, thresholds_of
+from flows.filtered_tracks import (
+    FilteredTrack,
+    Thresholds,
+    as_filtered,
+    find_track,
+    thresholds_of,
+)
 from flows.pages import page_environment, thumbnail_uri
 from schemas.video import FilterReport, Observation
 from stages.tracklets.filter_track import Judgement, judge_track
@@ -70,7 +76,7 @@ def explain(store: Store, name: str, profile: str, *, what_if: bool = False) -> 
     """
     found = find_track(store, name)
     thresholds = thresholds_of(store, None if what_if else found.report, profile)
-    judgement = judge_track(found.track, thresholds.settings)
+    judgement = judge_track(as_filtered(found.track, found.report), thresholds.settings)
     agrees = None
     if found.report is not None:
         report = found.report.record(FilterReport)

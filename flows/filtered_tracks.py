@@ -1,19 +1,20 @@
 """Tracks with their filter reports, found in the store by any id that people have at hand."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from db.entities import StoredEntity, find, find_children, find_containing
+from db.entities import StoredEntity, children_of, fetch, find, find_containing
 from db.lineage import EntityNode, find_entity_id, trace
 from db.store import Store
 from schemas.errors import UsageError
 from schemas.tracked_video import StageSettings
 from schemas.tracking import FilterSettings
-from schemas.video import Observation, Track
+from schemas.video import FilterReport, Observation, Track
 from stages.tracklets import REPORT_OF
 from stages.tracklets.filter_track import STAGE
+from stages.tracklets.pool import with_keypoints
 
 _SHORTEST_PREFIX = 6
 
@@ -77,11 +78,18 @@ def _track_of(store: Store, entity_id: str) -> FilteredTrack:
     return FilteredTrack(track, track.record(Track), report)
 
 
+def newest_reports(store: Store, track_ids: Sequence[str]) -> dict[str, StoredEntity]:
+    """The report of each track that was stored last, by the id of the track."""
+    reports = children_of(store, track_ids, REPORT_OF)
+    stored = fetch(store, (one for many in reports.values() for one in many))
+    return {
+        track: max((stored[one] for one in many), key=lambda report: report.seq)
+        for track, many in reports.items()
+    }
+
+
 def _newest_report(store: Store, track_id: str) -> StoredEntity | None:
-    newest = None
-    for report in find_children(store, track_id, REPORT_OF):
-        newest = report
-    return newest
+    return newest_reports(store, [track_id]).get(track_id)
 
 
 def _with_crop(store: Store, prefix: str) -> Iterator[FilteredTrack]:
@@ -112,6 +120,12 @@ def _only(name: str, found: list[FilteredTrack]) -> FilteredTrack:
         ids = ", ".join(track.entity.id[:12] for track in found)
         raise UsageError(f"crop {name!r} is of several tracks; give the id of one: {ids}")
     return found[0]
+
+
+def as_filtered(track: Track, report: StoredEntity | None) -> Track:
+    """The track as the filter saw it: with the keypoints that were counted for its report."""
+    counted = report.record(FilterReport).keypoints if report else {}
+    return with_keypoints(track, counted) if counted else track
 
 
 def newest_report(store: Store, dataset: str) -> StoredEntity | None:

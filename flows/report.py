@@ -26,7 +26,8 @@ class StageReport:
     """What a run of a stage did; safe to add to from several threads.
 
     `stalled` says that a whole chunk had to be deferred (a model server is gone, say): the stage
-    stops there instead of trying every further input.
+    stops there instead of trying every further input. Where inputs are independent of each other
+    it does not (`may_stall`).
     """
 
     stage: str
@@ -35,6 +36,7 @@ class StageReport:
     already_done: int = 0
     seconds: float = 0.0
     stalled: bool = False
+    may_stall: bool = True
     _deferred: dict[int, str] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -44,7 +46,7 @@ class StageReport:
             for result in results:
                 self._count(result)
             if results and all(isinstance(result, Deferred) for result in results):
-                self.stalled = True
+                self.stalled = self.may_stall
 
     def _count(self, result: StageResult) -> None:
         if isinstance(result, Deferred):
@@ -60,6 +62,12 @@ class StageReport:
     def deferred(self) -> Counter[str]:
         """How many inputs are left for later, by reason."""
         return Counter(self._deferred.values())
+
+    @property
+    def deferred_inputs(self) -> frozenset[int]:
+        """The inputs that are left for later."""
+        with self._lock:
+            return frozenset(self._deferred)
 
     @property
     def finished(self) -> int:

@@ -8,7 +8,7 @@ the chunks that were in flight, and a run again goes on with what has no work ro
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -51,6 +51,10 @@ class Stage:
     `configuration` holds all that determines the results beside the input: it is part of the work's
     key. `chunk_size` is the least number of inputs a chunk; it grows so that a run has at most
     `MAX_CHUNKS` chunks.
+
+    `independent` is for inputs that take long and have each its own reasons to fail, such as
+    videos: chunks do not grow, and what is deferred is not tried again in this run and does not
+    keep the stage from the other inputs.
     """
 
     name: str
@@ -60,6 +64,7 @@ class Stage:
     agents: tuple[AgentRef, ...] = ()
     chunk_size: int = 200
     workers: int = 2
+    independent: bool = False
     label: str = ""
 
     @property
@@ -80,7 +85,8 @@ def run_stage(
     """
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     total = count_pending(context.store, plan_id, pending)
-    size = max(stage.chunk_size, -(-total // MAX_CHUNKS))
+    grown = 0 if stage.independent else -(-total // MAX_CHUNKS)
+    size = max(stage.chunk_size, grown)
 
     def run_chunk(chunk: ClaimedChunk) -> Sequence[StageResult]:
         return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id)
@@ -89,7 +95,8 @@ def run_stage(
         pause = _FIRST_PAUSE_SECONDS
         while not report.stalled:
             before = report.finished
-            yield from _claims(context, plan_id, pending, size, report)
+            passed_over = report.deferred_inputs if stage.independent else ()
+            yield from _claims(context, plan_id, pending, size, report, passed_over)
             if report.finished > before:
                 pause = _FIRST_PAUSE_SECONDS
             elif live_claims(context.store, plan_id, pending.dataset):
@@ -105,11 +112,16 @@ def run_stage(
 
 
 def _claims(
-    context: RunContext, plan_id: int, pending: Pending, size: int, report: StageReport
+    context: RunContext,
+    plan_id: int,
+    pending: Pending,
+    size: int,
+    report: StageReport,
+    passed_over: Collection[int],
 ) -> Iterator[ClaimedChunk]:
     after = 0
     while not report.stalled and (
-        chunk := claim_chunk(context.store, plan_id, pending, size, after)
+        chunk := claim_chunk(context.store, plan_id, pending, size, after, passed_over)
     ):
         after = chunk.inputs[-1].seq
         yield chunk
@@ -155,7 +167,7 @@ def _run(
     give_back: Callable[[T], None] = lambda _: None,
 ) -> StageReport:
     """Has the executor run every chunk; one that fails, or finds no worker, is given back."""
-    report = StageReport(stage.title)
+    report = StageReport(stage.title, may_stall=not stage.independent)
     started = time.perf_counter()
     context.progress.start(stage.title, total)
 

@@ -20,11 +20,11 @@ from db.checkpoints import (
 from db.entities import NewEntity, StoredEntity, new_entity
 from db.work import ActivityRecord, Pending, WorkResult, register_plan
 from flows.context import RunContext
-from flows.report import StageReport
+from flows.report import Deferred, StageReport, StageResult
 from flows.runner import Stage, run_stage
 from flows.single import store_entity
 from flows.video_import import find_all_videos, rejection_of
-from models.detectors import build_detector
+from models.detectors import build_detector, deciding_values, pinned, runs_on_gpu
 from models.tracking.detector import PersonDetector
 from models.tracking.frame import Frame
 from models.tracking.tracker import PersonTracker
@@ -34,7 +34,7 @@ from schemas.tracked_video import StageSettings, TrackedVideo
 from schemas.tracking import DetectorSpec, TrackingSettings
 from schemas.video import Track, Video
 from sources.video.finding import FoundVideo
-from sources.video.inspecting import inspect_video
+from sources.video.inspecting import video_digest
 from sources.video.problem import VideoProblem, VideoRefusedError
 from sources.video.reader import open_video
 from stages.follow_people import STAGE, VERSION, PeopleFollower
@@ -43,6 +43,10 @@ from stages.tracklets.pool import TrackOrigin
 DetectorMaker = Callable[[DetectorSpec], PersonDetector]
 TRACKED_IN = "tracked_in"
 TRACKED_WITH = "tracked_with"
+_FAULTS_OF_THE_WORLD = frozenset(
+    ["missing_video", "changed_video", "unreadable_video", "unreachable_video", "empty_file"]
+)
+"""Why the bytes that were imported cannot be had now; another time they may be."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,17 @@ def plan_tracking(
 ) -> TrackingPlan:
     """The plan by the profile's settings; `every_nth_frame` is what the source says instead.
 
-    How often a checkpoint is made changes no track and is no part of the plan.
+    How often a checkpoint is made, where the detector's weights lie and on which device it runs
+    change no track and are no part of the plan; what the weights are, is.
+
+    Raises:
+        ModelError: the weights cannot be read.
     """
+    settings = settings.model_copy(update={"detector": pinned(settings.detector)})
     if every_nth_frame is not None:
         settings = settings.model_copy(update={"every_nth_frame": every_nth_frame})
-    values = settings.model_dump(mode="json", exclude={"checkpoint_frames"})
+    values = settings.model_dump(mode="json", exclude={"checkpoint_frames", "detector"})
+    values["detector"] = deciding_values(settings.detector)
     record = StageSettings(stage=STAGE, version=VERSION, values=values)
     return TrackingPlan(settings, store_entity(context, record, dataset))
 
@@ -80,8 +90,9 @@ def track_videos(
 ) -> StageReport:
     """Follows the people of all videos that `dataset` took from `spec`.
 
-    A video that is no use any more (gone, changed, damaged from its first frame on) is rejected.
-    One that breaks off gives the tracks up to there, and a notice.
+    A video whose bytes are not to be had now (away, changed, out of reach) is left for a later
+    run; one that does not decode is rejected. One that breaks off gives the tracks up to there,
+    and a notice.
 
     Raises:
         MissingExtraError: the extra that the detector needs is not installed.
@@ -94,7 +105,8 @@ def track_videos(
         configuration={"settings": plan.entity.id},
         agents=(AgentRef.of_model(plan.settings.detector.ref),),
         chunk_size=1,
-        workers=max(1, (os.cpu_count() or 1) // 2),  # the decoder has threads of its own
+        workers=_workers(plan.settings.detector),
+        independent=True,
         label=f"track {spec.name}",
     )
     tracking = _Tracking(context, dataset, stage, plan, _Files(spec.videos), make_detector)
@@ -103,6 +115,12 @@ def track_videos(
     )
     drop_finished_checkpoints(context.store, tracking.plan_id)
     return report
+
+
+def _workers(detector: DetectorSpec) -> int:
+    if runs_on_gpu(detector):
+        return 1
+    return max(1, (os.cpu_count() or 1) // 2)  # the decoder has threads of its own
 
 
 class _Files:
@@ -116,13 +134,17 @@ class _Files:
         """Where the very bytes are that were imported.
 
         Raises:
-            VideoRefusedError: they are nowhere any more.
+            VideoRefusedError: they are nowhere now.
         """
-        for url in self._found().get(video.file_path, ()):
-            inspected = inspect_video(FoundVideo(file_path=video.file_path, url=url))
-            if getattr(inspected, "sha256", None) == video.sha256:
+        urls = self._found().get(video.file_path, ())
+        if not urls:
+            what = "is not where it was imported from"
+            raise VideoRefusedError(video.file_path, "missing_video", what)
+        for url in urls:
+            found = FoundVideo(file_path=video.file_path, url=url)
+            if video_digest(found).sha256 == video.sha256:
                 return url
-        what = f"is not there any more, or has changed: wanted the digest {video.sha256[:12]}…"
+        what = f"has changed since its import: wanted the digest {video.sha256[:12]}…"
         raise VideoRefusedError(video.file_path, "changed_video", what)
 
     def _found(self) -> dict[str, list[str]]:
@@ -155,15 +177,18 @@ class _Tracking:
         self._make_detector = make_detector
         self.plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
 
-    def work(self, videos: Sequence[StoredEntity]) -> list[WorkResult]:
+    def work(self, videos: Sequence[StoredEntity]) -> list[StageResult]:
         """One result per video: its last tracks and what came of it, or why it is no use."""
         return [self._track(video) for video in videos]
 
-    def _track(self, entity: StoredEntity) -> WorkResult:
+    def _track(self, entity: StoredEntity) -> StageResult:
         video = entity.record(Video)
         try:
             return self._followed(entity, video, self._files.url_of(video))
         except VideoRefusedError as refusal:
+            if refusal.reason in _FAULTS_OF_THE_WORLD:
+                self._context.progress.say(f"{refusal}; it is left for a later run")
+                return Deferred(entity.seq, refusal.reason)
             return WorkResult(entity.seq, rejection=rejection_of(refusal.as_problem(), STAGE))
 
     def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:

@@ -1,6 +1,6 @@
-"""From a profile's words to a detector that finds people."""
+"""From a profile's words to a detector that finds people, and what decides what it finds."""
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from models.tracking.detector import PersonDetector
 from schemas.tracking import BuiltinDetector, DetectorSpec, FairMOTDetector
@@ -26,3 +26,38 @@ def build_detector(spec: DetectorSpec) -> PersonDetector:
             return FairMOTPersonDetector(spec)
         case _:
             assert_never(spec)
+
+
+def pinned(spec: DetectorSpec) -> DetectorSpec:
+    """The same with the digest of its checkpoint, so that no other one is loaded by its name.
+
+    Raises:
+        ModelError: the checkpoint cannot be read.
+    """
+    if isinstance(spec, BuiltinDetector) or spec.checkpoint_sha256 is not None:
+        return spec
+    from models.fairmot.digest import checkpoint_digest
+
+    return spec.model_copy(update={"checkpoint_sha256": checkpoint_digest(spec.checkpoint)})
+
+
+def deciding_values(spec: DetectorSpec) -> dict[str, Any]:
+    """The values of `spec` that decide what is found: not where its checkpoint lies or it runs."""
+    return spec.model_dump(mode="json", exclude={"checkpoint", "device"})
+
+
+def runs_on_gpu(spec: DetectorSpec) -> bool:
+    """Whether detectors of `spec` share a GPU, where several at once gain nothing.
+
+    Raises:
+        ModelError: there is no such device.
+    """
+    if isinstance(spec, BuiltinDetector):
+        return False
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        return False  # who builds the detector is told
+    from models.torch_device import torch_device
+
+    return torch_device(spec.device).type == "cuda"

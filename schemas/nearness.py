@@ -25,7 +25,7 @@ class ComparedImage(NamedTuple):
     """An image as it is held against others.
 
     Attributes:
-        name: what the image is called in messages and certificates; unique.
+        name: what the image is called in messages and certificates; several may share one.
         identity: whom it shows; unique in the dataset (sources name theirs alike).
         sha256: the digest of its bytes.
         perceptual_hash: see `perceptual_hash`; None where only digests are compared.

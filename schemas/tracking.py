@@ -128,8 +128,9 @@ class FilterSettings(Record):
         duplicate_bits: frames whose hashes differ in no more bits than this are near-duplicates;
             of each run the sharpest stays, `near_duplicate`.
         outlier_distance: cosine distance from the medoid, `outlier`.
-        switch_distance: cosine distance between two halves, `identity_switch`; the track is split
-            there where each side has `least_images` images, else it is dropped.
+        switch_distance: cosine distance between two sides of a track, `identity_switch`; it is cut
+            there where each side has a few frames, and every piece is held against the rules by
+            itself (too little in it is `too_few_images`).
         least_images: `too_few_images`.
         merge_similarity: cosine from which two tracklets of a video that never show at one time are
             proposed to be the same person; `most_merge_proposals` of them at most.

@@ -133,7 +133,8 @@ class FilterReport(EntityRecord):
 
     `parts` are the frame numbers that are kept, as one tracklet each: a track with an identity
     switch has several, a track that was dropped none. `switches` are the frames at which a new part
-    begins or is suspected to.
+    begins or is suspected to. `keypoints` are the visible keypoints that a pose model counted, by
+    frame; empty where none was asked.
     """
 
     kind: ClassVar[str] = "filter_report"
@@ -142,3 +143,4 @@ class FilterReport(EntityRecord):
     findings: tuple[Finding, ...] = ()
     parts: tuple[tuple[int, ...], ...] = ()
     switches: tuple[int, ...] = ()
+    keypoints: dict[int, int] = Field(default_factory=dict)

@@ -1,10 +1,14 @@
 """FairMOT behind the seam of person detectors."""
 
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.fairmot.digest import checkpoint_digest
 from models.fairmot.letterbox import Size, boxes_in_frame, letterbox, network_input, size_of
 from models.torch_device import torch_device
 from models.tracking.detector import Detections
@@ -14,8 +18,21 @@ from schemas.errors import MissingExtraError, ModelError
 from schemas.tracking import FairMOTDetector
 
 if TYPE_CHECKING:
+    import torch
+
     from models.fairmot.network.decoding import Candidates
-    from models.fairmot.network.fairmot import HeadMaps
+    from models.fairmot.network.fairmot import FairMOTNetwork, HeadMaps
+
+
+_ONE_AT_A_TIME = Lock()
+
+
+@lru_cache(maxsize=1)
+def _network(checkpoint: Path, sha256: str, device: "torch.device") -> "FairMOTNetwork":
+    """The network on a device; every video's detector has the same, which remembers nothing."""
+    from models.fairmot.network.checkpoint import load_network
+
+    return load_network(checkpoint, sha256).to(device)
 
 
 class FairMOTPersonDetector:
@@ -24,6 +41,9 @@ class FairMOTPersonDetector:
     FairMOT's own decoding knows no other suppression than that a cell must be the likeliest of its
     eight neighbours. Here boxes that a better one covers by more than `overlap_threshold` (IoU) are
     left out too; a threshold of 1 gives the decoding of the reference.
+
+    Attributes:
+        network: the network, which detectors of the same checkpoint on the same device share.
 
     Raises:
         MissingExtraError: torch or torchvision is not installed.
@@ -37,13 +57,13 @@ class FairMOTPersonDetector:
         except ModuleNotFoundError as error:
             what = f"the detector {spec.name!r} (provider 'fairmot')"
             raise MissingExtraError(what, "torch") from error
-        from models.fairmot.network.checkpoint import load_network
-
         self._torch = torch
         self._spec = spec
         self._input_size = Size(spec.input_width_px, spec.input_height_px)
         self._device = torch_device(spec.device)
-        self._network = load_network(spec.checkpoint, spec.checkpoint_sha256).to(self._device)
+        digest = spec.checkpoint_sha256 or checkpoint_digest(spec.checkpoint)
+        with _ONE_AT_A_TIME:
+            self.network = _network(spec.checkpoint, digest, self._device)
 
     @property
     def ref(self) -> ModelRef:
@@ -93,7 +113,7 @@ class FairMOTPersonDetector:
         )
         try:
             with exact:
-                maps: HeadMaps = self._network(self._torch.from_numpy(images).to(self._device))
+                maps: HeadMaps = self.network(self._torch.from_numpy(images).to(self._device))
         except self._torch.OutOfMemoryError as error:
             raise ModelError(
                 f"{self.ref} does not fit into the memory of {self._device} at "

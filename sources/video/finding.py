@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.base import Record
 from sources.video.problem import VideoProblem, VideoRefusedError
+from sources.video.reaching import is_local, reaching
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -32,12 +33,6 @@ class _Root(NamedTuple):
     filesystem: "AbstractFileSystem"
     path: str
 
-    @property
-    def is_local(self) -> bool:
-        from fsspec.implementations.local import LocalFileSystem
-
-        return isinstance(self.filesystem, LocalFileSystem)
-
     def below(self, path: str) -> str:
         """`path`, of this file system, relative to the root."""
         return path.removeprefix(self.path).lstrip("/")
@@ -57,7 +52,9 @@ def find_videos(spec: str | Path) -> Iterator[FoundVideo | VideoProblem]:
     `spec` itself may be an fsspec URL. Nothing is opened: what a file holds shows when it is.
     """
     try:
-        yield from _found(*_located(str(spec)))
+        filesystem, path = _located(str(spec))
+        with reaching(filesystem, str(spec)):
+            yield from _found(filesystem, path)
     except VideoRefusedError as refusal:
         yield refusal.as_problem()
 
@@ -82,15 +79,13 @@ def _located(url: str) -> tuple["AbstractFileSystem", str]:
         VideoRefusedError: the scheme is unknown, or what it needs is not installed.
     """
     import fsspec
-    from fsspec.implementations.local import LocalFileSystem
 
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError) as fault:
         what = f"is on no file system that can be reached: {fault}"
         raise VideoRefusedError(url, "unreachable_video", what) from fault
-    local = isinstance(filesystem, LocalFileSystem)
-    return filesystem, os.path.normpath(path) if local else str(path)
+    return filesystem, os.path.normpath(path) if is_local(filesystem) else str(path)
 
 
 def _matching(
@@ -157,8 +152,9 @@ def _entry(root: _Root, line: str) -> FoundVideo:
         return _one(root, line.replace("\\", "/"))
     filesystem, path = _located(line)
     file_path = line.rpartition("://")[2].lstrip("/")
-    if not filesystem.isfile(path):
-        raise _missing(line)
+    with reaching(filesystem, line):
+        if not filesystem.isfile(path):
+            raise _missing(line)
     return FoundVideo(file_path=_storable(file_path), url=line)
 
 
@@ -180,7 +176,9 @@ def _one(root: _Root, file_path: str) -> FoundVideo:
 
 def _is_inside(root: _Root, path: str) -> bool:
     """Whether the file behind all symbolic links lies below the root."""
-    return not root.is_local or Path(path).resolve().is_relative_to(Path(root.path).resolve())
+    return not is_local(root.filesystem) or Path(path).resolve().is_relative_to(
+        Path(root.path).resolve()
+    )
 
 
 def _storable(file_path: str) -> str:

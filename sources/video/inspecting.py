@@ -1,6 +1,7 @@
 """Videos looked at before they are imported: digest, size, and what the container says."""
 
 import hashlib
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -13,6 +14,13 @@ from sources.video.problem import VideoProblem, VideoRefusedError
 from sources.video.reader import VideoLimits, open_video
 
 _CHUNK_BYTES = 1024 * 1024
+
+
+class VideoDigest(NamedTuple):
+    """SHA-256 and number of the bytes of a file."""
+
+    sha256: str
+    size_bytes: int
 
 
 class InspectedVideo(Record):
@@ -32,19 +40,21 @@ def inspect_video(
     try:
         with open_video(found.url, limits, found.file_path) as reader:
             facts = reader.facts
-        digest, size = _digest(found)
+        digest = video_digest(found)
     except VideoRefusedError as refusal:
         return refusal.as_problem()
-    return InspectedVideo(
-        file_path=found.file_path, url=found.url, sha256=digest, size_bytes=size, facts=facts
-    )
+    return InspectedVideo(file_path=found.file_path, url=found.url, facts=facts, **digest._asdict())
 
 
-def _digest(found: FoundVideo) -> tuple[str, int]:
-    """SHA-256 and number of the file's bytes, of which one chunk at a time is in memory."""
+def video_digest(found: FoundVideo) -> VideoDigest:
+    """The digest of all the bytes, of which one chunk at a time is in memory.
+
+    Raises:
+        VideoRefusedError: the file is missing, empty, or cannot be read.
+    """
     digest, size = hashlib.sha256(), 0
     with opened_file(found.url, found.file_path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
-    return digest.hexdigest(), size
+    return VideoDigest(digest.hexdigest(), size)

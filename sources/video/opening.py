@@ -4,14 +4,16 @@ import contextlib
 import stat
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from sources.video.problem import VideoRefusedError
+from sources.video.reaching import RemoteFile, reaching
 
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
+    from fsspec import AbstractFileSystem
 
 # Playlists, subtitles, scripts and pictures are formats to FFmpeg too; a playlist named `a.mp4`
 # would have it open other files and addresses.
@@ -30,7 +32,7 @@ def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
     """The bytes of the video at `url`, a local path or an fsspec URL; `name` is for messages.
 
     Raises:
-        VideoRefusedError: it is missing, empty, or no file.
+        VideoRefusedError: it is missing, empty, or no file, or cannot be reached.
     """
     import fsspec
 
@@ -39,7 +41,7 @@ def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
         local = local_path(url)
         if local is not None and not stat.S_ISREG(local.stat().st_mode):
             raise VideoRefusedError(name, "not_a_file", "is a folder, a device or a pipe")
-        file = local.open("rb") if local is not None else filesystem.open(path, "rb")
+        file = local.open("rb") if local is not None else _remote_file(filesystem, path, name)
     except (FileNotFoundError, NotADirectoryError) as fault:
         raise VideoRefusedError(name, "missing_video", "does not exist") from fault
     except (PermissionError, IsADirectoryError, ValueError, ImportError) as fault:
@@ -49,6 +51,12 @@ def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
             raise VideoRefusedError(name, "empty_file", "is empty: has 0 bytes")
         file.seek(0)
         yield file
+
+
+def _remote_file(filesystem: "AbstractFileSystem", path: str, name: str) -> BinaryIO:
+    with reaching(filesystem, name):
+        opened = cast("BinaryIO", filesystem.open(path, "rb"))
+    return cast("BinaryIO", RemoteFile(opened, filesystem, name))
 
 
 def local_path(url: str) -> Path | None:

@@ -53,6 +53,11 @@ def filter_track(track: Track, settings: FilterSettings) -> tuple[FilterReport, 
         findings=tuple(finding for finding in findings if finding is not None),
         parts=judgement.parts,
         switches=judgement.switches,
+        keypoints={
+            one.frame: one.measures.keypoints
+            for one in track.observations
+            if one.measures.keypoints is not None
+        },
     )
     return report, None if report.parts else _rejection(track, report)
 

@@ -96,6 +96,13 @@ def test_addresses_of_videos_are_relative_to_the_file(tmp_path: Path) -> None:
     assert build.test_share == pytest.approx(2000 / 6926, abs=1e-3)
 
 
+def test_the_home_of_nobody_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="'~nosuchuser/v' begins with the home folder of"):
+        load_video_build(write(tmp_path, VIDEO_BUILD.replace("clips/*.mp4", "~nosuchuser/v")))
+    with pytest.raises(ConfigurationError, match=r"'~nosuchuser/list\.json' begins with"):
+        load_build(write(tmp_path, BUILD.replace("people/list.json", "~nosuchuser/list.json")))
+
+
 def test_one_address_needs_no_list(tmp_path: Path) -> None:
     text = VIDEO_BUILD.replace('["clips/*.mp4", "s3://bucket/street", "/data/list.txt"]', '"clips"')
     (street,) = load_video_build(write(tmp_path, text)).sources

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from db.entities import find
 from db.store import Store
+from flows.contact_sheet import collect
+from flows.filter_explanation import explain
+from flows.filtered_tracks import Thresholds
 from flows.filtering import filter_tracks, plan_filter
 from flows.tracking import plan_tracking, track_videos
 from flows.video_import import import_videos, take_videos
@@ -17,7 +20,7 @@ from schemas import tracking
 from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef
 from schemas.tracking import FilterSettings, TrackingSettings
-from schemas.video import FilterReport
+from schemas.video import FilterReport, Track
 from sources.demonstration.street import StreetWorld
 from tests.flows.runs import context_of
 from tests.flows.street import KnownStreet
@@ -70,3 +73,11 @@ def test_a_pose_model_decides_on_crops_that_show_too_little(
     rules = {finding.rule for one in found for finding in one.findings}
     assert ("few_keypoints" in rules) is dropped
     assert (report.done == 0) is dropped
+    for track in find(run.store, "walkers", Track.kind):
+        explanation = explain(run.store, track.id, "builtin")
+        assert explanation.agrees
+        counted = [one for one in explanation.judgement.measurements if one.rule == "few_keypoints"]
+        assert {one.value for one in counted} == {seen}
+    sheet = collect(run.store, "walkers", Thresholds(SETTINGS, "here"), "few_keypoints")
+    (shown,) = sheet.rules
+    assert (shown.counts["dropped"] == sheet.crops) is dropped

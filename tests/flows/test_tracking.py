@@ -11,14 +11,21 @@ from db.quarantine import quarantined
 from db.store import Store
 from db.tables import Checkpoint
 from flows.context import RunContext
+from flows.filtering import filter_tracks, plan_filter, propose
 from flows.report import StageReport
 from flows.tracking import TRACKED_IN, plan_tracking, track_videos
 from flows.video_import import import_videos, take_videos
 from models.tracking.detector import Detections, PersonDetector
 from models.tracking.frame import Frame
 from schemas.build import VideoSourceSpec
+from schemas.errors import ModelError
 from schemas.tracked_video import TrackedVideo
-from schemas.tracking import DetectorSpec, TrackingSettings
+from schemas.tracking import (
+    DetectorSpec,
+    FairMOTDetector,
+    FilterSettings,
+    TrackingSettings,
+)
 from schemas.video import Track, Video
 from sources.demonstration.street import StreetWorld
 from tests.db.samples import row_count
@@ -166,6 +173,25 @@ def test_how_often_checkpoints_are_made_changes_nothing(
     assert report.done == 0
 
 
+def test_where_weights_lie_and_run_is_no_part_of_the_plan_but_what_they_are(
+    run: RunContext, tmp_path: Path
+) -> None:
+    def plan(name: str, device: str = "cpu") -> str:
+        detector = FairMOTDetector(provider="fairmot", checkpoint=tmp_path / name, device=device)
+        settings = SETTINGS.model_copy(update={"detector": detector})
+        return plan_tracking(run, DATASET, settings, None).entity.id
+
+    for name, weights in (("one", b"some"), ("copy", b"some"), ("other", b"more")):
+        (tmp_path / name).write_bytes(weights)
+    first = plan("one")
+    assert plan("copy") == plan("one", "cuda:1") == first
+    assert plan("other") != first
+    (tmp_path / "one").write_bytes(b"something else")
+    assert plan("one") != first
+    with pytest.raises(ModelError, match="missing' cannot be read: No such file"):
+        plan("missing")
+
+
 def test_every_nth_frame_of_a_source_alone(
     run: RunContext, videos: Path, known_street: KnownStreet
 ) -> None:
@@ -216,16 +242,72 @@ def test_later_videos_join_and_known_ones_are_not_read_again(
     assert len(list(find(run.store, "street", Video.kind))) == 2
 
 
-def test_a_video_that_changed_since_its_import_is_not_tracked(
-    run: RunContext, videos: Path, known_street: KnownStreet
+@pytest.mark.parametrize("fault", ["missing_video", "changed_video", "empty_file"])
+def test_a_video_that_is_not_to_be_had_is_left_for_a_later_run(
+    run: RunContext, videos: Path, known_street: KnownStreet, fault: str
 ) -> None:
+    """The first one, so that what is wrong with it could keep the run from the second."""
     spec = spec_of(videos)
     source, _ = import_videos(run, spec)
     take_videos(run, DATASET, source)
-    shutil.copy(videos / "street-02.mp4", videos / "street-01.mp4")
+    first = videos / "street-01.mp4"
+    kept = first.read_bytes()
+    first.unlink()
+    if fault != "missing_video":
+        first.write_bytes(kept[:-1] if fault == "changed_video" else b"")
     plan = plan_tracking(run, DATASET, SETTINGS, None)
     report = track_videos(run, DATASET, spec, plan, known_street.detector)
-    assert (report.done, dict(report.rejected)) == (1, {"changed_video": 1})
+    assert (report.done, dict(report.rejected), dict(report.deferred)) == (1, {}, {fault: 1})
+    assert summaries(run).keys() == {"street-02.mp4"}
+
+    filtering = plan_filter(run, DATASET, FilterSettings())
+    filter_tracks(run, DATASET, filtering)
+    proposed = propose(run, DATASET, spec, plan, filtering)
+    assert (proposed.done, proposed.deferred.total()) == (1, 0)
+
+    first.write_bytes(kept)
+    report = track_videos(run, DATASET, spec, plan, known_street.detector)
+    assert (report.done, dict(report.rejected), dict(report.deferred)) == (1, {}, {})
+    waiting = propose(run, DATASET, spec, plan, filtering)
+    assert (waiting.done, dict(waiting.deferred)) == (0, {"not_filtered": 1})
+    filter_tracks(run, DATASET, filtering)
+    assert propose(run, DATASET, spec, plan, filtering).done == 1
+
+
+@pytest.mark.parametrize("second", ["a-copy.mp4", "z-copy.mp4"])
+def test_the_same_bytes_under_two_names_are_taken_once(
+    run: RunContext, videos: Path, second: str
+) -> None:
+    first = "street-01.mp4"
+    shutil.copy(videos / first, videos / second)
+    source, imported = import_videos(run, spec_of(videos))
+    assert imported.done == 3
+    report = take_videos(run, DATASET, source)
+    assert (report.done, dict(report.rejected)) == (2, {"duplicate_video": 1})
+    kept, other = sorted([first, second])
+    names = {one.record(Video).file_path for one in find(run.store, DATASET, Video.kind)}
+    assert names == {kept, "street-02.mp4"}
+    (rejection,) = quarantined(run.store, DATASET)
+    assert rejection.context["file"] == other
+    assert kept in rejection.detail
+
+
+def test_a_copy_that_joins_later_takes_nobodys_place(run: RunContext, videos: Path) -> None:
+    source, _ = import_videos(run, spec_of(videos))
+    take_videos(run, DATASET, source)
+    shutil.copy(videos / "street-01.mp4", videos / "a-copy.mp4")
+    import_videos(run, spec_of(videos))
+    report = take_videos(run, DATASET, source)
+    assert (report.done, dict(report.rejected)) == (0, {"duplicate_video": 1})
+    assert len(list(find(run.store, DATASET, Video.kind))) == 2
+
+
+def test_an_address_that_cannot_be_reached_is_told(run: RunContext) -> None:
+    spec = spec_of("http://127.0.0.1:9/street.mp4")
+    source, report = import_videos(run, spec)
+    assert (report.done, dict(report.rejected)) == (0, {"unreachable_video": 1})
+    (rejection,) = quarantined(run.store, source.dataset)
+    assert "cannot be reached: " in rejection.detail
 
 
 def test_a_video_without_people_is_done_and_has_no_tracks(

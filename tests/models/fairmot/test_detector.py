@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from models.detectors import build_detector
+from models.fairmot.detector import FairMOTPersonDetector
 from models.fairmot.letterbox import Size, letterbox, network_input
 from models.fairmot.network.checkpoint import load_network
 from models.tracking.detector import Detections, PersonDetector
@@ -130,3 +131,19 @@ def test_no_frame_depends_on_another(detector: PersonDetector) -> None:
 def test_a_device_that_is_not_there_is_named(saved_checkpoint: Path) -> None:
     with pytest.raises(ModelError, match="'abacus' cannot be used"):
         build_detector(spec_of(saved_checkpoint, device="abacus"))
+
+
+def test_the_detectors_of_all_videos_share_one_network(saved_checkpoint: Path) -> None:
+    first = FairMOTPersonDetector(spec_of(saved_checkpoint))
+    second = FairMOTPersonDetector(spec_of(saved_checkpoint, score_threshold=0.9))
+    assert second.network is first.network
+
+
+def test_other_weights_under_the_same_name_are_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "weights.pth"
+    weights = filled_weights()
+    torch.save(checkpoint(weights), path)
+    first = FairMOTPersonDetector(spec_of(path))
+    torch.save(checkpoint(weights | {"wh.2.bias": weights["wh.2.bias"] + 2}), path)
+    second = FairMOTPersonDetector(spec_of(path))
+    assert second.network is not first.network
