@@ -1,9 +1,11 @@
 """Tracks one video into a folder: crops, filtered tracklets, every box; no store is needed."""
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,14 +35,15 @@ RESULT_FILE = "result.txt"
 TRACKLETS_FILE = "tracklets.json"
 CROPS_FOLDER = "crops"
 _FRAMES_BETWEEN_SIGNS = 25
+_CROP_NAME = re.compile(r"\d{4,}-\d{6,}\.jpg")
 
 
 @dataclass
 class VideoTracks:
     """What came of a video: where it was written, and how much it is.
 
-    `rejected` counts the tracks of which the filter left nothing; `problem` says why the video
-    ended before it should have.
+    `rejected` counts the tracks of which the filter left nothing, `unseen` those that never had a
+    box inside the frame; `problem` says why the video ended before it should have.
     """
 
     folder: Path
@@ -48,6 +51,7 @@ class VideoTracks:
     boxes: int = 0
     tracks: int = 0
     tracklets: int = 0
+    unseen: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     problem: str | None = None
@@ -71,6 +75,9 @@ def track_video(
       that were rejected, each with the reason;
     - `result.txt`: every box of every frame, in MOTChallenge's format.
 
+    Crops of a run before are removed first. The profile's pose model is not asked: its rule
+    (`few_keypoints`) is off, which is said.
+
     Memory does not grow with the length of the video but for the lines of `tracklets.json`.
 
     Raises:
@@ -81,15 +88,27 @@ def track_video(
     """
     started = time.perf_counter()
     digest = _digest(path)
-    try:
-        (out / CROPS_FOLDER).mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise UsageError(f"{out} cannot be written to: {fault.strerror}") from fault
+    _prepare(out)
+    if profile.filter.pose_model is not None:
+        progress.say("the pose model is not asked here: the rule few_keypoints is off")
     with open_video(path, file_path=path.name) as reader:
         writing = _Writing(path, digest, out, profile, reader, make_detector)
         report = writing.run(progress)
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _prepare(out: Path) -> None:
+    """Makes the folders; a run before leaves nothing in them that this one did not find."""
+    crops = out / CROPS_FOLDER
+    try:
+        crops.mkdir(parents=True, exist_ok=True)
+        (out / TRACKLETS_FILE).unlink(missing_ok=True)
+        for crop in crops.iterdir():
+            if _CROP_NAME.fullmatch(crop.name):
+                crop.unlink()
+    except OSError as fault:
+        raise UsageError(f"{out} cannot be written to: {fault.strerror}") from fault
 
 
 def _digest(path: Path) -> str:
@@ -133,7 +152,7 @@ class _Writing:
         self._take_finished()
         report = self._report
         report.frames, report.tracks = self._follower.frames, self._follower.tracks
-        report.tracklets = len(self._tracklets)
+        report.tracklets, report.unseen = len(self._tracklets), self._follower.unseen
         report.problem = self._reader.problem.detail if self._reader.problem else None
         self._write_tracklets()
         return report
@@ -172,7 +191,7 @@ class _Writing:
         frames = []
         for one in kept:
             crop = f"{CROPS_FOLDER}/{track.number:04}-{one.frame:06}.jpg"
-            (self._report.folder / crop).write_bytes(self._crops[one.crop.sha256])
+            self._write_crop(crop, self._crops[one.crop.sha256])
             frames.append(
                 {
                     "frame": one.frame,
@@ -185,6 +204,13 @@ class _Writing:
             )
         return {"track": track.number, "frames": frames}
 
+    def _write_crop(self, name: str, data: bytes) -> None:
+        path = self._report.folder / name
+        try:
+            path.write_bytes(data)
+        except OSError as fault:
+            raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
+
     def _write_tracklets(self) -> None:
         document = {
             "video": self._origin.video,
@@ -192,11 +218,21 @@ class _Writing:
             "author": self._origin.author,
             "frames": self._report.frames,
             "problem": self._report.problem,
+            "unseen": self._report.unseen,
             "tracklets": self._tracklets,
             "rejected": self._rejected,
         }
         text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-        (self._report.folder / TRACKLETS_FILE).write_text(text, encoding="utf-8")
+        path = self._report.folder / TRACKLETS_FILE
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        try:
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(path)
+        except OSError as fault:
+            raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
 
 
 def _rejected_line(track: Track, rejection: Rejection) -> dict[str, Any]:

@@ -109,3 +109,5 @@ def _say_tracks(tracks: "VideoTracks") -> None:
     )
     for reason, count in tracks.rejected.most_common():
         out.print(f"  {count:,} tracks were rejected: {reason}", markup=False)
+    if tracks.unseen:
+        out.print(f"  {tracks.unseen:,} tracks never had a box inside the frame", markup=False)

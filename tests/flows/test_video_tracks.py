@@ -12,7 +12,7 @@ from flows.video_tracks import VideoTracks, track_video
 from profiles.loader import load_profile
 from schemas.errors import UsageError
 from schemas.profile import Profile
-from schemas.tracking import FilterSettings, TrackingSettings
+from schemas.tracking import FilterSettings, PoseModel, TrackingSettings
 from sources.demonstration.street import StreetWorld
 from sources.motchallenge import read_boxes
 from tests.flows.street import KnownStreet
@@ -28,12 +28,16 @@ class CountingProgress(SilentProgress):
     def __init__(self) -> None:
         self.total: int | None = None
         self.ended: list[StageReport] = []
+        self.said: list[str] = []
 
     def start(self, stage: str, total: int | None) -> None:
         self.total = total
 
     def end(self, report: StageReport) -> None:
         self.ended.append(report)
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
 
 
 def profile(settings: FilterSettings = LENIENT) -> Profile:
@@ -95,3 +99,25 @@ def test_what_is_no_video_is_refused_in_one_sentence(
     path.write_bytes(b"no video at all " * 100)
     with pytest.raises(UsageError, match=r"noise\.mp4"):
         track_video(path, tmp_path / "out", profile(), SilentProgress(), known_street.detector)
+
+
+def test_a_second_run_leaves_no_crops_of_the_first_and_says_which_rule_is_off(
+    tracked: VideoTracks, street: StreetWorld, known_street: KnownStreet
+) -> None:
+    (tracked.folder / "crops" / "mine.jpg").write_bytes(b"of somebody else")
+    pose = PoseModel(name="every-limb", revision="1")
+    nothing = profile(FilterSettings(least_height_px=5000, pose_model=pose))
+    progress = CountingProgress()
+    track_video(street.videos[0], tracked.folder, nothing, progress, known_street.detector)
+    assert [path.name for path in (tracked.folder / "crops").iterdir()] == ["mine.jpg"]
+    assert any("few_keypoints is off" in said for said in progress.said)
+    document = json.loads((tracked.folder / "tracklets.json").read_text())
+    assert (document["tracklets"], document["unseen"]) == ([], 0)
+
+
+def test_a_folder_that_cannot_be_written_is_told(
+    street: StreetWorld, known_street: KnownStreet, tmp_path: Path
+) -> None:
+    (tmp_path / "tracklets.json").mkdir()
+    with pytest.raises(UsageError, match="cannot be written"):
+        track_video(street.videos[0], tmp_path, profile(), SilentProgress(), known_street.detector)
