@@ -42,7 +42,7 @@ from stages.identities.merging import (
     Identity,
     merge_identities,
 )
-from stages.identities.splitting import assign_splits
+from stages.identities.splitting import ImageKey, assign_splits, tied_images
 from stages.tracklets import PART_OF, REPORT_OF
 
 
@@ -132,15 +132,19 @@ def _selected(store: Store, accepted: Sequence[StoredEntity]) -> _Selected:
 
 
 class _Formed(NamedTuple):
-    """What became of the tracklets: images by tracklet, and rejections."""
+    """What became of the tracklets: images by tracklet, and rejections.
+
+    `left_out` speaks of those tracklets that give some of their images only.
+    """
 
     images: Mapping[str, Sequence[NewEntity]]
     rejections: Mapping[str, Rejection]
+    left_out: Mapping[str, Rejection]
 
     def result(self, tracklet: StoredEntity) -> WorkResult:
         """What became of one."""
-        rejection = self.rejections.get(tracklet.id)
-        images = () if rejection else tuple(self.images.get(tracklet.id, ()))
+        rejection = self.rejections.get(tracklet.id) or self.left_out.get(tracklet.id)
+        images = tuple(self.images.get(tracklet.id, ()))
         return WorkResult(tracklet.seq, entities=images, rejection=rejection)
 
     def image_ids(self) -> frozenset[str]:
@@ -160,14 +164,19 @@ def _formed(
     rejections = {**selected.rejections, **merged.rejections}
     assigned = assign_splits(_compared(context, selected, merged.identities), settings, taken)
     images: dict[str, list[NewEntity]] = defaultdict(list)
+    tied: dict[str, dict[str, ImageKey]] = defaultdict(dict)
     videos = _videos(context.store, dataset)
     for identity in merged.identities:
         if rejection := assigned.rejections.get(identity.name):
             rejections |= dict.fromkeys((one.id for one in identity.tracklets), rejection)
             continue
         for image in crop_images(identity, assigned.splits[identity.name]):
-            images[image.tracklet_id].append(_entity(image, dataset, videos))
-    return _Formed(images, rejections)
+            name = image.record.file_path
+            if tied_to := assigned.tied.get((identity.name, name)):
+                tied[image.tracklet_id][name] = tied_to
+            else:
+                images[image.tracklet_id].append(_entity(image, dataset, videos))
+    return _Formed(images, rejections, {id_: tied_images(id_, one) for id_, one in tied.items()})
 
 
 def _compared(

@@ -243,7 +243,8 @@ def _refuse_leaks(draft: Manifest, splits: SplitImages) -> None:
     if draft.videos and draft.leaks is not None and draft.leaks.leaks:
         leaks = "; ".join(leak_sentence(one, splits) for one in draft.leaks.leaks)
         raise IntegrityError(
-            f"the splits of {draft.dataset!r} leak, so nothing is released: {leaks}"
+            f"the splits of {draft.dataset!r} leak, so nothing is released: {leaks}; run the build "
+            f"again (loupe run build-ufine6926), which leaves out those images in train"
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.base import digest_of
-from schemas.leaks import SplitSettings
+from schemas.leaks import LeakLimits, SplitSettings
 from schemas.nearness import ComparedImage, near_duplicates
 from schemas.records import Rejection, Split
 
@@ -18,11 +18,20 @@ STAGE = "assign_splits"
 VERSION = "1"
 
 
+ImageKey = tuple[str, str]
+"""An image by its identity and its own name."""
+
+
 class AssignedSplits(NamedTuple):
-    """Every identity has a split or a rejection."""
+    """Every identity has a split or a rejection.
+
+    `tied` are the images (identity, name) that cannot stay in train: each with an image of the
+    other split (identity, name) that it shares a video or content with.
+    """
 
     splits: dict[str, Split]
     rejections: dict[str, Rejection]
+    tied: dict[ImageKey, ImageKey]
 
 
 def assign_splits(
@@ -36,7 +45,8 @@ def assign_splits(
     come in an order that the seed determines; each goes to test where that brings the share of test
     identities nearer to what is wanted, else to train. New identities that belong to train and to
     test are rejected (`would_leak`). Where a new image ties two identities that were there before,
-    both stay: the certificate of the release names the leak.
+    both stay, but the images in train that are tied to some in test do not (`tied`): what models
+    were tested on must not change.
 
     Args:
         images: all images of the dataset, old and new.
@@ -46,6 +56,7 @@ def assign_splits(
     splits: dict[str, Split] = {}
     rejections: dict[str, Rejection] = {}
     free: list[list[str]] = []
+    torn: set[str] = set()
     for component in _components(images, settings):
         identities = component.identities
         given = {key: taken[key] for key in (*identities, *component.videos) if key in taken}
@@ -53,12 +64,14 @@ def assign_splits(
         if len(set(given.values())) > 1:
             new = [name for name in identities if name not in taken]
             rejections.update((name, _would_leak(name, given)) for name in new)
+            torn.update(name for name in identities if name in taken)
         elif given:
             splits.update(dict.fromkeys(identities, next(iter(given.values()))))
         else:
             free.append(identities)
     splits.update(_drawn(free, settings, splits))
-    return AssignedSplits(dict(sorted(splits.items())), dict(sorted(rejections.items())))
+    tied = _tied([one for one in images if one.identity in torn], splits, settings.limits)
+    return AssignedSplits(dict(sorted(splits.items())), dict(sorted(rejections.items())), tied)
 
 
 class _Component(NamedTuple):
@@ -94,6 +107,39 @@ def _sorted(component: Iterable[tuple[str, str]]) -> _Component:
     return _Component(nodes["identity"], nodes["video"])
 
 
+def _tied(
+    images: Iterable[ComparedImage], splits: Mapping[str, Split], limits: LeakLimits
+) -> dict[ImageKey, ImageKey]:
+    """The images in train that are tied to some in test, each with the first such."""
+    ordered = sorted(images, key=_key)
+    tied: dict[ImageKey, ImageKey] = {}
+    pairs = (*_sharing(ordered, splits), *near_duplicates(ordered, limits))
+    for first, second in pairs:
+        if splits[first.identity] != splits[second.identity]:
+            in_train = splits[first.identity] == "train"
+            leaves, stays = (first, second) if in_train else (second, first)
+            tied.setdefault(_key(leaves), _key(stays))
+    return dict(sorted(tied.items()))
+
+
+def _sharing(
+    images: Sequence[ComparedImage], splits: Mapping[str, Split]
+) -> Iterable[tuple[ComparedImage, ComparedImage]]:
+    """Every image in train whose file or video is in test, too, with an image there."""
+    in_test: dict[tuple[str, str], ComparedImage] = {}
+    for image in images:
+        if splits[image.identity] == "test":
+            for node in _nodes(image):
+                in_test.setdefault(node, image)
+    for image in images:
+        if splits[image.identity] == "train":
+            yield from ((image, in_test[node]) for node in _nodes(image) if node in in_test)
+
+
+def _key(image: ComparedImage) -> ImageKey:
+    return image.identity, image.name
+
+
 def _drawn(
     free: Iterable[list[str]], settings: SplitSettings, given: Mapping[str, Split]
 ) -> dict[str, Split]:
@@ -107,6 +153,21 @@ def _drawn(
         in_test += len(names) if to_test else 0
         splits.update(dict.fromkeys(names, "test" if to_test else "train"))
     return splits
+
+
+def tied_images(tracklet_id: str, tied: Mapping[str, ImageKey]) -> Rejection:
+    """Says which images of a tracklet are left out of train, and what ties each to test."""
+    (name, (identity, other)), *more = tied.items()
+    others = f"; so are {len(more):,} more of its images" if more else ""
+    return Rejection(
+        stage=STAGE,
+        reason="tied_to_test",
+        detail=(
+            f"image {name!r} (train) is left out: it shares its video or content with "
+            f"{other!r} of {identity} (test){others}"
+        ),
+        context={"tracklet_id": tracklet_id, "tied": {one: list(to) for one, to in tied.items()}},
+    )
 
 
 def _would_leak(name: str, given: Mapping[str, Split]) -> Rejection:

@@ -11,13 +11,16 @@ from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
 from db.store import Store
 from flows.context import RunContext
+from flows.identity_forming import form_identities
 from flows.report import BuildReport
 from flows.retiring import keep_current
 from flows.ufine6926_build import build_dataset
 from profiles.loader import load_profile
+from release.build import build_release
 from release.verify import verify_release
 from schemas.build import UFine6926Build, VideoSourceSpec
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, IntegrityError
+from schemas.leaks import LeakLimits, SplitSettings
 from schemas.profile import Profile
 from schemas.proposals import Tracklet
 from schemas.records import Caption, Image
@@ -256,3 +259,23 @@ def test_drafts_by_other_models_or_prompts_take_the_place_of_the_earlier(
         assert len(found) == images * len(describe.models), name
         assert {one.state for one in found} == {"accepted"}
         assert ({one.id for one in found} == before) == (name == "as before")
+
+
+def test_images_that_tie_train_to_test_are_left_out_and_the_rest_is_released(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet, tmp_path: Path
+) -> None:
+    go(run, build, known_street)
+    before = entities(run, Image.kind, *LIVE)
+    groups = {str(one.group) for one in entities(run, Tracklet.kind, "accepted")}
+    strict = LeakLimits(hash_bits=22)
+    with pytest.raises(IntegrityError, match="run the build again"):
+        build_release(run.store, run.blobs, DATASET, "0.2.0", tmp_path / "no", leak_limits=strict)
+    report = form_identities(run, DATASET, groups, SplitSettings(limits=strict))
+    assert set(report.rejected) == {"tied_to_test"}
+    after = {one.id for one in entities(run, Image.kind, *LIVE)}
+    assert len(after) < len(before)
+    assert {one.split for one in before if one.id not in after} == {"train"}
+    build_release(run.store, run.blobs, DATASET, "0.2.0", tmp_path / "yes", leak_limits=strict)
+
+    form_identities(run, DATASET, groups, SplitSettings())
+    assert {one.id for one in entities(run, Image.kind, *LIVE)} == {one.id for one in before}

@@ -271,8 +271,9 @@ def test_a_dataset_that_leaks_is_not_released(leak: Leak, tmp_path: Path) -> Non
     world = street_world()
     for image in world.walk(leak.walk, 50, data=leak.data, embeddings=leak.embeddings):
         world.described(image, 30)
-    with pytest.raises(IntegrityError, match=leak.says):
+    with pytest.raises(IntegrityError, match=leak.says) as refused:
         built(world, tmp_path)
+    assert "run the build again (loupe run build-ufine6926)" in str(refused.value)
     assert not (tmp_path / "out").exists()
 
 

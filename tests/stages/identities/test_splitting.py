@@ -162,6 +162,46 @@ def test_a_new_identity_between_both_splits_is_rejected_with_what_it_touches() -
     assert set(rejection.context["touches"]) == {"a", "b", "v1", "v2"}
 
 
+def test_images_that_tie_what_was_in_two_splits_before_leave_train() -> None:
+    images = [
+        image("a", "v1", 1),
+        image("a", "v2", 1 << 50),
+        image("b", "v2", 2 << 20),
+        image("c", "v3", 3 << 30),
+        image("d", "v4", 0b111 << 30),
+        image("d", "v4", 5 << 40),
+    ]
+    taken: dict[str, Split] = {"a": "train", "b": "test", "c": "test", "d": "train"}
+    found = split(images, taken=taken, limits=LeakLimits(hash_bits=1))
+    assert found.splits == taken
+    assert not found.rejections
+    assert {name: other for (_, name), (_, other) in found.tied.items()} == {
+        images[1].name: images[2].name,
+        images[4].name: images[3].name,
+    }
+    left = [one for one in images if (one.identity, one.name) not in found.tied]
+    again = split(left, taken=taken, limits=LeakLimits(hash_bits=1))
+    assert not again.tied
+
+
+@BUSY_MACHINE
+@given(worlds, st.integers(0, 5), st.randoms(use_true_random=False))
+def test_without_the_tied_images_nothing_is_in_both_splits(
+    images: list[ComparedImage], seed: int, chance: object
+) -> None:
+    names = {one.identity for one in images}
+    taken: dict[str, Split] = {
+        name: "test" if (int(name.split()[1]) + seed) % 2 else "train" for name in names
+    }
+    found = split(images, taken=taken)
+    left = [one for one in images if (one.identity, one.name) not in found.tied]
+    for component in components(left):
+        assert len({found.splits[name] for name in component}) == 1
+    assert {found.splits[identity] for identity, _ in found.tied} <= {"train"}
+    chance.shuffle(images)  # type: ignore[attr-defined]
+    assert split(images, taken=taken) == found
+
+
 @pytest.mark.parametrize(("share", "wanted"), [(0.29, "train"), (0.5, "train"), (0.7, "test")])
 def test_one_component_goes_where_it_is_nearer(share: float, wanted: str) -> None:
     images = [image("a", "v", 1), image("b", "v", 2)]
