@@ -105,7 +105,8 @@ def test_returned_work_is_undone_where_it_decided_alone(store: Store) -> None:
     assert desk.task_state(accepted, "a") == "returned"
     assert desk.task_state(kept, "a") == "answered"
     with store.read() as connection:
-        assert last_decisions(connection, [accepted])[accepted] == ("reopen", None)
+        last = last_decisions(connection, [accepted])[accepted]
+    assert (last.verdict, last.annotation_key) == ("reopen", None)
 
 
 def test_a_return_with_nothing_to_take_back_still_bars(store: Store) -> None:
