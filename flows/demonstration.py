@@ -37,7 +37,7 @@ def demonstration_video_build(home: Path, gate: str = "auto") -> UFine6926Build:
         citation=CITATION,
     )
     return UFine6926Build(
-        dataset="ufine6926-demo",
+        dataset="street-demo",  # "ufine6926-demo" is a source of the other demonstration
         seed=SEED,
         tracklets_gate=gate,
         descriptions_gate=gate,
