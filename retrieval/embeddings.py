@@ -1,0 +1,90 @@
+"""Embeddings made ready to be compared: float32 rows of unit length, checked where they come in.
+
+One rule holds for all metrics: the similarity of two rows is the dot product of what `unit_rows`
+gives for them. Rows are normalised in float64 and rounded to float32 once, so the same vector has
+the same row in every array, whatever stands beside it.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from schemas.errors import FormatError
+
+FloatRows = NDArray[np.float32]
+Ids = NDArray[np.int64]
+
+_FLOATS_AT_ONCE = 1 << 19  # 4 MiB as float64, however large the array (it may be memory-mapped)
+
+
+def unit_rows(array: ArrayLike, name: str) -> FloatRows:
+    """`array` as float32 rows of unit length, of shape (n, d), C-contiguous; a copy.
+
+    Args:
+        array: floats of shape (n, d), of any precision and length; it may be memory-mapped.
+        name: what to call the array in messages: a file, or the name of an argument.
+
+    Raises:
+        FormatError: the array is not two-dimensional, is empty, holds no floats, or a row is not
+            finite or zero.
+    """
+    rows = _checked_shape(np.asarray(array), name)
+    units = np.empty(rows.shape, dtype=np.float32)
+    step = max(1, _FLOATS_AT_ONCE // rows.shape[1])
+    for start in range(0, len(rows), step):
+        units[start : start + step] = _normalised(rows[start : start + step], start, name)
+    return units
+
+
+def checked_ids(array: ArrayLike, rows: int, name: str) -> Ids:
+    """`array` as one int64 identity for each of `rows` rows, of shape (rows,).
+
+    Raises:
+        FormatError: the array is not one-dimensional, holds no integers, or has another length.
+    """
+    ids = np.asarray(array)
+    if ids.ndim != 1:
+        raise FormatError(f"{name} must have one dimension, an id for each row; got {ids.shape}")
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise FormatError(f"{name} must hold integers; got {ids.dtype}")
+    if len(ids) != rows:
+        raise FormatError(f"{name} must hold an id for each of the {rows:,} rows; got {len(ids):,}")
+    if ids.dtype == np.uint64 and len(ids) and ids.max() > np.iinfo(np.int64).max:
+        raise FormatError(f"{name} must hold ids below 2**63; got {ids.max()}")
+    return np.ascontiguousarray(ids, dtype=np.int64)
+
+
+def check_same_space(queries: FloatRows, gallery: FloatRows, names: tuple[str, str]) -> None:
+    """Raises `FormatError` where the rows of two arrays cannot be compared: other lengths."""
+    if queries.shape[1] != gallery.shape[1]:
+        raise FormatError(
+            f"{names[0]} and {names[1]} must have rows of one length; "
+            f"got {queries.shape[1]} and {gallery.shape[1]}"
+        )
+
+
+def _checked_shape(rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+    if rows.ndim != 2:
+        raise FormatError(f"{name} must have two dimensions, (rows, dimension); got {rows.shape}")
+    if not np.issubdtype(rows.dtype, np.floating):
+        raise FormatError(f"{name} must hold floats; got {rows.dtype}")
+    if 0 in rows.shape:
+        raise FormatError(f"{name} must hold at least one row and one column; got {rows.shape}")
+    return rows
+
+
+def _normalised(rows: NDArray[np.generic], start: int, name: str) -> NDArray[np.float64]:
+    """`rows` at unit length; `start` is the index of the first of them, for messages."""
+    exact = rows.astype(np.float64)
+    # Divided by its largest value first, so that squares neither overflow nor vanish.
+    largest = np.abs(exact).max(axis=1)
+    _refuse_rows(~np.isfinite(largest), start, name, "finite", "it holds NaN or infinity")
+    _refuse_rows(largest == 0, start, name, "of a length above zero", "it holds only zeros")
+    exact /= largest[:, None]
+    exact /= np.sqrt(np.einsum("ij,ij->i", exact, exact))[:, None]
+    return exact
+
+
+def _refuse_rows(bad: NDArray[np.bool_], start: int, name: str, wanted: str, got: str) -> None:
+    if bad.any():
+        row = start + int(bad.argmax())
+        raise FormatError(f"{name}: every row must be {wanted}, row {row:,} (from 0) is not: {got}")

@@ -1,0 +1,105 @@
+"""Embeddings as they come in: what is accepted, what is refused and how, and what comes out."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from retrieval.embeddings import check_same_space, checked_ids, unit_rows
+from schemas.errors import FormatError, UsageError
+
+VALUES = st.floats(-1e6, 1e6, width=32).filter(lambda value: value == 0 or abs(value) > 1e-6)
+
+
+@given(arrays(np.float64, (5, 7), elements=VALUES))
+def test_rows_have_unit_length_and_their_direction(array: NDArray[np.float64]) -> None:
+    array[:, 0] += 3e6  # no zero rows
+    units = unit_rows(array, "rows")
+    assert units.dtype == np.float32
+    assert units.flags.c_contiguous
+    wanted = [row / np.sqrt(sum(value * value for value in row)) for row in array]
+    np.testing.assert_allclose(units, wanted, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_any_precision_order_and_scale(dtype: type[np.floating]) -> None:
+    array = np.array([[3, 4], [-6, 8], [0, 0.5]], dtype=dtype)
+    wanted = np.array([[0.6, 0.8], [-0.6, 0.8], [0, 1]], dtype=np.float32)
+    np.testing.assert_array_equal(unit_rows(array, "rows"), wanted)
+    np.testing.assert_array_equal(unit_rows(np.asfortranarray(array), "rows"), wanted)
+
+
+def test_extreme_lengths_neither_overflow_nor_vanish() -> None:
+    tiny_and_huge = np.array([[1e-300, 1e-300], [1e300, 1e300]])
+    np.testing.assert_allclose(unit_rows(tiny_and_huge, "rows"), np.full((2, 2), np.sqrt(0.5)))
+
+
+def test_the_same_vector_has_the_same_row_wherever_it_stands() -> None:
+    generator = np.random.default_rng(0)
+    array = generator.standard_normal((3000, 300))  # more than are normalised at once
+    units = unit_rows(array, "rows")
+    order = generator.permutation(len(array))
+    np.testing.assert_array_equal(unit_rows(array[order], "rows"), units[order])
+    np.testing.assert_array_equal(unit_rows(array[2500:2501], "row"), units[2500:2501])
+
+
+def test_the_array_given_is_left_alone() -> None:
+    array = np.full((1, 4), 2, dtype=np.float32)
+    array.flags.writeable = False
+    np.testing.assert_array_equal(unit_rows(array, "rows"), [[0.5, 0.5, 0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("array", "sentence"),
+    [
+        (np.ones(3), r"q\.npy must have two dimensions, \(rows, dimension\); got \(3,\)"),
+        (np.ones((2, 3, 4)), "must have two dimensions"),
+        (np.ones((0, 3)), r"at least one row and one column; got \(0, 3\)"),
+        (np.ones((3, 0)), "at least one row and one column"),
+        (np.ones((2, 2), dtype=np.int64), "must hold floats; got int64"),
+        (np.ones((2, 2), dtype=np.complex128), "must hold floats; got complex128"),
+        (np.array([["a"]]), "must hold floats"),
+        (np.array([[1.0, 2], [np.nan, 0]]), r"every row must be finite, row 1 \(from 0\)"),
+        (np.array([[1.0, 2], [1, 1], [-np.inf, 0]]), r"row 2 \(from 0\) .* NaN or infinity"),
+        (np.array([[1.0, 2], [0, 0]]), r"row 1 \(from 0\) is not: it holds only zeros"),
+    ],
+)
+def test_refused(array: NDArray[np.generic], sentence: str) -> None:
+    with pytest.raises(FormatError, match=sentence):
+        unit_rows(array, "q.npy")
+
+
+def test_the_row_named_counts_from_the_start_of_the_array() -> None:
+    array = np.ones((5000, 200))
+    array[4321, 7] = np.nan
+    with pytest.raises(FormatError, match=r"row 4,321"):
+        unit_rows(array, "q.npy")
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [
+        (np.zeros((2, 1), dtype=np.int64), "one dimension"),
+        (np.zeros(2), "must hold integers; got float64"),
+        (np.zeros(3, dtype=np.int32), "an id for each of the 2 rows; got 3"),
+        (np.array([1, 2**64 - 1], dtype=np.uint64), "below 2"),
+    ],
+)
+def test_ids_refused(ids: NDArray[np.generic], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        checked_ids(ids, 2, "ids.npy")
+
+
+def test_ids_of_any_integer_type() -> None:
+    for dtype in (np.int8, np.uint16, np.int64, np.uint64):
+        ids = checked_ids(np.array([3, 0], dtype=dtype), 2, "ids.npy")
+        assert ids.dtype == np.int64
+        assert ids.tolist() == [3, 0]
+
+
+def test_rows_of_other_lengths_cannot_be_compared() -> None:
+    two, three = np.ones((1, 2), dtype=np.float32), np.ones((1, 3), dtype=np.float32)
+    with pytest.raises(FormatError, match=r"Q and G must have rows of one length; got 2 and 3"):
+        check_same_space(two, three, ("Q", "G"))
