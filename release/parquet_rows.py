@@ -6,7 +6,7 @@ same rows give the same bytes (for one version of pyarrow, whose name stands in 
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -219,8 +219,10 @@ def shards_among(paths: Iterable[str]) -> list[str]:
     return [one[0] for one in sorted(shards, key=lambda one: (_RANK[one[1]], one[2]))]
 
 
-def read_parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file as dictionaries of its columns, a few in memory at a time.
+
+    `columns` names those that are wanted (None: all).
 
     Raises:
         ValueError: it is not a Parquet file with these columns (on the first faulty rows).
@@ -231,7 +233,7 @@ def read_parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
                 raise ValueError(
                     f"its columns must be {SCHEMA.names}; got {file.schema_arrow.names}"
                 )
-            for batch in file.iter_batches(batch_size=_READ_ROWS, use_threads=False):
+            for batch in file.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
                 yield from batch.to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it cannot be read as Parquet ({error})") from error

@@ -1,0 +1,158 @@
+"""Reads a release back, from its folder alone, for whoever uses what is in it.
+
+What is read is held against the manifest first. `release.verify` checks all of a release and lists
+everything that is wrong; here the first fault of what is needed ends the reading.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from release.files import digest_of_file
+from release.manifest import MANIFEST, named, read_files, read_manifest
+from release.parquet_rows import SCHEMA, read_parquet_rows, shards_among
+from release.threads import DEFAULT_THREADS, ordered_map
+from schemas.errors import IntegrityError, UsageError
+from schemas.records import Split
+from schemas.release import Manifest, ReleasedFile
+
+_LOOK = "`loupe release verify` tells what else is wrong"
+_COLUMNS = [name for name in SCHEMA.names if name != "image"]
+
+
+class ReadCaption(NamedTuple):
+    """A caption of a released image; its author is a source, a model or a person's pseudonym."""
+
+    entity_id: str
+    text: str
+    author: str
+    origin: str
+
+
+class ReadRow(NamedTuple):
+    """An image of a release with its captions; `id` is the person, the same for all its images."""
+
+    id: int
+    source: str
+    file_path: str
+    entity_id: str
+    sha256: str
+    captions: tuple[ReadCaption, ...]
+
+
+class ReadRelease(NamedTuple):
+    """One split of a release, its rows in their order."""
+
+    folder: Path
+    manifest: Manifest
+    split: Split
+    rows: tuple[ReadRow, ...]
+
+
+def read_release(
+    folder: Path,
+    split: Split | None = None,
+    *,
+    check_images: bool = True,
+    threads: int = DEFAULT_THREADS,
+) -> ReadRelease:
+    """The rows of one split of the release in `folder`.
+
+    Args:
+        folder: the release.
+        split: which; None for test, or for the only one that there is.
+        check_images: hold the bytes of every image against its digest; otherwise only its size.
+        threads: how many files are read at once.
+
+    Raises:
+        UsageError: there is no release in `folder`, or no such split in it.
+        IntegrityError: the manifest, or a file that is needed, is not as it was released.
+    """
+    manifest, listed = _read_listed(folder)
+    split = chosen_split(manifest, split)
+    shards = [path for path in shards_among(listed) if path.startswith(f"data/{split}-")]
+    _check_files(folder, [listed[path] for path in shards], True, threads)
+    rows = tuple(row for shard in shards for row in _rows(folder, shard))
+    unlisted = next((row.file_path for row in rows if row.file_path not in listed), None)
+    if unlisted is not None:
+        raise IntegrityError(f"{folder}: {unlisted} is in no file list of {MANIFEST}; {_LOOK}")
+    _check_files(folder, [listed[row.file_path] for row in rows], check_images, threads)
+    return ReadRelease(folder, manifest, split, rows)
+
+
+def chosen_split(manifest: Manifest, wanted: Split | None) -> Split:
+    """The split that is meant: `wanted`, or test, or the only one.
+
+    Raises:
+        UsageError: the release has no such split, or several that may be meant.
+    """
+    splits = [one.split for one in manifest.statistics.splits]
+    name = f"{manifest.dataset} {manifest.version}"
+    if wanted is not None and wanted not in splits:
+        raise UsageError(f"{name} has no split {wanted!r}; it has {', '.join(splits)}")
+    if wanted is None and "test" not in splits and len(splits) != 1:
+        raise UsageError(f"{name} has no split 'test'; say which of {', '.join(splits)} is meant")
+    return wanted or ("test" if "test" in splits else splits[0])
+
+
+def _read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
+    """The manifest and its files by path, when the manifest is what its id says."""
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
+    try:
+        manifest = read_manifest(folder)
+        files = [ReleasedFile.model_validate(entry) for entry in read_files(folder / MANIFEST)]
+    except (ValidationError, ValueError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise IntegrityError(f"{folder / MANIFEST} cannot be read ({reason}); {_LOOK}") from error
+    if (right := named(manifest, files).id) != manifest.id:
+        raise IntegrityError(
+            f"{folder / MANIFEST} was changed after it was written: its id is {manifest.id[:12]}, "
+            f"its content makes {right[:12]}"
+        )
+    return manifest, {file.path: file for file in files}
+
+
+def _rows(folder: Path, shard: str) -> Iterator[ReadRow]:
+    try:
+        yield from map(_row, read_parquet_rows(folder / shard, columns=_COLUMNS))
+    except ValueError as error:
+        raise IntegrityError(f"{folder / shard}: {error}") from error
+
+
+def _row(row: dict[str, Any]) -> ReadRow:
+    names = ("caption_entity_ids", "captions", "caption_authors", "caption_origins")
+    captions = zip(*(row[name] for name in names), strict=True)
+    return ReadRow(
+        row["id"],
+        row["source"],
+        row["file_path"],
+        row["image_entity_id"],
+        row["sha256"],
+        tuple(ReadCaption(*caption) for caption in captions),
+    )
+
+
+def _check_files(folder: Path, files: Iterable[ReleasedFile], digests: bool, threads: int) -> None:
+    def fault(file: ReleasedFile) -> str | None:
+        return _fault(folder, file, digests)
+
+    for found in ordered_map(fault, files, threads):
+        if found is not None:
+            raise IntegrityError(f"{folder}: {found}; {_LOOK}")
+
+
+def _fault(folder: Path, file: ReleasedFile, digests: bool) -> str | None:
+    """What is wrong with a file, if anything."""
+    path = folder / file.path
+    try:
+        size = path.stat().st_size
+        if size != file.size_bytes:
+            return f"{file.path} has {size:,} bytes; wanted {file.size_bytes:,}"
+        if digests and digest_of_file(path) != file.sha256:
+            return f"{file.path} is damaged or was changed: its SHA-256 is not the manifest's"
+    except OSError as error:
+        return f"{file.path} cannot be read ({error.strerror})"
+    return None

@@ -1,0 +1,191 @@
+"""What an evaluation found: a model's scores on a split of a release, and all they depend on."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from schemas.base import Record, canonical_json, digest_of
+from schemas.chat import ModelRef
+from schemas.records import Sha256, Split
+from schemas.release import Count, DatasetName, EntityId, HexSha256, Version
+
+Direction = Literal["text-to-image", "image-to-text"]
+DIRECTIONS: tuple[Direction, ...] = ("text-to-image", "image-to-text")
+METRICS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mSD_released", "mINP", "median_rank")
+"""The metrics of retrieval by identity, as `loupe metrics` names them; all but the last percent."""
+EDITED = "+changed"
+"""What the revision of code ends with that was edited after its commit."""
+
+EvaluationId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Score(Record):
+    """A metric's value and, where it was estimated, its 95 % interval."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+Scores = dict[str, Score]
+"""Scores by the name of the metric."""
+
+
+class EvaluatedRelease(Record):
+    """The release that was scored on; `id` is that of its manifest."""
+
+    dataset: DatasetName
+    version: Version
+    id: HexSha256
+    demonstration: bool
+
+
+class EvaluatedModel(Record):
+    """The model that was scored.
+
+    `parameters` determine a vector together with `ref`; `checkpoint_sha256` is the digest of the
+    weights (or of the given vectors) where they are a file of this machine. A model is a
+    demonstration where it is one of the built-in ones.
+    """
+
+    ref: ModelRef
+    provider: str
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    checkpoint_sha256: HexSha256 | None = None
+    demonstration: bool = False
+
+    @property
+    def key(self) -> str:
+        """What tells this model from any other one."""
+        parameters = canonical_json(self.parameters)
+        return digest_of(self.provider, str(self.ref), parameters, self.checkpoint_sha256 or "")
+
+
+class Hardware(Record):
+    """The machine that an evaluation ran on."""
+
+    processor: str
+    cores: int
+    memory_bytes: int
+    accelerator: str | None = None
+
+
+class SimilarityHistogram(Record):
+    """How often a cosine lies in which of equally wide bins from `low` to `high`.
+
+    Counted are the pairs of `queries` queries, drawn by seed where there are more, with the whole
+    gallery.
+    """
+
+    low: float
+    high: float
+    matches: tuple[Count, ...]
+    others: tuple[Count, ...]
+    queries: Count
+
+
+class ShownItem(Record):
+    """An image or a text of the release. `person` is its `id` there; `position` the text's place.
+
+    Of an image `text` and `position` are None; of a text `entity_id` and `file_path` are those of
+    the caption and of the image that it describes.
+    """
+
+    entity_id: EntityId
+    file_path: str
+    sha256: Sha256
+    person: int
+    source: str
+    text: str | None = None
+    position: int | None = None
+
+
+class Retrieved(Record):
+    """Something that a query found. `rank` counts from 1."""
+
+    item: ShownItem
+    rank: int = Field(gt=0)
+    similarity: float
+    is_match: bool
+
+
+class HardQuery(Record):
+    """A query whose first match stands far down, with what it found in its place.
+
+    `retrieved` are the first few of the gallery and, below them, the first match.
+    """
+
+    query: ShownItem
+    first_match_rank: int = Field(gt=0)
+    retrieved: tuple[Retrieved, ...]
+
+
+class DirectionResult(Record):
+    """The scores of all queries of one direction.
+
+    `unmatched` queries have no match in the gallery and are left out of the scores. `rank_curve`
+    has at place k − 1 the percentage of queries with a match among the first k.
+    """
+
+    direction: Direction
+    queries: Count
+    gallery: Count
+    unmatched: Count
+    scores: Scores
+    rank_curve: tuple[float, ...] = ()
+    histogram: SimilarityHistogram | None = None
+    hardest: tuple[HardQuery, ...] = ()
+
+
+class GroupResult(Record):
+    """The scores of a part of the queries, against the whole gallery.
+
+    `dimension` says by what queries are told apart ("source", "granularity", "task", "contrast"),
+    `group` which part this is.
+    """
+
+    dimension: str
+    group: str
+    direction: Direction
+    queries: Count
+    unmatched: Count
+    scores: Scores
+
+
+class EvaluationResult(Record):
+    """One evaluation: of a model, on a split of a release, by a protocol, with a code revision.
+
+    `seconds` is the time of scoring; `embedding_seconds` that of embedding, in which what had been
+    embedded before took none. `interval` says in words how intervals were estimated.
+    """
+
+    release: EvaluatedRelease
+    split: Split
+    protocol: str
+    model: EvaluatedModel
+    code_revision: str
+    hardware: Hardware
+    identities: Count
+    images: Count
+    captions: Count
+    directions: tuple[DirectionResult, ...]
+    groups: tuple[GroupResult, ...] = ()
+    interval: str
+    seconds: Seconds
+    embedding_seconds: Seconds
+
+    @property
+    def id(self) -> EvaluationId:
+        """A digest of all that the scores depend on: equal evaluations are one.
+
+        Code that was edited has no revision of its own; there, the scores tell evaluations apart.
+        """
+        parts = [self.release.id, self.split, self.protocol, self.model.key, self.code_revision]
+        if self.code_revision.endswith(EDITED):
+            parts.append(canonical_json([one.model_dump(mode="json") for one in self.directions]))
+        return digest_of(*parts)
+
+    def direction(self, name: Direction) -> DirectionResult | None:
+        """The scores of one direction, if it was evaluated."""
+        return next((one for one in self.directions if one.direction == name), None)

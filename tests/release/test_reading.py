@@ -1,0 +1,134 @@
+"""A release read back from its folder: the rows that went in, and every damage named."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from release.build import build_release
+from release.reading import ReadRelease, chosen_split, read_release
+from schemas.errors import IntegrityError, UsageError
+from schemas.release import Manifest
+from tests.release.worlds import SOURCES, Composer, World, small_world, store_world
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("released")
+    world = store_world(home, small_world().contents())
+    build_release(world.store, world.blobs, "ufine3c", "1.0.0", home / "release")
+    world.store.close()
+    return home / "release"
+
+
+@pytest.fixture
+def folder(released: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(released, tmp_path / "release"))
+
+
+def test_the_rows_are_those_of_the_published_file(released: Path) -> None:
+    read = read_release(released)
+    published = json.loads((released / "ufine3c.json").read_text(encoding="utf-8"))
+    assert [
+        {
+            "id": row.id,
+            "source": row.source,
+            "split": read.split,
+            "file_path": row.file_path,
+            "captions": [caption.text for caption in row.captions],
+        }
+        for row in read.rows
+    ] == published
+
+
+def test_captions_keep_who_wrote_them_and_how(released: Path) -> None:
+    rows = read_release(released).rows
+    (shard,) = (released / "data").glob("*.parquet")
+    table = pq.read_table(shard).to_pylist()
+    assert [row.entity_id for row in rows] == [row["image_entity_id"] for row in table]
+    assert [[one.entity_id for one in row.captions] for row in rows] == [
+        row["caption_entity_ids"] for row in table
+    ]
+    origins = {caption.origin for row in rows for caption in row.captions}
+    assert origins == {"source", "rewrite", "edited_rewrite"}
+
+
+def test_one_split_is_read_and_test_where_none_is_named(tmp_path: Path) -> None:
+    composer = Composer()
+    for number, split in enumerate(("train", "val", "test", "test")):
+        image = composer.image(SOURCES[0], str(number), f"{number}.jpg", split=split)  # type: ignore[arg-type]
+        composer.caption(image, SOURCES[0], f"a person of {split}, number {number}")
+    world: World = store_world(tmp_path, composer.contents())
+    build_release(world.store, world.blobs, "ufine3c", "1.0.0", tmp_path / "release")
+    world.store.close()
+
+    def texts(read: ReadRelease) -> list[str]:
+        return [caption.text for row in read.rows for caption in row.captions]
+
+    assert texts(read_release(tmp_path / "release")) == [
+        "a person of test, number 2",
+        "a person of test, number 3",
+    ]
+    assert texts(read_release(tmp_path / "release", "val")) == ["a person of val, number 1"]
+
+
+def test_a_split_that_nobody_named_is_the_only_one_or_refused(released: Path) -> None:
+    manifest = read_release(released).manifest
+    train = _with_splits(manifest, "train")
+    assert chosen_split(train, None) == "train"
+    with pytest.raises(UsageError, match=r"no split 'val'; it has test"):
+        chosen_split(manifest, "val")
+    with pytest.raises(UsageError, match=r"say which of train, val is meant"):
+        chosen_split(_with_splits(manifest, "train", "val"), None)
+
+
+def _with_splits(manifest: Manifest, *names: str) -> Manifest:
+    split = manifest.statistics.splits[0]
+    splits = tuple(split.model_copy(update={"split": name}) for name in names)
+    statistics = manifest.statistics.model_copy(update={"splits": splits})
+    return manifest.model_copy(update={"statistics": statistics})
+
+
+def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(UsageError, match="there is no release in"):
+            read_release(folder)
+
+
+def test_damaged_files_are_named(folder: Path) -> None:
+    image = folder / "images" / "3.jpg"
+    good = image.read_bytes()
+    image.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    with pytest.raises(IntegrityError, match=r"images/3.jpg is damaged or was changed"):
+        read_release(folder)
+    assert len(read_release(folder, check_images=False).rows) == 12
+    image.write_bytes(good + b" ")
+    with pytest.raises(IntegrityError, match=rf"has {len(good) + 1:,} bytes; wanted {len(good):,}"):
+        read_release(folder, check_images=False)
+    image.unlink()
+    with pytest.raises(IntegrityError, match=r"images/3.jpg cannot be read"):
+        read_release(folder)
+
+
+def test_changed_rows_are_found_the_fast_way_too(folder: Path) -> None:
+    (shard,) = (folder / "data").glob("*.parquet")
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(IntegrityError, match=r"data/test-.* is damaged or was changed"):
+        read_release(folder, check_images=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [('"demonstration": false', '"demonstration": true', "was changed"), ("{", "[", "cannot be")],
+)
+def test_an_edited_manifest_is_refused(folder: Path, old: str, new: str, told: str) -> None:
+    manifest = folder / "manifest.json"
+    text = manifest.read_text(encoding="utf-8")
+    assert old in text
+    manifest.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(IntegrityError, match=told):
+        read_release(folder)
