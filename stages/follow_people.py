@@ -5,14 +5,15 @@ length of the video. It can be saved after any frame; whoever is restored from i
 the one before would have.
 """
 
-import io
-
 import numpy as np
+from pydantic import ValidationError
 
 from models.tracking.frame import Frame
+from models.tracking.states import as_bytes, from_bytes
 from models.tracking.tracked import TrackedFrame
 from models.tracking.tracker import PersonTracker
 from schemas.base import Record
+from schemas.errors import IntegrityError
 from schemas.video import Track
 from stages.tracklets.pool import ObservationPool, PoolState, Put, TrackOrigin
 
@@ -82,19 +83,18 @@ class PeopleFollower:
         """All that is remembered. What was finished is not: it is taken before."""
         pools = tuple(pool.state(self._put) for pool in self._pools.values())
         memory = _Memory(frames=self.frames, tracks=self.tracks, unseen=self.unseen, pools=pools)
-        file = io.BytesIO()
-        np.savez(
-            file,
-            tracker=np.frombuffer(self._tracker.state(), np.uint8),
-            memory=np.frombuffer(memory.model_dump_json().encode(), np.uint8),
-        )
-        return file.getvalue()
+        parts = {"tracker": self._tracker.state(), "memory": memory.model_dump_json().encode()}
+        return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     def restore(self, state: bytes) -> None:
-        """Remembers what another follower of the same video did."""
-        with np.load(io.BytesIO(state), allow_pickle=False) as parts:
-            self._tracker.restore(parts["tracker"].tobytes())
-            memory = _Memory.model_validate_json(parts["memory"].tobytes())
+        """Remembers what another follower of the same video did.
+
+        Raises:
+            IntegrityError: these are not the bytes of a follower's state.
+        """
+        parts = from_bytes(state, "tracker", "memory")
+        memory = _memory(parts["memory"].tobytes())
+        self._tracker.restore(parts["tracker"].tobytes())
         self.frames, self.tracks, self.unseen = memory.frames, memory.tracks, memory.unseen
         self._pools = {one.number: ObservationPool.restored(one) for one in memory.pools}
 
@@ -106,3 +106,10 @@ class PeopleFollower:
                 self._finished.append(track)
             else:
                 self.unseen += 1
+
+
+def _memory(data: bytes) -> _Memory:
+    try:
+        return _Memory.model_validate_json(data)
+    except ValidationError as error:
+        raise IntegrityError(f"the saved state of a follower cannot be read: {error}") from error

@@ -1,6 +1,5 @@
 """`BuiltinPedestrianDetector`: finds people without weights, by shape and by motion."""
 
-import io
 from typing import Final, cast
 
 import cv2
@@ -15,6 +14,7 @@ from models.builtin.pedestrians.hog import NOTHING, Hog, Sights
 from models.builtin.pedestrians.people import People, people_of
 from models.tracking.detector import Detections
 from models.tracking.frame import Frame, Pixels
+from models.tracking.states import as_bytes, from_bytes
 from schemas.chat import ModelRef
 from schemas.tracking import BuiltinDetector
 
@@ -71,18 +71,21 @@ class BuiltinPedestrianDetector:
 
     def state(self) -> bytes:
         """Background, places of the people, and when the last scan was."""
-        file = io.BytesIO()
         pixels = self._background.pixels if self._background else np.zeros((0, 0, 3), np.float32)
-        np.savez(file, background=pixels, known=self._known, since_scan=self._since_scan)
-        return file.getvalue()
+        since_scan = np.array(self._since_scan)
+        return as_bytes({"background": pixels, "known": self._known, "since_scan": since_scan})
 
     def restore(self, state: bytes) -> None:
-        """Goes on as the detector whose state it is."""
-        with np.load(io.BytesIO(state), allow_pickle=False) as parts:
-            pixels = parts["background"]
-            self._background = Background(pixels) if pixels.size else None
-            self._known = parts["known"]
-            self._since_scan = int(parts["since_scan"])
+        """Goes on as the detector whose state it is.
+
+        Raises:
+            IntegrityError: it is the state of nothing that this could be.
+        """
+        parts = from_bytes(state, "background", "known", "since_scan")
+        pixels = parts["background"]
+        self._background = Background(pixels) if pixels.size else None
+        self._known = parts["known"]
+        self._since_scan = int(parts["since_scan"])
 
     def _moving(self, pixels: Pixels) -> People:
         """People by shape alone; the frame becomes the background of those after it."""

@@ -7,6 +7,8 @@ from models.builtin.pedestrians.boxes import overlaps
 from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
 from models.tracking.detector import Detections
 from models.tracking.frame import Frame
+from models.tracking.states import as_bytes
+from schemas.errors import IntegrityError
 from schemas.tracking import BuiltinDetector
 from sources.video.reader import open_video
 from tests.models.builtin.pedestrians.street import Walker, frame_of, place
@@ -77,6 +79,12 @@ def test_a_restored_detector_goes_on_bit_for_bit() -> None:
         second.restore(first.state())
         for frame, wanted in zip(frames[stop:], whole[stop:], strict=True):
             assert_same(second.detect(frame), wanted)
+
+
+@pytest.mark.parametrize("state", [b"", b"nonsense", as_bytes({"known": np.zeros((0, 4))})])
+def test_a_state_that_is_none_is_refused(state: bytes) -> None:
+    with pytest.raises(IntegrityError, match="cannot be read"):
+        detector().restore(state)
 
 
 def test_detectors_share_nothing() -> None:
