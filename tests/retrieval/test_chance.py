@@ -1,0 +1,57 @@
+"""Chance by its formulas, against all orders of small galleries."""
+
+from collections.abc import Sequence
+from itertools import permutations
+from statistics import mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.chance import chance_scores, rank_curve
+
+
+def literal(matches: Sequence[int], gallery: int) -> dict[str, float]:
+    """The same by going through every order of the gallery."""
+    first, precision, penalty = [], [], []
+    for n in matches:
+        for order in permutations(range(gallery)):
+            ranks = sorted(order.index(one) + 1 for one in range(n))
+            first.append(ranks[0])
+            precision.append(mean((k + 1) / rank for k, rank in enumerate(ranks)))
+            penalty.append(n / ranks[-1])
+    scores = {f"R@{k}": 100 * mean(rank <= k for rank in first) for k in (1, 5, 10)}
+    scores["mAP"], scores["mINP"] = 100 * mean(precision), 100 * mean(penalty)
+    halves = [k for k in range(1, gallery + 1) if 2 * sum(r <= k for r in first) >= len(first)]
+    return {**scores, "median_rank": halves[0]}
+
+
+@pytest.mark.parametrize(
+    ("matches", "gallery"),
+    [([1], 1), ([1], 2), ([2], 2), ([1, 1, 1], 6), ([3, 1], 6), ([2, 4, 6], 6), ([5], 7)],
+)
+def test_chance_is_the_mean_over_all_orders(matches: list[int], gallery: int) -> None:
+    assert chance_scores(matches, gallery) == pytest.approx(literal(matches, gallery))
+
+
+def test_queries_without_a_match_are_left_out() -> None:
+    assert chance_scores([0, 2, 0], 9) == chance_scores([2], 9)
+    assert chance_scores([0], 9) == {}
+
+
+@given(st.lists(st.integers(1, 40), min_size=1), st.integers(40, 3000))
+def test_a_deeper_look_finds_more_and_the_whole_gallery_all(
+    matches: list[int], gallery: int
+) -> None:
+    curve = rank_curve(matches, gallery, gallery)
+    assert curve[0] == pytest.approx(100 * mean(matches) / gallery)
+    assert (curve[1:] >= curve[:-1] - 1e-9).all()
+    assert curve[-1] == pytest.approx(100)
+    scores = chance_scores(matches, gallery)
+    assert 0 < scores["mINP"] <= scores["mAP"] + 1e-9 <= 100 + 1e-6
+
+
+def test_the_size_of_ufine3c_takes_no_time() -> None:
+    scores = chance_scores([3, 4] * 18_000, 7446)
+    assert scores["R@1"] == pytest.approx(100 * 3.5 / 7446)
+    assert scores["median_rank"] == pytest.approx(7446 * (1 - 0.5 ** (1 / 3.5)), rel=0.02)
