@@ -1,0 +1,153 @@
+"""Which pairs stand in one batch: different identities as far as possible, the same by seed."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from retrieval.cfam.training_data import TrainingPair
+from schemas.errors import UsageError
+
+Batch = tuple[int, ...]
+"""Places in the list of pairs."""
+
+
+class Shard(NamedTuple):
+    """Which part of each batch one of several processes takes."""
+
+    process: int = 0
+    processes: int = 1
+
+
+class IdentityBatches:
+    """The batches of every epoch, all of the same size.
+
+    An epoch cuts the pairs of each identity, shuffled, into portions of `images_per_identity`,
+    different images as far as there are any, and deals the portions out so that no identity comes
+    into one batch twice. That fails only for an identity with more portions than there are batches;
+    of such, portions are left out first. What fills no batch is left out too, other pairs in each
+    epoch. Where the pairs of an identity do not fill its last portion, some of them come twice.
+
+    Nothing is kept between epochs: an epoch is a function of the seed and its number, so that a
+    training can go on at any batch.
+    """
+
+    def __init__(
+        self, pairs: Sequence[TrainingPair], size: int, images_per_identity: int = 1, seed: int = 0
+    ) -> None:
+        if size % images_per_identity:
+            raise UsageError(
+                f"schedule.batch_pairs must be a multiple of images_per_identity "
+                f"({images_per_identity}); got {size}"
+            )
+        if len(pairs) < size:
+            raise UsageError(
+                f"there are {len(pairs)} pairs to train on, and one batch wants {size}; "
+                f"set schedule.batch_pairs lower"
+            )
+        self._images = [pair.image for pair in pairs]
+        self._size, self._portion, self._seed = size, images_per_identity, seed
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for place, pair in enumerate(pairs):
+            places[pair.identity].append(place)
+        self._places = dict(sorted(places.items()))
+        portions = sum(-(-len(own) // images_per_identity) for own in self._places.values())
+        self.batches_per_epoch = max(1, portions * images_per_identity // size)
+
+    def epoch(self, number: int) -> list[Batch]:
+        """The batches of an epoch, in order."""
+        chance = np.random.default_rng([self._seed, number])
+        portions = self._left(
+            {own: self._portions(places, chance) for own, places in self._places.items()}, chance
+        )
+        batches = _dealt_out(portions, self.batches_per_epoch, chance)
+        return [
+            tuple(batch[place] for place in chance.permutation(len(batch))) for batch in batches
+        ]
+
+    def from_batch(self, epoch: int, batch: int, epochs: int) -> Iterator[Batch]:
+        """All batches from one of an epoch to the end of `epochs`."""
+        for number in range(epoch, epochs):
+            yield from self.epoch(number)[batch if number == epoch else 0 :]
+
+    def _portions(self, places: list[int], chance: np.random.Generator) -> list[Batch]:
+        """The pairs of one identity in portions; neighbours show different images."""
+        by_image: defaultdict[int, list[int]] = defaultdict(list)
+        for place in chance.permutation(places):
+            by_image[self._images[place]].append(int(place))
+        rounds = max(map(len, by_image.values()))
+        order = [
+            own[turn] for turn in range(rounds) for own in by_image.values() if turn < len(own)
+        ]
+        missing = -len(order) % self._portion
+        order += [order[turn % len(order)] for turn in range(missing)]
+        return [
+            tuple(order[start : start + self._portion])
+            for start in range(0, len(order), self._portion)
+        ]
+
+    def _left(
+        self, portions: dict[int, list[Batch]], chance: np.random.Generator
+    ) -> dict[int, list[Batch]]:
+        """As many portions as the batches hold, of an identity no more than there are batches."""
+        surplus = sum(map(len, portions.values())) - (
+            self.batches_per_epoch * self._size // self._portion
+        )
+        for own in portions.values():
+            dropped = min(surplus, max(0, len(own) - self.batches_per_epoch))
+            surplus -= dropped
+            del own[len(own) - dropped :]
+        holders = [identity for identity, own in portions.items() for _ in own]
+        for identity in chance.permutation(holders)[:surplus]:
+            portions[int(identity)].pop()
+        return portions
+
+
+class ShardedBatches:
+    """What one process takes of the batches that follow: the batch sampler of a `DataLoader`.
+
+    The parts of all processes, one after the other, are the batch.
+    """
+
+    def __init__(self, batches: Iterator[Batch], shard: Shard) -> None:
+        self._batches, self._shard = batches, shard
+
+    def __iter__(self) -> Iterator[list[int]]:
+        process, processes = self._shard
+        for batch in self._batches:
+            length = len(batch) // processes
+            yield list(batch[process * length : (process + 1) * length])
+
+
+def _dealt_out(
+    portions: dict[int, list[Batch]], batches: int, chance: np.random.Generator
+) -> list[list[int]]:
+    """The portions in batches, filled evenly: round by round, each round in an order of its own.
+
+    An identity takes the next batches of the round that it is not in yet; what it passes over stays
+    for the next identity. So it always takes the emptiest, and all are full together at the end.
+    """
+    filled: list[list[int]] = [[] for _ in range(batches)]
+    waiting: deque[int] = deque()
+    for identity in chance.permutation(list(portions)):
+        taken: set[int] = set()
+        for portion in portions[int(identity)]:
+            if len(taken) == batches:
+                taken.clear()
+            batch = _next_batch(waiting, taken, batches, chance)
+            taken.add(batch)
+            filled[batch].extend(portion)
+    return [filled[place] for place in chance.permutation(batches)]
+
+
+def _next_batch(
+    waiting: deque[int], taken: set[int], batches: int, chance: np.random.Generator
+) -> int:
+    """The first batch of the round that is not taken; a new round begins where there is none."""
+    for place, batch in enumerate(waiting):
+        if batch not in taken:
+            del waiting[place]
+            return batch
+    waiting.extend(map(int, chance.permutation(batches)))
+    return _next_batch(waiting, taken, batches, chance)

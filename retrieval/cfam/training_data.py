@@ -1,0 +1,84 @@
+"""What CFAM is trained on: images with captions, as pairs; some identities are kept to validate."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from schemas.base import digest_of
+from schemas.errors import UsageError
+
+_LEAST_IDENTITIES = 2
+"""With one alone there is nothing to tell apart."""
+
+
+class TrainingImage(NamedTuple):
+    """An image that shows one identity, and the texts that describe it."""
+
+    path: Path
+    identity: str
+    captions: tuple[str, ...]
+
+
+class TrainingPair(NamedTuple):
+    """An image with one of its captions.
+
+    `image` numbers the images and `identity` the identities of the training set, both from 0.
+    """
+
+    path: Path
+    caption: str
+    image: int
+    identity: int
+
+
+class TrainingSplits(NamedTuple):
+    """What is trained on, and what the best checkpoint is chosen on: no identity is in both."""
+
+    training: tuple[TrainingImage, ...]
+    validation: tuple[TrainingImage, ...]
+
+
+def hold_out_identities(images: Sequence[TrainingImage], share: float, seed: int) -> TrainingSplits:
+    """Keeps `share` of the identities for validation, at least two.
+
+    Which ones hangs on the seed and their names alone: the order of the images does not matter,
+    and where identities come to a dataset, those that were there mostly stay where they were.
+
+    Raises:
+        UsageError: there are too few identities for both.
+    """
+    identities = sorted({image.identity for image in images})
+    wanted = max(_LEAST_IDENTITIES, round(share * len(identities)))
+    if len(identities) - wanted < _LEAST_IDENTITIES:
+        raise UsageError(
+            f"{len(identities)} identities are too few to train on and to validate with; "
+            f"wanted at least {_LEAST_IDENTITIES} for each (validation_share is {share:g})"
+        )
+    drawn = sorted(identities, key=lambda identity: digest_of("validation", str(seed), identity))
+    held_out = set(drawn[:wanted])
+    return TrainingSplits(
+        tuple(image for image in images if image.identity not in held_out),
+        tuple(image for image in images if image.identity in held_out),
+    )
+
+
+def training_pairs(images: Iterable[TrainingImage]) -> tuple[TrainingPair, ...]:
+    """Each caption with its image, in order; identities are numbered by their names."""
+    given = list(images)
+    numbers = {name: number for number, name in enumerate(sorted({one.identity for one in given}))}
+    return tuple(
+        TrainingPair(image.path, caption, place, numbers[image.identity])
+        for place, image in enumerate(given)
+        for caption in image.captions
+    )
+
+
+def digest_of_images(
+    images: Iterable[TrainingImage], name: Callable[[Path], str] = lambda path: path.name
+) -> str:
+    """A digest of which images are trained on, in which order; folders they lie in do not count."""
+    return digest_of(*(part for one in images for part in _parts(one, name(one.path))))
+
+
+def _parts(image: TrainingImage, name: str) -> tuple[str, ...]:
+    return (name, image.identity, str(len(image.captions)), *image.captions)

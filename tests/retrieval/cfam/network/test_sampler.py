@@ -1,0 +1,118 @@
+from collections import Counter
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.cfam.network.sampler import IdentityBatches, Shard, ShardedBatches
+from retrieval.cfam.training_data import TrainingPair
+from schemas.errors import UsageError
+
+
+def pairs_of(images: list[int], captions: int = 2) -> list[TrainingPair]:
+    """As many identities as numbers, each with that many images."""
+    owners = [identity for identity, count in enumerate(images) for _ in range(count)]
+    return [
+        TrainingPair(Path(f"{image}.jpg"), f"{caption}", image, identity)
+        for image, identity in enumerate(owners)
+        for caption in range(captions)
+    ]
+
+
+Images = st.lists(st.integers(1, 6), min_size=3, max_size=30)
+
+
+@given(Images, st.integers(2, 12), st.integers(0, 99), st.integers(0, 5))
+def test_an_epoch_is_full_batches_of_different_pairs(
+    images: list[int], size: int, seed: int, number: int
+) -> None:
+    pairs = pairs_of(images)
+    size = min(size, len(pairs))
+    batches = IdentityBatches(pairs, size, seed=seed).epoch(number)
+    assert len(batches) == len(pairs) // size
+    assert {len(batch) for batch in batches} == {size}
+    used = [place for batch in batches for place in batch]
+    assert len(set(used)) == len(used)
+
+
+@given(Images, st.integers(2, 12), st.integers(1, 3), st.integers(0, 99))
+def test_an_identity_comes_into_a_batch_twice_only_where_it_must(
+    images: list[int], portions: int, portion: int, seed: int
+) -> None:
+    pairs = pairs_of(images)
+    size = min(portions * portion, len(pairs) // portion * portion)
+    sampler = IdentityBatches(pairs, size, portion, seed)
+    batches = sampler.epoch(0)
+    of_identity = Counter(pairs[place].identity for batch in batches for place in batch)
+    for batch in batches:
+        for identity, count in Counter(pairs[place].identity for place in batch).items():
+            dealt = of_identity[identity] // portion
+            assert count <= portion * -(-dealt // len(batches))
+
+
+@given(Images, st.integers(2, 4), st.integers(0, 99))
+def test_portions_show_different_images_where_there_are_any(
+    images: list[int], portion: int, seed: int
+) -> None:
+    pairs = pairs_of(images)
+    sampler = IdentityBatches(pairs, portion, portion, seed)
+    for batch in sampler.epoch(0):
+        identities = {pairs[place].identity for place in batch}
+        assert len(identities) == 1
+        wanted = min(portion, images[identities.pop()])
+        shown = len({pairs[place].image for place in batch})
+        # a portion may begin where the round over an identity's images ends
+        assert shown >= min(wanted, -(-portion // 2))
+
+
+def test_batches_hang_on_seed_and_epoch_alone() -> None:
+    pairs = pairs_of([3] * 20)
+    epochs = [IdentityBatches(pairs, 8, seed=seed).epoch(n) for seed in (0, 1) for n in (0, 1)]
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+    assert IdentityBatches(pairs, 8, seed=1).epoch(1) == epochs[3]
+
+
+def test_a_training_goes_on_at_any_batch() -> None:
+    sampler = IdentityBatches(pairs_of([2] * 9), 5, seed=3)
+    whole = list(sampler.from_batch(0, 0, epochs=3))
+    assert len(whole) == 3 * sampler.batches_per_epoch
+    for done in range(len(whole)):
+        epoch, batch = divmod(done, sampler.batches_per_epoch)
+        assert list(sampler.from_batch(epoch, batch, epochs=3)) == whole[done:]
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_the_parts_of_all_processes_are_the_batch(processes: int) -> None:
+    sampler = IdentityBatches(pairs_of([3] * 8), 8)
+    parts = [
+        list(islice(ShardedBatches(sampler.from_batch(0, 0, 2), Shard(process, processes)), 9))
+        for process in range(processes)
+    ]
+    joined = [tuple(chain.from_iterable(step)) for step in zip(*parts, strict=True)]
+    assert joined == list(islice(sampler.from_batch(0, 0, 2), 9))
+
+
+def test_all_pairs_come_over_the_epochs() -> None:
+    pairs = pairs_of([1, 4, 2, 5, 3])
+    sampler = IdentityBatches(pairs, 7)
+    seen = {place for number in range(12) for batch in sampler.epoch(number) for place in batch}
+    assert seen == set(range(len(pairs)))
+
+
+def test_who_stands_beside_whom_changes_within_an_epoch() -> None:
+    pairs = pairs_of([8] * 40)
+    met: Counter[tuple[int, int]] = Counter()
+    for batch in IdentityBatches(pairs, 8).epoch(0):
+        identities = sorted(pairs[place].identity for place in batch)
+        met.update((a, b) for a in identities for b in identities if a < b)
+    assert max(met.values()) <= 9  # of 16 batches that an identity is in
+    assert len(met) > 600  # of 780 that could meet
+
+
+def test_sizes_that_do_not_go_are_refused() -> None:
+    with pytest.raises(UsageError, match="6 pairs to train on, and one batch wants 8"):
+        IdentityBatches(pairs_of([1, 2]), 8)
+    with pytest.raises(UsageError, match="multiple of images_per_identity"):
+        IdentityBatches(pairs_of([4, 4]), 8, images_per_identity=3)

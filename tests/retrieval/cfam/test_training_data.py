@@ -1,0 +1,80 @@
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.cfam.training_data import (
+    TrainingImage,
+    digest_of_images,
+    hold_out_identities,
+    training_pairs,
+)
+from schemas.errors import UsageError
+
+
+def images(identities: int, each: int = 2) -> list[TrainingImage]:
+    return [
+        TrainingImage(Path(f"{identity}-{number}.jpg"), f"p{identity}", ("a man", "in blue"))
+        for identity in range(identities)
+        for number in range(each)
+    ]
+
+
+@given(
+    st.integers(4, 60),
+    st.floats(0.01, 0.45),
+    st.integers(0, 2**32),
+    st.randoms(use_true_random=False),
+)
+def test_no_identity_is_trained_on_and_validated_with(
+    identities: int, share: float, seed: int, chance: random.Random
+) -> None:
+    given_images = images(identities)
+    splits = hold_out_identities(given_images, share, seed)
+    trained = {image.identity for image in splits.training}
+    validated = {image.identity for image in splits.validation}
+    assert not trained & validated
+    assert sorted([*splits.training, *splits.validation]) == sorted(given_images)
+    assert len(validated) == max(2, round(share * identities))
+    shuffled = chance.sample(given_images, len(given_images))
+    assert {one.identity for one in hold_out_identities(shuffled, share, seed).validation} == (
+        validated
+    )
+
+
+def test_another_seed_holds_out_others() -> None:
+    held_out = {
+        frozenset(one.identity for one in hold_out_identities(images(50), 0.2, seed).validation)
+        for seed in range(4)
+    }
+    assert len(held_out) == 4
+
+
+def test_an_identity_that_comes_in_moves_few_others() -> None:
+    before = {one.identity for one in hold_out_identities(images(100), 0.2, 0).validation}
+    after = {one.identity for one in hold_out_identities(images(101), 0.2, 0).validation}
+    assert len(before - after) <= 1
+
+
+def test_too_few_identities_are_refused() -> None:
+    with pytest.raises(UsageError, match="3 identities are too few"):
+        hold_out_identities(images(3), 0.1, 0)
+
+
+def test_pairs_number_images_and_identities() -> None:
+    pairs = training_pairs(reversed(images(2)))
+    assert [(pair.image, pair.identity) for pair in pairs] == [
+        (0, 1), (0, 1), (1, 1), (1, 1), (2, 0), (2, 0), (3, 0), (3, 0)
+    ]  # fmt: skip
+    assert pairs[1] == (Path("1-1.jpg"), "in blue", 0, 1)
+
+
+def test_the_digest_tells_what_is_trained_on_not_where_it_lies() -> None:
+    here = images(3)
+    there = [one._replace(path=Path("elsewhere") / one.path) for one in here]
+    assert digest_of_images(here) == digest_of_images(there)
+    changed = [here[0]._replace(captions=("a man in", "blue")), *here[1:]]
+    assert digest_of_images(here) != digest_of_images(changed)
+    assert digest_of_images(here) != digest_of_images(here[::-1])
