@@ -1,9 +1,9 @@
 """Settings of CFAM: its network, its losses, and how it is trained (UFineBench, section 5)."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.base import Record
 
@@ -16,7 +16,8 @@ class CfamBackbone(Record):
 
     `weights` is one of OpenCLIP's pretrained tags, None for random weights; `checkpoint` a file in
     their place. `architecture_file` describes an architecture that OpenCLIP does not know (JSON in
-    OpenCLIP's form).
+    OpenCLIP's form). Where `text_tokens` is more than the weights were trained for, the positions
+    of the first `kept_text_positions` tokens stay and the rest is stretched; 0 stretches all.
     """
 
     architecture: str = "ViT-B-16-quickgelu"
@@ -25,7 +26,13 @@ class CfamBackbone(Record):
     checkpoint: Path | None = None
     image_height_px: Positive = 384
     image_width_px: Positive = 128
-    text_tokens: Positive = 168
+    text_tokens: Annotated[int, Field(gt=2)] = 168
+    kept_text_positions: Annotated[int, Field(ge=0)] = 20
+
+    @property
+    def starts_random(self) -> bool:
+        """Whether the network is trained from scratch."""
+        return self.weights is None and self.checkpoint is None
 
 
 class CfamDecoder(Record):
@@ -39,6 +46,12 @@ class CfamDecoder(Record):
     blocks: Positive = 2
     width: Positive = 512
     heads: Positive = 8
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads; got {self.width}, {self.heads}")
+        return self
 
 
 class CfamMatcher(Record):
@@ -58,15 +71,41 @@ class CfamLosses(Record):
     info_nce: float = Field(default=0.0, ge=0)
     temperature: float = Field(default=0.02, gt=0)
 
+    @model_validator(mode="after")
+    def _one_is_on(self) -> Self:
+        if not any((self.global_sdm, self.local_sdm, self.matching, self.identity, self.info_nce)):
+            raise ValueError("every loss is switched off; at least one weight must be above 0")
+        return self
+
+    @property
+    def fine_grained(self) -> bool:
+        """Whether a loss needs the granularity decoder."""
+        return bool(self.local_sdm or self.matching)
+
 
 class CfamAugmentation(Record):
-    """What is done to images and texts in training."""
+    """What is done to images and texts in training.
+
+    `flipped_sides` says what becomes of a text that names a side («a bag in her left hand») when
+    its image is flipped: `swap` exchanges left and right in it, `keep` leaves such an image
+    unflipped, `ignore` lets the text become false, as published trainers do.
+    """
 
     flip: Probability = 0.5
+    flipped_sides: Literal["swap", "keep", "ignore"] = "swap"
     padding_px: int = Field(default=10, ge=0)
     erase: Probability = 0.5
     mask_token: Probability = 0.1
     replace_token: Probability = 0.05
+
+    @model_validator(mode="after")
+    def _tokens_have_one_fate(self) -> Self:
+        if self.mask_token + self.replace_token > 1:
+            raise ValueError(
+                f"mask_token + replace_token must be at most 1; "
+                f"got {self.mask_token} + {self.replace_token}"
+            )
+        return self
 
 
 class CfamSchedule(Record):
@@ -84,7 +123,11 @@ class CfamSchedule(Record):
 
 
 class CfamTraining(Record):
-    """A whole training: network, losses, data, schedule, and where it runs."""
+    """A whole training: network, losses, data, schedule, and where it runs.
+
+    The best checkpoint is the one with the highest `best_by` on the identities held out of the
+    training split. A checkpoint is written after each epoch, and every `checkpoint_every_steps`.
+    """
 
     name: str = "cfam"
     seed: int = 0
@@ -96,6 +139,8 @@ class CfamTraining(Record):
     schedule: CfamSchedule = CfamSchedule()
     validation_share: float = Field(default=0.1, gt=0, lt=1)
     validate_every_epochs: Positive = 1
+    best_by: Literal["R@1", "mAP", "mSD"] = "mAP"
+    checkpoint_every_steps: Positive = 500
     precision: Literal["no", "bf16", "fp16"] = "no"
     checkpoint_activations: bool = False
     device: str = "auto"

@@ -11,6 +11,7 @@
     │   ├── BlobMismatchError     bytes do not match their digest
     │   └── MissingBlobError      a digest that nothing is stored under
     ├── ModelError                a model could not be loaded or its server is not there
+    ├── TrainingError             a training cannot go on: a loss is no finite number
     ├── BudgetReachedError        a run stopped because `--max-cost` or `--max-tokens` was reached
     └── ServiceError              a server that we start or talk to does not do what it should
 
@@ -64,6 +65,10 @@ class MissingBlobError(IntegrityError):
 
 class ModelError(LoupeError):
     """A model could not be loaded, or its server does not answer."""
+
+
+class TrainingError(LoupeError):
+    """A training cannot go on: a loss or a gradient is no finite number."""
 
 
 class BudgetReachedError(LoupeError):
