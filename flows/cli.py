@@ -23,6 +23,7 @@ from flows.commands import (
     track,
 )
 from flows.commands.filter import app as noise_filter
+from flows.commands.metrics import app as metrics
 from flows.commands.output import err
 from schemas.errors import LoupeError
 
@@ -47,6 +48,7 @@ app.add_typer(annotator.app, name="annotator")
 app.add_typer(quality.app, name="quality")
 app.add_typer(release.app, name="release")
 app.add_typer(noise_filter, name="filter")
+app.add_typer(metrics, name="metrics")
 app.command()(services.up)
 app.command()(services.down)
 app.command()(services.status)
