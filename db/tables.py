@@ -440,3 +440,19 @@ class ReleaseItem(Base):
 
     release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+
+
+class Evaluation(Base):
+    """What a model scored on a split of a release; `id` is a digest of all that it depends on.
+
+    The release need not have been built here. `result` is a `schemas.evaluation.EvaluationResult`.
+    """
+
+    __tablename__ = "evaluation"
+    __table_args__ = (Index("ix_evaluation_release_id", "release_id", "split"),)
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    release_id: Mapped[str] = mapped_column(String(64))
+    split: Mapped[str] = mapped_column(String(16))
+    result: Mapped[dict[str, Any]]
+    evaluated_at: Mapped[datetime]

@@ -70,7 +70,7 @@ def read_release(
         UsageError: there is no release in `folder`, or no such split in it.
         IntegrityError: the manifest, or a file that is needed, is not as it was released.
     """
-    manifest, listed = _read_listed(folder)
+    manifest, listed = read_listed(folder)
     split = chosen_split(manifest, split)
     shards = [path for path in shards_among(listed) if path.startswith(f"data/{split}-")]
     _check_files(folder, [listed[path] for path in shards], True, threads)
@@ -97,8 +97,13 @@ def chosen_split(manifest: Manifest, wanted: Split | None) -> Split:
     return wanted or ("test" if "test" in splits else splits[0])
 
 
-def _read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
-    """The manifest and its files by path, when the manifest is what its id says."""
+def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
+    """The manifest of the release in `folder`, and its files by path.
+
+    Raises:
+        UsageError: there is no release in `folder`.
+        IntegrityError: its manifest cannot be read, or its content is not what its id says.
+    """
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
     try:

@@ -125,7 +125,8 @@ class DirectionResult(Record):
     """The scores of all queries of one direction.
 
     `unmatched` queries have no match in the gallery and are left out of the scores. `rank_curve`
-    has at place k − 1 the percentage of queries with a match among the first k.
+    has at place k − 1 the percentage of queries with a match among the first k. `chance` and
+    `chance_curve` are what random orders of the gallery are expected to give.
     """
 
     direction: Direction
@@ -134,6 +135,8 @@ class DirectionResult(Record):
     unmatched: Count
     scores: Scores
     rank_curve: tuple[float, ...] = ()
+    chance: Scores = Field(default_factory=dict)
+    chance_curve: tuple[float, ...] = ()
     histogram: SimilarityHistogram | None = None
     hardest: tuple[HardQuery, ...] = ()
 

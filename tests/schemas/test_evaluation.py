@@ -1,0 +1,53 @@
+"""Evaluations as values: round trips, and what makes two of them one."""
+
+import pytest
+from pydantic import ValidationError
+
+from schemas.evaluation import DirectionResult, EvaluationResult, Score
+from tests.schemas.evaluations import evaluation
+
+
+def test_an_evaluation_survives_json() -> None:
+    result = evaluation()
+    again = EvaluationResult.model_validate_json(result.model_dump_json())
+    assert again == result
+    assert again.id == result.id
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"split": "val"},
+        {"protocol": "other"},
+        {"code_revision": "1" * 40},
+        {"release": evaluation().release.model_copy(update={"id": "b" * 64})},
+        {"model": evaluation().model.model_copy(update={"parameters": {"dtype": "float16"}})},
+        {"model": evaluation().model.model_copy(update={"checkpoint_sha256": "c" * 64})},
+    ],
+)
+def test_what_scores_depend_on_is_in_the_id(changes: dict[str, object]) -> None:
+    assert evaluation().model_copy(update=changes).id != evaluation().id
+
+
+def test_time_and_machine_are_not_in_the_id() -> None:
+    slow = evaluation(seconds=9.0, hardware={"processor": "x", "cores": 1, "memory_bytes": 1})
+    assert slow.id == evaluation().id
+
+
+def test_edited_code_is_told_apart_by_its_scores() -> None:
+    edited, same = evaluation(code_revision="0+changed"), evaluation(code_revision="0+changed")
+    better = evaluation(code_revision="0+changed", r1=60.0)
+    assert edited.id == same.id != better.id
+    assert evaluation(r1=60.0).id == evaluation().id
+
+
+def test_directions_are_found_by_name() -> None:
+    found = evaluation().direction("text-to-image")
+    assert found is not None
+    assert found.scores["R@1"] == Score(value=50.0, low=40.0, high=60.0)
+    assert evaluation().direction("image-to-text") is None
+
+
+def test_counts_are_not_negative() -> None:
+    with pytest.raises(ValidationError):
+        DirectionResult(direction="text-to-image", queries=-1, gallery=1, unmatched=0, scores={})
