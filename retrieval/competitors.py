@@ -94,6 +94,12 @@ def count_competitors(collection: Collection, tiling: Tiling | None = None) -> C
     return Competitors(of_images, of_texts, np.isfinite(images.thresholds))
 
 
+def load_kernels() -> None:
+    """Loads the compiled loops, and compiles them where this machine has not, for timings' sake."""
+    row, at = np.ones((1, 1), dtype=np.float32), np.zeros(1, dtype=np.int64)
+    count_competitors(Collection(row, row, at, at))
+
+
 class _Block(NamedTuple):
     """Indices of rows that are worked on together, all of one pool."""
 

@@ -1,0 +1,93 @@
+"""`samples.json` of a contrastive benchmark: what it means, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from retrieval.contrastive_samples import contrastive_samples
+from schemas.errors import FormatError
+from schemas.taxonomy import DifferenceType
+from tests.retrieval.contrastive_world import sample
+
+GROUP = [
+    sample("b_1.jpg", "b", "Scene Type"),
+    sample("a.jpg", "a"),
+    sample("b.jpg", "b"),
+    sample("b_2.jpg", "b", "Entity Emotion"),
+]
+
+
+def test_contrastive_samples_know_their_anchor_wherever_it_stands() -> None:
+    samples = contrastive_samples(GROUP, "samples.json")
+    assert len(samples) == 4
+    assert samples.images == ("b_1.jpg", "a.jpg", "b.jpg", "b_2.jpg")
+    assert samples.anchors.tolist() == [2, 1, 2, 2]
+    assert samples.is_original.tolist() == [False, True, True, False]
+    assert samples.contrastive.tolist() == [0, 3]
+    assert samples.pair_differences == [DifferenceType.SCENE_TYPE, DifferenceType.ENTITY_EMOTION]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "kind"),
+    [
+        ("Entity Relationship", DifferenceType.ENTITY_RELATION),
+        ("Event Category", DifferenceType.EVENT_TYPE),
+        ("Event Element", DifferenceType.EVENT_ATTRIBUTE),
+        ("Style and Presentation", DifferenceType.STYLE),
+        ("style & presentation", DifferenceType.STYLE),
+    ],
+)
+def test_the_spellings_of_the_authors_are_understood(spelling: str, kind: DifferenceType) -> None:
+    listed = [sample("a", "a"), sample("a_1", "a", spelling)]
+    assert contrastive_samples(listed, "samples.json").differences == (None, kind)
+
+
+def test_further_fields_are_left_alone() -> None:
+    samples = contrastive_samples([{**sample("a", "a"), "captions": ["one"]}], "samples.json")
+    assert samples.images == ("a",)
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "no list": ({"image": "a"}, r"s\.json must be a list of at least one sample; got {'image'"),
+    "empty": ([], r"s\.json must be a list of at least one sample; got \[\]"),
+    "no object": (["a.jpg"], r"s\.json: sample 0 \(from 0\) must be an object; got 'a\.jpg'"),
+    "a field missing": (
+        [sample("a", "a"), {"image": "b", "group": "b"}],
+        r"s\.json: sample 1 \(from 0\) must have .*'contrastive_type' is missing",
+    ),
+    "a name that is a number": (
+        [sample("a", "a"), {**sample("b", "b"), "group": 7}],
+        r"sample 1 \(from 0\): 'group' must be a name; got 7",
+    ),
+    "a type misspelled": (
+        [sample("a", "a"), sample("b", "a", "entity emotions")],
+        r"sample 1 \(from 0\).*got 'entity emotions'; did you mean 'Entity Emotion'\?",
+    ),
+    "a type unheard of": (
+        [sample("a", "a"), sample("b", "a", "xyz")],
+        r"got 'xyz'; known are Entity Type, Entity Attribute",
+    ),
+    "a type that is a number": (
+        [sample("a", "a"), {**sample("b", "a"), "contrastive_type": 3}],
+        r"must be null or a type; got 3; known are",
+    ),
+    "an image twice": (
+        [sample("a", "a"), sample("b", "b"), sample("a", "b", "Scene Type")],
+        r"must list each image once; 'a' is sample 0 and sample 2",
+    ),
+    "a group without an anchor": (
+        [sample("a", "a"), sample("b_1", "b", "Scene Type")],
+        r"group 'b' of sample 1 \(from 0\) has no anchor; wanted one sample of the group",
+    ),
+    "two anchors": (
+        [sample("a", "a"), sample("b", "a")],
+        r"group 'a' must have one sample .* its anchor; samples 0 and 1 \(from 0\) are both",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_wrong_is_said_in_a_sentence(case: str) -> None:
+    listed, message = BROKEN[case]
+    with pytest.raises(FormatError, match=message):
+        contrastive_samples(listed, "s.json")

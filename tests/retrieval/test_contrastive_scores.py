@@ -1,0 +1,244 @@
+"""The metrics of a contrastive benchmark: by plain loops, by hand, and what must not matter."""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.competitors import Tiling
+from retrieval.contrastive_samples import CAPTIONS, contrastive_samples
+from retrieval.contrastive_scores import ContrastiveScores, score_contrastive
+from retrieval.metrics.contrast_similarity import BINS
+from retrieval.metrics.contrastive_recall import ContrastiveSetting
+from schemas.errors import FormatError
+from schemas.taxonomy import DifferenceType, PrimaryType
+from tests.retrieval.contrastive_world import World, contrastive_world, sample
+from tests.retrieval.literal import similarity
+
+Asks = Callable[[int], bool]
+
+
+def scored(world: World, tiling: Tiling | None = None) -> ContrastiveScores:
+    return score_contrastive(world.images, world.texts, world.samples, tiling=tiling)
+
+
+def literal_recall(world: World, asks: Asks, is_candidate: Asks, depth: int) -> dict[str, float]:
+    """R@k in percent, query by query and candidate by candidate."""
+    found: dict[str, list[bool]] = defaultdict(list)
+    images, texts = world.units
+    count = len(images)
+    captions = {i: texts[CAPTIONS * i : CAPTIONS * (i + 1)] for i in range(count)}
+    others = [i for i in range(count) if is_candidate(i)]
+    for i in filter(asks, range(count)):
+        for caption in captions[i]:
+            own = similarity(images[i], caption)
+            before = sum(similarity(images[j], caption) >= own for j in others if j != i)
+            found["text-to-image"].append(before < depth)
+        own = max(similarity(images[i], caption) for caption in captions[i])
+        before = sum(
+            similarity(images[i], caption) >= own
+            for j in others
+            if j != i
+            for caption in captions[j]
+        )
+        found["image-to-text"].append(before < depth)
+    return {direction: 100 * sum(hits) / len(hits) for direction, hits in found.items()}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_recall_is_that_of_plain_loops(seed: int) -> None:
+    world = contrastive_world(seed)
+    recall = scored(world, Tiling(3, 7, 2)).recall
+
+    def original(sample_at: int) -> bool:
+        return world.listed[sample_at]["contrastive_type"] is None
+
+    def every(_: int) -> bool:
+        return True
+
+    cases: dict[ContrastiveSetting, tuple[Asks, Asks]] = {
+        ContrastiveSetting.ORIGINAL_TO_ALL: (original, every),
+        ContrastiveSetting.ORIGINAL_TO_ORIGINAL: (original, original),
+        ContrastiveSetting.ALL_TO_ALL: (every, every),
+    }
+    for setting, (asks, is_candidate) in cases.items():
+        for depth in (1, 5):
+            literal = literal_recall(world, asks, is_candidate, depth)
+            found = {name: by[setting].percent[depth] for name, by in recall.items()}
+            assert found == literal
+
+
+def literal_accuracy(world: World) -> dict[str, dict[str, list[bool]]]:
+    """Each comparison of FG-CDA, by direction and type, as the definition says."""
+    images, texts = world.units
+    told: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    anchors = {
+        one["group"]: i for i, one in enumerate(world.listed) if one["contrastive_type"] is None
+    }
+    for at, one in enumerate(world.listed):
+        kind = one["contrastive_type"]
+        if kind is None:
+            continue
+        anchor = anchors[one["group"]]
+        for i, j in ((anchor, at), (at, anchor)):
+            for k in range(CAPTIONS):
+                mine = texts[CAPTIONS * i + k]
+                own = similarity(images[i], mine)
+                told["text-to-image"][kind].append(own > similarity(images[j], mine))
+                for other in range(CAPTIONS):
+                    theirs = texts[CAPTIONS * j + other]
+                    right = own > similarity(images[i], theirs)
+                    told["image-to-text"][kind].append(right)
+    return told
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_accuracy_is_that_of_plain_loops(seed: int) -> None:
+    world = contrastive_world(seed)
+    literal = literal_accuracy(world)
+    for direction, found in scored(world).accuracy.items():
+        for kind in DifferenceType:
+            comparisons = literal[direction][kind]
+            assert found.secondary[kind] == (sum(comparisons), len(comparisons))
+        for aspect in PrimaryType:
+            pooled = [
+                c for k in DifferenceType if k.primary is aspect for c in literal[direction][k]
+            ]
+            assert found.primary[aspect] == (sum(pooled), len(pooled))
+        every = [c for kind in DifferenceType for c in literal[direction][kind]]
+        assert found.overall == (sum(every), len(every))
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    images=st.integers(1, 40),
+    texts=st.integers(1, 200),
+    workers=st.integers(1, 3),
+)
+@settings(max_examples=25, deadline=None)
+def test_neither_the_order_of_samples_nor_the_size_of_blocks_matters(
+    seed: int, images: int, texts: int, workers: int
+) -> None:
+    world = contrastive_world(seed, groups=12, dimension=40)
+    order = np.random.default_rng(seed + 1).permutation(len(world.images))
+    here = scored(world)
+    there = scored(world.reordered(order), Tiling(images, texts, workers))
+    assert here.recall == there.recall
+    assert here.similarity == there.similarity
+    for direction, found in here.accuracy.items():
+        other = there.accuracy[direction]
+        assert (found.secondary, found.primary) == (other.secondary, other.primary)
+        assert found.overall == other.overall
+
+
+def unit(angle: float) -> list[float]:
+    """The vector at an angle in degrees."""
+    return [float(np.cos(np.radians(angle))), float(np.sin(np.radians(angle)))]
+
+
+def by_angles(images: list[float], texts: list[float], listed: list[dict[str, str]]) -> World:
+    rows = [np.array([unit(a) for a in angles], dtype=np.float32) for angles in (images, texts)]
+    return World(rows[0], rows[1], listed)
+
+
+PAIR = [sample("a", "a"), sample("b", "a", "Entity Type")]
+
+
+def test_a_pair_whose_every_caption_is_nearest_to_its_image_is_told_apart() -> None:
+    world = by_angles([0, 60], [-2, -1, 0, 1, 2, 58, 59, 60, 61, 62], PAIR)
+    scores = scored(world)
+    for found in scores.accuracy.values():
+        assert found.secondary[DifferenceType.ENTITY_TYPE].accuracy == 100
+        assert found.primary[PrimaryType.ENTITY].error == 0
+    assert scores.accuracy["text-to-image"].overall == (10, 10)
+    assert scores.accuracy["image-to-text"].overall == (50, 50)
+    spread = scores.similarity[DifferenceType.ENTITY_TYPE]
+    assert spread.pairs == 1
+    assert spread.mean == pytest.approx(0.5)
+    assert spread.quantiles[0.5] == spread.mean
+    assert spread.histogram[BINS * 3 // 4 - 1] + spread.histogram[BINS * 3 // 4] == 1
+
+
+def test_one_caption_on_the_wrong_side_costs_what_the_definition_says() -> None:
+    """Caption 0 of a is at b: wrong once of 10 text to image; image to text, see below."""
+    world = by_angles([0, 60], [60, -1, 0, 1, 2, 58, 59, 61, 61, 62], PAIR)
+    accuracy = scored(world).accuracy
+    assert accuracy["text-to-image"].overall == (9, 10)
+    # For image a, the caption at 60° loses to those at 58° and 59°: two of 25 wrong. For image b,
+    # the same caption, at 0° from b, beats all five of b's own.
+    assert accuracy["image-to-text"].overall == (25 - 2 + 20, 50)
+
+
+def test_ties_are_errors() -> None:
+    world = by_angles([0, 0], [0] * 10, PAIR)
+    scores = scored(world)
+    assert scores.accuracy["text-to-image"].overall == (0, 10)
+    assert scores.accuracy["image-to-text"].overall == (0, 50)
+    for direction in scores.recall.values():
+        assert direction[ContrastiveSetting.ORIGINAL_TO_ALL].percent[1] == 0
+        assert direction[ContrastiveSetting.ORIGINAL_TO_ORIGINAL].percent[1] == 100
+
+
+def test_the_best_of_five_captions_counts_and_the_others_do_not_compete() -> None:
+    world = by_angles([0, 90], [0, 80, 80, 80, 80, 90, 90, 90, 90, 90], PAIR)
+    recall = scored(world).recall["image-to-text"]
+    assert recall[ContrastiveSetting.ALL_TO_ALL].percent == {1: 100, 5: 100}
+
+
+def test_queries_and_candidates_are_counted() -> None:
+    world = contrastive_world(3)
+    recall = scored(world).recall
+    samples = len(world.images)
+    anchors = sum(one["contrastive_type"] is None for one in world.listed)
+    counts = {
+        direction: {setting: (found.queries, found.candidates) for setting, found in by.items()}
+        for direction, by in recall.items()
+    }
+    assert counts == {
+        "text-to-image": {
+            "original_to_all": (5 * anchors, samples),
+            "original_to_original": (5 * anchors, anchors),
+            "all_to_all": (5 * samples, samples),
+        },
+        "image-to-text": {
+            "original_to_all": (anchors, 5 * samples),
+            "original_to_original": (anchors, 5 * anchors),
+            "all_to_all": (samples, 5 * samples),
+        },
+    }
+
+
+def test_a_group_without_contrastive_images_has_recall_but_nothing_to_tell_apart() -> None:
+    world = by_angles([0], [0, 1, 2, 3, 4], [sample("a", "a")])
+    scores = scored(world)
+    assert scores.recall["image-to-text"][ContrastiveSetting.ALL_TO_ALL].percent[1] == 100
+    for found in scores.accuracy.values():
+        assert found.overall == (0, 0)
+        assert (found.overall.accuracy, found.overall.error) == (None, None)
+    spread = scores.similarity[DifferenceType.STYLE]
+    assert (spread.pairs, spread.mean, spread.quantiles) == (0, None, {})
+
+
+def test_types_without_a_pair_are_told_of() -> None:
+    found = scored(by_angles([0, 60], list(range(10)), PAIR)).accuracy["text-to-image"]
+    assert set(found.secondary) == set(DifferenceType)
+    assert found.secondary[DifferenceType.SCENE_TYPE].accuracy is None
+    assert found.primary[PrimaryType.SCENE].comparisons == 0
+
+
+@pytest.mark.parametrize(
+    ("images", "texts", "message"),
+    [
+        (3, 10, r"the image embeddings must have 2 rows, one for each sample; got 3"),
+        (2, 9, r"the text embeddings must have 10 rows, 5 for each sample; got 9"),
+    ],
+)
+def test_rows_that_do_not_match_the_samples_are_refused(
+    images: int, texts: int, message: str
+) -> None:
+    samples = contrastive_samples(PAIR, "samples.json")
+    with pytest.raises(FormatError, match=message):
+        score_contrastive(np.ones((images, 2)), np.ones((texts, 2)), samples)
