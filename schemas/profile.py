@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from schemas.base import Record
 from schemas.chat import ModelRef
+from schemas.embedding import BuiltinEmbedder, EmbedderSpec
 from schemas.tracking import FilterSettings, TrackingSettings
 
 
@@ -174,6 +175,12 @@ class FaithfulnessSettings(Record):
     strict: bool = False
 
 
+class EvaluationSettings(Record):
+    """The models that releases are scored with, where no other one is named."""
+
+    embedders: tuple[EmbedderSpec, ...] = Field(default=(BuiltinEmbedder(),), min_length=1)
+
+
 class Profile(Record):
     """A named choice of models and thresholds for every stage."""
 
@@ -184,3 +191,4 @@ class Profile(Record):
     describe: DescribeSettings = DescribeSettings()
     tracking: TrackingSettings = TrackingSettings()
     filter: FilterSettings = FilterSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()

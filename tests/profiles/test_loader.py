@@ -135,3 +135,10 @@ def test_a_secret_written_into_a_profile_is_refused_without_being_shown(own: Pat
     with pytest.raises(ConfigurationError, match="api_key") as raised:
         load_profile(str(own), NOTHING)
     assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["builtin", "current", "paper", "small"])
+def test_a_shipped_profile_says_what_releases_are_scored_with(name: str) -> None:
+    embedders = load_profile(name, NOTHING).evaluation.embedders
+    assert len({str(one.ref) for one in embedders}) == len(embedders) > 0
+    assert ({one.provider for one in embedders} == {"builtin"}) is (name == "builtin")
