@@ -20,7 +20,7 @@ class _EmbedderBase(Record):
 
 
 class BuiltinEmbedder(_EmbedderBase):
-    """Colour and layout of images, read by a lexicon out of texts: no download, deterministic."""
+    """Colours of images by their place, read by a lexicon out of texts: no download."""
 
     provider: Literal["builtin"] = "builtin"
     name: str = "loupe-colour-lexicon"
@@ -33,50 +33,75 @@ class BuiltinEmbedder(_EmbedderBase):
 
 
 class _TorchEmbedder(_EmbedderBase):
+    """`dtype` says what the network computes in, on every device: so a cached vector is right."""
+
     device: str = "auto"
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     batch_size: int = Field(default=64, gt=0)
 
 
 class OpenClipEmbedder(_TorchEmbedder):
     """A CLIP of OpenCLIP (extra `torch`): `name` is its architecture, `revision` its weights.
 
-    `revision` is one of OpenCLIP's pretrained tags, or any word where `checkpoint` names a file.
+    `revision` is one of OpenCLIP's pretrained tags, or any word where weights lie on this machine:
+    `checkpoint` names a file of them; a name `local-dir:FOLDER` a folder as OpenCLIP saves it
+    (then `checkpoint_sha256` is the folder's, as for `TransformersEmbedder`). `architecture_file`
+    is JSON in OpenCLIP's form, for an architecture that it does not know.
     """
 
     provider: Literal["open_clip"]
+    architecture_file: Path | None = None
+    architecture_sha256: str | None = None
     checkpoint: Path | None = None
     checkpoint_sha256: str | None = None
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What, beside name and revision, determines a vector."""
-        return {"dtype": self.dtype, "checkpoint_sha256": self.checkpoint_sha256}
+        return {
+            "dtype": self.dtype,
+            "architecture_sha256": self.architecture_sha256,
+            "checkpoint_sha256": self.checkpoint_sha256,
+        }
 
 
 class TransformersEmbedder(_TorchEmbedder):
-    """A CLIP, SigLIP or BLIP-2 (image-text retrieval) of transformers (extra `torch`)."""
+    """A CLIP, SigLIP, SigLIP 2 or BLIP-2 (image-text retrieval) of transformers (extra `torch`).
+
+    `name` is one of the hub at `revision`, or a folder, whose files have the digest
+    `folder_sha256`: that of the lines which `sha256sum *.json *.safetensors` prints in it.
+    """
 
     provider: Literal["transformers"]
+    folder_sha256: str | None = None
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What, beside name and revision, determines a vector."""
-        return {"dtype": self.dtype}
+        return {"dtype": self.dtype, "folder_sha256": self.folder_sha256}
 
 
 class QwenVLEmbedder(_TorchEmbedder):
     """A Qwen2-VL made to embed (GME, Ops-MM-embedding): the last token's state, with instructions.
 
-    `{text}` in `text_instruction` stands for the text.
+    These models were trained with an instruction before what asks, and `candidate_instruction`
+    before what is found. `queries` says what asks; `directed` gives the specification that is right
+    for one direction. With `both`, the default, one set of vectors serves both directions.
+
+    `name` and `folder_sha256` are as for `TransformersEmbedder`.
     """
 
     provider: Literal["qwen-vl"]
+    folder_sha256: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     batch_size: int = Field(default=4, gt=0)
-    image_instruction: str = "Find an image caption describing the given image."
-    text_instruction: str = "Find an image that matches the given text."
+    queries: Literal["both", "images", "texts"] = "both"
+    image_instruction: str = "Find an image caption describing the given everyday image."
+    text_instruction: str = "Find me an everyday image that matches the given caption."
+    candidate_instruction: str = "You are a helpful assistant."
     least_pixels: int = Field(default=256 * 28 * 28, gt=0)
     most_pixels: int = Field(default=1280 * 28 * 28, gt=0)
+    most_tokens: int = Field(default=1800, gt=0)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -103,7 +128,8 @@ class CfamEmbedder(_TorchEmbedder):
 class PrecomputedEmbedder(_EmbedderBase):
     """Vectors that are there already, as `.npy`, a row for each image and text of the release.
 
-    Rows stand in the order of the release: images by row, texts by row and then by caption.
+    Rows stand in the order of the release: images by row, texts by row and then by caption. No
+    model stands behind it: `retrieval.precomputed` reads the vectors.
     """
 
     provider: Literal["precomputed"]
@@ -118,12 +144,20 @@ class PrecomputedEmbedder(_EmbedderBase):
         return {}
 
 
+PlainModelSpec = BuiltinEmbedder | OpenClipEmbedder | TransformersEmbedder | QwenVLEmbedder
+"""What `models.embedders` builds."""
+
+EmbeddingModelSpec = Annotated[PlainModelSpec | CfamEmbedder, Field(discriminator="provider")]
+"""What `retrieval.embedders` builds: every model."""
+
 EmbedderSpec = Annotated[
-    BuiltinEmbedder
-    | OpenClipEmbedder
-    | TransformersEmbedder
-    | QwenVLEmbedder
-    | CfamEmbedder
-    | PrecomputedEmbedder,
-    Field(discriminator="provider"),
+    PlainModelSpec | CfamEmbedder | PrecomputedEmbedder, Field(discriminator="provider")
 ]
+"""Every source of vectors."""
+
+
+def directed(spec: EmbedderSpec, queries: Literal["images", "texts"]) -> EmbedderSpec:
+    """`spec` for the direction in which `queries` ask: itself, unless it takes instructions."""
+    if isinstance(spec, QwenVLEmbedder) and spec.queries == "both":
+        return spec.model_copy(update={"queries": queries})
+    return spec

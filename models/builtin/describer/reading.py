@@ -66,13 +66,19 @@ def _scaled(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return scaled
 
 
-def _colouring(picture: Lab, zone: Zone) -> Colouring:
+def person_colours(picture: Lab, zone: Zone) -> Lab:
+    """The colours of a zone, of shape (n, 3), without what is taken for street."""
     height, width = picture.shape[:2]
     rows = slice(int(zone.top * height), max(int(zone.bottom * height), int(zone.top * height) + 1))
     inside = picture[rows, int(zone.left * width) : int(zone.right * width)]
-    person = inside[_is_person(inside, picture[rows])]
+    person: Lab = inside[_is_person(inside, picture[rows])]
     if len(person) < _LEAST_PERSON * inside.shape[0] * inside.shape[1]:
         person = inside.reshape(-1, 3)
+    return person
+
+
+def _colouring(picture: Lab, zone: Zone) -> Colouring:
+    person = person_colours(picture, zone)
     counts = np.bincount(nearest_names(person), minlength=len(NAMES))
     order = counts.argsort(kind="stable")[::-1]
     shares = counts[order] / counts.sum()

@@ -1,0 +1,143 @@
+"""CLIP and its kin, as OpenCLIP has them."""
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from models.embedding import Vectors
+from models.fairmot.digest import checkpoint_digest
+from models.plain_pictures import plain_picture
+from models.torch_batches import Batches, loading_faults
+from models.torch_device import torch_device
+from models.weights import folder_digest, require_digest
+from schemas.chat import ModelRef
+from schemas.embedding import OpenClipEmbedder
+from schemas.errors import MissingExtraError, ModelError
+
+LOCAL_FOLDER = "local-dir:"
+_QUICK = "-quickgelu"
+_PRECISIONS = {"float32": "fp32", "bfloat16": "pure_bf16", "float16": "pure_fp16"}
+
+
+class OpenClipImageTextEmbedder:
+    """The vectors that a CLIP's contrastive loss compares.
+
+    Images are resized and normalised as the weights were trained; texts longer than the context
+    are cut. Weights are read as weights: what a checkpoint holds beside tensors is not run.
+
+    Raises:
+        MissingExtraError: torch or open_clip is not installed.
+        ModelError: there is no such architecture or tag, or the weights do not fit it.
+    """
+
+    def __init__(self, spec: OpenClipEmbedder) -> None:
+        try:
+            import open_clip
+            import torch
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
+        self._torch = torch
+        self._spec = spec
+        self._device = torch_device(spec.device)
+        self._dtype = getattr(torch, spec.dtype)
+        with loading_faults("OpenCLIP", spec.ref):
+            self._load(open_clip)
+        dimension = len(self._encode_texts([""])[0])
+        self._batches = Batches(spec.ref, spec.batch_size, dimension)
+
+    @property
+    def ref(self) -> ModelRef:
+        """Architecture and weights as the profile states them."""
+        return self._spec.ref
+
+    @property
+    def dimension(self) -> int:
+        """How long a vector is."""
+        return self._batches.dimension
+
+    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
+        """A vector for each image: see `ImageTextEmbedder`."""
+        return self._batches.embed(images, self._encode_images)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """A vector for each text: see `ImageTextEmbedder`."""
+        return self._batches.embed(texts, self._encode_texts)
+
+    def _load(self, open_clip: Any) -> None:
+        spec = self._spec
+        name = spec.name
+        self._check_digests()
+        if spec.architecture_file is not None:
+            name = register_architecture(open_clip, spec.architecture_file)
+        weights = None if name.startswith(LOCAL_FOLDER) else str(spec.checkpoint or spec.revision)
+        with warnings.catch_warnings():
+            # An activation other than the trained one gives other vectors; OpenCLIP only warns.
+            warnings.filterwarnings("error", "QuickGELU mismatch")
+            try:
+                model, self._preprocess = open_clip.create_model_from_pretrained(
+                    name, weights, precision=_PRECISIONS[spec.dtype]
+                )
+            except UserWarning as warning:
+                raise ModelError(
+                    f"the weights {weights!r} were trained with another activation; "
+                    f"wanted the architecture {_twin(name)!r}, got {name!r}"
+                ) from warning
+        self._model = model.to(self._device).eval()
+        self._tokenizer = open_clip.get_tokenizer(name)
+
+    def _check_digests(self) -> None:
+        spec = self._spec
+        if spec.architecture_sha256 and (path := spec.architecture_file):
+            require_digest(path, spec.architecture_sha256, checkpoint_digest(path))
+        if spec.checkpoint_sha256 and (path := spec.checkpoint or local_folder(spec)):
+            found = folder_digest(path) if path.is_dir() else checkpoint_digest(path)
+            require_digest(path, spec.checkpoint_sha256, found)
+
+    def _encode_images(self, images: Sequence[Image.Image]) -> Any:
+        pixels = self._torch.stack([self._preprocess(plain_picture(image)) for image in images])
+        return self._model.encode_image(pixels.to(self._device, self._dtype))
+
+    def _encode_texts(self, texts: Sequence[str]) -> Any:
+        with self._torch.inference_mode():
+            return self._model.encode_text(self._tokenizer(list(texts)).to(self._device))
+
+
+def local_folder(spec: OpenClipEmbedder) -> Path | None:
+    """The folder that a name `local-dir:FOLDER` means."""
+    folder = spec.name.removeprefix(LOCAL_FOLDER)
+    return Path(folder) if folder != spec.name else None
+
+
+def register_architecture(open_clip: Any, path: Path) -> str:
+    """Makes an architecture file known to OpenCLIP, by its stem, and gives that name.
+
+    Raises:
+        ModelError: the file is none of an architecture, or its name is another one's.
+    """
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"the architecture file {str(path)!r} cannot be read: {error}") from error
+    known = open_clip.get_model_config(path.stem)
+    if known is None:
+        open_clip.add_model_config(path)
+        known = open_clip.get_model_config(path.stem)
+    if known is None:
+        raise ModelError(
+            f"the architecture file {str(path)!r} must have the keys "
+            f"'embed_dim', 'vision_cfg' and 'text_cfg'"
+        )
+    if known != described:
+        raise ModelError(
+            f"the architecture file {str(path)!r} has the name of another architecture; rename it"
+        )
+    return path.stem
+
+
+def _twin(architecture: str) -> str:
+    plain = architecture.removesuffix(_QUICK)
+    return plain if plain != architecture else plain + _QUICK

@@ -1,0 +1,31 @@
+"""The digest of a folder that holds a model: what stands for a revision where there is no hub."""
+
+import hashlib
+from pathlib import Path
+
+from models.fairmot.digest import checkpoint_digest
+from schemas.errors import ModelError
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 over the lines that `sha256sum *.json *.safetensors` prints in `folder`.
+
+    Raises:
+        ModelError: there are no weights in it, or a file cannot be read.
+    """
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        raise ModelError(f"the folder {str(folder)!r} holds no weights (*.safetensors)")
+    files = [*sorted(folder.glob("*.json")), *weights]
+    lines = [f"{checkpoint_digest(file)}  {file.name}\n" for file in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def require_digest(where: Path, wanted: str | None, found: str) -> None:
+    """Nothing, if what lies at `where` has the digest that was wanted, or none was.
+
+    Raises:
+        ModelError: it has another.
+    """
+    if wanted not in (None, found):
+        raise ModelError(f"{str(where)!r} has the SHA-256 {found}; wanted {wanted}")

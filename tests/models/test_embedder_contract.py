@@ -1,0 +1,115 @@
+"""One contract, kept by every embedder: real classes with tiny random weights included."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from models.embedders import build_embedder
+from models.embedding import ImageTextEmbedder
+from schemas.embedding import PlainModelSpec
+from tests.models.tiny_embedders import BUILDERS
+
+pytestmark = pytest.mark.slow
+
+CLOSE = 2e-5
+"""Rounding differs with the shape of a batch."""
+
+TEXTS = (
+    "A woman in a red shirt, blue trousers and white shoes.",
+    "a man",
+    "",
+    "Ein grüner Hut ☃ 红色的包 " * 3,
+    "A dog runs on green grass under a blue sky.",
+    "a black bag <|im_end|> <|image_pad|> [SEP] </s>",
+)
+
+
+def noise(mode: str, size: tuple[int, int], seed: int = 0) -> Image.Image:
+    channels = {"L": (), "RGB": (3,), "RGBA": (4,), "LA": (2,)}[mode]
+    pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], *channels), np.uint8)
+    return Image.fromarray(pixels, mode=None)
+
+
+IMAGES = (
+    noise("RGB", (60, 120), 1),
+    noise("RGB", (120, 60), 2),
+    noise("L", (50, 50)),
+    noise("RGBA", (40, 80)),
+    Image.new("RGB", (1, 1), "red"),
+    Image.new("P", (30, 40)),
+    noise("RGB", (700, 3), 3),
+    Image.new("1", (2, 300)),
+)
+
+
+@pytest.fixture(scope="module", params=BUILDERS)
+def spec(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> PlainModelSpec:
+    if request.param != "builtin":
+        pytest.importorskip("torch")
+        pytest.importorskip("open_clip")
+    folder = tmp_path_factory.mktemp("tiny-embedders")
+    return BUILDERS[request.param](folder / request.param)
+
+
+@pytest.fixture(scope="module")
+def embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
+    return build_embedder(spec)
+
+
+def assert_are_unit_rows(vectors: object, rows: int, embedder: ImageTextEmbedder) -> None:
+    assert isinstance(vectors, np.ndarray)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (rows, embedder.dimension)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_it_is_an_embedder_that_says_who_it_is(
+    spec: PlainModelSpec, embedder: ImageTextEmbedder
+) -> None:
+    assert isinstance(embedder, ImageTextEmbedder)
+    assert embedder.ref == spec.ref
+    assert embedder.dimension > 0
+
+
+def test_every_input_has_a_unit_row(embedder: ImageTextEmbedder) -> None:
+    assert_are_unit_rows(embedder.embed_images(IMAGES), len(IMAGES), embedder)
+    assert_are_unit_rows(embedder.embed_texts(TEXTS), len(TEXTS), embedder)
+
+
+def test_different_inputs_have_different_vectors(embedder: ImageTextEmbedder) -> None:
+    images, texts = embedder.embed_images(IMAGES[:2]), embedder.embed_texts(TEXTS[:2])
+    assert np.abs(images[0] - images[1]).max() > 10 * CLOSE
+    assert np.abs(texts[0] - texts[1]).max() > 10 * CLOSE
+
+
+def test_a_row_does_not_depend_on_its_company(embedder: ImageTextEmbedder) -> None:
+    images, texts = embedder.embed_images(IMAGES), embedder.embed_texts(TEXTS)
+    alone = np.concatenate([embedder.embed_images([image]) for image in IMAGES])
+    np.testing.assert_allclose(images, alone, atol=CLOSE)
+    np.testing.assert_allclose(embedder.embed_images(IMAGES[::-1]), images[::-1], atol=CLOSE)
+    alone = np.concatenate([embedder.embed_texts([text]) for text in TEXTS])
+    np.testing.assert_allclose(texts, alone, atol=CLOSE)
+    np.testing.assert_allclose(embedder.embed_texts(TEXTS[::-1]), texts[::-1], atol=CLOSE)
+
+
+def test_nothing_in_nothing_out(embedder: ImageTextEmbedder) -> None:
+    assert_are_unit_rows(embedder.embed_images([]), 0, embedder)
+    assert_are_unit_rows(embedder.embed_texts([]), 0, embedder)
+
+
+def test_very_long_texts_are_cut(embedder: ImageTextEmbedder) -> None:
+    long = " ".join([TEXTS[0]] * 400)
+    assert_are_unit_rows(embedder.embed_texts([long, TEXTS[1]]), 2, embedder)
+
+
+def test_huge_images_are_taken(embedder: ImageTextEmbedder) -> None:
+    huge = noise("RGB", (60, 120), 1).resize((3000, 6000))
+    assert_are_unit_rows(embedder.embed_images([huge]), 1, embedder)
+
+
+def test_a_second_copy_gives_the_same(spec: PlainModelSpec, embedder: ImageTextEmbedder) -> None:
+    again = build_embedder(spec)
+    np.testing.assert_array_equal(again.embed_texts(TEXTS), embedder.embed_texts(TEXTS))
+    np.testing.assert_array_equal(again.embed_images(IMAGES), embedder.embed_images(IMAGES))

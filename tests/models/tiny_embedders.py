@@ -1,0 +1,249 @@
+"""Tiny, randomly initialised embedders of real classes, built offline in a second each."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from schemas.embedding import (
+    BuiltinEmbedder,
+    OpenClipEmbedder,
+    PlainModelSpec,
+    QwenVLEmbedder,
+    TransformersEmbedder,
+)
+from tests.servers import tiny_models
+
+ARCHITECTURE: dict[str, Any] = {
+    "embed_dim": 16,
+    "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 8},
+    "text_cfg": {
+        "context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1,
+    },
+}  # fmt: skip
+_TOWER: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+_WORDS = (
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]"),
+    *("a", "man", "woman", "in", "red", "shirt", "blue", "trousers", "and", "shoes", ".", ","),
+)
+QWEN_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>",
+               "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")  # fmt: skip
+
+
+def build_open_clip(folder: Path) -> Path:
+    """A CLIP as OpenCLIP saves it: a folder with its configuration and its weights."""
+    import open_clip
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True)
+    torch.manual_seed(0)
+    network = open_clip.CLIP(**ARCHITECTURE)
+    weights = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
+    save_file(weights, folder / "open_clip_model.safetensors")
+    configuration = {"model_cfg": ARCHITECTURE, "preprocess_cfg": {"mean": [0.5] * 3}}
+    (folder / "open_clip_config.json").write_text(json.dumps(configuration), encoding="utf-8")
+    (folder / "tiny-clip-of-tests.json").write_text(json.dumps(ARCHITECTURE), encoding="utf-8")
+    return folder
+
+
+def build_clip(folder: Path) -> Path:
+    """A `CLIPModel` with its processor."""
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    tokenizer = _clip_tokenizer()
+    text = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id, **_TOWER}
+    config = t.CLIPConfig(
+        text_config={**text, "max_position_embeddings": 24},
+        vision_config={"image_size": 32, "patch_size": 8, **_TOWER},
+        projection_dim=16,
+    )
+    t.CLIPModel(config).save_pretrained(folder)
+    size = {"shortest_edge": 32}
+    pictures = t.CLIPImageProcessor(size=size, crop_size={"height": 32, "width": 32})
+    t.CLIPProcessor(image_processor=pictures, tokenizer=tokenizer).save_pretrained(folder)
+    return folder
+
+
+def build_siglip(folder: Path) -> Path:
+    """A `SiglipModel` of SigLIP 2's kind: fixed pictures, 64 tokens, Gemma's tokenizer class."""
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    tokenizer = _gemma_tokenizer()
+    config = t.SiglipConfig(
+        text_config={"vocab_size": len(tokenizer), "max_position_embeddings": 64, **_TOWER},
+        vision_config={"image_size": 32, "patch_size": 8, **_TOWER},
+    )
+    t.SiglipModel(config).save_pretrained(folder)
+    pictures = t.SiglipImageProcessor(size={"height": 32, "width": 32})
+    t.SiglipProcessor(image_processor=pictures, tokenizer=tokenizer).save_pretrained(folder)
+    return folder
+
+
+def build_siglip2(folder: Path) -> Path:
+    """A `Siglip2Model`: pictures in their own ratio of sides."""
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    tokenizer = _gemma_tokenizer()
+    config = t.Siglip2Config(
+        text_config={"vocab_size": len(tokenizer), "max_position_embeddings": 64, **_TOWER},
+        vision_config={"num_patches": 16, "patch_size": 8, **_TOWER},
+    )
+    t.Siglip2Model(config).save_pretrained(folder)
+    pictures = t.Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
+    t.Siglip2Processor(image_processor=pictures, tokenizer=tokenizer).save_pretrained(folder)
+    return folder
+
+
+def build_blip2(folder: Path) -> Path:
+    """A `Blip2ForImageTextRetrieval` with four queries."""
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    tokenizer = t.BertTokenizer(vocab={word: place for place, word in enumerate(_WORDS)})
+    tokenizer.add_special_tokens({"bos_token": "[DEC]"})
+    config = t.Blip2Config(
+        vision_config={"image_size": 28, "patch_size": 14, **_TOWER},
+        qformer_config={
+            "vocab_size": len(tokenizer) + 1,
+            "encoder_hidden_size": 32,
+            "use_qformer_text_input": True,
+            "cross_attention_frequency": 1,
+            "max_position_embeddings": 24,
+            **_TOWER,
+        },
+        text_config={"model_type": "opt", "vocab_size": 64, "hidden_size": 16, "ffn_dim": 32,
+                     "num_hidden_layers": 1, "num_attention_heads": 2, "word_embed_proj_dim": 16,
+                     "max_position_embeddings": 32},
+        num_query_tokens=4,
+        image_text_hidden_size=16,
+    )  # fmt: skip
+    network = t.Blip2ForImageTextRetrieval(config)
+    for weights in network.parameters():  # queries are zero until trained, images hardly matter
+        if weights.ndim > 1:
+            torch.nn.init.normal_(weights, std=0.3)
+    network.save_pretrained(folder)
+    pictures = t.BlipImageProcessor(size={"height": 28, "width": 28})
+    t.Blip2Processor(pictures, tokenizer).save_pretrained(folder)
+    return folder
+
+
+def build_qwen2_vl(folder: Path) -> Path:
+    """A `Qwen2VLForConditionalGeneration` with its processor."""
+    import torch
+    import transformers as t
+
+    tokenizer = tiny_models._tokenizer(QWEN_TOKENS)
+    ids = {
+        f"{word}_token_id": tokenizer.convert_tokens_to_ids(f"<|{token}|>")
+        for word, token in (
+            ("image", "image_pad"),
+            ("video", "video_pad"),
+            ("vision_start", "vision_start"),
+            ("vision_end", "vision_end"),
+        )
+    }
+    rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 1_000_000.0}
+    language = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "rope_parameters": rope,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    vision = {"depth": 1, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
+    torch.manual_seed(0)
+    config = t.Qwen2VLConfig(text_config=language, vision_config=vision, **ids)
+    auto: Any = t.AutoModelForImageTextToText
+    auto.from_config(config).save_pretrained(folder)
+    size = {"shortest_edge": 28 * 28, "longest_edge": 16 * 28 * 28}
+    processor: Any = t.Qwen2VLProcessor
+    processor(
+        image_processor=t.Qwen2VLImageProcessor(size=size),
+        tokenizer=tokenizer,
+        video_processor=t.Qwen2VLVideoProcessor(size=size),
+        chat_template="{{ messages }}",
+    ).save_pretrained(folder)
+    return folder
+
+
+def _clip_tokenizer() -> Any:
+    import transformers as t
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    letters = sorted(ByteLevel.alphabet())
+    tokens = [*letters, *(letter + "</w>" for letter in letters)]
+    vocabulary = {token: place for place, token in enumerate(tokens)}
+    vocabulary |= {"<|startoftext|>": len(tokens), "<|endoftext|>": len(tokens) + 1}
+    return t.CLIPTokenizer(vocab=vocabulary, merges=[], model_max_length=24)
+
+
+def _gemma_tokenizer() -> Any:
+    import transformers as t
+
+    words = [
+        "<pad>",
+        "<eos>",
+        "<bos>",
+        "<unk>",
+        "<mask>",
+        "▁",
+        *(f"<0x{i:02X}>" for i in range(256)),
+    ]
+    words += [chr(code) for code in range(32, 127)]
+    vocabulary = {word: place for place, word in enumerate(dict.fromkeys(words))}
+    return t.GemmaTokenizer(vocab=vocabulary, merges=[])
+
+
+BUILDERS: dict[str, Callable[[Path], PlainModelSpec]] = {
+    "builtin": lambda _: BuiltinEmbedder(),
+    "open_clip": lambda folder: OpenClipEmbedder(
+        provider="open_clip",
+        name=f"local-dir:{build_open_clip(folder)}",
+        revision="test",
+        batch_size=4,
+        device="cpu",
+    ),
+    "clip": lambda folder: _of_transformers(build_clip(folder)),
+    "siglip": lambda folder: _of_transformers(build_siglip(folder)),
+    "siglip2": lambda folder: _of_transformers(build_siglip2(folder)),
+    "blip2": lambda folder: _of_transformers(build_blip2(folder)),
+    "qwen-vl": lambda folder: qwen_spec(build_qwen2_vl(folder)),
+}
+"""For each implementation, its specification, once its files are written into a new folder."""
+
+
+def qwen_spec(folder: Path, **changes: Any) -> QwenVLEmbedder:
+    """A small specification of the Qwen2-VL in `folder`."""
+    values = {"least_pixels": 28 * 28, "most_pixels": 16 * 28 * 28, "most_tokens": 40}
+    return QwenVLEmbedder(
+        provider="qwen-vl",
+        name=str(folder),
+        revision="test",
+        dtype="float32",
+        device="cpu",
+        **{**values, **changes},
+    )
+
+
+def _of_transformers(folder: Path) -> TransformersEmbedder:
+    return TransformersEmbedder(
+        provider="transformers", name=str(folder), revision="test", batch_size=4, device="cpu"
+    )
