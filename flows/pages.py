@@ -47,18 +47,26 @@ def threshold_text(value: float) -> str:
 
 def thumbnail_uri(blobs: BlobStore, picture: Picture, side_px: int) -> str | None:
     """A picture, no larger than `side_px` a side, as a `data:` URI; None where it is not stored."""
-    from PIL import Image
-
     try:
         data = blobs.read(picture.sha256, picture.media_type)
     except IntegrityError:
         return None
     if max(picture.width_px, picture.height_px) > side_px:
-        with Image.open(BytesIO(data)) as opened:
-            opened.thumbnail((side_px, side_px))
-            file = BytesIO()
-            opened.convert("RGB").save(file, "JPEG", quality=_JPEG_QUALITY)
-        data, media_type = file.getvalue(), "image/jpeg"
-    else:
-        media_type = picture.media_type
+        return shrunk_uri(data, side_px)
+    return data_uri(data, picture.media_type)
+
+
+def shrunk_uri(data: bytes, side_px: int) -> str:
+    """An encoded picture as a small JPEG, no larger than `side_px` a side, as a `data:` URI."""
+    from PIL import Image
+
+    with Image.open(BytesIO(data)) as opened:
+        opened.thumbnail((side_px, side_px))
+        file = BytesIO()
+        opened.convert("RGB").save(file, "JPEG", quality=_JPEG_QUALITY)
+    return data_uri(file.getvalue(), "image/jpeg")
+
+
+def data_uri(data: bytes, media_type: str) -> str:
+    """Bytes as a `data:` URI."""
     return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"

@@ -53,7 +53,7 @@ class ReadRelease(NamedTuple):
 
 def read_release(
     folder: Path,
-    split: Split | None = None,
+    split: str | None = None,
     *,
     check_images: bool = True,
     threads: int = DEFAULT_THREADS,
@@ -82,19 +82,19 @@ def read_release(
     return ReadRelease(folder, manifest, split, rows)
 
 
-def chosen_split(manifest: Manifest, wanted: Split | None) -> Split:
+def chosen_split(manifest: Manifest, wanted: str | None) -> Split:
     """The split that is meant: `wanted`, or test, or the only one.
 
     Raises:
         UsageError: the release has no such split, or several that may be meant.
     """
-    splits = [one.split for one in manifest.statistics.splits]
+    splits = {one.split: one.split for one in manifest.statistics.splits}
     name = f"{manifest.dataset} {manifest.version}"
     if wanted is not None and wanted not in splits:
         raise UsageError(f"{name} has no split {wanted!r}; it has {', '.join(splits)}")
     if wanted is None and "test" not in splits and len(splits) != 1:
         raise UsageError(f"{name} has no split 'test'; say which of {', '.join(splits)} is meant")
-    return wanted or ("test" if "test" in splits else splits[0])
+    return splits[wanted or ("test" if "test" in splits else next(iter(splits)))]  # type: ignore[index]
 
 
 def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:

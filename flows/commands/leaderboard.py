@@ -1,0 +1,84 @@
+"""`loupe leaderboard`: every model that was scored on a release, on the terminal and as a page."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.output import JsonOption, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from flows.leaderboard import Board, Leaderboard
+
+
+def leaderboard(
+    release: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a release; or DATASET (its newest), DATASET@VERSION, an id."
+        ),
+    ],
+    split: Annotated[
+        str | None, typer.Option(help="Which split (default: test, or the only one).")
+    ] = None,
+    out_folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where the page goes (default: in LOUPE_HOME/leaderboards)."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the models that were scored on a release, and write the page, Markdown and JSON."""
+    from db.store import Store
+    from flows.leaderboard import collect
+    from flows.leaderboard_document import leaderboard_document
+    from flows.leaderboard_page import leaderboard_folder, write_leaderboard
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    try:
+        board = collect(store, release, split)
+    finally:
+        store.close()
+    written = write_leaderboard(board, out_folder or leaderboard_folder(settings.home, board))
+    if as_json:
+        files = {name: str(path) for name, path in written._asdict().items()}
+        print_json({**leaderboard_document(board), "files": files})
+        return
+    print_boards(board)
+    out.print(f"the page is {written.page}", markup=False, soft_wrap=True)
+
+
+def print_boards(board: "Leaderboard") -> None:
+    """The tables of a leaderboard, on a terminal."""
+    for one in board.boards:
+        print_table(_title(board, one), _columns(one), _rows(one))
+
+
+def _title(board: "Leaderboard", one: "Board") -> str:
+    manifest = board.manifest
+    return (
+        f"{manifest.dataset} {manifest.version}, {board.split}: {one.direction}, "
+        f"{one.queries:,} queries, gallery of {one.gallery:,}"
+    )
+
+
+def _columns(one: "Board") -> list[str]:
+    first, *rest = one.metrics
+    return ["model", first, "95 %", *rest]
+
+
+def _rows(one: "Board") -> Iterator[list[object]]:
+    from flows.leaderboard_page import interval_text
+
+    first, *rest = one.metrics
+    for row in one.rows:
+        values = [row.scores[name].value if name in row.scores else None for name in one.metrics]
+        interval = interval_text(row.scores.get(first), first) or "–"
+        yield [row.name, values[0], interval, *values[1:]]
+    for table in one.published:
+        for published in table.rows:
+            scores = dict(zip(table.metrics, published.scores, strict=True))
+            name = f"{published.model} (published, on {table.dataset} itself)"
+            yield [name, scores.get(first), "–", *map(scores.get, rest)]

@@ -1,0 +1,284 @@
+"""`loupe leaderboard`: the order of models, what stands beside them, and the page in Chromium."""
+
+import json
+import re
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.evaluations import StoredEvaluation, store_evaluation
+from db.store import Store
+from flows.leaderboard import (
+    FoundRelease,
+    Leaderboard,
+    arranged,
+    collect,
+    model_names,
+    published_dataset,
+)
+from flows.leaderboard_document import leaderboard_document
+from flows.leaderboard_page import interval_text, render_markdown, render_page, score_text
+from release.build import build_release
+from release.reading import ReadRelease, read_release
+from schemas.errors import IntegrityError
+from schemas.evaluation import EvaluationResult, Score
+from tests.flows.command_line import Loupe
+from tests.flows.evaluation_samples import made_up
+from tests.release.worlds import small_world, store_world
+from tests.schemas.evaluations import evaluation
+
+NASTY = "model <b>&amp;$x$|`y`"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("scored")
+    world = store_world(home, small_world().contents())
+    build_release(world.store, world.blobs, "ufine3c", "1.0.0", home / "release")
+    world.store.close()
+    return home / "release"
+
+
+@pytest.fixture(scope="module")
+def read(folder: Path) -> ReadRelease:
+    return read_release(folder)
+
+
+@pytest.fixture(scope="module")
+def results(read: ReadRelease) -> list[EvaluationResult]:
+    models = (("weak", 0.3), (NASTY, 2.0), ("middling", 0.9))
+    return [made_up(read, name, quality, seed) for seed, (name, quality) in enumerate(models)]
+
+
+@pytest.fixture
+def scored(home_store: Store, results: list[EvaluationResult]) -> Store:
+    for result in results:
+        store_evaluation(home_store, result)
+    return home_store
+
+
+@pytest.fixture
+def board(scored: Store, folder: Path) -> Leaderboard:
+    return collect(scored, str(folder))
+
+
+def test_models_stand_by_their_scores_and_chance_last(
+    board: Leaderboard, results: list[EvaluationResult]
+) -> None:
+    assert [one.direction for one in board.boards] == ["text-to-image", "image-to-text"]
+    for one in board.boards:
+        assert [row.kind for row in one.rows] == ["model"] * 3 + ["chance"]
+        values = [row.scores["R@1"].value for row in one.models]
+        assert values == sorted(values, reverse=True)
+        assert one.metrics[:4] == ("R@1", "R@5", "R@10", "mAP")
+        found = {str(r.model.ref): r.direction(one.direction) for r in results}
+        for row in one.models:
+            assert row.found == found[row.name]
+    assert board.boards[0].models[0].name == f"{NASTY}@1"
+    (chance,) = (row for row in board.boards[0].rows if row.kind == "chance")
+    assert chance.scores["R@1"].value == pytest.approx(100 * 2 / 12)
+
+
+def test_of_one_model_the_newest_evaluation_counts(folder: Path, read: ReadRelease) -> None:
+    old, new = (made_up(read, "one", quality) for quality in (0.1, 2.0))
+    new = new.model_copy(update={"code_revision": "1" * 40})
+    stored = [StoredEvaluation(one, datetime.now(UTC)) for one in (old, new)]
+    found = arranged(FoundRelease(read.manifest, folder), "test", stored)
+    assert found.evaluations == 2
+    (row,) = found.boards[0].models
+    assert row.evaluation is not None
+    assert row.evaluation.result == new
+
+
+def test_models_of_one_name_are_told_apart() -> None:
+    checkpoints = [
+        evaluation(
+            model={
+                "ref": {"name": "cfam", "revision": "checkpoint"},
+                "provider": "cfam",
+                "checkpoint_sha256": digit * 64,
+            }
+        )
+        for digit in "ab"
+    ]
+    stored = [
+        StoredEvaluation(one, datetime.now(UTC)) for one in (*checkpoints, evaluation(name="clip"))
+    ]
+    names = ["cfam@checkpoint (aaaaaaaa)", "cfam@checkpoint (bbbbbbbb)", "clip@1"]
+    assert model_names(stored) == names
+
+
+def test_published_rows_stand_where_they_fit(board: Leaderboard, read: ReadRelease) -> None:
+    assert board.like == "UFine3C"
+    (table,) = board.boards[0].published
+    assert (table.dataset, len(table.rows)) == ("UFine3C", 6)
+    assert board.boards[1].published == ()
+    manifest = read.manifest
+    one = manifest.model_copy(update={"sources": manifest.sources[:1]})
+    assert published_dataset(one) is None
+    ufine = manifest.sources[0].model_copy(update={"format": "ufine6926"})
+    assert published_dataset(manifest.model_copy(update={"sources": (ufine,)})) == "UFine6926"
+
+
+def test_groups_have_a_table_of_their_own(board: Leaderboard) -> None:
+    (table,) = board.tables
+    assert (table.dimension, table.direction, table.metric) == ("source", "text-to-image", "R@1")
+    assert table.groups == ("CUHK-PEDES", "ICFG-PEDES", "UFine6926")
+    assert sum(table.queries) == board.boards[0].queries
+    for row in table.rows:
+        (model,) = (one for one in board.boards[0].models if one.name == row.name)
+        cells = [cell for cell in row.cells if cell is not None]
+        pooled = sum(cell.scores["R@1"].value * cell.queries for cell in cells)
+        mean = pooled / board.boards[0].queries
+        assert model.scores["R@1"].value == pytest.approx(mean)
+
+
+def test_what_nobody_scored_or_released_is_one_sentence(
+    loupe: Loupe, home_store: Store, folder: Path, tmp_path: Path
+) -> None:
+    for arguments, told in (
+        ([folder], "no model was scored on the test split of ufine3c 1.0.0 yet; run: loupe eval"),
+        ([folder, "--split", "val"], "ufine3c 1.0.0 has no split 'val'; it has test"),
+        (["nothing"], "no release can be meant by 'nothing'"),
+        ([tmp_path], "there is no release in"),
+    ):
+        ended = loupe("leaderboard", *arguments)
+        assert ended.exit_code == 2
+        assert told in " ".join(ended.err.split())
+        assert "Traceback" not in ended.err
+    changed = shutil.copytree(folder, tmp_path / "changed")
+    manifest = changed / "manifest.json"
+    text = manifest.read_text(encoding="utf-8").replace('"1.0.0"', '"1.0.1"')
+    manifest.write_text(text, encoding="utf-8")
+    with pytest.raises(IntegrityError, match="was changed after it was written"):
+        collect(home_store, str(changed))
+    assert loupe("leaderboard", changed).exit_code == 1
+
+
+def test_the_command_prints_and_writes_three_files(
+    loupe: Loupe, scored: Store, folder: Path, tmp_path: Path
+) -> None:
+    said = loupe("leaderboard", folder, "--out", tmp_path / "board")
+    assert said.exit_code == 0
+    assert "ufine3c 1.0.0, test: text-to-image" in said.out
+    assert re.search(r"chance +│ +16\.67 ", said.out)
+    assert "IRRA (published, on UFine3C itself)" in said.out
+    assert str(tmp_path / "board" / "leaderboard.html") in said.out
+    names = sorted(path.name for path in (tmp_path / "board").iterdir())
+    assert names == ["leaderboard.html", "leaderboard.json", "leaderboard.md"]
+    written = json.loads((tmp_path / "board" / "leaderboard.json").read_text(encoding="utf-8"))
+    told = loupe("leaderboard", folder, "--out", tmp_path / "board", "--json").json
+    assert Path(told.pop("files")["page"]).is_file()
+    assert (
+        told
+        == written
+        == json.loads(json.dumps(leaderboard_document(collect(scored, str(folder)))))
+    )
+    again = [EvaluationResult.model_validate(_plain(one)) for one in written["evaluations"]]
+    assert {one.id for one in again} == {one["id"] for one in written["evaluations"]}
+
+
+def _plain(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in ("id", "evaluated_at")}
+
+
+def test_without_out_it_goes_below_home(
+    loupe: Loupe, scored: Store, folder: Path, home: Path
+) -> None:
+    assert loupe("leaderboard", folder).exit_code == 0
+    assert (home / "leaderboards" / "ufine3c-1.0.0-test" / "leaderboard.html").is_file()
+
+
+def test_markdown_says_what_was_published_elsewhere(board: Leaderboard) -> None:
+    text = render_markdown(board)
+    assert "| *chance* | 16.67 |" in text
+    assert "| IRRA † | 56.34 | 72.17 | 78.47 | 54.24 | – | 42.92 | – | – |" in text
+    assert "† published: measured by the paper on UFine3C itself, not on this release" in text
+    assert "model \\<b\\>&amp;$x$\\|\\`y\\`@1" in text
+    header = next(line for line in text.splitlines() if line.startswith("| model | R@1"))
+    for line in text.splitlines():
+        if line.startswith("| ") and "†" in line:
+            assert line.count("|") == header.count("|")
+
+
+def test_scores_are_printed_as_they_are_read() -> None:
+    score = Score(value=43.218, low=40, high=46.5)
+    assert (score_text(score, "R@1"), interval_text(score, "R@1")) == ("43.22", "40.00–46.50")
+    rank = Score(value=1.5)
+    assert (score_text(rank, "median_rank"), interval_text(rank, "median_rank")) == ("1.5", "")
+    assert score_text(None, "mSD") == "–"
+
+
+def test_pictures_that_are_gone_or_changed_are_named(
+    board: Leaderboard, folder: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    shown = {
+        found.item.file_path
+        for row in board.boards[0].models
+        if row.found
+        for hard in row.found.hardest
+        for found in hard.retrieved
+    }
+    gone, changed, *_ = sorted(shown)
+    (copy / gone).unlink()
+    (copy / changed).write_bytes((copy / changed).read_bytes() + b"\0")
+    page = render_page(board._replace(folder=copy))
+    assert f"{gone} is not here" in page
+    assert f"{changed} is not here" in page
+    assert "is not here" not in render_page(board)
+    assert "<img" not in render_page(board._replace(folder=None))
+
+
+def test_the_page_is_the_same_when_it_is_written_again(board: Leaderboard) -> None:
+    assert render_page(board) == render_page(board)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1360, 390])
+def test_the_page_opens_whole_in_a_browser(
+    loupe: Loupe, scored: Store, folder: Path, browser: Any, tmp_path: Path, width: int
+) -> None:
+    assert loupe("leaderboard", folder, "--out", tmp_path).exit_code == 0
+    path = tmp_path / "leaderboard.html"
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark")
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.wait_for_function("[...document.images].every(image => image.naturalWidth > 0)")
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    names = page.locator("table.board").first.locator("tbody:not(.published) th").all_inner_texts()
+    assert names == [f"{NASTY}@1", "middling@1", "weak@1", "chance"]
+    assert page.locator("tbody.published tr").count() == 7
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
+    assert len(ids) == len(set(ids))
+    assert page.evaluate(_OVERLAPS) == []
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(245, 245, 242)"
+    first = page.locator("article.query").first
+    assert first.locator("li img").count() >= 4
+    assert first.locator("li.match").count() >= 1
+    page.close()
+
+
+_OVERLAPS = """() => {
+  const found = []
+  for (const svg of document.querySelectorAll('.plots svg')) {
+    const texts = [...svg.querySelectorAll('text')]
+    const boxes = texts.map(one => [one.textContent, one.getBoundingClientRect()])
+    boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+      const x = Math.min(a.right, b.right) - Math.max(a.left, b.left)
+      const y = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)
+      if (x > 1 && y > 3) found.push([name, other])
+    }))
+  }
+  return found
+}"""
