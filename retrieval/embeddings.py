@@ -16,22 +16,25 @@ Ids = NDArray[np.int64]
 _FLOATS_AT_ONCE = 1 << 19  # 4 MiB as float64, however large the array (it may be memory-mapped)
 
 
-def unit_rows(array: ArrayLike, name: str) -> FloatRows:
+def unit_rows(array: ArrayLike, name: str, *, first_row: int = 0) -> FloatRows:
     """`array` as float32 rows of unit length, of shape (n, d), C-contiguous; a copy.
 
     Args:
         array: floats of shape (n, d), of any precision and length; it may be memory-mapped.
         name: what to call the array in messages: a file, or the name of an argument.
+        first_row: what to call its first row there, where it is a part of a larger array.
 
     Raises:
         FormatError: the array is not two-dimensional, is empty, holds no floats, or a row is not
             finite or zero.
     """
-    rows = _checked_shape(np.asarray(array), name)
+    rows = checked_shape(array, name)
     units = np.empty(rows.shape, dtype=np.float32)
     step = max(1, _FLOATS_AT_ONCE // rows.shape[1])
     for start in range(0, len(rows), step):
-        units[start : start + step] = _normalised(rows[start : start + step], start, name)
+        units[start : start + step] = _normalised(
+            rows[start : start + step], first_row + start, name
+        )
     return units
 
 
@@ -53,7 +56,9 @@ def checked_ids(array: ArrayLike, rows: int, name: str) -> Ids:
     return np.ascontiguousarray(ids, dtype=np.int64)
 
 
-def check_same_space(queries: FloatRows, gallery: FloatRows, names: tuple[str, str]) -> None:
+def check_same_space(
+    queries: NDArray[np.generic], gallery: NDArray[np.generic], names: tuple[str, str]
+) -> None:
     """Raises `FormatError` where the rows of two arrays cannot be compared: other lengths."""
     if queries.shape[1] != gallery.shape[1]:
         raise FormatError(
@@ -62,7 +67,13 @@ def check_same_space(queries: FloatRows, gallery: FloatRows, names: tuple[str, s
         )
 
 
-def _checked_shape(rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+def checked_shape(array: ArrayLike, name: str) -> NDArray[np.generic]:
+    """`array` as it is, a table of floats with at least one row and one column.
+
+    Raises:
+        FormatError: it is something else.
+    """
+    rows = np.asarray(array)
     if rows.ndim != 2:
         raise FormatError(f"{name} must have two dimensions, (rows, dimension); got {rows.shape}")
     if not np.issubdtype(rows.dtype, np.floating):

@@ -1,0 +1,221 @@
+"""What stands above each match of a query: counted, and added up, in a tile of the product."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from retrieval.embeddings import FloatRows, Ids
+from retrieval.kernels.similarity import similarity
+from retrieval.similarity import Similarities
+
+SEGMENT = 512
+"""So many products of a row are gone over match by match: they stay in the nearest cache."""
+
+FEW = 64
+"""Up to so many matches it is faster to go over a segment once for each, without branches."""
+
+FIXED_POINT = 2.0**30
+"""Similarities are added up as whole multiples of 2⁻³⁰: in any order, with the same sum."""
+
+_FIXED_POINT = np.float32(FIXED_POINT)
+_STRIDE = 32  # of a segment with something unclear in it, so many products are looked at together
+_NEVER = np.float32(-2)  # below every threshold
+
+
+class QueryBlock(NamedTuple):
+    """Some queries, with their matches in the gallery, and what has been found above these.
+
+    The gallery is in order of identity, so the matches of a query stand side by side in it. Pairs
+    of a query and a match stand query by query, the most similar match first.
+
+    Attributes:
+        rows: unit rows of the queries, of shape (queries, d).
+        firsts: where in the gallery the matches of each query begin, of shape (queries,).
+        starts: where the pairs of each query begin, of shape (queries + 1,).
+        thresholds: the similarity of each pair, of shape (pairs,).
+        above, below: what a product says for sure about it (`retrieval.similarity.Limits`).
+        counts: how many others are at least as similar, of shape (pairs,); added to.
+        sums: the sum of their similarities, in units of 1 / FIXED_POINT; added to.
+    """
+
+    rows: FloatRows
+    firsts: Ids
+    starts: Ids
+    thresholds: Similarities
+    above: NDArray[np.float32]
+    below: NDArray[np.float32]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.int64]
+
+
+@njit(nogil=True, cache=True)
+def rank_tile(
+    tile: NDArray[np.float32], block: QueryBlock, gallery: FloatRows, gallery_start: int
+) -> None:
+    """Adds to `block` what others of a part of the gallery stand above its matches.
+
+    Args:
+        tile: products of the block's queries with the part, of shape (queries, part); matches are
+            overwritten.
+        block: its `counts` and `sums` grow.
+        gallery: unit rows of the part, of shape (part, d).
+        gallery_start: where the part begins in the gallery.
+    """
+    for query in range(tile.shape[0]):
+        first, last = block.starts[query], block.starts[query + 1]
+        if first == last:
+            continue
+        begin = block.firsts[query] - gallery_start
+        tile[query, max(begin, 0) : max(begin + last - first, 0)] = _NEVER
+        if last - first <= FEW:
+            _rank_few(tile[query], block, query, gallery)
+        else:
+            _rank_many(tile[query], block, query, gallery)
+
+
+@njit(nogil=True, cache=True)
+def _rank_few(
+    products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows
+) -> None:
+    """Goes over each segment once for every match, from the least similar one upwards."""
+    for start in range(0, products.size, SEGMENT):
+        segment = products[start : start + SEGMENT]
+        for pair in range(block.starts[query + 1] - 1, block.starts[query] - 1, -1):
+            reached, unclear, total = _reaching(segment, block.above[pair], block.below[pair])
+            if reached + unclear == 0:
+                break  # nor does anything reach the matches that are more similar
+            block.counts[pair] += reached
+            block.sums[pair] += total
+            if unclear > 0:
+                _settle(segment, block, query, pair, gallery[start : start + SEGMENT])
+
+
+@njit(nogil=True, cache=True)
+def _reaching(
+    products: NDArray[np.float32], above: np.float32, below: np.float32
+) -> tuple[int, int, int]:
+    """How many products are above for sure, how many unclear, and the sum of those above.
+
+    No branches, and nothing wider than 32 bits: this is what the compiler turns into vector
+    instructions. The sum is split, so that neither half can overflow within a segment.
+    """
+    reached, possible = np.int32(0), np.int32(0)
+    high, low = np.int32(0), np.int32(0)
+    for at in range(products.size):
+        product = products[at]
+        fixed = np.int32((product if product >= above else np.float32(0)) * _FIXED_POINT)
+        reached = np.int32(reached + np.int32(product >= above))
+        possible = np.int32(possible + np.int32(product >= below))
+        high = np.int32(high + np.int32(fixed >> 15))
+        low = np.int32(low + np.int32(fixed & 0x7FFF))
+    return int(reached), int(possible - reached), (int(high) << 15) + int(low)
+
+
+@njit(nogil=True, cache=True)
+def _settle(
+    products: NDArray[np.float32], block: QueryBlock, query: int, pair: int, gallery: FloatRows
+) -> None:
+    """Decides, by the rule of similarity, what a segment's products leave unclear about a match."""
+    above, below = block.above[pair], block.below[pair]
+    for start in range(0, products.size, _STRIDE):
+        stride = products[start : start + _STRIDE]
+        if _unclear(stride, above, below) == 0:
+            continue
+        for at in range(stride.size):
+            if (
+                below <= stride[at] < above
+                and similarity(block.rows[query], gallery[start + at]) >= block.thresholds[pair]
+            ):
+                block.counts[pair] += 1
+                block.sums[pair] += np.int64(np.int32(stride[at] * _FIXED_POINT))
+
+
+@njit(nogil=True, cache=True)
+def _unclear(products: NDArray[np.float32], above: np.float32, below: np.float32) -> int:
+    """How many products leave it unclear on which side of a threshold they are."""
+    count = np.int32(0)
+    for at in range(products.size):
+        count = np.int32(count + (np.int32(products[at] >= below) & np.int32(products[at] < above)))
+    return int(count)
+
+
+@njit(nogil=True, cache=True)
+def _rank_many(
+    products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows
+) -> None:
+    """Finds for each product the most similar match that it reaches, then adds up from there."""
+    chosen = slice(block.starts[query], block.starts[query + 1])
+    thresholds, above, below = block.thresholds[chosen], block.above[chosen], block.below[chosen]
+    counts = np.zeros(thresholds.size, dtype=np.int64)
+    sums = np.zeros(thresholds.size, dtype=np.int64)
+    for at in range(products.size):
+        product = products[at]
+        if product < below[-1]:
+            continue
+        reached = _first_reached(above, product)
+        if _first_reached(below, product) < reached:
+            reached = _first_reached(thresholds, similarity(block.rows[query], gallery[at]))
+        if reached < thresholds.size:
+            counts[reached] += 1
+            sums[reached] += np.int64(np.int32(product * _FIXED_POINT))
+    block.counts[chosen] += np.cumsum(counts)
+    block.sums[chosen] += np.cumsum(sums)
+
+
+@njit(nogil=True, cache=True)
+def _first_reached(falling: NDArray[np.floating], value: float) -> int:
+    """The first place in `falling` whose value is at most `value`; its size where none is."""
+    first, last = 0, falling.size
+    while first < last:
+        middle = (first + last) // 2
+        if falling[middle] <= value:
+            last = middle
+        else:
+            first = middle + 1
+    return first
+
+
+@njit(nogil=True, cache=True)
+def sum_up_to(
+    queries: FloatRows,
+    query_of: Ids,
+    gallery: FloatRows,
+    order: Ids,
+    places: Ids,
+    by_place: Ids,
+    at_place: NDArray[np.float64],
+    up_to_place: NDArray[np.float64],
+) -> None:
+    """Dot products of queries with the row at a place of the gallery, and with all rows up to it.
+
+    One pass over the gallery, whatever the number of places: the sum of its rows grows along.
+
+    Args:
+        queries: unit rows, of shape (queries, d).
+        query_of: the query of each place that is asked for, of shape (places,).
+        gallery: unit rows, of shape (gallery, d).
+        order: the rows of the gallery in the order that places count in, of shape (gallery,).
+        places: the places asked for, from 0, of shape (places,).
+        by_place: what sorts them, of shape (places,).
+        at_place: receives the dot product with the row at the place, of shape (places,).
+        up_to_place: receives the sum of the dot products up to it, of shape (places,).
+    """
+    running = np.zeros(gallery.shape[1], dtype=np.float64)
+    done = 0
+    for place in range(order.size):
+        row = gallery[order[place]]
+        for at in range(row.size):
+            running[at] += row[at]
+        while done < by_place.size and places[by_place[done]] == place:
+            asked = by_place[done]
+            query = queries[query_of[asked]]
+            at_place[asked] = similarity(query, row)
+            total = 0.0
+            for at in range(row.size):
+                total += query[at] * running[at]
+            up_to_place[asked] = total
+            done += 1
+        if done == by_place.size:
+            break
