@@ -5,23 +5,22 @@ anchor in one detail of a known type. Two contrastive images of a group differ i
 they make no contrastive pair; the authors' evaluation does not compare them either.
 """
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import Ids
+from retrieval.sample_list import kind_or_none, listed_objects, names_in, place, refuse_twice
 from schemas.errors import FormatError
 from schemas.taxonomy import DifferenceType
 
 CAPTIONS = 5
 """Captions of each image; row 5·i + j of the texts is caption j of image i."""
 
-_FIELDS = ("image", "group", "contrastive_type")
+_TYPE = "contrastive_type"
 
 
 @dataclass(frozen=True)
@@ -68,59 +67,15 @@ def contrastive_samples(listed: object, name: str) -> ContrastiveSamples:
         FormatError: the list is none or empty, a sample lacks a field or has a wrong one, an image
             is listed twice, a type is unknown, or a group has no anchor or two.
     """
-    if not isinstance(listed, list) or not listed:
-        raise FormatError(f"{name} must be a list of at least one sample; got {_shown(listed)}")
-    samples = [_fields(sample, f"{name}: sample {at}") for at, sample in enumerate(listed)]
-    images = tuple(image for image, _, _ in samples)
-    _refuse_twice(images, name)
+    samples = listed_objects(listed, ("image", "group", _TYPE), name)
+    images, groups = names_in(samples, "image", name), names_in(samples, "group", name)
+    refuse_twice(images, name)
     differences = tuple(
-        _difference(one, f"{name}: sample {at}") for at, (_, _, one) in enumerate(samples)
+        kind_or_none(DifferenceType, sample, _TYPE, name, at) for at, sample in enumerate(samples)
     )
-    groups = [group for _, group, _ in samples]
     anchors = _anchors(groups, differences, name)
-    return ContrastiveSamples(images, np.array([anchors[group] for group in groups]), differences)
-
-
-def _fields(sample: object, where: str) -> tuple[str, str, object]:
-    if not isinstance(sample, dict):
-        raise FormatError(f"{where} (from 0) must be an object; got {_shown(sample)}")
-    missing = [field for field in _FIELDS if field not in sample]
-    if missing:
-        raise FormatError(
-            f"{where} (from 0) must have {', '.join(_FIELDS)}; {missing[0]!r} is missing"
-        )
-    for field in ("image", "group"):
-        if not isinstance(sample[field], str) or not sample[field]:
-            raise FormatError(
-                f"{where} (from 0): {field!r} must be a name; got {_shown(sample[field])}"
-            )
-    return sample["image"], sample["group"], sample["contrastive_type"]
-
-
-def _difference(value: object, where: str) -> DifferenceType | None:
-    """The type, by one of its spellings."""
-    if value is None:
-        return None
-    try:
-        return DifferenceType(str(value))
-    except ValueError:
-        known = [str(one) for one in DifferenceType]
-        near = difflib.get_close_matches(str(value).title(), known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        raise FormatError(
-            f"{where} (from 0): 'contrastive_type' must be null or a type; "
-            f"got {_shown(value)}; {hint}"
-        ) from None
-
-
-def _refuse_twice(images: Sequence[str], name: str) -> None:
-    first: dict[str, int] = {}
-    for at, image in enumerate(images):
-        if first.setdefault(image, at) != at:
-            raise FormatError(
-                f"{name} must list each image once; {image!r} is sample {first[image]} and "
-                f"sample {at} (from 0)"
-            )
+    anchor_of_sample = np.array([anchors[group] for group in groups])
+    return ContrastiveSamples(tuple(images), anchor_of_sample, differences)
 
 
 def _anchors(
@@ -131,18 +86,13 @@ def _anchors(
     for at, (group, difference) in enumerate(zip(groups, differences, strict=True)):
         if difference is None and anchors.setdefault(group, at) != at:
             raise FormatError(
-                f"{name}: group {group!r} must have one sample of 'contrastive_type' null, its "
-                f"anchor; samples {anchors[group]} and {at} (from 0) are both"
+                f"{name}: group {group!r} must have one sample of {_TYPE!r} null, its anchor; "
+                f"samples {anchors[group]} and {at} (from 0) are both"
             )
     for at, group in enumerate(groups):
         if group not in anchors:
             raise FormatError(
-                f"{name}: group {group!r} of sample {at} (from 0) has no anchor; wanted one sample "
-                f"of the group with 'contrastive_type' null"
+                f"{place(name, at)}: its group {group!r} has no anchor; "
+                f"wanted one sample of the group with {_TYPE!r} null"
             )
     return anchors
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"

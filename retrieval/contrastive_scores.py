@@ -15,7 +15,7 @@ from retrieval.metrics.contrastive_recall import (
     contrastive_collection,
     contrastive_recall,
 )
-from schemas.errors import FormatError
+from retrieval.sample_list import check_rows
 from schemas.evaluation import Direction
 from schemas.taxonomy import DifferenceType
 
@@ -61,8 +61,8 @@ def score_contrastive(
     start = perf_counter()
     image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
     check_same_space(image_rows, text_rows, names)
-    _check_count(len(image_rows), len(samples), names[0], "one for each")
-    _check_count(len(text_rows), CAPTIONS * len(samples), names[1], f"{CAPTIONS} for each")
+    check_rows(len(image_rows), len(samples), names[0], "one for each sample")
+    check_rows(len(text_rows), CAPTIONS * len(samples), names[1], f"{CAPTIONS} for each sample")
     collection = contrastive_collection(image_rows, text_rows, samples)
     return ContrastiveScores(
         contrastive_recall(count_competitors(collection, tiling), samples),
@@ -70,8 +70,3 @@ def score_contrastive(
         contrast_similarity(image_rows, samples),
         perf_counter() - start,
     )
-
-
-def _check_count(got: int, wanted: int, name: str, rule: str) -> None:
-    if got != wanted:
-        raise FormatError(f"{name} must have {wanted:,} rows, {rule} sample; got {got:,}")

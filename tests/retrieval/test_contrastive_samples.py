@@ -69,7 +69,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "a type that is a number": (
         [sample("a", "a"), {**sample("b", "a"), "contrastive_type": 3}],
-        r"must be null or a type; got 3; known are",
+        r"must be null or a kind that is known; got 3; known are",
     ),
     "an image twice": (
         [sample("a", "a"), sample("b", "b"), sample("a", "b", "Scene Type")],
@@ -77,7 +77,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "a group without an anchor": (
         [sample("a", "a"), sample("b_1", "b", "Scene Type")],
-        r"group 'b' of sample 1 \(from 0\) has no anchor; wanted one sample of the group",
+        r"sample 1 \(from 0\): its group 'b' has no anchor; wanted one sample of the group",
     ),
     "two anchors": (
         [sample("a", "a"), sample("b", "a")],

@@ -1,0 +1,34 @@
+"""The tasks that images of a retrieval benchmark are for (ReCoS, section 3.1)."""
+
+from enum import StrEnum
+
+
+class RetrievalTask(StrEnum):
+    """The twelve tasks: seven of coarse recognition, two of fine recognition, three of thinking.
+
+    Neither case nor space, hyphen or underscore matters.
+    """
+
+    COLOR = "color"
+    COUNT = "count"
+    LOCATION = "location"
+    FIGURE = "figure"
+    OBJECT = "object"
+    ACTION = "action"
+    SCENE = "scene"
+    OCR = "OCR"
+    CELEBRITY = "celebrity"
+    CALCULATION = "numerical calculation"
+    CODE = "code reasoning"
+    TRANSLATION = "text translation"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "RetrievalTask | None":
+        return _BY_SPELLING.get(_plain(value)) if isinstance(value, str) else None
+
+
+def _plain(spelling: str) -> str:
+    return "".join(spelling.casefold().replace("-", " ").replace("_", " ").split())
+
+
+_BY_SPELLING = {_plain(task.value): task for task in RetrievalTask}

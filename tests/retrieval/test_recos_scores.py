@@ -1,0 +1,140 @@
+"""The metrics of a benchmark of tasks: by plain loops, by hand, and what is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.competitors import Collection, Tiling
+from retrieval.embeddings import FloatRows, unit_rows
+from retrieval.recos_samples import RecosSamples, recos_samples
+from retrieval.recos_scores import RecosScores, score_recos
+from schemas.errors import FormatError
+from schemas.retrieval_task import RetrievalTask
+from tests.retrieval.literal import competitors_of_image, competitors_of_text, tied_rows
+
+TASKS = list(RetrievalTask)
+
+
+def sample(image: str, task: str | None, captions: int) -> dict[str, Any]:
+    return {"image": image, "task": task, "captions": captions}
+
+
+def world(seed: int, fewest: int = 1) -> tuple[FloatRows, FloatRows, RecosSamples]:
+    """Twenty images for five tasks or none, with `fewest` to three captions each; full of ties."""
+    random = np.random.default_rng(seed)
+    listed = []
+    for number in range(20):
+        task = random.integers(6)
+        captions = int(random.integers(fewest, 4)) if number else 3
+        listed.append(sample(f"{number}", str(TASKS[task]) if task else None, captions))
+    samples = recos_samples(listed, "samples.json")
+    texts = tied_rows(random, int(samples.captions.sum()), 6, kinds=7)
+    return tied_rows(random, 20, 6, kinds=5), texts, samples
+
+
+def percent(counts: list[int], depth: int) -> float | None:
+    return 100 * sum(count < depth for count in counts) / len(counts) if counts else None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_recall_is_that_of_plain_loops_overall_and_by_task(seed: int) -> None:
+    images, texts, samples = world(seed)
+    recall = score_recos(images, texts, samples, tiling=Tiling(3, 8, 2)).recall
+    of_text = samples.image_of_text
+    pool = np.zeros(len(samples), dtype=np.int64)
+    units = Collection(unit_rows(images, "images"), unit_rows(texts, "texts"), of_text, pool)
+    for task in (None, *RetrievalTask):
+        asking = [i for i, one in enumerate(samples.tasks) if task is None or one is task]
+        by_text = [
+            sum(competitors_of_text(units, text)) for text, i in enumerate(of_text) if i in asking
+        ]
+        by_image = [sum(competitors_of_image(units, image) or []) for image in asking]
+        for name, counts in (("text-to-image", by_text), ("image-to-text", by_image)):
+            direction = recall["text-to-image" if name == "text-to-image" else "image-to-text"]
+            assert direction is not None
+            found = direction.tasks[task] if task else direction.overall
+            assert found.queries == len(counts)
+            assert found.percent == {depth: percent(counts, depth) for depth in (1, 5, 10)}
+
+
+@given(seed=st.integers(0, 10_000), images=st.integers(1, 20), texts=st.integers(1, 60))
+@settings(max_examples=25, deadline=None)
+def test_neither_the_order_of_samples_nor_the_size_of_blocks_matters(
+    seed: int, images: int, texts: int
+) -> None:
+    rows, captions, samples = world(seed, fewest=0)
+    order = np.random.default_rng(seed + 1).permutation(len(samples))
+    moved = RecosSamples(
+        tuple(samples.images[at] for at in order),
+        tuple(samples.tasks[at] for at in order),
+        samples.captions[order],
+    )
+    by_image = [np.flatnonzero(samples.image_of_text == at) for at in order]
+    here = score_recos(rows, captions, samples)
+    there = score_recos(
+        rows[order], captions[np.concatenate(by_image)], moved, tiling=Tiling(images, texts)
+    )
+    assert here.recall == there.recall
+
+
+def scored(images: list[list[float]], texts: list[list[float]], *listed: Any) -> RecosScores:
+    return score_recos(images, texts, recos_samples(list(listed), "samples.json"))
+
+
+def test_images_without_captions_only_stand_in_the_way() -> None:
+    """The second image, without captions, is nearer to the first one's caption than that one."""
+    one, other, far = [1.0, 0.0], [1.0, 0.2], [-1.0, 0.0]
+    three = sample("a", "color", 1), sample("b", None, 0), sample("c", "OCR", 1)
+    recall = scored([one, other, far], [[1.0, 0.3], far], *three).recall
+    assert recall["image-to-text"] is None
+    found = recall["text-to-image"]
+    assert found is not None
+    assert found.overall == (2, 3, {1: 50, 5: 100, 10: 100})
+    assert found.tasks[RetrievalTask.COLOR].percent == {1: 0, 5: 100, 10: 100}
+    assert found.tasks[RetrievalTask.OCR].percent == {1: 100, 5: 100, 10: 100}
+    assert found.tasks[RetrievalTask.CODE].percent == {1: None, 5: None, 10: None}
+
+
+@pytest.mark.parametrize(
+    ("spelling", "task"),
+    [
+        ("ocr", RetrievalTask.OCR),
+        ("Code-Reasoning", RetrievalTask.CODE),
+        ("numerical_calculation", RetrievalTask.CALCULATION),
+        ("Text  Translation", RetrievalTask.TRANSLATION),
+    ],
+)
+def test_case_space_and_hyphens_do_not_matter(spelling: str, task: RetrievalTask) -> None:
+    assert recos_samples([sample("a", spelling, 1)], "samples.json").tasks == (task,)
+
+
+def test_there_are_twelve_tasks() -> None:
+    assert len(RetrievalTask) == 12
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "a task misspelled": ([sample("a", "colour", 1)], r"got 'colour'; did you mean 'color'\?"),
+    "captions that are texts": (
+        [sample("a", "color", 1), {**sample("b", "color", 1), "captions": ["one"]}],
+        r"s\.json: sample 1 \(from 0\): 'captions' must be how many.*; got \['one'\]",
+    ),
+    "fewer than no captions": ([sample("a", "color", -1)], r"0 or more; got -1"),
+    "captions nowhere": ([sample("a", "color", 0)], r"at least one caption; all have none"),
+    "an image twice": ([sample("a", "color", 1)] * 2, r"'a' is sample 0 and sample 1"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_wrong_is_said_in_a_sentence(case: str) -> None:
+    listed, message = BROKEN[case]
+    with pytest.raises(FormatError, match=message):
+        recos_samples(listed, "s.json")
+
+
+def test_rows_that_do_not_match_the_samples_are_refused() -> None:
+    samples = recos_samples([sample("a", "color", 2)], "samples.json")
+    with pytest.raises(FormatError, match="the text embeddings must have 2 rows, one for each cap"):
+        score_recos(np.ones((1, 2)), np.ones((3, 2)), samples)
