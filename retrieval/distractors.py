@@ -1,0 +1,116 @@
+"""How hard a benchmark is before anybody is asked: how near the nearest other samples are.
+
+For each image the mean cosine with the five most similar images of other samples; for each text
+with the five most similar texts of other samples (texts of the same image are left out: they are no
+distractors). The mean over all images, and over all texts, is what the CCD paper's table 1 reports
+as Sim_image and Sim_text; it names the model nowhere but in the human check (Ops-MM-embedding-v1).
+
+The five are chosen exactly: products in float32 propose a few more than five, and where rounding
+could have kept one of the five out, the row is looked at again as a whole.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retrieval.embeddings import FloatRows, Ids
+from retrieval.similarity import Similarities, pair_similarities, rounding_bound
+
+NEAREST = 5
+"""Distractors of a sample (CCD, section 2.2)."""
+
+_SPARE = 3  # proposed beyond the nearest ones, so that rounding rarely matters
+_ROWS, _COLUMNS = 1024, 4096
+_AT_ONCE = 32  # whole rows of the product
+_MOST_WORKERS = 8
+
+
+class DistractorStatistics(NamedTuple):
+    """How similar the nearest other samples are.
+
+    Attributes:
+        rows: how many images, or texts, there are.
+        mean: the mean over them of `of_row`; None where none of them has a distractor.
+        of_row: for each the mean cosine with its nearest, of shape (n,); NaN where it has none.
+    """
+
+    rows: int
+    mean: float | None
+    of_row: Similarities
+
+
+def distractor_statistics(
+    rows: FloatRows, samples: Ids, nearest: int = NEAREST
+) -> DistractorStatistics:
+    """The mean cosine of each row with its `nearest` most similar rows of other samples.
+
+    Args:
+        rows: unit rows, of images or of texts, of shape (n, d).
+        samples: for each row the sample that it belongs to.
+        nearest: how many distractors count; all of them where there are fewer.
+    """
+    blocks = [np.arange(at, min(at + _ROWS, len(rows))) for at in range(0, len(rows), _ROWS)]
+    with ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1)) as workers:
+        found = list(workers.map(partial(_block_means, rows, samples, nearest), blocks))
+    of_row = np.concatenate(found)
+    known = np.sort(of_row[~np.isnan(of_row)])  # sorted, so that their order does not matter
+    return DistractorStatistics(len(rows), float(known.mean()) if len(known) else None, of_row)
+
+
+def _block_means(rows: FloatRows, samples: Ids, nearest: int, block: Ids) -> Similarities:
+    """The mean cosines of a block of rows with their nearest."""
+    kept, kept_at = _proposed(rows, samples, nearest + _SPARE, block)
+    means = _means(rows, block, kept_at, nearest)
+    # Who was not kept has at most the last product kept. Within twice the bound below the last of
+    # the nearest, it may be nearer all the same.
+    least = kept[:, nearest - 1] - 2 * rounding_bound(rows.shape[1])
+    unclear = np.flatnonzero((kept[:, -1] >= least) & (kept_at[:, -1] >= 0))
+    for start in range(0, len(unclear), _AT_ONCE):
+        chosen = unclear[start : start + _AT_ONCE]
+        products = rows[block[chosen]] @ rows.T
+        for at, of_row in zip(chosen, products, strict=True):
+            is_other = samples != samples[block[at]]
+            near = np.flatnonzero(is_other & (of_row >= least[at]))
+            means[at] = _means(rows, block[[at]], near[None], nearest)[0]
+    return means
+
+
+def _proposed(
+    rows: FloatRows, samples: Ids, room: int, block: Ids
+) -> tuple[NDArray[np.float32], Ids]:
+    """The highest products of a block of rows with those of other samples, and where they are.
+
+    Both have shape (block, room); where there are not so many, the last ones are −∞ and −1.
+    """
+    from retrieval.kernels.nearest import keep_nearest
+
+    kept = np.full((len(block), room), -np.inf, dtype=np.float32)
+    kept_at = np.full(kept.shape, -1)
+    buffer = np.empty(len(block) * min(_COLUMNS, len(rows)), dtype=np.float32)
+    for first in range(0, len(rows), _COLUMNS):
+        columns = slice(first, min(first + _COLUMNS, len(rows)))
+        shape = len(block), columns.stop - first
+        tile = buffer[: shape[0] * shape[1]].reshape(shape)
+        np.matmul(rows[block], rows[columns].T, out=tile)
+        keep_nearest(tile, samples[block], samples[columns], first, kept, kept_at)
+    return kept, kept_at
+
+
+def _means(rows: FloatRows, block: Ids, candidates: Ids, nearest: int) -> Similarities:
+    """For each row of a block the mean of its highest similarities with the candidates beside it.
+
+    `candidates` has shape (block, any), −1 for none; a row without any has NaN.
+    """
+    if candidates.shape[1] == 0:
+        return np.full(len(block), np.nan)
+    beside = np.repeat(block[:, None], candidates.shape[1], axis=1)
+    similarities = pair_similarities(rows, rows, beside, np.maximum(candidates, 0))
+    similarities[candidates < 0] = -np.inf
+    highest = np.sort(similarities, axis=1)[:, -nearest:]
+    is_there = np.isfinite(highest)
+    sums, counts = np.where(is_there, highest, 0).sum(axis=1), is_there.sum(axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)

@@ -1,0 +1,76 @@
+"""Distractor statistics: by plain loops, by hand, and what must not matter."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.distractors import distractor_statistics
+from retrieval.embeddings import FloatRows, Ids, unit_rows
+from tests.retrieval.literal import similarity, tied_rows
+
+
+def literal_mean(rows: FloatRows, samples: Ids, at: int, nearest: int) -> float:
+    others = [
+        similarity(rows[at], row)
+        for row, sample in zip(rows, samples, strict=True)
+        if sample != samples[at]
+    ]
+    highest = sorted(others, reverse=True)[:nearest]
+    return math.fsum(highest) / len(highest) if highest else math.nan
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("nearest", [1, 5])
+def test_means_are_those_of_plain_loops(seed: int, nearest: int) -> None:
+    """Many rows are equal or nearly: what is among the nearest is often beyond float32."""
+    random = np.random.default_rng(seed)
+    rows = tied_rows(random, 60, 16, kinds=4)
+    samples = random.integers(20, size=60)
+    found = distractor_statistics(rows, samples, nearest)
+    literal = [literal_mean(rows, samples, at, nearest) for at in range(60)]
+    assert found.of_row == pytest.approx(literal, abs=1e-15)
+    assert found.mean == pytest.approx(np.mean(literal), abs=1e-14)
+    assert found.rows == 60
+
+
+def test_rows_of_the_same_sample_are_no_distractors() -> None:
+    rows = unit_rows(np.array([[1, 0.0], [1, 0.1], [0, 1], [1, 1]]), "rows")
+    found = distractor_statistics(rows, np.array([0, 0, 1, 2]), nearest=1)
+    assert found.of_row[0] == pytest.approx(math.cos(math.radians(45)))
+    assert found.of_row[2] == pytest.approx(math.cos(math.radians(45)))
+
+
+def test_fewer_others_than_wanted_all_count() -> None:
+    rows = unit_rows([[1.0, 0], [0, 1.0], [1.0, 1.0]], "rows")
+    found = distractor_statistics(rows, np.arange(3))
+    assert found.of_row[0] == pytest.approx((0 + math.sqrt(0.5)) / 2)
+
+
+def test_a_sample_alone_has_no_distractor() -> None:
+    found = distractor_statistics(unit_rows([[1.0, 0], [0, 1.0]], "rows"), np.zeros(2, dtype=int))
+    assert found.mean is None
+    assert np.isnan(found.of_row).all()
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=15, deadline=None)
+def test_the_order_of_rows_does_not_matter(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, samples = tied_rows(random, 300, 24, kinds=40), random.integers(60, size=300)
+    order = random.permutation(300)
+    here = distractor_statistics(rows, samples)
+    there = distractor_statistics(rows[order], samples[order])
+    assert (there.of_row == here.of_row[order]).all()
+    assert there.mean == here.mean
+
+
+def test_blocks_are_put_together_in_order() -> None:
+    random = np.random.default_rng(0)
+    rows = unit_rows(random.standard_normal((5000, 3)), "rows")
+    found = distractor_statistics(rows, np.arange(5000)).of_row
+    for at in (0, 1023, 1024, 4095, 4096, 4999):
+        products = np.sort(rows.astype(np.float64) @ rows[at].astype(np.float64))[-6:-1]
+        assert found[at] == pytest.approx(products.mean(), abs=1e-12)
