@@ -9,12 +9,12 @@ from prefect.states import Completed, Failed
 from flows.context import RunContext, open_context
 from flows.ledger import Budget
 from flows.prefect_run import PrefectProgress, TaskExecutor, publish_report
-from flows.report import BuildReport
+from flows.report import RunReport
 from profiles.settings import load_settings
 from schemas.errors import LoupeError
 
 
-def run_in_prefect(build: Callable[[RunContext], BuildReport], budget: Budget) -> State[None]:
+def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> State[None]:
     """Runs `build` as the flow run that this is called in, and gives the state it ends in.
 
     A fault of the world or of the input is a sentence there, and no traceback.

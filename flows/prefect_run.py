@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.logging import get_run_logger
 
-from flows.report import BuildReport, StageReport
+from flows.report import RunReport, StageReport
 
 _SECONDS_BETWEEN_UPDATES = 2.0
 T = TypeVar("T")
@@ -110,9 +110,9 @@ def artifact_key(stage: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stage.lower()).strip("-")
 
 
-def publish_report(report: BuildReport) -> None:
-    """The run's result as an artifact: release, waiting items, model cost."""
-    create_markdown_artifact(report.markdown, key=f"{artifact_key(report.dataset)}-report")
+def publish_report(report: RunReport) -> None:
+    """The run's result as an artifact."""
+    create_markdown_artifact(report.markdown, key=artifact_key(report.artifact))
     get_run_logger().info(report.sentence)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from db.calls import CostRow
 from db.work import WorkResult
@@ -98,6 +98,25 @@ class StageReport:
         return f"{', '.join(parts)}  in {self.seconds:.1f} s"
 
 
+class RunReport(Protocol):
+    """What a flow came to, as Prefect's page tells it."""
+
+    @property
+    def artifact(self) -> str:
+        """A name for the report, the same in every run of one kind."""
+        ...
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        ...
+
+    @property
+    def markdown(self) -> str:
+        """The whole report."""
+        ...
+
+
 @dataclass
 class BuildReport:
     """What a run of a flow came to; `release` is None while people have still to decide."""
@@ -108,6 +127,11 @@ class BuildReport:
     waiting: int = 0
     release: Path | None = None
     release_id: str | None = None
+
+    @property
+    def artifact(self) -> str:
+        """The key that the report stands under."""
+        return f"{self.dataset}-report"
 
     @property
     def sentence(self) -> str:
