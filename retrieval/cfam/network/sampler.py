@@ -20,6 +20,9 @@ class Shard(NamedTuple):
     processes: int = 1
 
 
+_WHOLE = Shard()
+
+
 class IdentityBatches:
     """The batches of every epoch, all of the same size.
 
@@ -66,11 +69,6 @@ class IdentityBatches:
             tuple(batch[place] for place in chance.permutation(len(batch))) for batch in batches
         ]
 
-    def from_batch(self, epoch: int, batch: int, epochs: int) -> Iterator[Batch]:
-        """All batches from one of an epoch to the end of `epochs`."""
-        for number in range(epoch, epochs):
-            yield from self.epoch(number)[batch if number == epoch else 0 :]
-
     def _portions(self, places: list[int], chance: np.random.Generator) -> list[Batch]:
         """The pairs of one identity in portions; neighbours show different images."""
         by_image: defaultdict[int, list[int]] = defaultdict(list)
@@ -104,20 +102,40 @@ class IdentityBatches:
         return portions
 
 
-class ShardedBatches:
-    """What one process takes of the batches that follow: the batch sampler of a `DataLoader`.
+class BatchSequence:
+    """What one process takes of the batches of all epochs: the batch sampler of a `DataLoader`.
 
-    The parts of all processes, one after the other, are the batch.
+    The parts of all processes, one after the other, are the batch. Each pair comes as (epoch,
+    place), so that whoever loads it can draw by both.
+
+    Args:
+        batches: of every epoch.
+        per_epoch: how many batches of an epoch are taken.
+        epochs: when it ends.
+        first: the batch to begin with, counted from 0 over all epochs.
+        shard: which part of each batch.
     """
 
-    def __init__(self, batches: Iterator[Batch], shard: Shard) -> None:
-        self._batches, self._shard = batches, shard
+    def __init__(
+        self,
+        batches: IdentityBatches,
+        per_epoch: int,
+        epochs: int,
+        first: int = 0,
+        shard: Shard = _WHOLE,
+    ) -> None:
+        self._batches, self._per_epoch, self._epochs = batches, per_epoch, epochs
+        self._first, self._shard = first, shard
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         process, processes = self._shard
-        for batch in self._batches:
-            length = len(batch) // processes
-            yield list(batch[process * length : (process + 1) * length])
+        epoch, begin = divmod(self._first, self._per_epoch)
+        for number in range(epoch, self._epochs):
+            for batch in self._batches.epoch(number)[begin : self._per_epoch]:
+                length = len(batch) // processes
+                part = batch[process * length : (process + 1) * length]
+                yield [(number, place) for place in part]
+            begin = 0
 
 
 def _dealt_out(

@@ -1,12 +1,12 @@
 from collections import Counter
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.sampler import IdentityBatches, Shard, ShardedBatches
+from retrieval.cfam.network.sampler import BatchSequence, IdentityBatches, Shard
 from retrieval.cfam.training_data import TrainingPair
 from schemas.errors import UsageError
 
@@ -75,23 +75,27 @@ def test_batches_hang_on_seed_and_epoch_alone() -> None:
 
 
 def test_a_training_goes_on_at_any_batch() -> None:
-    sampler = IdentityBatches(pairs_of([2] * 9), 5, seed=3)
-    whole = list(sampler.from_batch(0, 0, epochs=3))
-    assert len(whole) == 3 * sampler.batches_per_epoch
+    batches = IdentityBatches(pairs_of([2] * 9), 5, seed=3)
+    assert batches.batches_per_epoch == 7
+    whole = list(BatchSequence(batches, per_epoch=6, epochs=3))
+    assert whole == [
+        [(epoch, place) for place in batch]
+        for epoch in range(3)
+        for batch in batches.epoch(epoch)[:6]
+    ]
     for done in range(len(whole)):
-        epoch, batch = divmod(done, sampler.batches_per_epoch)
-        assert list(sampler.from_batch(epoch, batch, epochs=3)) == whole[done:]
+        assert list(BatchSequence(batches, 6, epochs=3, first=done)) == whole[done:]
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
 def test_the_parts_of_all_processes_are_the_batch(processes: int) -> None:
-    sampler = IdentityBatches(pairs_of([3] * 8), 8)
+    batches = IdentityBatches(pairs_of([3] * 8), 8)
     parts = [
-        list(islice(ShardedBatches(sampler.from_batch(0, 0, 2), Shard(process, processes)), 9))
+        list(BatchSequence(batches, 6, epochs=2, shard=Shard(process, processes)))
         for process in range(processes)
     ]
-    joined = [tuple(chain.from_iterable(step)) for step in zip(*parts, strict=True)]
-    assert joined == list(islice(sampler.from_batch(0, 0, 2), 9))
+    joined = [list(chain.from_iterable(step)) for step in zip(*parts, strict=True)]
+    assert joined == list(BatchSequence(batches, 6, epochs=2))
 
 
 def test_all_pairs_come_over_the_epochs() -> None:

@@ -1,0 +1,96 @@
+"""How well a network finds people that it was not trained on."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from retrieval.cfam.network.model import Cfam
+from retrieval.cfam.network.pairs import image_batches, tokenizer_for
+from retrieval.cfam.training_data import TrainingImage
+from schemas.cfam import CfamTraining
+
+
+class IdentityVectors(NamedTuple):
+    """Unit vectors of texts (the queries) and of images (the gallery), with whose they are."""
+
+    texts: NDArray[np.float32]
+    text_identities: NDArray[np.int64]
+    images: NDArray[np.float32]
+    image_identities: NDArray[np.int64]
+
+
+def embed_pairs(
+    model: Cfam, images: Sequence[TrainingImage], settings: CfamTraining, device: torch.device
+) -> IdentityVectors:
+    """The global vectors of all images and of all their captions, without augmentation.
+
+    Raises:
+        UsageError: an image cannot be read.
+    """
+    numbers = {name: number for number, name in enumerate(sorted({one.identity for one in images}))}
+    captions = [(text, numbers[one.identity]) for one in images for text in one.captions]
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        found = IdentityVectors(
+            _texts(model, [text for text, _ in captions], settings, device),
+            np.array([identity for _, identity in captions]),
+            _images(model, images, settings, device),
+            np.array([numbers[one.identity] for one in images]),
+        )
+    model.train(was_training)
+    return found
+
+
+def _images(
+    model: Cfam, images: Sequence[TrainingImage], settings: CfamTraining, device: torch.device
+) -> NDArray[np.float32]:
+    paths = [image.path for image in images]
+    size = settings.schedule.batch_pairs
+    batches = image_batches(paths, settings.backbone, size, settings.workers)
+    return _rows([model.encode_images(pixels.to(device)) for pixels in batches])
+
+
+def _texts(
+    model: Cfam, texts: Sequence[str], settings: CfamTraining, device: torch.device
+) -> NDArray[np.float32]:
+    tokenizer = tokenizer_for(settings.backbone.text_tokens)
+    size = settings.schedule.batch_pairs
+    batches = (texts[start : start + size] for start in range(0, len(texts), size))
+    return _rows([model.encode_texts(tokenizer(batch).to(device)) for batch in batches])
+
+
+def _rows(batches: Sequence[Tensor]) -> NDArray[np.float32]:
+    rows: NDArray[np.float32] = torch.cat(list(batches)).float().cpu().numpy()
+    return rows
+
+
+def retrieval_scores(found: IdentityVectors) -> dict[str, float]:
+    """R@1, R@5, R@10, mAP and mSD of texts that ask for images of their identity, in percent."""
+    similarities = found.texts @ found.images.T
+    order = np.argsort(-similarities, axis=1, kind="stable")
+    ranked = np.take_along_axis(similarities, order, axis=1).astype(np.float64)
+    matches = found.image_identities[order] == found.text_identities[:, None]
+    first = matches.argmax(axis=1)
+    ranks = np.arange(1, matches.shape[1] + 1)
+    precision = (np.cumsum(matches, axis=1) / ranks * matches).sum(axis=1) / matches.sum(axis=1)
+    scores = {f"R@{k}": float((first < k).mean() * 100) for k in (1, 5, 10)}
+    sd = _similarity_distributions((ranked + 1) / 2, matches)
+    return {**scores, "mAP": float(precision.mean() * 100), "mSD": float(sd.mean() * 100)}
+
+
+def _similarity_distributions(
+    ranked: NDArray[np.float64], matches: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """SD of each query (UFineBench, section 4.4), of similarities in [0, 1], sorted."""
+    positives = matches.sum(axis=1)
+    matching = (ranked * matches).sum(axis=1) / positives
+    others = (ranked * ~matches).sum(axis=1) / (matches.shape[1] - positives)
+    among = np.cumsum(ranked * matches, axis=1) / np.cumsum(ranked, axis=1)
+    spread = (among * matches).sum(axis=1) / positives
+    values: NDArray[np.float64] = (1 - np.exp(-matching / others)) * spread
+    return values

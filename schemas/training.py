@@ -1,0 +1,87 @@
+"""What a training writes down: a line for each step and each validation, and what came of it."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from schemas.base import Record
+from schemas.cfam import CfamTraining
+from schemas.records import Sha256
+
+
+class StepLine(Record):
+    """One step of the optimiser: `step` counts from 1, `epoch` from 0; `losses` are unweighted."""
+
+    kind: Literal["step"] = "step"
+    step: int
+    epoch: int
+    loss: float
+    losses: dict[str, float]
+    gradient_norm: float
+    learning_rate: float
+    new_learning_rate: float
+    pairs_per_second: float
+
+
+class ValidationLine(Record):
+    """How well the identities that were held out are found, in percent, after a step."""
+
+    kind: Literal["validation"] = "validation"
+    step: int
+    epoch: int
+    metrics: dict[str, float]
+    queries: int
+    gallery: int
+
+
+class BestCheckpoint(Record):
+    """The checkpoint that did best on the identities held out."""
+
+    step: int
+    epoch: int
+    metrics: dict[str, float]
+
+
+class TrainingProgress(Record):
+    """Where a training stands: what, beside the tensors, it needs to go on.
+
+    `settings` and `images` are digests of what it was begun with. `loss_scale` is the state of
+    fp16's scaler. There are no states of random generators: every step seeds them by its number.
+    """
+
+    step: int
+    settings: str
+    images: str
+    best: BestCheckpoint | None = None
+    loss_scale: dict[str, float] = Field(default_factory=dict)
+
+
+class TrainingRecord(Record):
+    """`training.json`: what was trained on what, by which code, and what came of it.
+
+    `release_id` is None where it was trained on a file of annotations, not on a release.
+    """
+
+    settings: CfamTraining
+    release: str
+    release_id: str | None
+    training_images: int
+    training_identities: int
+    training_pairs: int
+    validation_images: int
+    validation_identities: int
+    validation_split: str
+    images_digest: str
+    code_revision: str
+    packages: dict[str, str]
+    hardware: str
+    processes: int
+    steps: int
+    seconds: float
+    best: BestCheckpoint
+    best_sha256: Sha256
+    last_sha256: Sha256
+
+    def as_json(self) -> dict[str, Any]:
+        """The record for `--json`."""
+        return self.model_dump(mode="json")

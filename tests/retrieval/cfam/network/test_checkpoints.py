@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from retrieval.cfam.network.checkpoints import Checkpoints
+from schemas.errors import IntegrityError
+from schemas.training import BestCheckpoint, TrainingProgress
+
+ADAM = {"exp_avg/a.weight": torch.arange(6.0).reshape(2, 3), "step/a.weight": torch.tensor(3.0)}
+
+
+def progress(step: int, best: int | None = None) -> TrainingProgress:
+    chosen = None if best is None else BestCheckpoint(step=best, epoch=0, metrics={"mAP": 1.0})
+    return TrainingProgress(step=step, settings="s", images="i", best=chosen)
+
+
+def save(checkpoints: Checkpoints, step: int, best: int | None = None) -> None:
+    checkpoints.save(progress(step, best), ADAM, lambda folder: (folder / "model").touch())
+
+
+def names(home: Path) -> list[str]:
+    return sorted(path.name for path in (home / "checkpoints").iterdir())
+
+
+def test_last_and_best_are_kept_and_nothing_else(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.load() is None
+    for step, best in ((1, 1), (2, 2), (3, 2), (4, 2)):
+        save(checkpoints, step, best)
+    assert names(tmp_path) == ["00000002", "00000004"]
+    assert checkpoints.last.readlink() == Path("checkpoints/00000004")
+    assert checkpoints.best.readlink() == Path("checkpoints/00000002")
+    assert checkpoints.load() == progress(4, 2)
+    loaded = checkpoints.load_optimizer()
+    assert loaded.keys() == ADAM.keys()
+    assert all(torch.equal(loaded[name], ADAM[name]) for name in ADAM)
+
+
+def test_a_save_that_is_cut_off_leaves_the_last_checkpoint(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 1, 1)
+
+    def cut_off(folder: Path) -> None:
+        (folder / "model").touch()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(progress(2, 2), ADAM, cut_off)
+    assert checkpoints.load() == progress(1, 1)
+    assert names(tmp_path) == ["00000001"]
+    save(checkpoints, 2, 2)
+    assert checkpoints.load() == progress(2, 2)
+
+
+def test_a_checkpoint_that_nothing_names_yet_does_not_count(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 1, 1)
+    (tmp_path / "checkpoints/00000002").mkdir()
+    assert checkpoints.load() == progress(1, 1)
+    assert names(tmp_path) == ["00000001"]
+
+
+def test_best_follows_the_last_checkpoint_where_they_disagree(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 1, 1)
+    save(checkpoints, 2, 1)
+    checkpoints.best.unlink()
+    checkpoints.best.symlink_to("checkpoints/00000002")
+    checkpoints.load()
+    assert checkpoints.best.readlink() == Path("checkpoints/00000001")
+
+
+@pytest.mark.parametrize("name", ["progress.json", "optimizer.safetensors"])
+def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 1)
+    (checkpoints.last / name).write_bytes(b"{")
+    read = checkpoints.load if name == "progress.json" else checkpoints.load_optimizer
+    with pytest.raises(IntegrityError, match=f"{name} is damaged"):
+        read()

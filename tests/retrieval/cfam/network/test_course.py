@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from retrieval.cfam.network.course import course_of
+from retrieval.cfam.network.sampler import Shard
+from retrieval.cfam.training_data import TrainingPair
+from schemas.cfam import CfamSchedule, CfamTraining
+from schemas.errors import UsageError
+
+PAIRS = [TrainingPair(Path(f"{number}.jpg"), "a man", number, number) for number in range(50)]
+
+
+def settings(**schedule: int) -> CfamTraining:
+    return CfamTraining(schedule=CfamSchedule(**schedule))
+
+
+def test_steps_are_counted_over_what_they_accumulate() -> None:
+    course = course_of(PAIRS, settings(epochs=4, warmup_epochs=1, batch_pairs=8, accumulate=2))
+    assert (course.steps_per_epoch, course.steps, course.pairs_per_step) == (3, 12, 16)
+    assert [course.epoch_of(step) for step in range(12)] == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3
+    assert [step for step in range(12) if course.ends_epoch(step)] == [2, 5, 8, 11]
+    assert [course.rate_factor(step) for step in range(4)] == pytest.approx([1 / 3, 2 / 3, 1, 1])
+
+
+def test_what_follows_a_step_is_the_rest_of_the_whole() -> None:
+    course = course_of(PAIRS, settings(epochs=2, batch_pairs=8, accumulate=2))
+    whole = list(course.batches_from(0, Shard()))
+    assert len(whole) == course.steps * 2
+    for step in range(course.steps + 1):
+        assert list(course.batches_from(step, Shard())) == whole[2 * step :]
+
+
+def test_each_step_and_process_draws_by_a_seed_of_its_own() -> None:
+    course = course_of(PAIRS, settings(epochs=2, batch_pairs=8))
+    seeds = {course.seed_of(step, process) for step in range(12) for process in range(4)}
+    assert len(seeds) == 48
+
+
+def test_too_few_pairs_for_one_step_are_refused() -> None:
+    with pytest.raises(UsageError, match="6 batches, fewer than one step accumulates"):
+        course_of(PAIRS, settings(batch_pairs=8, accumulate=7))

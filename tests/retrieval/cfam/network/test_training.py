@@ -1,0 +1,200 @@
+"""Whole trainings of a tiny network, in this process and in one that is killed."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from retrieval.cfam.network.model import Cfam
+from retrieval.cfam.network.training import train
+from schemas.cfam import CfamTraining
+from schemas.errors import TrainingError, UsageError
+from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits
+
+ROOT = Path(__file__).parents[4]
+Weights = dict[str, Tensor]
+
+
+class Trainings:
+    """Trains on one set of images, in folders of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def settings(self, **changes: Any) -> CfamTraining:
+        return tiny_settings(self._folder, **changes)
+
+    def home(self, name: str) -> Path:
+        return self._folder / name
+
+    def run(self, name: str, settings: CfamTraining, build: type[Cfam] = Cfam) -> Notes:
+        notes = Notes()
+        splits = tiny_splits(self._folder / "people", settings)
+        train(settings, splits, self.home(name), notes, build=build)
+        return notes
+
+    def weights(self, name: str, which: str = "last") -> Weights:
+        return dict(load_file(self.home(name) / which / "model.safetensors"))
+
+
+@pytest.fixture(scope="module")
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+    return Trainings(tmp_path_factory.mktemp("trainings"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(trainings: Trainings) -> Notes:
+    return trainings.run("undisturbed", trainings.settings())
+
+
+def same(one: Weights, other: Weights) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def lines(home: Path) -> list[dict[str, Any]]:
+    written = (home / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in written]
+
+
+def learned(home: Path) -> list[dict[str, Any]]:
+    """The lines but for what hangs on the clock."""
+    return [{**line, "pairs_per_second": None} for line in lines(home)]
+
+
+def test_every_step_and_validation_is_written(trainings: Trainings, undisturbed: Notes) -> None:
+    assert undisturbed.began == (18, 0)
+    assert [line.step for line in undisturbed.steps] == list(range(1, 19))
+    assert [line.step for line in undisturbed.validations] == [6, 12, 18]
+    assert (undisturbed.validations[0].queries, undisturbed.validations[0].gallery) == (12, 6)
+    first = undisturbed.steps[0]
+    assert set(first.losses) == {"global_sdm", "local_sdm", "matching", "identity"}
+    assert first.loss == pytest.approx(sum(first.losses.values()))
+    assert first.new_learning_rate == pytest.approx(3e-3 / 6)
+    assert [line["step"] for line in lines(trainings.home("undisturbed"))] == [
+        *range(1, 7), 6, *range(7, 13), 12, *range(13, 19), 18
+    ]  # fmt: skip
+
+
+def test_the_best_checkpoint_is_the_best_validation(
+    trainings: Trainings, undisturbed: Notes
+) -> None:
+    scores = [line.metrics["mAP"] for line in undisturbed.validations]
+    best = undisturbed.validations[scores.index(max(scores))].step
+    assert (trainings.home("undisturbed") / "best").readlink() == Path(f"checkpoints/{best:08d}")
+
+
+def test_what_is_learned_hangs_on_the_seed_alone(trainings: Trainings, undisturbed: Notes) -> None:
+    trainings.run("again", trainings.settings())
+    assert same(trainings.weights("again"), trainings.weights("undisturbed"))
+    trainings.run("other", trainings.settings(seed=1))
+    assert not same(trainings.weights("other"), trainings.weights("undisturbed"))
+
+
+@pytest.mark.slow
+def test_workers_change_nothing(trainings: Trainings, undisturbed: Notes) -> None:
+    trainings.run("workers", trainings.settings(workers=2))
+    assert same(trainings.weights("workers"), trainings.weights("undisturbed"))
+
+
+def test_recomputed_activations_change_nothing_much(
+    trainings: Trainings, undisturbed: Notes
+) -> None:
+    notes = trainings.run("recomputed", trainings.settings(checkpoint_activations=True))
+    assert [one.loss for one in notes.steps] == pytest.approx(
+        [one.loss for one in undisturbed.steps], rel=1e-3
+    )
+
+
+class _FailsOnce(Cfam):
+    """Cannot go on in a step of the middle of an epoch."""
+
+    forwards = 0
+
+    def forward(self, pixels: Tensor, tokens: Tensor, identities: Tensor) -> dict[str, Tensor]:
+        type(self).forwards += 1
+        losses = super().forward(pixels, tokens, identities)
+        if type(self).forwards == 10:
+            losses["local_sdm"] = losses["local_sdm"] * float("nan")
+        return losses
+
+
+def test_a_loss_that_is_no_number_ends_it_and_overwrites_nothing(
+    trainings: Trainings, undisturbed: Notes
+) -> None:
+    settings = trainings.settings(checkpoint_every_steps=4)
+    with pytest.raises(TrainingError, match=r"the loss 'local_sdm' is nan in step 10 \(epoch 1\)"):
+        trainings.run("diverged", settings, build=_FailsOnce)
+    assert (trainings.home("diverged") / "last").readlink() == Path("checkpoints/00000008")
+    assert lines(trainings.home("diverged"))[-1]["step"] == 9
+    notes = trainings.run("diverged", settings)
+    assert notes.began == (18, 8)
+    assert same(trainings.weights("diverged"), trainings.weights("undisturbed"))
+    assert learned(trainings.home("diverged")) == learned(trainings.home("undisturbed"))
+
+
+def test_a_finished_training_does_nothing_more(trainings: Trainings, undisturbed: Notes) -> None:
+    notes = trainings.run("undisturbed", trainings.settings())
+    assert notes.began == (18, 18)
+    assert notes.steps == []
+
+
+def test_other_settings_or_images_are_refused(trainings: Trainings, undisturbed: Notes) -> None:
+    with pytest.raises(UsageError, match="was begun with other settings"):
+        trainings.run("undisturbed", trainings.settings(losses={"matching": 0.0}))
+    settings = trainings.settings()
+    splits = tiny_splits(trainings.home("people"), settings)
+    fewer = splits._replace(training=splits.training[1:])
+    with pytest.raises(UsageError, match="was begun with other images"):
+        train(settings, fewer, trainings.home("undisturbed"), Notes())
+
+
+def test_an_image_that_cannot_be_read_is_named(trainings: Trainings) -> None:
+    settings = trainings.settings()
+    splits = tiny_splits(trainings.home("damaged-people"), settings)
+    for image in splits.training:
+        image.path.write_bytes(b"no image")
+    with pytest.raises(UsageError, match=r"the image .*\.png cannot be read"):
+        train(settings, splits, trainings.home("damaged"), Notes())
+
+
+TRAIN = """
+import sys, time
+from pathlib import Path
+from retrieval.cfam.network.training import train
+from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits
+folder = Path(sys.argv[1])
+class Slow(Notes):
+    def stepped(self, line):
+        print(line.step, flush=True)
+        time.sleep(0.05)
+settings = tiny_settings(folder, checkpoint_every_steps=1)
+train(settings, tiny_splits(folder / "people", settings), folder / "killed", Slow())
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_and_taken_up_gives_the_same_weights(
+    trainings: Trainings, undisturbed: Notes
+) -> None:
+    home = trainings.home("killed")
+    command = [sys.executable, "-c", TRAIN, str(home.parent)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "8\n":
+            pass
+        time.sleep(0.03)
+        process.send_signal(signal.SIGKILL)
+    notes = trainings.run("killed", trainings.settings(checkpoint_every_steps=1))
+    assert notes.began is not None
+    assert 7 <= notes.began[1] < 18
+    assert same(trainings.weights("killed"), trainings.weights("undisturbed"))
+    assert same(trainings.weights("killed", "best"), trainings.weights("undisturbed", "best"))
+    assert learned(home) == learned(trainings.home("undisturbed"))
