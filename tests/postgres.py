@@ -32,9 +32,17 @@ def postgres_programs() -> Path | None:
 class Postgres:
     """A running server. Databases are not dropped one by one: they go when the server goes."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, programs: Path) -> None:
         self._port = port
+        self._programs = programs
         self._databases = 0
+
+    @property
+    def version(self) -> str:
+        """What the server's program says of itself."""
+        command: list[Path | str] = [self._programs / "postgres", "--version"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True)
+        return str(said.stdout)
 
     def url(self, database: str) -> str:
         """The URL of a database, as a user of Loupe would write it."""
@@ -45,6 +53,16 @@ class Postgres:
         self._databases += 1
         name = f"test_{self._databases}"
         self._execute("postgres", f"CREATE DATABASE {name}")
+        return name
+
+    def dump(self, database: str, file: Path) -> None:
+        """Writes what is in a database to `file`, as SQL."""
+        self._client("pg_dump", "--no-owner", "--file", file, database)
+
+    def restored(self, file: Path) -> str:
+        """The name of a new database with what such a file holds."""
+        name = self.create_database()
+        self._client("psql", "--quiet", "--no-psqlrc", "-v", "ON_ERROR_STOP=1", "-f", file, name)
         return name
 
     def empty(self, database: str, tables: Iterable[str]) -> None:
@@ -63,6 +81,12 @@ class Postgres:
         except Exception:  # noqa: BLE001 whatever it is, it does not answer
             return False
         return True
+
+    def _client(self, program: str, *arguments: Path | str) -> None:
+        address = ("-h", "127.0.0.1", "-p", str(self._port), "-U", _UNPRIVILEGED)
+        subprocess.run(
+            [self._programs / program, *address, *arguments], check=True, stdout=subprocess.DEVNULL
+        )
 
     def _execute(self, database: str, *statements: str) -> None:
         engine = create_engine(
@@ -90,7 +114,7 @@ def private_postgres(programs: Path) -> Iterator[Postgres]:
         port = free_port()
         process = _start(user, programs, data, port)
         try:
-            server = Postgres(port)
+            server = Postgres(port, programs)
             _wait_for(server, process, data)
             yield server
         finally:

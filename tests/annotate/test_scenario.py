@@ -54,6 +54,7 @@ from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import push
 from tests.annotate.world import DATASET, World
 from tests.postgres import Postgres
+from tests.services.migrated import migrated_database
 
 pytestmark = [  # one process, with a server of its own
     pytest.mark.xdist_group("scenario"),
@@ -291,7 +292,7 @@ def site(
     settings = load_settings(
         home=home,
         environments=label_studio_environment.parent,
-        label_studio_database_url=postgres_server.url(postgres_server.create_database()),
+        label_studio_database_url=migrated_database(label_studio_environment, postgres_server),
     )
     service = start_label_studio(
         home,

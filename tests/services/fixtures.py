@@ -22,6 +22,7 @@ from services.prefect_server import SERVER, WORKER
 from services.process import free_port, stop
 from tests.postgres import Postgres, postgres_programs
 from tests.requirements import REQUIRE_ALL, unavailable
+from tests.services.migrated import migrated_database
 
 
 class AnnotatorAccount(NamedTuple):
@@ -95,12 +96,12 @@ def label_studio(
     """A real Label Studio for the whole session. Tests make projects of their own in it.
 
     It runs on PostgreSQL where there is one, as under load; on SQLite otherwise. Mark tests that
-    use it with `label_studio`: its first start takes half a minute.
+    use it with `label_studio`.
     """
     database_url = ""
     if postgres_programs() is not None or REQUIRE_ALL:
         postgres: Postgres = request.getfixturevalue("postgres_server")
-        database_url = postgres.url(postgres.create_database())
+        database_url = migrated_database(label_studio_environment, postgres)
     home = tmp_path_factory.mktemp("label-studio-home")
     service = start_label_studio(home, free_port(), label_studio_environment, database_url)
     try:
