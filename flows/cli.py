@@ -13,6 +13,7 @@ from flows.commands import (
     cost,
     demo,
     doctor,
+    evaluate,
     leaderboard,
     lineage,
     quality,
@@ -50,6 +51,7 @@ app.add_typer(quality.app, name="quality")
 app.add_typer(release.app, name="release")
 app.add_typer(noise_filter, name="filter")
 app.add_typer(metrics, name="metrics")
+app.command()(evaluate.evaluate)
 app.command()(leaderboard.leaderboard)
 app.command()(services.up)
 app.command()(services.down)

@@ -1,4 +1,4 @@
-"""`loupe demo`: the main job, from nothing to a release, on a generated world."""
+"""`loupe demo`: the main job, from nothing to a release and its leaderboard, offline."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +9,7 @@ from flows.commands.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
     from flows.context import RunContext
+    from flows.evaluation_run import EvaluationReport
     from flows.report import BuildReport
 
 _NEXT = """
@@ -16,6 +17,7 @@ Look at it:
   {release}/README.md            the dataset card
   {release}/images               the pictures
   loupe release verify {release}
+  {page}  who finds whom in it
   loupe lineage {caption}                     where one of its captions came from
 
 Try next:
@@ -24,6 +26,7 @@ Try next:
   from video             loupe run build-ufine6926: people followed, filtered, described
   people in the loop     loupe up, and gate = "required" in the build file
   real models            --profile small | paper | current (docs/profiles.md)
+  score a model          loupe evaluate {release} --embedder open_clip:ViT-B-16-quickgelu@openai
   what is missing here   loupe doctor
 """
 
@@ -32,8 +35,9 @@ def demo(
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option(help="Print the result alone.")] = False,
 ) -> None:
-    """Build a small evaluation set from a generated world of drawn people, offline."""
+    """Build a small evaluation set of drawn people, offline, and score a model on it."""
     from flows.context import open_context
+    from flows.evaluation_run import EvaluationRequest, run_evaluation
     from flows.progress import ConsoleProgress, SilentProgress
     from flows.ufine3c_build import run_build
     from profiles.settings import load_settings
@@ -41,21 +45,25 @@ def demo(
     progress = SilentProgress() if quiet else ConsoleProgress(err)
     context = open_context(load_settings(), progress=progress)
     report = run_build(context, None, "builtin")
+    scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
     if as_json:
-        print_json(report.as_json())
+        print_json({**report.as_json(), "evaluation": scores.as_json()})
         return
     out.print(report.sentence, markup=False, soft_wrap=True)
     if not quiet:
-        _print_next(context, report)
+        _print_next(context, report, scores)
 
 
-def _print_next(context: "RunContext", report: "BuildReport") -> None:
+def _print_next(context: "RunContext", report: "BuildReport", scores: "EvaluationReport") -> None:
     from db.entities import find
+    from flows.commands.leaderboard import print_boards
     from schemas.records import Rewrite
 
     rewrite = next(find(context.store, report.dataset, Rewrite.kind, states=("accepted",)), None)
     caption = rewrite.id[:12] if rewrite else "ID"
-    text = _NEXT.format(release=_short(report.release), caption=caption)
+    page, release = _short(scores.written.page), _short(report.release)
+    text = _NEXT.format(release=release, caption=caption, page=page)
+    print_boards(scores.board)
     out.print(text, markup=False, soft_wrap=True)
 
 

@@ -1,0 +1,98 @@
+"""`loupe evaluate`: scores models on a release, and adds the result to what is stored of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.output import JsonOption, err, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from flows.evaluation_run import EvaluationReport
+
+_COLUMNS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
+
+
+def evaluate(
+    release: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a release; or DATASET (its newest), DATASET@VERSION, an id."
+        ),
+    ],
+    profile: Annotated[
+        str | None, typer.Option(help="Score the embedders of this profile (name or file).")
+    ] = None,
+    embedder: Annotated[
+        str | None, typer.Option(help="builtin, or PROVIDER:NAME@REVISION.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="The folder of a CFAM checkpoint.")
+    ] = None,
+    embeddings: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="IMAGES.npy TEXTS.npy", help="Vectors in the order of the release; see --name."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What to call a checkpoint or given vectors.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Which split (default: test, or the only one).")
+    ] = None,
+    check_images: Annotated[
+        bool,
+        typer.Option(
+            "--check-images/--no-check-images",
+            help="Hold every image against its digest first; else only its size.",
+        ),
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Score models on a release. What was embedded once is never embedded again."""
+    from flows.context import open_context
+    from flows.evaluation_run import EvaluationRequest, run_evaluation
+    from flows.progress import ConsoleProgress
+    from profiles.settings import load_settings
+
+    request = EvaluationRequest(
+        release,
+        profile,
+        None if checkpoint is None else str(checkpoint),
+        split,
+        check_images,
+        embedder,
+        embeddings,
+        name,
+    )
+    context = open_context(load_settings(), progress=ConsoleProgress(err))
+    report = run_evaluation(context, request)
+    if as_json:
+        print_json(report.as_json())
+        return
+    print_evaluations(report)
+    out.print(f"the leaderboard is {report.written.page}", markup=False, soft_wrap=True)
+
+
+def print_evaluations(report: "EvaluationReport") -> None:
+    """The scores of each model that was evaluated."""
+    print_table(
+        f"scores on {report.dataset}",
+        ["model", "direction", "R@1", "95 %", *_COLUMNS[1:]],
+        _rows(report),
+    )
+    if old := sum(not one.is_new for one in report.stored):
+        out.print(f"{old:,} of them had been evaluated so before; the stored result stands")
+
+
+def _rows(report: "EvaluationReport") -> Iterator[list[object]]:
+    from flows.leaderboard_page import interval_text
+
+    for stored in report.stored:
+        result = stored.evaluation.result
+        for one in result.directions:
+            values = [one.scores[name].value for name in _COLUMNS]
+            interval = interval_text(one.scores["R@1"], "R@1")
+            yield [str(result.model.ref), one.direction, values[0], interval, *values[1:]]

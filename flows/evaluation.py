@@ -1,0 +1,162 @@
+"""Scores a model on a release: reads it, embeds what is not embedded yet, stores the result."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+from db.evaluations import Stored, store_evaluation
+from flows.context import RunContext
+from flows.embedding import CachedEmbedder
+from flows.evaluation_sides import sides
+from flows.hardware import hardware
+from flows.image_reading import ImageFile
+from models.embedding import Vectors
+from release.files import digest_of_file
+from release.reading import ReadRelease, read_release
+from retrieval.embedders import pinned
+from retrieval.evaluation import INTERVAL, PROTOCOL, Side, score_direction
+from retrieval.precomputed import read_vectors
+from schemas.base import sha256_of
+from schemas.embedding import EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder, directed
+from schemas.evaluation import (
+    DIRECTIONS,
+    Direction,
+    EvaluatedModel,
+    EvaluatedRelease,
+    EvaluationResult,
+)
+
+_ASKING: dict[Direction, Literal["images", "texts"]] = {
+    "text-to-image": "texts",
+    "image-to-text": "images",
+}
+_DIGEST_FIELDS = ("checkpoint_sha256", "folder_sha256")
+
+
+class _Embedded(NamedTuple):
+    images: Vectors
+    texts: Vectors
+
+
+def evaluate_release(
+    context: RunContext,
+    folder: Path,
+    spec: EmbedderSpec,
+    *,
+    split: str | None = None,
+    check_images: bool = True,
+) -> Stored:
+    """Scores `spec` on a split of the release in `folder`, in both directions, and stores it.
+
+    Args:
+        context: stores, progress, code revision.
+        folder: the release; what is used of it is held against its manifest first.
+        spec: the model. What it embedded before is taken from the store.
+        split: see `release.reading.chosen_split`.
+        check_images: see `release.reading.read_release`. Images that are embedded anew are held
+            against their digests in any case.
+
+    Raises:
+        UsageError: there is no release or split, or the model cannot be used.
+        IntegrityError: a file is not as it was released.
+        ModelError: the model cannot be loaded, or cannot go on.
+    """
+    read = read_release(folder, split, check_images=check_images)
+    source = _source(context, read, spec)
+    started = time.monotonic()
+    embedded = {direction: source.embedded(direction) for direction in DIRECTIONS}
+    embedding_seconds = time.monotonic() - started
+    started = time.monotonic()
+    scored = [score_direction(one, *_asked(read, one, embedded[one])) for one in DIRECTIONS]
+    result = EvaluationResult(
+        release=_released(read),
+        split=read.split,
+        protocol=PROTOCOL,
+        model=source.model,
+        code_revision=context.code_revision,
+        hardware=hardware(),
+        identities=len({row.id for row in read.rows}),
+        images=len(read.rows),
+        captions=sum(len(row.captions) for row in read.rows),
+        directions=tuple(one.direction for one in scored),
+        groups=tuple(group for one in scored for group in one.groups),
+        interval=INTERVAL,
+        seconds=time.monotonic() - started,
+        embedding_seconds=embedding_seconds,
+    )
+    return store_evaluation(context.store, result)
+
+
+def _asked(read: ReadRelease, direction: Direction, embedded: _Embedded) -> tuple[Side, Side]:
+    """Queries and gallery of a direction."""
+    images, texts = sides(read, embedded.images, embedded.texts)
+    return (texts, images) if direction == "text-to-image" else (images, texts)
+
+
+def _released(read: ReadRelease) -> EvaluatedRelease:
+    manifest = read.manifest
+    return EvaluatedRelease(
+        dataset=manifest.dataset,
+        version=manifest.version,
+        id=manifest.id,
+        demonstration=manifest.demonstration,
+    )
+
+
+def _source(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> "_Given | _Computed":
+    if isinstance(spec, PrecomputedEmbedder):
+        return _Given(read, spec)
+    return _Computed(context, read, pinned(spec))
+
+
+class _Given:
+    """Vectors that somebody else computed: the same in both directions."""
+
+    def __init__(self, read: ReadRelease, spec: PrecomputedEmbedder) -> None:
+        captions = sum(len(row.captions) for row in read.rows)
+        found = read_vectors(spec, len(read.rows), captions)
+        self._embedded = _Embedded(found.images, found.texts)
+        files = [digest_of_file(path) for path in (spec.images, spec.texts)]
+        self.model = EvaluatedModel(
+            ref=spec.ref,
+            provider=spec.provider,
+            checkpoint_sha256=sha256_of("".join(files).encode()),
+        )
+
+    def embedded(self, _direction: Direction) -> _Embedded:
+        """The vectors."""
+        return self._embedded
+
+
+class _Computed:
+    """Vectors of a model, which may take other instructions in each direction."""
+
+    def __init__(self, context: RunContext, read: ReadRelease, spec: EmbeddingModelSpec) -> None:
+        self._context = context
+        self._read = read
+        self._spec = spec
+        self._known: dict[str, _Embedded] = {}
+        digests = [getattr(spec, field, None) for field in _DIGEST_FIELDS]
+        self.model = EvaluatedModel(
+            ref=spec.ref,
+            provider=spec.provider,
+            parameters=spec.parameters,
+            checkpoint_sha256=next(filter(None, digests), None),
+            demonstration=spec.provider == "builtin",
+        )
+
+    def embedded(self, direction: Direction) -> _Embedded:
+        """The vectors for one direction."""
+        spec = cast("EmbeddingModelSpec", directed(self._spec, _ASKING[direction]))
+        key = spec.model_dump_json()
+        if key not in self._known:
+            embedder = CachedEmbedder(self._context.store, spec, self._context.progress)
+            images = embedder.embed_images(list(self._files()))
+            texts = [caption.text for row in self._read.rows for caption in row.captions]
+            self._known[key] = _Embedded(images, embedder.embed_texts(texts))
+        return self._known[key]
+
+    def _files(self) -> Iterator[ImageFile]:
+        for row in self._read.rows:
+            yield ImageFile(row.sha256, self._read.folder / row.file_path)

@@ -1,0 +1,167 @@
+"""`evaluate`: models that a request names, scored on a release, and its leaderboard."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from db.evaluations import Stored
+from flows.context import RunContext
+from flows.evaluation import evaluate_release
+from flows.leaderboard import Leaderboard, collect, locate_release
+from flows.leaderboard_page import Written, leaderboard_folder, render_markdown, write_leaderboard
+from profiles.loader import load_profile
+from schemas.embedding import BuiltinEmbedder, CfamEmbedder, EmbedderSpec, PrecomputedEmbedder
+from schemas.errors import UsageError
+
+_NAMED = re.compile(
+    r"(?P<provider>open_clip|transformers|qwen-vl):(?P<name>.+?)(@(?P<revision>[^@]+))?"
+)
+_SPEC: TypeAdapter[Any] = TypeAdapter(EmbedderSpec)
+
+
+class EvaluationRequest(NamedTuple):
+    """What is to be scored on which release: one of the models' four ways to be named, or none.
+
+    `release` is a folder, or a name as `loupe release show` takes it. `embedder` is `builtin`, or
+    `PROVIDER:NAME@REVISION`; `checkpoint` the folder of a CFAM checkpoint; `embeddings` two `.npy`
+    files, images and texts. Without any of them the embedders of `profile` are scored, without
+    that those of the profile in force.
+    """
+
+    release: str
+    profile: str | None = None
+    checkpoint: str | None = None
+    split: str | None = None
+    check_images: bool = True
+    embedder: str | None = None
+    embeddings: tuple[Path, Path] | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """What a run came to: the evaluations, and the leaderboard with them."""
+
+    dataset: str
+    stored: tuple[Stored, ...]
+    board: Leaderboard
+    written: Written
+
+    @property
+    def artifact(self) -> str:
+        """The key that the report stands under."""
+        return f"{self.dataset}-leaderboard"
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        results = [one.evaluation.result for one in self.stored]
+        direction = results[0].directions[0].direction
+        told = [f"{one.model.ref} {one.directions[0].scores['R@1'].value:.1f} %" for one in results]
+        return f"R@1 of {direction}: {', '.join(told)}; the leaderboard is {self.written.page}"
+
+    @property
+    def markdown(self) -> str:
+        """The leaderboard."""
+        return render_markdown(self.board)
+
+    def as_json(self) -> dict[str, Any]:
+        """The evaluations, for `--json`; `is_new` where an equal one was not stored before."""
+        return {
+            "dataset": self.dataset,
+            "evaluations": [
+                {
+                    "id": one.evaluation.result.id,
+                    "is_new": one.is_new,
+                    "evaluated_at": one.evaluation.evaluated_at.isoformat(),
+                    **one.evaluation.result.model_dump(mode="json"),
+                }
+                for one in self.stored
+            ],
+            "leaderboard": str(self.written.page),
+        }
+
+
+def run_evaluation(context: RunContext, request: EvaluationRequest) -> EvaluationReport:
+    """Scores what `request` names, model by model, and writes the leaderboard below the home.
+
+    Raises:
+        LoupeError: see `flows.evaluation.evaluate_release`; models before a fault are stored.
+    """
+    found = locate_release(context.store, request.release)
+    if found.folder is None:
+        raise UsageError(
+            f"the files of {found.manifest.dataset} {found.manifest.version} are not on this "
+            f"machine any more; name the folder of a copy"
+        )
+    stored: list[Stored] = []
+    for spec in requested_embedders(request, context.settings.profile):
+        check = request.check_images and not stored  # once is enough
+        stored.append(
+            evaluate_release(context, found.folder, spec, split=request.split, check_images=check)
+        )
+    board = collect(context.store, str(found.folder), request.split)
+    written = write_leaderboard(board, leaderboard_folder(context.settings.home, board))
+    return EvaluationReport(found.manifest.dataset, tuple(stored), board, written)
+
+
+def requested_embedders(request: EvaluationRequest, profile: str) -> tuple[EmbedderSpec, ...]:
+    """The models that a request names; `profile` where it names none.
+
+    Raises:
+        UsageError: it names models in two ways, or none that there is.
+    """
+    ways = (request.profile, request.checkpoint, request.embedder, request.embeddings)
+    if sum(way is not None for way in ways) > 1:
+        raise UsageError(
+            "name what is to be scored in one way: --profile, --embedder, --checkpoint or "
+            "--embeddings"
+        )
+    if request.name is not None and not (request.checkpoint or request.embeddings):
+        raise UsageError("--name is for --checkpoint and --embeddings; other models have one")
+    if request.embeddings is not None:
+        if request.name is None:
+            raise UsageError("--embeddings needs --name: what to call the model on the leaderboard")
+        images, texts = request.embeddings
+        given = PrecomputedEmbedder(
+            provider="precomputed", name=request.name, images=images, texts=texts
+        )
+        return (given,)
+    if request.checkpoint is not None:
+        return (_cfam(Path(request.checkpoint), request.name),)
+    if request.embedder is not None:
+        return (named_embedder(request.embedder),)
+    return load_profile(request.profile or profile).evaluation.embedders
+
+
+def named_embedder(text: str) -> EmbedderSpec:
+    """The embedder called `builtin` or `PROVIDER:NAME@REVISION`.
+
+    Raises:
+        UsageError: `text` is neither.
+    """
+    if text == "builtin":
+        return BuiltinEmbedder()
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"an embedder must be 'builtin', or like 'open_clip:ViT-B-16-quickgelu@openai', "
+            f"'transformers:google/siglip2-base-patch16-224@main' or 'qwen-vl:NAME@REVISION'; "
+            f"got {text!r}"
+        )
+    values = match.groupdict(default="main")
+    try:
+        spec: EmbedderSpec = _SPEC.validate_python(values)
+    except ValidationError as error:
+        raise UsageError(f"the embedder {text!r}: {error.errors()[0]['msg']}") from error
+    return spec
+
+
+def _cfam(folder: Path, name: str | None) -> CfamEmbedder:
+    if not folder.is_dir():
+        raise UsageError(f"there is no checkpoint in {folder}: it is not a folder")
+    spec = CfamEmbedder(provider="cfam", checkpoint=folder.absolute())
+    return spec if name is None else spec.model_copy(update={"name": name})

@@ -1,0 +1,337 @@
+"""Scoring a release: against literal definitions, from the cache, and every wrong use of it."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from db.evaluations import evaluations_of
+from db.store import Store
+from flows.context import RunContext
+from flows.evaluation import evaluate_release
+from flows.evaluation_run import EvaluationRequest, named_embedder, requested_embedders
+from flows.evaluation_sides import sides
+from flows.progress import SilentProgress
+from flows.report import StageReport
+from models.embedders import build_embedder
+from models.embedding import Vectors
+from release.build import build_release
+from release.reading import ReadRelease, read_release
+from retrieval.chance import chance_scores
+from schemas.embedding import (
+    BuiltinEmbedder,
+    OpenClipEmbedder,
+    PrecomputedEmbedder,
+    TransformersEmbedder,
+)
+from schemas.errors import UsageError
+from schemas.evaluation import DirectionResult, EvaluationResult
+from tests.flows.command_line import Loupe
+from tests.flows.worlds import write_people
+from tests.release.worlds import small_world, store_world
+from tests.retrieval.literal_retrieval import literal_scores
+
+LITERAL = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
+
+
+class Told(SilentProgress):
+    """Remembers the reports of stages."""
+
+    def __init__(self) -> None:
+        self.reports: list[StageReport] = []
+
+    def end(self, report: StageReport) -> None:
+        self.reports.append(report)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("released")
+    world = store_world(home, small_world().contents())
+    build_release(world.store, world.blobs, "ufine3c", "1.0.0", home / "release")
+    world.store.close()
+    return home / "release"
+
+
+@pytest.fixture
+def read(released: Path) -> ReadRelease:
+    return read_release(released)
+
+
+class Given:
+    """Random vectors of a release, as files."""
+
+    def __init__(self, read: ReadRelease, folder: Path, seed: int = 3) -> None:
+        chance = np.random.default_rng(seed)
+        centres = {row.id: chance.normal(size=6) for row in read.rows}
+        people = [row.id for row in read.rows for _ in row.captions]
+        self.images = np.array([centres[row.id] + chance.normal(size=6) for row in read.rows])
+        self.texts = np.array([centres[person] + chance.normal(size=6) for person in people])
+        self.paths = (folder / "images.npy", folder / "texts.npy")
+        np.save(self.paths[0], self.images)
+        np.save(self.paths[1], self.texts)
+
+    @property
+    def spec(self) -> PrecomputedEmbedder:
+        images, texts = self.paths
+        return PrecomputedEmbedder(provider="precomputed", name="given", images=images, texts=texts)
+
+
+@pytest.fixture
+def given(read: ReadRelease, tmp_path: Path) -> Given:
+    return Given(read, tmp_path)
+
+
+@pytest.fixture
+def result(home_run: RunContext, released: Path, given: Given) -> EvaluationResult:
+    return evaluate_release(home_run, released, given.spec).evaluation.result
+
+
+def units(rows: np.ndarray[Any, Any]) -> Vectors:
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+
+def values(found: DirectionResult | None, names: tuple[str, ...] = LITERAL) -> list[float]:
+    assert found is not None
+    return [found.scores[name].value for name in names]
+
+
+def test_scores_are_those_of_the_definitions(
+    result: EvaluationResult, read: ReadRelease, given: Given
+) -> None:
+    images, texts = sides(read, units(given.images), units(given.texts))
+    for direction, asking, asked in (
+        ("text-to-image", texts, images),
+        ("image-to-text", images, texts),
+    ):
+        found = result.direction(direction)  # type: ignore[arg-type]
+        literal = literal_scores(asking.rows, asked.rows, list(asking.ids), list(asked.ids))
+        assert values(found) == pytest.approx([literal[name] for name in LITERAL], abs=1e-4)
+        assert found is not None
+        assert (found.queries, found.gallery) == (len(asking.items), len(asked.items))
+        for name in ("R@1", "mAP", "mSD", "mINP"):
+            score = found.scores[name]
+            assert score.low is not None
+            assert score.high is not None
+            assert score.low <= score.value <= score.high
+            assert score.low < score.high
+        assert found.rank_curve[0] == pytest.approx(found.scores["R@1"].value)
+        assert len(found.rank_curve) == len(found.chance_curve) == min(50, len(asked.items))
+        matches = [int((asked.ids == one).sum()) for one in asking.ids]
+        expected = chance_scores(matches, len(asked.items))
+        assert {name: one.value for name, one in found.chance.items()} == expected
+
+
+def test_each_group_is_scored_against_the_whole_gallery(
+    result: EvaluationResult, read: ReadRelease, given: Given
+) -> None:
+    images, texts = sides(read, units(given.images), units(given.texts))
+    told = {
+        (one.dimension, one.group): one for one in result.groups if one.direction == "text-to-image"
+    }
+    assert {dimension for dimension, _ in told} == {"source", "wording"}
+    for (dimension, group), one in told.items():
+        chosen = [place for place, name in enumerate(texts.groups[dimension]) if name == group]
+        ids = [int(texts.ids[place]) for place in chosen]
+        literal = literal_scores(texts.rows[chosen], images.rows, ids, list(images.ids))
+        assert one.queries == len(chosen)
+        for name in LITERAL:
+            assert one.scores[name].value == pytest.approx(literal[name], abs=1e-4)
+    assert {group for dimension, group in told if dimension == "source"} == {
+        "CUHK-PEDES (coarse)",
+        "ICFG-PEDES (medium)",
+        "UFine6926 (fine)",
+    }
+    assert {one.dimension for one in result.groups if one.direction == "image-to-text"} == {
+        "source"
+    }
+
+
+def test_the_hardest_queries_tell_what_they_found(
+    result: EvaluationResult, read: ReadRelease, given: Given
+) -> None:
+    images = {row.file_path: units(given.images)[place] for place, row in enumerate(read.rows)}
+    captions = [caption.entity_id for row in read.rows for caption in row.captions]
+    found = result.direction("text-to-image")
+    assert found is not None
+    ranks = [hard.first_match_rank for hard in found.hardest]
+    assert ranks == sorted(ranks, reverse=True)
+    assert len({hard.query.person for hard in found.hardest}) == len(ranks) == 6
+    for hard in found.hardest:
+        vector = units(given.texts)[captions.index(hard.query.entity_id)]
+        for one in hard.retrieved:
+            similarity = float(images[one.item.file_path] @ vector)
+            assert one.similarity == pytest.approx(similarity, abs=1e-6)
+            beaten = sum(float(other @ vector) > one.similarity + 1e-6 for other in images.values())
+            assert one.rank == beaten + 1
+            assert one.is_match is (one.item.person == hard.query.person)
+        first = next(one for one in hard.retrieved if one.is_match)
+        assert first.rank == hard.first_match_rank
+
+
+def test_it_says_all_that_it_depends_on(
+    result: EvaluationResult, read: ReadRelease, home_run: RunContext
+) -> None:
+    assert result.release.id == read.manifest.id
+    assert (result.release.dataset, result.release.version) == ("ufine3c", "1.0.0")
+    assert (result.split, result.images, result.identities) == ("test", 12, 6)
+    assert result.captions == sum(len(row.captions) for row in read.rows)
+    assert result.code_revision == home_run.code_revision
+    assert result.hardware.cores >= 1
+    assert result.hardware.processor
+    assert (result.model.provider, str(result.model.ref)) == ("precomputed", "given@1")
+
+
+def test_other_vectors_under_one_name_are_another_model(
+    home_run: RunContext, released: Path, read: ReadRelease, given: Given, tmp_path: Path
+) -> None:
+    first = evaluate_release(home_run, released, given.spec)
+    again = evaluate_release(home_run, released, given.spec)
+    assert (first.is_new, again.is_new) == (True, False)
+    assert again.evaluation == first.evaluation
+    other = evaluate_release(home_run, released, Given(read, tmp_path, seed=4).spec)
+    assert other.is_new
+    assert other.evaluation.result.model.key != first.evaluation.result.model.key
+    assert len(evaluations_of(home_run.store, read.manifest.id)) == 2
+
+
+def test_vectors_of_a_model_are_embedded_once(home_run: RunContext, released: Path) -> None:
+    first, second = (replace(home_run, progress=Told()) for _ in range(2))
+    one = evaluate_release(first, released, BuiltinEmbedder())
+    two = evaluate_release(second, released, BuiltinEmbedder())
+    assert isinstance(first.progress, Told)
+    assert isinstance(second.progress, Told)
+    embedded = [report.done for report in first.progress.reports]
+    assert embedded[0] == 12
+    assert [report.done for report in second.progress.reports] == [0, 0]
+    assert [report.already_done for report in second.progress.reports] == embedded
+    assert two.evaluation == one.evaluation
+    assert one.evaluation.result.model.demonstration
+
+
+def test_a_model_is_scored_by_its_own_vectors(
+    home_run: RunContext, released: Path, read: ReadRelease, tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    model = build_embedder(BuiltinEmbedder())
+    pictures = [Image.open(released / row.file_path).convert("RGB") for row in read.rows]
+    texts = [caption.text for row in read.rows for caption in row.captions]
+    np.save(tmp_path / "i.npy", model.embed_images(pictures))
+    np.save(tmp_path / "t.npy", model.embed_texts(texts))
+    given = PrecomputedEmbedder(
+        provider="precomputed", name="same", images=tmp_path / "i.npy", texts=tmp_path / "t.npy"
+    )
+    by_model, by_rows = (
+        evaluate_release(home_run, released, spec).evaluation.result
+        for spec in (BuiltinEmbedder(), given)
+    )
+    assert by_model.directions == by_rows.directions
+    assert by_model.groups == by_rows.groups
+
+
+def test_the_command_scores_stores_and_writes_the_leaderboard(
+    loupe: Loupe, released: Path, given: Given, home: Path
+) -> None:
+    images, texts = given.paths
+    said = loupe("evaluate", released, "--embeddings", images, texts, "--name", "given", "--json")
+    assert said.exit_code == 0, said.err
+    (evaluation,) = said.json["evaluations"]
+    assert evaluation["is_new"]
+    assert Path(said.json["leaderboard"]).is_file()
+    again = loupe("evaluate", released, "--embeddings", images, texts, "--name", "given")
+    assert again.exit_code == 0
+    assert "given@1" in again.out
+    assert "1 of them had been evaluated so before" in again.out
+    assert loupe("evaluate", released, "--profile", "builtin").exit_code == 0
+    board = loupe("leaderboard", released, "--json").json
+    rows = [row["name"] for row in board["boards"][0]["rows"]]
+    assert sorted(rows) == ["chance", "given@1", "loupe-colour-lexicon@1"]
+
+
+def test_wrong_uses_are_one_sentence(
+    loupe: Loupe, released: Path, given: Given, tmp_path: Path
+) -> None:
+    images, texts = given.paths
+    for arguments, told in (
+        ([tmp_path], "there is no release in"),
+        ([released, "--split", "train"], "has no split 'train'; it has test"),
+        ([released, "--embedder", "clip"], "an embedder must be 'builtin', or like"),
+        ([released, "--embedder", "builtin", "--profile", "small"], "in one way"),
+        ([released, "--checkpoint", tmp_path / "none"], "there is no checkpoint in"),
+        ([released, "--embeddings", images, texts], "--embeddings needs --name"),
+        ([released, "--embedder", "builtin", "--name", "x"], "--name is for"),
+        ([released, "--embeddings", texts, images, "--name", "x"], "must have a row for each of"),
+        ([released, "--embeddings", images, tmp_path, "--name", "x"], "cannot be read as .npy"),
+        ([released, "--profile", "huge"], "there is no profile 'huge'"),
+    ):
+        ended = loupe("evaluate", *arguments)
+        assert ended.exit_code == 2, arguments
+        assert told in " ".join(ended.err.split())
+        assert "Traceback" not in ended.err
+
+
+def test_a_damaged_release_is_not_scored(
+    loupe: Loupe, released: Path, given: Given, tmp_path: Path, home_store: Store
+) -> None:
+    copy = shutil.copytree(released, tmp_path / "copy")
+    image = copy / "images" / "1.jpg"
+    image.write_bytes(image.read_bytes()[:-1] + b"\0")
+    arguments = ("--embeddings", *given.paths, "--name", "given")
+    ended = loupe("evaluate", copy, *arguments)
+    assert ended.exit_code == 1
+    assert "images/1.jpg is damaged or was changed" in " ".join(ended.err.split())
+    assert evaluations_of(home_store, read_release(released).manifest.id) == []
+    trusting = loupe("evaluate", copy, *arguments, "--no-check-images")
+    assert trusting.exit_code == 0
+    embedding = loupe("evaluate", copy, "--embedder", "builtin", "--no-check-images")
+    assert embedding.exit_code == 1
+    assert "Traceback" not in embedding.err
+
+
+def test_embedders_are_named_by_provider() -> None:
+    assert named_embedder("builtin") == BuiltinEmbedder()
+    clip = named_embedder("open_clip:ViT-B-16-quickgelu@openai")
+    assert clip == OpenClipEmbedder(
+        provider="open_clip", name="ViT-B-16-quickgelu", revision="openai"
+    )
+    assert named_embedder("transformers:google/siglip-base-patch16-256") == TransformersEmbedder(
+        provider="transformers", name="google/siglip-base-patch16-256", revision="main"
+    )
+    with pytest.raises(UsageError, match="'builtin', or like"):
+        named_embedder("word2vec:x")
+
+
+def test_without_a_name_the_profile_in_force_is_scored() -> None:
+    small = requested_embedders(EvaluationRequest("r"), "small")
+    assert [one.provider for one in small] == ["open_clip", "transformers"]
+    assert requested_embedders(EvaluationRequest("r", profile="builtin"), "small") == (
+        BuiltinEmbedder(),
+    )
+
+
+@pytest.mark.parametrize("format_name", ["cuhk-pedes", "ufine6926"])
+def test_an_imported_dataset_is_released_and_scored(
+    loupe: Loupe, tmp_path: Path, format_name: str
+) -> None:
+    folder = tmp_path / "given"
+    annotations = write_people(folder, "coarse", identities=4, images=2, captions=2)  # type: ignore[arg-type]
+    rows = json.loads(annotations.read_text(encoding="utf-8"))
+    for row in rows:
+        row["split"] = "train" if row["id"] == 1 else "test"
+    annotations.write_text(json.dumps(rows), encoding="utf-8")
+    terms = ("--licence", "CC0-1.0", "--citation", "nobody", "--name", "people")
+    assert loupe("import", format_name, annotations, *terms).exit_code == 0
+    out = tmp_path / "release"
+    built = loupe("release", "build", "people", "--version", "1.0.0", "--out", out)
+    assert built.exit_code == 0, built.err
+    (told,) = loupe("evaluate", out, "--embedder", "builtin", "--json").json["evaluations"]
+    assert (told["split"], told["images"], told["captions"], told["identities"]) == (
+        *("test", 6, 12, 3),
+    )
+    board = loupe("leaderboard", "people", "--json").json
+    assert board["like"] == ("UFine6926" if format_name == "ufine6926" else None)
