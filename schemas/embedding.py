@@ -137,11 +137,13 @@ class PrecomputedEmbedder(_EmbedderBase):
     revision: str = "1"
     images: Path
     texts: Path
+    images_sha256: str | None = None
+    texts_sha256: str | None = None
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What, beside name and revision, determines a vector."""
-        return {}
+        return {"images_sha256": self.images_sha256, "texts_sha256": self.texts_sha256}
 
 
 PlainModelSpec = BuiltinEmbedder | OpenClipEmbedder | TransformersEmbedder | QwenVLEmbedder

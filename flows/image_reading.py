@@ -1,0 +1,84 @@
+"""Reads image files by several threads, a little ahead of who looks at them."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image
+
+from schemas.base import sha256_of
+from schemas.errors import BlobMismatchError, IntegrityError
+from sources.decoding import ImageRefusedError, decoded
+from sources.images import ImageLimits
+
+_IMAGES_AT_ONCE = 256
+_PIXELS_AT_ONCE = 50_000_000  # 150 MB decoded: many crops of people, or four photographs
+_THREADS = 4
+_AHEAD = 16
+
+
+class ImageFile(NamedTuple):
+    """An image on disk, and the SHA-256 that its bytes must have."""
+
+    sha256: str
+    path: Path
+
+
+def read_ahead(files: Sequence[ImageFile]) -> Iterator[tuple[list[ImageFile], list[Image.Image]]]:
+    """`files` with their pictures in RGB, in order, in batches of bounded memory.
+
+    Raises:
+        BlobMismatchError: a file has other bytes than its digest says.
+        IntegrityError: a file is missing, or is no image that decodes.
+    """
+    batch: list[ImageFile] = []
+    pictures: list[Image.Image] = []
+    pixels = 0
+    for file, picture in zip(files, _pictures(files), strict=True):
+        batch.append(file)
+        pictures.append(picture)
+        pixels += picture.width * picture.height
+        if len(batch) == _IMAGES_AT_ONCE or pixels >= _PIXELS_AT_ONCE:
+            yield batch, pictures
+            batch, pictures, pixels = [], [], 0
+    if batch:
+        yield batch, pictures
+
+
+def read_image(file: ImageFile) -> Image.Image:
+    """The picture in a file, in RGB, told by its content.
+
+    Raises:
+        BlobMismatchError: the file has other bytes than its digest says.
+        IntegrityError: the file is missing, or is no image that decodes.
+    """
+    try:
+        data = file.path.read_bytes()
+    except OSError as error:
+        raise IntegrityError(
+            f"the image {str(file.path)!r} cannot be read: {error.strerror or error}"
+        ) from error
+    if (found := sha256_of(data)) != file.sha256:
+        raise BlobMismatchError(
+            f"the image {str(file.path)!r} must have the SHA-256 {file.sha256}; got {found}"
+        )
+    try:
+        return decoded(data, ImageLimits().max_pixels).convert("RGB")
+    except ImageRefusedError as refusal:
+        raise IntegrityError(f"the image {str(file.path)!r} {refusal.what}") from refusal
+
+
+def _pictures(files: Sequence[ImageFile]) -> Iterator[Image.Image]:
+    waiting: deque[Future[Image.Image]] = deque()
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="decode")
+    try:
+        for file in files:
+            waiting.append(pool.submit(read_image, file))
+            if len(waiting) > _AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

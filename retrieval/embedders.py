@@ -1,0 +1,52 @@
+"""From a profile's words to any model that embeds, CFAM included, and what pins it down."""
+
+from typing import overload
+
+import models.embedders
+from models.embedding import ImageTextEmbedder
+from models.fairmot.digest import checkpoint_digest
+from schemas.embedding import CfamEmbedder, EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder
+from schemas.errors import MissingExtraError
+
+_WEIGHTS = "model.safetensors"
+
+
+def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
+    """The embedder that `spec` describes, loaded; only its own libraries are imported.
+
+    Raises:
+        MissingExtraError: the extra that the provider needs is not installed.
+        ModelError: the model could not be loaded.
+    """
+    if not isinstance(spec, CfamEmbedder):
+        return models.embedders.build_embedder(spec)
+    try:
+        from retrieval.cfam.network.embedder import CfamImageTextEmbedder
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
+    return CfamImageTextEmbedder(spec)
+
+
+@overload
+def pinned(spec: EmbeddingModelSpec) -> EmbeddingModelSpec: ...
+@overload
+def pinned(spec: EmbedderSpec) -> EmbedderSpec: ...
+def pinned(spec: EmbedderSpec) -> EmbedderSpec:
+    """The same with what its weights, or its vectors, are: see `models.embedders.pinned`.
+
+    Raises:
+        MissingExtraError: only a library that is not installed can tell.
+        ModelError: files cannot be read, or there is no such model.
+    """
+    match spec:
+        case CfamEmbedder():
+            found = spec.checkpoint_sha256 or checkpoint_digest(spec.checkpoint / _WEIGHTS)
+            return spec.model_copy(update={"checkpoint_sha256": found})
+        case PrecomputedEmbedder():
+            digests = {
+                "images_sha256": spec.images_sha256 or checkpoint_digest(spec.images),
+                "texts_sha256": spec.texts_sha256 or checkpoint_digest(spec.texts),
+            }
+            return spec.model_copy(update=digests)
+        case _:
+            return models.embedders.pinned(spec)

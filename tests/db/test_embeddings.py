@@ -1,0 +1,109 @@
+"""Cached embeddings: bit for bit what was stored, and never those of another model."""
+
+import time
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sqlalchemy import select, update
+
+from db.embeddings import Space, find_space, find_vectors, register_space, store_vectors
+from db.store import Store
+from db.tables import Embedding, EmbeddingSpace
+from schemas.chat import ModelRef
+from schemas.errors import IntegrityError
+from tests.db.samples import row_count
+
+MODEL = ModelRef(name="clip", revision="1")
+PARAMETERS = {"provider": "test", "dtype": "float32"}
+
+
+def digests_of(count: int) -> list[str]:
+    return [sha256(str(number).encode()).hexdigest() for number in range(count)]
+
+
+def vectors_of(count: int, dimension: int = 6) -> NDArray[np.float32]:
+    return np.random.default_rng(0).standard_normal((count, dimension)).astype(np.float32)
+
+
+@pytest.fixture
+def space(store: Store) -> Space:
+    return register_space(store, MODEL, PARAMETERS, 6)
+
+
+def test_vectors_come_back_bit_for_bit(store: Store, space: Space) -> None:
+    digests, vectors = digests_of(5), vectors_of(5)
+    vectors[0, :3] = (1e-45, -0.0, 3e38)
+    store_vectors(store, space, "image", digests, vectors)
+    found = find_vectors(store, space, "image", [*digests[::-1], "f" * 64])
+    assert set(found) == set(digests)
+    for digest, vector in zip(digests, vectors, strict=True):
+        assert found[digest].dtype == np.float32
+        assert found[digest].tobytes() == vector.tobytes()
+
+
+def test_images_texts_and_other_models_have_their_own(store: Store, space: Space) -> None:
+    digests = digests_of(2)
+    store_vectors(store, space, "image", digests, vectors_of(2))
+    others = [
+        register_space(store, MODEL.model_copy(update={"revision": "2"}), PARAMETERS, 6),
+        register_space(store, MODEL, {**PARAMETERS, "dtype": "float16"}, 6),
+    ]
+    assert len({space.id, *(other.id for other in others)}) == 3
+    assert find_vectors(store, space, "text", digests) == {}
+    assert [find_vectors(store, other, "image", digests) for other in others] == [{}, {}]
+
+
+def test_a_space_is_registered_once_and_found_again(store: Store, space: Space) -> None:
+    assert register_space(store, MODEL, dict(reversed(PARAMETERS.items())), 6) == space
+    assert find_space(store, MODEL, PARAMETERS) == space
+    assert find_space(store, MODEL, {}) is None
+    assert row_count(store, EmbeddingSpace) == 1
+
+
+def test_another_model_under_the_same_name_is_refused(store: Store, space: Space) -> None:
+    with pytest.raises(IntegrityError, match="have 6 numbers, those it gives now have 7"):
+        register_space(store, MODEL, PARAMETERS, 7)
+
+
+def test_what_is_cached_stays_as_it_is(store: Store, space: Space) -> None:
+    digests, vectors = digests_of(3), vectors_of(3)
+    store_vectors(store, space, "text", digests[:2], vectors[:2])
+    store_vectors(store, space, "text", digests, vectors + 1)
+    found = find_vectors(store, space, "text", digests)
+    assert np.array_equal(found[digests[0]], vectors[0])
+    assert np.array_equal(found[digests[2]], vectors[2] + 1)
+
+
+def test_nothing_is_stored_and_found_of_nothing(store: Store, space: Space) -> None:
+    store_vectors(store, space, "text", [], vectors_of(0))
+    assert find_vectors(store, space, "text", []) == {}
+
+
+def test_a_damaged_vector_is_named(store: Store, space: Space) -> None:
+    [digest] = digests_of(1)
+    store_vectors(store, space, "image", [digest], vectors_of(1))
+    with store.write() as connection:
+        connection.execute(update(Embedding).values(vector=b"half"))
+    with pytest.raises(IntegrityError, match=f"{digest} must have 6 numbers .* got 4 bytes"):
+        find_vectors(store, space, "image", [digest])
+
+
+def test_many_are_stored_and_found_in_little_time(store: Store) -> None:
+    count, space = 5_000, register_space(store, MODEL, {}, 64)
+    digests, vectors = digests_of(count), vectors_of(count, 64)
+    start = time.perf_counter()
+    store_vectors(store, space, "image", digests, vectors)
+    found = find_vectors(store, space, "image", digests)
+    seconds = time.perf_counter() - start
+    assert np.array_equal(np.stack([found[digest] for digest in digests]), vectors)
+    assert seconds < 30  # a fraction of a second on a machine with nothing else to do
+
+
+def test_who_made_a_vector_can_be_read(store: Store, space: Space) -> None:
+    store_vectors(store, space, "text", digests_of(1), vectors_of(1))
+    query = select(EmbeddingSpace.model, EmbeddingSpace.revision, EmbeddingSpace.parameters)
+    with store.read() as connection:
+        row = connection.execute(query.join(Embedding)).one()
+    assert tuple(row) == ("clip", "1", PARAMETERS)

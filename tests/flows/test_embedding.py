@@ -1,0 +1,174 @@
+"""Embedding through the cache: in order, once, stored as it goes, and never a wrong image."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from db.store import Store
+from db.tables import Embedding
+from flows.embedding import CachedEmbedder
+from flows.image_reading import ImageFile, read_ahead
+from models.builtin.embedder.model import ColourLexiconEmbedder
+from models.embedding import ImageTextEmbedder, Vectors
+from schemas.base import sha256_of
+from schemas.embedding import BuiltinEmbedder, EmbeddingModelSpec
+from schemas.errors import BlobMismatchError, IntegrityError
+from tests.db.samples import row_count
+
+COLOURS = ("red", "green", "blue", "white")
+TEXTS = ("a man in a red shirt", "a woman in blue trousers", "a man in a red shirt", "")
+
+
+class CountingEmbedder(ColourLexiconEmbedder):
+    """Remembers how many it embedded; a text that says «die» ends it."""
+
+    def __init__(self, spec: BuiltinEmbedder) -> None:
+        super().__init__(spec)
+        self.images = 0
+        self.texts: list[str] = []
+
+    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
+        self.images += len(images)
+        return super().embed_images(images)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        if "die" in texts:
+            raise KeyboardInterrupt
+        self.texts += texts
+        return super().embed_texts(texts)
+
+
+class Bench:
+    """A store, and whatever models were built on it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.built: list[CountingEmbedder] = []
+
+    def embedder(self, revision: str = "1") -> CachedEmbedder:
+        return CachedEmbedder(self.store, BuiltinEmbedder(revision=revision), build=self._build)
+
+    def _build(self, spec: EmbeddingModelSpec) -> ImageTextEmbedder:
+        assert isinstance(spec, BuiltinEmbedder)
+        self.built.append(CountingEmbedder(spec))
+        return self.built[-1]
+
+
+@pytest.fixture
+def bench(sqlite_store: Store) -> Bench:
+    return Bench(sqlite_store)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[ImageFile]:
+    """An image of each colour, and the first one again under another name."""
+    found = []
+    for place, colour in enumerate((*COLOURS, COLOURS[0])):
+        path = tmp_path / f"{place}.png"
+        Image.new("RGB", (20, 40), colour).save(path)
+        found.append(ImageFile(sha256_of(path.read_bytes()), path))
+    return found
+
+
+def test_rows_are_those_of_the_model_in_order(bench: Bench, files: list[ImageFile]) -> None:
+    alone = ColourLexiconEmbedder(BuiltinEmbedder())
+    cached = bench.embedder()
+    pictures = [Image.new("RGB", (20, 40), colour) for colour in (*COLOURS, COLOURS[0])]
+    assert np.array_equal(cached.embed_images(files), alone.embed_images(pictures))
+    assert np.array_equal(cached.embed_texts(TEXTS), alone.embed_texts(TEXTS))
+
+
+def test_equal_inputs_are_embedded_once(bench: Bench, files: list[ImageFile]) -> None:
+    cached = bench.embedder()
+    cached.embed_images(files)
+    cached.embed_texts(TEXTS)
+    [model] = bench.built
+    assert model.images == len(COLOURS)
+    assert model.texts == list(dict.fromkeys(TEXTS))
+    assert row_count(bench.store, Embedding) == 7
+
+
+def test_what_is_stored_needs_no_model(bench: Bench, files: list[ImageFile]) -> None:
+    first = bench.embedder()
+    images, texts = first.embed_images(files), first.embed_texts(TEXTS)
+    again = bench.embedder()
+    assert np.array_equal(again.embed_images(files[::-1]), images[::-1])
+    assert np.array_equal(again.embed_texts(TEXTS[::-1]), texts[::-1])
+    assert len(bench.built) == 1
+
+
+def test_only_what_is_missing_is_embedded(bench: Bench, files: list[ImageFile]) -> None:
+    bench.embedder().embed_images(files[:2])
+    bench.embedder().embed_images(files)
+    assert [model.images for model in bench.built] == [2, 2]
+
+
+def test_another_revision_has_its_own(bench: Bench) -> None:
+    bench.embedder().embed_texts(TEXTS)
+    bench.embedder("2").embed_texts(TEXTS)
+    assert len(bench.built) == 2
+    assert bench.built[0].texts == bench.built[1].texts
+
+
+def test_a_killed_run_goes_on_where_it_was(bench: Bench) -> None:
+    texts = [f"text {number}" for number in range(1500)]
+    with pytest.raises(KeyboardInterrupt):
+        bench.embedder().embed_texts([*texts, "die"])
+    done = len(bench.built[0].texts)
+    assert 0 < done < len(texts)
+    bench.embedder().embed_texts(texts)
+    assert bench.built[1].texts == texts[done:]
+
+
+def test_nothing_in_nothing_out(bench: Bench) -> None:
+    assert bench.embedder().embed_images([]).shape == (0, bench.built[0].dimension)
+    assert bench.embedder().embed_texts([]).shape == (0, bench.built[0].dimension)
+
+
+def test_a_file_that_has_changed_is_refused(bench: Bench, files: list[ImageFile]) -> None:
+    Image.new("RGB", (20, 40), "black").save(files[2].path)
+    with pytest.raises(BlobMismatchError, match=r"2\.png' must have the SHA-256"):
+        bench.embedder().embed_images(files)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (None, r"2\.png' cannot be read: No such file"),
+        (b"GIF89a", r"2\.png' is not an image"),
+        (b"\x89PNG\r\n\x1a\n", r"2\.png' cannot be decoded"),
+    ],
+)
+def test_what_is_no_image_is_named(
+    bench: Bench, files: list[ImageFile], data: bytes | None, sentence: str
+) -> None:
+    path = files[2].path
+    path.unlink()
+    if data is not None:
+        path.write_bytes(data)
+        files[2] = ImageFile(sha256_of(data), path)
+    with pytest.raises(IntegrityError, match=sentence):
+        bench.embedder().embed_images(files)
+
+
+def test_many_images_keep_their_order(tmp_path: Path) -> None:
+    files = []
+    for number in range(300):  # more than a batch, and more than are decoded ahead
+        path = tmp_path / f"{number}.bmp"
+        Image.new("L", (4, 4), number % 256).save(path)
+        files.append(ImageFile(sha256_of(path.read_bytes()), path))
+    batches = list(read_ahead(files))
+    assert [len(pictures) for _, pictures in batches] == [256, 44]
+    assert [file for batch, _ in batches for file in batch] == files
+    found = [picture.getpixel((0, 0)) for _, pictures in batches for picture in pictures]
+    assert found == [(number % 256,) * 3 for number in range(300)]
+
+
+def test_large_images_come_in_smaller_batches(tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    Image.new("L", (5000, 4000)).save(path)
+    files = [ImageFile(sha256_of(path.read_bytes()), path)] * 4
+    assert [len(pictures) for _, pictures in read_ahead(files)] == [3, 1]

@@ -1,0 +1,107 @@
+"""The built-in embedder means something: texts find the images that they tell of."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from models.builtin.embedder.model import ColourLexiconEmbedder
+from schemas.embedding import BuiltinEmbedder
+from sources.demonstration import load_truth, write_people_world
+
+EMBEDDER = ColourLexiconEmbedder(BuiltinEmbedder())
+SOURCE = "icfg-pedes-demo"
+
+
+def recall_at_1(
+    texts: list[str], ids: list[int], images: list[Image.Image], of: list[int]
+) -> float:
+    similarity = EMBEDDER.embed_texts(texts) @ EMBEDDER.embed_images(images).T
+    best: NDArray[np.int64] = np.array(of)[similarity.argmax(axis=1)]
+    return float((best == np.array(ids)).mean())
+
+
+def test_captions_of_people_find_them_far_above_chance(tmp_path: Path) -> None:
+    write_people_world(tmp_path, seed=3, identities=8, train_identities=0, validation_identities=0)
+    texts: list[str] = []
+    of_text: list[int] = []
+    images: list[Image.Image] = []
+    of_image: list[int] = []
+    paths = {path.name: path for path in (tmp_path / SOURCE).rglob("*.jpg")}
+    for identity in load_truth(tmp_path).identities[SOURCE]:
+        for image in identity.images:
+            images.append(Image.open(paths[Path(image.file_path).name]).convert("RGB"))
+            of_image.append(identity.id)
+            texts += image.captions
+            of_text += [identity.id] * len(image.captions)
+    assert len(paths) == len(images)
+    assert recall_at_1(texts, of_text, images, of_image) > 0.75  # chance: 0.125
+
+
+def drawn(*bands: str) -> Image.Image:
+    """A person of coloured blocks before a grey street: hair, upper body, legs, shoes."""
+    picture = Image.new("RGB", (100, 200), (150, 152, 155))
+    pen = ImageDraw.Draw(picture)
+    edges = (0, 24, 96, 174, 198)
+    for band, colour in enumerate(bands):
+        pen.rectangle((28, edges[band], 72, edges[band + 1]), fill=colour)
+    return picture
+
+
+@pytest.mark.parametrize(
+    ("text", "bands"),
+    [
+        ("A woman in a red shirt and blue trousers.", ("black", "red", "blue", "white")),
+        ("A woman in a blue shirt and red trousers.", ("black", "blue", "red", "white")),
+        ("She wears a yellow coat, black jeans and red shoes.", ("brown", "gold", "black", "red")),
+        ("A man with black jeans, white boots and a yellow top.",
+         ("brown", "gold", "black", "white")),
+        ("The man, in green shorts, has a navy hat and a green jacket.",
+         ("navy", "green", "green", "white")),
+    ],
+)  # fmt: skip
+def test_a_colour_counts_at_its_place(text: str, bands: tuple[str, ...]) -> None:
+    crowd = [
+        drawn(hair, upper, lower, feet)
+        for hair in ("black", "brown", "navy")
+        for upper in ("red", "blue", "gold", "green")
+        for lower in ("red", "blue", "black", "green")
+        for feet in ("red", "white")
+    ]
+    similarity = EMBEDDER.embed_images([*crowd, drawn(*bands)]) @ EMBEDDER.embed_texts([text])[0]
+    assert similarity[-1] >= similarity.max() - 0.03  # only unnamed places may lie nearer
+    assert similarity[-1] > np.quantile(similarity, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("text", "best"),
+    [("Boats on the sea under a blue sky", 0), ("Cows stand on green grass", 1),
+     ("A ski slope covered in snow", 2), ("A city street at night", 3)],
+)  # fmt: skip
+def test_sceneries_are_known_by_their_colours(text: str, best: int) -> None:
+    layouts = [
+        [(134, 184, 228), (44, 94, 190), (44, 94, 190)],
+        [(196, 198, 200), (48, 142, 76), (48, 142, 76)],
+        [(134, 184, 228), (240, 240, 236), (240, 240, 236)],
+        [(20, 20, 26), (32, 31, 34), (40, 40, 44)],
+    ]
+    pictures = [
+        Image.fromarray(np.repeat(np.array(rows, np.uint8)[:, None], 6, axis=1)).resize((60, 40), 0)
+        for rows in layouts
+    ]
+    similarity = EMBEDDER.embed_images(pictures) @ EMBEDDER.embed_texts([text])[0]
+    assert int(similarity.argmax()) == best
+
+
+def test_what_is_not_worn_does_not_count() -> None:
+    plain, without = EMBEDDER.embed_texts(
+        ["A man in a red shirt.", "A man in a red shirt, no hat."]
+    )
+    assert np.allclose(plain, without)
+
+
+def test_it_says_in_its_name_what_it_is() -> None:
+    assert EMBEDDER.ref.name == "loupe-colour-lexicon"
+    assert 128 <= EMBEDDER.dimension <= 512
