@@ -47,6 +47,11 @@ class ContrastiveSamples:
         return found
 
     @cached_property
+    def image_of_text(self) -> Ids:
+        """For each text the index of its image, of shape (5n,)."""
+        return np.repeat(np.arange(len(self)), CAPTIONS)
+
+    @cached_property
     def contrastive(self) -> Ids:
         """The indices of the contrastive samples; each makes a pair with its anchor."""
         return np.flatnonzero(~self.is_original)

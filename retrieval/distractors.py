@@ -12,12 +12,13 @@ could have kept one of the five out, the row is looked at again as a whole.
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from retrieval.embeddings import FloatRows, Ids
+from retrieval.embeddings import FloatRows, Ids, unit_rows
 from retrieval.similarity import Similarities, pair_similarities, rounding_bound
 
 NEAREST = 5
@@ -41,6 +42,38 @@ class DistractorStatistics(NamedTuple):
     rows: int
     mean: float | None
     of_row: Similarities
+
+
+class BenchmarkDistractors(NamedTuple):
+    """Both sides of a benchmark, and the time of computing."""
+
+    images: DistractorStatistics
+    texts: DistractorStatistics
+    seconds: float
+
+
+def benchmark_distractors(
+    images: ArrayLike,
+    texts: ArrayLike,
+    image_of_text: Ids,
+    names: tuple[str, str] = ("the image embeddings", "the text embeddings"),
+) -> BenchmarkDistractors:
+    """How near the nearest other samples are, among images and among texts.
+
+    Args:
+        images: embeddings of shape (n, d), a row for each sample.
+        texts: embeddings of shape (m, d).
+        image_of_text: for each text the index of its image.
+        names: what to call the embeddings in messages.
+
+    Raises:
+        FormatError: the embeddings cannot be compared.
+    """
+    start = perf_counter()
+    image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
+    of_images = distractor_statistics(image_rows, np.arange(len(image_rows)))
+    of_texts = distractor_statistics(text_rows, image_of_text)
+    return BenchmarkDistractors(of_images, of_texts, perf_counter() - start)
 
 
 def distractor_statistics(

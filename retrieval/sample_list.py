@@ -4,8 +4,10 @@ What is wrong is said in a sentence: the list, the place in it, what was found a
 """
 
 import difflib
+import json
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeVar
 
 from schemas.errors import FormatError
@@ -13,6 +15,22 @@ from schemas.errors import FormatError
 _MOST_SHOWN = 80
 
 Kind = TypeVar("Kind", bound=StrEnum)
+
+
+def read_list(path: Path) -> object:
+    """What a JSON file holds; whether it is a list is for others to say.
+
+    Raises:
+        FormatError: it cannot be read, or is no JSON.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(
+            f"{path} must be a JSON list of samples; it is no JSON: {error}"
+        ) from None
 
 
 def listed_objects(listed: object, fields: Sequence[str], name: str) -> list[dict[str, Any]]:

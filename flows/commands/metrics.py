@@ -5,12 +5,16 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.metrics_ccd import ccd
+from flows.commands.metrics_recos import recos
 from flows.commands.output import JsonOption
 
 app = typer.Typer(
     help="Score embeddings from .npy files: retrieval by identity, or a benchmark's own metrics.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(ccd)
+app.command()(recos)
 
 QueriesOption = Annotated[
     Path | None, typer.Option("--queries", help="Embeddings of the queries, .npy of shape (n, d).")

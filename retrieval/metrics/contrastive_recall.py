@@ -45,7 +45,7 @@ def contrastive_collection(
     return Collection(
         images,
         texts,
-        image_of_text=np.repeat(np.arange(len(samples)), CAPTIONS),
+        image_of_text=samples.image_of_text,
         pool_of_image=np.where(samples.is_original, _ORIGINAL, _CONTRASTIVE),
         pools=2,
     )
