@@ -13,6 +13,7 @@ BENCHMARKS = (
     ("benchmarks.video_decoding", []),
     ("benchmarks.association", []),
     ("benchmarks.street_tracking", []),
+    ("benchmarks.ccd_metrics", []),
 )
 
 for module, arguments in BENCHMARKS:
