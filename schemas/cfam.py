@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record
 
@@ -14,10 +14,11 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 class CfamBackbone(Record):
     """The CLIP that CFAM starts from, as OpenCLIP names it.
 
-    `weights` is one of OpenCLIP's pretrained tags, None for random weights; `checkpoint` a file in
-    their place. `architecture_file` describes an architecture that OpenCLIP does not know (JSON in
-    OpenCLIP's form). Where `text_tokens` is more than the weights were trained for, the positions
-    of the first `kept_text_positions` tokens stay and the rest is stretched; 0 stretches all.
+    `weights` is one of OpenCLIP's pretrained tags, None (in a file: "") for random weights;
+    `checkpoint` a file in their place. `architecture_file` describes an architecture that OpenCLIP
+    does not know (JSON in OpenCLIP's form). Where `text_tokens` is more than the weights were
+    trained for, the positions of the first `kept_text_positions` tokens stay and the rest is
+    stretched; 0 stretches all.
     """
 
     architecture: str = "ViT-B-16-quickgelu"
@@ -28,6 +29,11 @@ class CfamBackbone(Record):
     image_width_px: Positive = 128
     text_tokens: Annotated[int, Field(gt=2)] = 168
     kept_text_positions: Annotated[int, Field(ge=0)] = 20
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _nothing_is_none(cls, weights: object) -> object:
+        return None if weights == "" else weights  # TOML has no word for None
 
     @property
     def starts_random(self) -> bool:

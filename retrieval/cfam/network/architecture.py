@@ -12,7 +12,7 @@ Architecture = Mapping[str, Any]
 
 VOCABULARY = 49408
 """Tokens of CLIP's vocabulary, start and end included."""
-_PARTS = ("embed_dim", "vision_cfg", "text_cfg")
+_PARTS = {"embed_dim": int, "vision_cfg": dict, "text_cfg": dict}
 _STRANGE_VISION = ("timm_model_name", "attentional_pool")
 _STRANGE_TEXT = ("hf_model_name", "hf_tokenizer_name", "embed_cls", "no_causal_mask")
 
@@ -52,7 +52,7 @@ def checked_architecture(content: Any, where: str) -> Architecture:
     Raises:
         ModelError: it is not; the sentence names `where` and why.
     """
-    if not isinstance(content, dict) or not all(part in content for part in _PARTS):
+    if not _has_parts(content):
         raise ModelError(f"{where} is no architecture of OpenCLIP; wanted {', '.join(_PARTS)}")
     reason = _strange(content, content["vision_cfg"], content["text_cfg"])
     if reason:
@@ -60,7 +60,14 @@ def checked_architecture(content: Any, where: str) -> Architecture:
             f"CFAM cannot be built on {where}: {reason}; wanted a vision transformer and a causal "
             f"text transformer over CLIP's vocabulary of {VOCABULARY}"
         )
-    return content
+    architecture: Architecture = content
+    return architecture
+
+
+def _has_parts(content: Any) -> bool:
+    return isinstance(content, dict) and all(
+        isinstance(content.get(name), kind) for name, kind in _PARTS.items()
+    )
 
 
 def _strange(whole: Architecture, vision: Architecture, text: Architecture) -> str | None:

@@ -21,7 +21,7 @@ _ERASED_SHARE = (0.02, 0.4)
 """Of the image's area (Zhong et al., Random Erasing, AAAI 2020)."""
 _LOG_ASPECT = (math.log(0.3), math.log(1 / 0.3))
 _ATTEMPTS = 10
-_SIDES = re.compile(r"\b(left|right)(?=\b|[A-Z_])", re.IGNORECASE)
+_SIDES = re.compile(r"\b(?a:left|right)\b", re.IGNORECASE)
 _OTHER = {"left": "right", "right": "left"}
 
 

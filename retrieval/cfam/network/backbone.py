@@ -16,6 +16,7 @@ from schemas.errors import ModelError
 
 _GRID_POSITIONS = "visual.positional_embedding"
 _TEXT_POSITIONS = ("positional_embedding", "text.positional_embedding")
+_QUICK = "-quickgelu"
 _SCALE = ("logit_scale", "logit_bias")
 
 
@@ -48,12 +49,13 @@ class ClipBackbone(nn.Module):
 
     def __init__(self, settings: CfamBackbone, architecture: Architecture | None = None) -> None:
         super().__init__()
+        source = _weights_file(settings) if architecture is None else None
         self.architecture = read_architecture(settings) if architecture is None else architecture
         self.clip = _built(self.architecture, settings)
         for name in _SCALE:  # the losses have temperatures of their own
             if getattr(self.clip, name, None) is not None:
                 getattr(self.clip, name).requires_grad_(requires_grad=False)
-        if architecture is None and (source := _weights_file(settings)) is not None:
+        if source is not None:
             _load(self.clip, source, settings)
 
     @property
@@ -127,12 +129,13 @@ def _weights_file(settings: CfamBackbone) -> Path | None:
     from open_clip import pretrained
 
     known = pretrained.get_pretrained_cfg(settings.architecture, settings.weights)
-    if not known:
+    if not known or settings.architecture_file is not None:
         tags = pretrained.list_pretrained_tags_by_model(settings.architecture)
         raise ModelError(
             f"OpenCLIP has no weights {settings.weights!r} for {settings.architecture!r}; "
             f"it has {', '.join(map(repr, tags)) or 'none'}"
         )
+    _require_activation(settings, bool(known.get("quick_gelu", False)))
     try:
         return Path(pretrained.download_pretrained(known))
     except (OSError, RuntimeError, ValueError, httpx.HTTPError) as error:
@@ -143,12 +146,23 @@ def _weights_file(settings: CfamBackbone) -> Path | None:
         ) from error
 
 
+def _require_activation(settings: CfamBackbone, quick: bool) -> None:
+    """OpenCLIP only warns where weights were trained with another activation than they will get."""
+    plain = settings.architecture.removesuffix(_QUICK)
+    if quick != bool(read_architecture(settings).get("quick_gelu", False)):
+        raise ModelError(
+            f"the weights {settings.weights!r} were trained with another activation; "
+            f"wanted the architecture {plain + _QUICK if quick else plain!r}, "
+            f"got {settings.architecture!r}"
+        )
+
+
 def _load(clip: Any, source: Path, settings: CfamBackbone) -> None:
-    from open_clip import convert, load_state_dict, model
+    from open_clip import convert, factory, model
     from safetensors import SafetensorError
 
     try:
-        state = load_state_dict(str(source), device="cpu", weights_only=True)
+        state = factory.load_state_dict(str(source), device="cpu", weights_only=True)
         state = convert.convert_state_dict(clip, state)
     except (OSError, SafetensorError, pickle.UnpicklingError, RuntimeError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

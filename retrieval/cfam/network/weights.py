@@ -1,7 +1,7 @@
 """Checkpoints of CFAM: `model.safetensors` beside `settings.json`."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
@@ -20,7 +20,7 @@ _DIGEST = "settings_sha256"
 class CheckpointSettings(Record):
     """What a checkpoint needs to be built again, without the files that training began with."""
 
-    format: int = 1
+    format: Literal[1] = 1
     settings: CfamTraining
     identities: int
     architecture: dict[str, Any]

@@ -1,0 +1,74 @@
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrieval.cfam.network.architecture import read_architecture
+from schemas.cfam import CfamBackbone
+from schemas.errors import ModelError
+from tests.retrieval.cfam.small_clip import ARCHITECTURE, small_backbone, write_architecture
+
+
+@pytest.mark.parametrize(
+    ("name", "dimension"), [("ViT-B-16", 512), ("ViT-B-16-quickgelu", 512), ("ViT-L/14", 768)]
+)
+def test_published_clips_are_taken(name: str, dimension: int) -> None:
+    assert read_architecture(CfamBackbone(architecture=name))["embed_dim"] == dimension
+
+
+def test_an_architecture_of_ones_own_is_read_from_its_file(tmp_path: Path) -> None:
+    assert read_architecture(small_backbone(tmp_path)) == ARCHITECTURE
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("ViT-B-17", "OpenCLIP knows no architecture 'ViT-B-17'"),
+        ("RN50", "ResNet"),
+        ("ViT-B-16-SigLIP", "timm_model_name"),
+        ("coca_ViT-B-32", "multimodal"),
+        ("xlm-roberta-base-ViT-B-32", "hf_model_name"),
+    ],
+)
+def test_other_kinds_are_refused_with_the_reason(name: str, reason: str) -> None:
+    with pytest.raises(ModelError, match=reason):
+        read_architecture(CfamBackbone(architecture=name))
+
+
+CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
+    (lambda content: content.pop("text_cfg"), "is no architecture of OpenCLIP"),
+    (lambda content: content["text_cfg"].update(vocab_size=1000), "1000 tokens"),
+    (lambda content: content["text_cfg"].update(pool_type="last"), "pooled by 'last'"),
+    (lambda content: content["text_cfg"].update(no_causal_mask=True), "no_causal_mask"),
+    (lambda content: content["vision_cfg"].update(attentional_pool=True), "attentional_pool"),
+    (lambda content: content.update(vision_cfg=3), "is no architecture of OpenCLIP"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), CHANGES)
+def test_a_file_that_does_not_do_is_refused_with_the_reason(
+    change: Callable[[dict[str, Any]], Any], reason: str, tmp_path: Path
+) -> None:
+    content = copy.deepcopy(ARCHITECTURE)
+    change(content)
+    settings = small_backbone(tmp_path)
+    write_architecture(tmp_path, content)
+    with pytest.raises(ModelError, match=reason):
+        read_architecture(settings)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"null"])
+def test_a_file_that_is_none_is_told(content: bytes, tmp_path: Path) -> None:
+    settings = small_backbone(tmp_path)
+    assert settings.architecture_file is not None
+    settings.architecture_file.write_bytes(content)
+    with pytest.raises(ModelError, match="architecture"):
+        read_architecture(settings)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    settings = small_backbone(tmp_path, architecture_file=tmp_path / "none.json")
+    with pytest.raises(ModelError, match="cannot be read"):
+        read_architecture(settings)

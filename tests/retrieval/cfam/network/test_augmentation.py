@@ -1,0 +1,195 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from retrieval.cfam.network.augmentation import (
+    PairAugmentation,
+    disturbed,
+    erased,
+    generator_for,
+    names_a_side,
+    shifted,
+    swapped_sides,
+)
+from retrieval.cfam.network.pixels import clip_pixels
+from retrieval.cfam.network.tokens import END, MASK, START, ClipTokenizer
+from schemas.cfam import CfamAugmentation, CfamBackbone
+from tests.retrieval.cfam.small_clip import HEIGHT_PX, TEXT_TOKENS, WIDTH_PX, small_backbone
+
+QUIET = CfamAugmentation(flip=0, padding_px=0, erase=0, mask_token=0, replace_token=0)
+SIDED, PLAIN = "A bag in the Left hand, none in the right.", "A person in red."
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> ClipTokenizer:
+    return ClipTokenizer(TEXT_TOKENS)
+
+
+@pytest.fixture
+def backbone(tmp_path: Path) -> CfamBackbone:
+    return small_backbone(tmp_path)
+
+
+@pytest.fixture
+def image() -> Image.Image:
+    values = np.random.default_rng(0).integers(0, 255, (120, 50, 3), np.uint8)
+    return Image.fromarray(values)
+
+
+def drawn_pixels(rows: int = 40, columns: int = 20) -> torch.Tensor:
+    return 1 + torch.rand(3, rows, columns, generator=torch.Generator().manual_seed(0))
+
+
+def test_all_off_is_what_inference_sees(
+    image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
+) -> None:
+    augment = PairAugmentation(QUIET, backbone, tokenizer)
+    pixels, tokens = augment(image, SIDED, generator_for(0, 0, 0))
+    assert pixels.shape == (3, HEIGHT_PX, WIDTH_PX)
+    assert torch.equal(pixels, clip_pixels(image, backbone))
+    assert torch.equal(tokens, tokenizer([SIDED])[0])
+
+
+def test_a_sample_depends_on_seed_epoch_and_row_and_on_nothing_else(
+    image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
+) -> None:
+    augment = PairAugmentation(CfamAugmentation(), backbone, tokenizer)
+
+    def sample(*place: int) -> tuple[torch.Tensor, torch.Tensor]:
+        torch.rand(1)  # torch's own generator moves on, and must not matter
+        return augment(image, SIDED, generator_for(*place))
+
+    first = sample(0, 3, 8)
+    sample(0, 3, 9)
+    again = sample(0, 3, 8)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    for place in [(1, 3, 8), (0, 4, 8), (0, 3, 7), (0, 38, 0)]:
+        assert not torch.equal(sample(*place)[0], first[0])
+
+
+def test_torchs_own_generator_is_left_alone(
+    image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
+) -> None:
+    before = torch.get_rng_state()
+    PairAugmentation(CfamAugmentation(), backbone, tokenizer)(image, SIDED, generator_for(0, 0, 0))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("sides", "text", "flips", "said"),
+    [
+        ("swap", SIDED, True, "A bag in the Right hand, none in the left."),
+        ("keep", SIDED, False, SIDED),
+        ("ignore", SIDED, True, SIDED),
+        ("swap", PLAIN, True, PLAIN),
+        ("keep", PLAIN, True, PLAIN),
+    ],
+)
+def test_a_flipped_image_and_the_sides_in_its_text(
+    sides: str,
+    text: str,
+    flips: bool,
+    said: str,
+    image: Image.Image,
+    backbone: CfamBackbone,
+    tokenizer: ClipTokenizer,
+) -> None:
+    settings = QUIET.model_copy(update={"flip": 1.0, "flipped_sides": sides})
+    pixels, tokens = PairAugmentation(settings, backbone, tokenizer)(
+        image, text, generator_for(0, 0, 0)
+    )
+    plain = clip_pixels(image, backbone)
+    assert torch.equal(pixels, plain.flip(-1) if flips else plain)
+    assert torch.equal(tokens, tokenizer([said])[0])
+
+
+def test_sides_are_words_not_letters() -> None:
+    assert swapped_sides("LEFT, left-handed, Right") == "RIGHT, right-handed, Left"
+    for text in ("a bright cleft", "leftover and upright", "rights", "rıght"):
+        assert swapped_sides(text) == text
+        assert not names_a_side(text)
+
+
+@given(st.text())
+def test_swapping_sides_twice_says_the_same_again(text: str) -> None:
+    twice = swapped_sides(swapped_sides(text))
+    assert twice.lower() == text.lower()
+
+
+def test_half_of_the_images_are_flipped(
+    image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
+) -> None:
+    augment = PairAugmentation(QUIET.model_copy(update={"flip": 0.5}), backbone, tokenizer)
+    plain = clip_pixels(image, backbone)
+    flipped = [
+        not torch.equal(augment(image, PLAIN, generator_for(0, 0, row))[0], plain)
+        for row in range(200)
+    ]
+    assert 70 < sum(flipped) < 130
+
+
+@given(st.integers(0, 12), st.integers(0, 500))
+def test_a_shifted_image_is_the_same_moved_by_at_most_the_padding(
+    padding_px: int, seed: int
+) -> None:
+    pixels = drawn_pixels()
+    moved = shifted(pixels, padding_px, torch.Generator().manual_seed(seed))
+    assert moved.shape == pixels.shape
+    kept = moved[:, (moved[0] != 0).any(dim=1)][:, :, (moved[0] != 0).any(dim=0)]
+    rows, columns = kept.shape[1:]
+    assert rows >= 40 - padding_px
+    assert columns >= 20 - padding_px
+    pieces = pixels.unfold(1, rows, 1).unfold(2, columns, 1)
+    assert (pieces == kept[:, None, None]).all(dim=(0, 3, 4)).any()
+
+
+def test_images_are_shifted_to_all_sides() -> None:
+    pixels = drawn_pixels()
+    all_moved = [shifted(pixels, 5, torch.Generator().manual_seed(seed)) for seed in range(60)]
+    for row, column in ((0, slice(None)), (-1, slice(None)), (slice(None), 0), (slice(None), -1)):
+        edges = [moved[0, row, column] for moved in all_moved]
+        assert any((edge == 0).all() for edge in edges)
+        assert any((edge != 0).any() for edge in edges)
+
+
+def test_what_is_erased_is_one_rectangle_of_the_announced_size() -> None:
+    shares = []
+    for seed in range(100):
+        gone = erased(drawn_pixels(96, 32), torch.Generator().manual_seed(seed)) == 0
+        assert torch.equal(gone[0], gone[2])
+        rows, columns = gone[0].any(dim=1), gone[0].any(dim=0)
+        assert gone[0].sum() == rows.sum() * columns.sum()
+        shares.append(gone[0].float().mean().item())
+    assert min(shares) > 0.01
+    assert max(shares) < 0.42
+    assert 0.12 < sum(shares) / 100 < 0.25
+
+
+def test_an_image_in_which_nothing_fits_stays() -> None:
+    pixels = drawn_pixels(1, 1)
+    assert torch.equal(erased(pixels, torch.Generator().manual_seed(0)), pixels)
+
+
+@given(st.integers(0, 20), st.integers(0, 100))
+def test_start_end_and_padding_are_never_disturbed(words: int, seed: int) -> None:
+    row = torch.tensor([START, *[320] * words, END, 0, 0, 0])
+    for mask, replace in ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5)):
+        new = disturbed(row, mask, replace, torch.Generator().manual_seed(seed))
+        assert new[0] == START
+        assert new[words + 1 :].tolist() == [END, 0, 0, 0]
+        assert (new[1 : words + 1] <= MASK).all()
+
+
+def test_as_many_words_are_masked_and_replaced_as_was_asked() -> None:
+    row = torch.cat([torch.tensor([START]), torch.full((20_000,), 320), torch.tensor([END])])
+    new = disturbed(row, 0.1, 0.05, torch.Generator().manual_seed(0))
+    assert (new == MASK).float().mean().item() == pytest.approx(0.1, abs=0.01)
+    others = (new != MASK) & (new != row)
+    assert others.float().mean().item() == pytest.approx(0.05, abs=0.01)
+    assert len(set(new[others].tolist())) > 900
+    assert torch.equal(disturbed(row, 0, 0, torch.Generator()), row)

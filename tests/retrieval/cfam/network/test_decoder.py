@@ -1,0 +1,74 @@
+import pytest
+import torch
+from torch.nn import functional
+
+from retrieval.cfam.network.decoder import SharedGranularityDecoder, local_similarities
+from schemas.cfam import CfamDecoder
+
+SETTINGS = CfamDecoder(queries=4, width=32, heads=4)
+
+
+@pytest.fixture
+def decoder() -> SharedGranularityDecoder:
+    torch.manual_seed(0)
+    return SharedGranularityDecoder(24, SETTINGS)
+
+
+def test_any_number_of_tokens_becomes_k_vectors(decoder: SharedGranularityDecoder) -> None:
+    for length in (1, 7, 50):
+        assert decoder(torch.randn(3, length, 24)).shape == (3, 4, 32)
+
+
+def test_the_paper_has_sixteen_queries_of_512() -> None:
+    published = SharedGranularityDecoder(512, CfamDecoder())
+    assert published.queries.shape == (16, 512)
+    assert len(published.blocks) == 2
+
+
+def test_padding_is_not_read(decoder: SharedGranularityDecoder) -> None:
+    tokens = torch.randn(2, 9, 24)
+    padding = torch.arange(9) >= torch.tensor([[4], [9]])
+    alone = decoder(tokens[:1, :4])
+    assert torch.allclose(decoder(tokens, padding)[:1], alone, atol=1e-6)
+    changed = tokens.masked_fill(padding[..., None], 1e4)
+    assert torch.allclose(decoder(changed, padding), decoder(tokens, padding), atol=1e-6)
+
+
+def test_the_order_of_tokens_does_not_matter_to_it(decoder: SharedGranularityDecoder) -> None:
+    tokens = torch.randn(2, 9, 24)
+    turned = decoder(tokens[:, torch.randperm(9)])
+    assert torch.allclose(turned, decoder(tokens), atol=1e-6)
+
+
+def test_queries_read_different_things(decoder: SharedGranularityDecoder) -> None:
+    found = functional.normalize(decoder(torch.randn(5, 9, 24)), dim=-1)
+    cosines = (found @ found.transpose(1, 2)).masked_fill(torch.eye(4).bool(), -1)
+    assert cosines.max() < 0.99
+
+
+def literal_local_similarities(visual: torch.Tensor, textual: torch.Tensor) -> torch.Tensor:
+    found = torch.zeros(len(visual), len(textual), dtype=torch.float64)
+    for row, image in enumerate(visual):
+        for column, text in enumerate(textual):
+            total = 0.0
+            for seen, said in zip(image, text, strict=True):
+                lengths = float(seen.square().sum() ** 0.5 * said.square().sum() ** 0.5)
+                total += float((seen * said).sum()) / lengths
+            found[row, column] = total / len(image)
+    return found
+
+
+def test_local_similarities_are_mean_cosines_for_every_pair() -> None:
+    visual = torch.randn(3, 4, 8, dtype=torch.float64)
+    textual = torch.randn(5, 4, 8, dtype=torch.float64)
+    expected = literal_local_similarities(visual, textual)
+    assert torch.allclose(local_similarities(visual, textual), expected, atol=1e-12)
+    assert torch.allclose(
+        local_similarities(visual, visual).diagonal(), torch.ones(3).double(), atol=1e-12
+    )
+
+
+def test_gradients_of_local_similarities() -> None:
+    visual = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    textual = torch.randn(3, 3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(local_similarities, (visual, textual))

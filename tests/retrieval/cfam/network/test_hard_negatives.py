@@ -1,0 +1,53 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.cfam.network.hard_negatives import hard_pairs
+
+
+def literal_pairs(similarities: list[list[float]], identities: list[int]) -> list[tuple[int, int]]:
+    size = len(identities)
+    pairs = [(row, row) for row in range(size)]
+    for by_image in (True, False):
+        for row in range(size):
+            others = [other for other in range(size) if identities[other] != identities[row]]
+            if not others:
+                continue
+            if by_image:
+                pairs.append((row, max(others, key=lambda text: similarities[row][text])))
+            else:
+                pairs.append((max(others, key=lambda image: similarities[image][row]), row))
+    return pairs
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[list[list[float]], list[int]]:
+    size = draw(st.integers(1, 7))
+    cosine = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0])
+    row = st.lists(cosine, min_size=size, max_size=size)
+    similarities = draw(st.lists(row, min_size=size, max_size=size))
+    return similarities, draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+
+
+@given(batches())
+def test_pairs_are_those_of_the_literal_search_ties_included(
+    batch: tuple[list[list[float]], list[int]],
+) -> None:
+    similarities, identities = batch
+    pairs = hard_pairs(torch.tensor(similarities), torch.tensor(identities))
+    found = list(zip(pairs.images.tolist(), pairs.texts.tolist(), strict=True))
+    assert found == literal_pairs(similarities, identities)
+    whose = torch.tensor(identities)
+    assert torch.equal(whose[pairs.images] == whose[pairs.texts], pairs.matched)
+
+
+def test_a_batch_of_one_identity_has_its_own_pairs_only() -> None:
+    pairs = hard_pairs(torch.randn(4, 4), torch.full((4,), 7))
+    assert pairs.images.tolist() == pairs.texts.tolist() == [0, 1, 2, 3]
+    assert pairs.matched.all()
+
+
+def test_a_batch_of_b_identities_has_3b_pairs() -> None:
+    pairs = hard_pairs(torch.randn(5, 5), torch.arange(5))
+    assert len(pairs.images) == 15
+    assert pairs.matched.tolist() == [True] * 5 + [False] * 10

@@ -1,0 +1,213 @@
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from retrieval.cfam.network.model import Cfam, total_loss
+from retrieval.cfam.network.tokens import ClipTokenizer
+from schemas.cfam import CfamLosses, CfamTraining
+from tests.retrieval.cfam.small_clip import (
+    HEIGHT_PX,
+    TEXT_TOKENS,
+    WIDTH_PX,
+    small_backbone,
+    small_training,
+)
+
+NAMES = ["global_sdm", "local_sdm", "matching", "identity", "info_nce"]
+ALL_ON = CfamLosses(info_nce=1.0)
+IDENTITIES = torch.tensor([0, 1, 1, 2])
+TEXTS = ["A man in a red coat!", "A woman with a bag.", "She has a blue bag.", "A boy."]
+Batch = tuple[Tensor, Tensor, Tensor]
+
+
+def only(*names: str) -> CfamLosses:
+    return CfamLosses(**{name: float(name in names) for name in NAMES})
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(4, 3, HEIGHT_PX, WIDTH_PX, generator=generator)
+    return pixels, ClipTokenizer(TEXT_TOKENS)(TEXTS), IDENTITIES
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> CfamTraining:
+    return small_training(tmp_path, losses=ALL_ON)
+
+
+def test_every_loss_that_is_on_is_computed(settings: CfamTraining, batch: Batch) -> None:
+    losses = Cfam(settings, 3)(*batch)
+    assert sorted(losses) == sorted(NAMES)
+    for name, loss in losses.items():
+        assert loss.shape == (), name
+        assert loss.isfinite(), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_loss_alone_needs_only_its_own_parts(name: str, tmp_path: Path, batch: Batch) -> None:
+    model = Cfam(small_training(tmp_path, losses=only(name)), 3)
+    assert list(model(*batch)) == [name]
+    built = {part for part, _ in model.named_children()}
+    expected = {"local_sdm": {"decoder"}, "matching": {"decoder", "matcher"}}
+    expected["identity"] = {"identity_head"}
+    assert built == {"backbone", *expected.get(name, set())}
+
+
+@pytest.mark.parametrize("losses", [ALL_ON, *map(only, NAMES)])
+def test_every_parameter_that_is_built_is_trained(
+    losses: CfamLosses, tmp_path: Path, batch: Batch
+) -> None:
+    model = Cfam(small_training(tmp_path, losses=losses), 3)
+    torch.autograd.backward(total_loss(model(*batch), losses))
+    untouched = [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any())
+    ]
+    assert untouched == []
+
+
+def test_all_losses_off_is_no_training() -> None:
+    with pytest.raises(ValidationError, match="every loss is switched off"):
+        only()
+
+
+def test_the_seed_decides_the_weights_and_torchs_generator_is_left_alone(
+    settings: CfamTraining,
+) -> None:
+    before = torch.get_rng_state()
+    first = Cfam(settings, 3)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(7)
+    again = Cfam(settings, 3)
+    other = Cfam(settings.model_copy(update={"seed": 1}), 3)
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+    assert not torch.equal(
+        first.state_dict()["decoder.queries"], other.state_dict()["decoder.queries"]
+    )
+
+
+def test_the_decoder_has_one_set_of_weights_for_both_kinds(
+    settings: CfamTraining, batch: Batch
+) -> None:
+    model = Cfam(settings.model_copy(update={"losses": only("local_sdm")}), 3)
+    assert model.decoder is not None
+    assert len([name for name, _ in model.named_parameters() if name.endswith(".queries")]) == 1
+    images = model.backbone.encode_images(batch[0])
+    texts = model.backbone.encode_texts(batch[1])
+    gradients = []
+    for encoded in (images, texts):
+        model.decoder.zero_grad()
+        torch.autograd.backward(
+            model.decoder(encoded.tokens.detach(), encoded.padding).square().sum()
+        )
+        gradients.append([p.grad is not None and p.grad.any() for p in model.decoder.parameters()])
+    assert len(gradients[0]) == len(list(model.decoder.parameters()))
+    assert all(chain(*gradients))
+
+
+def test_global_vectors_have_unit_length(settings: CfamTraining, batch: Batch) -> None:
+    model = Cfam(settings, 3).eval()
+    with torch.no_grad():
+        for vectors in (model.encode_images(batch[0]), model.encode_texts(batch[1])):
+            assert vectors.shape == (4, model.dimension)
+            assert torch.allclose(vectors.norm(dim=1), torch.ones(4))
+
+
+@torch.no_grad()
+def test_what_stands_in_the_padding_changes_no_loss(settings: CfamTraining, batch: Batch) -> None:
+    model = Cfam(settings, 3)
+    pixels, tokens, identities = batch
+    behind = torch.arange(TEXT_TOKENS) > tokens.argmax(dim=1, keepdim=True)
+    plain, other = model(*batch), model(pixels, tokens.masked_fill(behind, 320), identities)
+    for name in NAMES:
+        assert torch.isclose(plain[name], other[name], atol=1e-5), name
+
+
+@torch.no_grad()
+def test_the_order_of_the_batch_does_not_matter(settings: CfamTraining, batch: Batch) -> None:
+    model = Cfam(settings, 3)
+    order = torch.tensor([2, 0, 3, 1])
+    plain, turned = model(*batch), model(*(part[order] for part in batch))
+    for name in NAMES:
+        assert torch.isclose(plain[name], turned[name], atol=1e-4), name
+
+
+def test_a_batch_of_one_identity_is_taken(settings: CfamTraining, batch: Batch) -> None:
+    losses = Cfam(settings, 3)(batch[0], batch[1], torch.zeros(4, dtype=torch.long))
+    assert all(loss.isfinite() for loss in losses.values())
+
+
+def test_losses_stay_float32_where_the_network_is_bfloat16(
+    settings: CfamTraining, batch: Batch
+) -> None:
+    model = Cfam(settings, 3)
+    plain = model(*batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        short = model(*batch)
+    for name in NAMES:
+        assert short[name].dtype == torch.float32
+        assert torch.isclose(short[name], plain[name], rtol=0.1, atol=0.1), name
+
+
+def test_parameters_are_split_by_where_they_come_from(
+    settings: CfamTraining, tmp_path: Path
+) -> None:
+    scratch = Cfam(settings, 3).parameter_groups()
+    assert scratch["pretrained"] == {}
+    weights = tmp_path / "clip.pt"
+    torch.save(Cfam(settings, 3).backbone.clip.state_dict(), weights)
+    backbone = small_backbone(tmp_path, checkpoint=weights)
+    tuned = Cfam(settings.model_copy(update={"backbone": backbone}), 3).parameter_groups()
+    assert {name.split(".")[0] for name in tuned["pretrained"]} == {"backbone"}
+    assert {name.split(".")[0] for name in tuned["new"]} == {"decoder", "matcher", "identity_head"}
+    assert sorted([*tuned["pretrained"], *tuned["new"]]) == sorted(scratch["new"])
+    assert not any("logit_scale" in name for name in scratch["new"])
+
+
+def test_the_total_is_weighted() -> None:
+    losses = {"matching": torch.tensor(2.0), "identity": torch.tensor(3.0)}
+    weights = CfamLosses(matching=0.5, identity=10)
+    assert total_loss(losses, weights).item() == 31
+
+
+def test_it_learns_a_batch_by_heart(settings: CfamTraining, batch: Batch) -> None:
+    model = Cfam(settings, 3)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    history = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        losses = model(*batch)
+        loss = total_loss(losses, ALL_ON)
+        torch.autograd.backward(loss)
+        optimizer.step()
+        history.append(loss.item())
+    assert history[-1] < history[0] / 4
+
+
+@pytest.fixture
+def published() -> CfamTraining:
+    paper = CfamTraining()
+    backbone = paper.backbone.model_copy(update={"weights": None})
+    return paper.model_copy(update={"backbone": backbone})
+
+
+@pytest.mark.slow
+def test_the_network_of_the_paper_takes_a_step_on_a_laptop(published: CfamTraining) -> None:
+    model = Cfam(published, 3500)
+    tokens = ClipTokenizer(168)(["a man in a red coat " * 20, "a woman"])
+    images = model.backbone.encode_images(torch.zeros(2, 3, 384, 128))
+    assert images.tokens.shape == (2, 24 * 8 + 1, 512)
+    assert model.backbone.encode_texts(tokens).tokens.shape == (2, 168, 512)
+    assert 160e6 < sum(parameter.numel() for parameter in model.parameters()) < 175e6
+    optimizer = torch.optim.Adam(model.parameters(), 1e-5)
+    losses = model(torch.randn(2, 3, 384, 128), tokens, torch.tensor([3, 3499]))
+    torch.autograd.backward(total_loss(losses, published.losses))
+    optimizer.step()
+    assert all(parameter.isfinite().all() for parameter in model.parameters())

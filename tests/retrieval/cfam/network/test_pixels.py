@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from retrieval.cfam.network.pixels import DEVIATION, MEAN, clip_pixels
+from tests.retrieval.cfam.small_clip import HEIGHT_PX, WIDTH_PX, small_backbone
+
+
+def test_the_constants_are_those_of_openai() -> None:
+    from open_clip import OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
+
+    assert MEAN == OPENAI_DATASET_MEAN
+    assert DEVIATION == OPENAI_DATASET_STD
+
+
+@pytest.mark.parametrize("size", [(10, 500), (300, 40), (1, 1)])
+def test_any_image_becomes_the_networks_size_and_keeps_its_colour(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    pixels = clip_pixels(Image.new("RGB", size, (255, 0, 51)), small_backbone(tmp_path))
+    assert pixels.shape == (3, HEIGHT_PX, WIDTH_PX)
+    assert pixels.dtype == torch.float32
+    colour = pixels * torch.tensor(DEVIATION)[:, None, None] + torch.tensor(MEAN)[:, None, None]
+    expected = torch.tensor([1.0, 0.0, 0.2])[:, None, None].expand_as(colour)
+    assert torch.allclose(colour, expected, atol=1e-5)
+
+
+def test_grey_images_are_taken(tmp_path: Path) -> None:
+    assert clip_pixels(Image.new("L", (30, 60), 128), small_backbone(tmp_path)).shape[0] == 3

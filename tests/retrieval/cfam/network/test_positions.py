@@ -1,0 +1,72 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.cfam.network.positions import resized_grid, stretched
+from schemas.errors import ModelError
+
+
+def drawn(rows: int, width: int = 5) -> torch.Tensor:
+    return torch.randn(rows, width, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(("rows", "grid"), [(17, (4, 4)), (193, (24, 8)), (13, (6, 2))])
+def test_a_grid_of_the_right_size_stays_bit_for_bit(rows: int, grid: tuple[int, int]) -> None:
+    positions = drawn(rows)
+    assert torch.equal(resized_grid(positions, grid), positions)
+
+
+@pytest.mark.parametrize("grid", [(24, 8), (2, 2), (28, 7), (1, 1)])
+def test_another_grid_has_its_size_and_the_class_tokens_own_embedding(
+    grid: tuple[int, int],
+) -> None:
+    positions = drawn(1 + 14 * 14)
+    resized = resized_grid(positions, grid)
+    assert resized.shape == (1 + grid[0] * grid[1], 5)
+    assert torch.equal(resized[0], positions[0])
+
+
+def test_the_grid_is_stretched_down_and_across_not_as_a_line() -> None:
+    down = torch.arange(14.0)[:, None].expand(14, 14).reshape(-1, 1)
+    across = torch.arange(14.0)[None, :].expand(14, 14).reshape(-1, 1)
+    square = torch.cat([torch.zeros(1, 2), torch.cat([down, across], dim=1)])
+    tall = resized_grid(square, (24, 8))[1:].reshape(24, 8, 2)
+    assert torch.allclose(tall[:, 0, 0], tall[:, 5, 0], atol=1e-5)
+    assert torch.allclose(tall[0, :, 1], tall[20, :, 1], atol=1e-5)
+    assert (tall[:, 3, 0].diff() > 0).all()
+    assert (tall[3, :, 1].diff() > 0).all()
+
+
+def test_positions_keep_their_type() -> None:
+    assert resized_grid(drawn(17).half(), (6, 2)).dtype == torch.float16
+
+
+def test_a_grid_that_is_no_square_is_told() -> None:
+    with pytest.raises(ModelError, match="got 12, wanted a square or 24 × 8"):
+        resized_grid(drawn(13), (24, 8))
+
+
+@given(length=st.integers(1, 200), kept=st.integers(0, 100), old=st.integers(2, 77))
+def test_stretched_text_positions_keep_the_first_and_the_last(
+    length: int, kept: int, old: int
+) -> None:
+    positions = drawn(old)
+    new = stretched(positions, length, kept)
+    assert len(new) == length
+    unchanged = min(length, kept, old - 1) if length > old else length
+    assert torch.equal(new[:unchanged], positions[:unchanged])
+    if length >= old:
+        assert torch.allclose(new[-1], positions[-1], atol=1e-5)
+
+
+def test_positions_between_lie_evenly_between() -> None:
+    ramp = torch.arange(77.0)[:, None]
+    new = stretched(ramp, 168, 20).flatten()
+    assert torch.equal(new[:20], torch.arange(20.0))
+    assert torch.allclose(new[20:], torch.linspace(20, 76, 148), atol=1e-4)
+
+
+def test_text_positions_of_the_right_length_stay_bit_for_bit() -> None:
+    positions = drawn(77)
+    assert torch.equal(stretched(positions, 77, 20), positions)

@@ -1,0 +1,87 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from retrieval.cfam.network.model import Cfam
+from retrieval.cfam.network.weights import SETTINGS, WEIGHTS, load_model, save_model
+from schemas.errors import ModelError
+from tests.retrieval.cfam.small_clip import small_training
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Cfam:
+    return Cfam(small_training(tmp_path), 5)
+
+
+@pytest.fixture
+def folder(model: Cfam, tmp_path: Path) -> Path:
+    folder = tmp_path / "runs" / "checkpoint"
+    save_model(folder, model, model.settings, 5)
+    return folder
+
+
+def test_what_is_saved_is_loaded_bit_for_bit(model: Cfam, folder: Path) -> None:
+    loaded = load_model(folder)
+    assert not loaded.training
+    assert loaded.settings == model.settings
+    assert loaded.identities == 5
+    state = loaded.state_dict()
+    assert state.keys() == model.state_dict().keys()
+    for name, value in model.state_dict().items():
+        assert torch.equal(state[name], value), name
+
+
+def test_a_checkpoint_needs_none_of_the_files_that_training_began_with(
+    model: Cfam, folder: Path
+) -> None:
+    assert model.settings.backbone.architecture_file is not None
+    model.settings.backbone.architecture_file.unlink()
+    settings = model.settings.backbone.model_copy(update={"weights": "none-such"})
+    save_model(folder, model, model.settings.model_copy(update={"backbone": settings}), 5)
+    assert torch.equal(
+        load_model(folder).backbone.clip.visual.proj, model.backbone.clip.visual.proj
+    )
+
+
+def test_saving_again_replaces_and_leaves_nothing_behind(model: Cfam, folder: Path) -> None:
+    with torch.no_grad():
+        model.backbone.clip.visual.proj.zero_()
+    save_model(folder, model, model.settings, 5)
+    assert load_model(folder).backbone.clip.visual.proj.abs().sum() == 0
+    assert sorted(path.name for path in folder.iterdir()) == [WEIGHTS, SETTINGS]
+
+
+def test_the_same_model_is_saved_to_the_same_bytes(
+    model: Cfam, folder: Path, tmp_path: Path
+) -> None:
+    save_model(tmp_path / "again", model, model.settings, 5)
+    for name in (WEIGHTS, SETTINGS):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, SETTINGS])
+def test_a_missing_or_damaged_file_is_told(name: str, folder: Path) -> None:
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelError, match=name):
+        load_model(folder)
+    (folder / name).unlink()
+    with pytest.raises(ModelError, match=name):
+        load_model(folder)
+
+
+def test_files_of_two_trainings_are_not_taken_together(folder: Path) -> None:
+    described = json.loads((folder / SETTINGS).read_text())
+    described["settings"]["seed"] = 99
+    (folder / SETTINGS).write_text(json.dumps(described))
+    with pytest.raises(ModelError, match="were not written together"):
+        load_model(folder)
+
+
+def test_settings_of_a_later_version_are_told(folder: Path) -> None:
+    described = json.loads((folder / SETTINGS).read_text())
+    (folder / SETTINGS).write_text(json.dumps(described | {"format": 2}))
+    with pytest.raises(ModelError, match="format"):
+        load_model(folder)
