@@ -13,7 +13,15 @@ from profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError
 from services.credentials import Credentials, load_credentials, save_token
 from services.private_files import locked, services_folder
-from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
+from services.process import (
+    LOOPBACK,
+    PLAIN_HTTP,
+    RunningService,
+    ServiceSpec,
+    answers,
+    running,
+    start,
+)
 
 NAME = "label-studio"
 DESK_SERVER = Path(__file__).parent / "desk_server"
@@ -123,7 +131,7 @@ def label_studio_token(home: Path, url: str) -> SecretStr:
     """
     with (
         locked(services_folder(home) / "label-studio-token.lock"),
-        httpx.Client(base_url=url, trust_env=False, timeout=60) as client,
+        httpx.Client(base_url=url, trust_env=False, timeout=60, verify=PLAIN_HTTP) as client,
     ):
         credentials = load_credentials(home)
         try:
@@ -145,7 +153,7 @@ def personal_token(url: str, email: str, password: SecretStr) -> SecretStr:
     Raises:
         ServiceError: Label Studio does not answer, or does not let them in.
     """
-    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+    with httpx.Client(base_url=url, trust_env=False, timeout=60, verify=PLAIN_HTTP) as client:
         try:
             log_in(client, email, password)
             return _create_token(client)

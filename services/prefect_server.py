@@ -13,7 +13,15 @@ import httpx
 
 from profiles.settings import Settings
 from schemas.errors import ServiceError
-from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
+from services.process import (
+    LOOPBACK,
+    PLAIN_HTTP,
+    RunningService,
+    ServiceSpec,
+    answers,
+    running,
+    start,
+)
 
 SERVER = "prefect-server"
 WORKER = "prefect-worker"
@@ -118,7 +126,7 @@ def _has_polled(server_url: str, since: datetime) -> bool:
     """Whether our worker has spoken to the server since that moment."""
     pool = f"{server_url}/api/work_pools/{WORK_POOL}/workers/filter"
     try:
-        answer = httpx.post(pool, json={}, timeout=5, trust_env=False)
+        answer = httpx.post(pool, json={}, timeout=5, trust_env=False, verify=PLAIN_HTTP)
     except httpx.HTTPError:
         return False
     beats = [worker["last_heartbeat_time"] for worker in answer.json()] if answer.is_success else []

@@ -11,6 +11,8 @@ from threading import Thread
 
 import httpx
 
+from services.process import PLAIN_HTTP
+
 _PASSED_ON = ("authorization", "content-type")
 
 
@@ -59,7 +61,7 @@ def fault_proxy(target: str, choose: Chooser, slow_seconds: float = 0.0) -> Iter
 
         def _ask(self, body: bytes) -> httpx.Response:
             headers = {k: v for k, v in self.headers.items() if k.lower() in _PASSED_ON}
-            with httpx.Client(trust_env=False, timeout=120) as client:
+            with httpx.Client(trust_env=False, timeout=120, verify=PLAIN_HTTP) as client:
                 return client.request(
                     self.command, target + self.path, content=body, headers=headers
                 )

@@ -47,7 +47,7 @@ from services.label_studio import (
     start_label_studio,
 )
 from services.label_studio_accounts import add_workspaces
-from services.process import free_port, stop
+from services.process import PLAIN_HTTP, free_port, stop
 from tests.annotate.answering import Regions, about, accepting, editing, rejecting
 from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.memory_desk import MemoryOffice
@@ -221,7 +221,9 @@ class Account:
 
     def __init__(self, url: str, token: SecretStr) -> None:
         limits = httpx.Limits(max_keepalive_connections=0)
-        self._client = httpx.Client(base_url=url, trust_env=False, timeout=120, limits=limits)
+        self._client = httpx.Client(
+            base_url=url, trust_env=False, timeout=120, limits=limits, verify=PLAIN_HTTP
+        )
         self._token = token.get_secret_value()
 
     def sign_in(self) -> None:
@@ -335,7 +337,7 @@ def disorder(address: str) -> Iterator[str]:
             """Keeps quiet."""
 
     def deliver() -> None:
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(trust_env=False, verify=PLAIN_HTTP) as client:
             while held:
                 body = held.pop()
                 for _ in range(2):

@@ -22,6 +22,7 @@ import pytest
 from db.blobs import BlobStore
 from release.verify import verify_release
 from schemas.records import Granularity
+from services.process import PLAIN_HTTP
 from tests.flows.homes import bytes_of, contents_of, files_of, problems_of
 from tests.flows.worlds import (
     RunningProgram,
@@ -46,6 +47,7 @@ class Counting(NamedTuple):
     """A counting server in a process of its own."""
 
     address: str
+    client: httpx.Client
 
     @property
     def base_url(self) -> str:
@@ -64,11 +66,10 @@ class Counting(NamedTuple):
         return self._ask().total()
 
     def reset(self) -> None:
-        httpx.post(f"{self.address}/reset", timeout=60, trust_env=False).raise_for_status()
+        self.client.post("/reset").raise_for_status()
 
     def _ask(self) -> Counter[str]:
-        answer = httpx.get(f"{self.address}/counts", timeout=60, trust_env=False)
-        return Counter(answer.json()["counts"])
+        return Counter(self.client.get("/counts").raise_for_status().json()["counts"])
 
 
 class Moment(NamedTuple):
@@ -154,7 +155,11 @@ def counting(tmp_path: Path) -> Iterator[Counting]:
     )
     assert process.stdout is not None
     try:
-        yield Counting(process.stdout.readline().strip().removesuffix("/v1"))
+        address = process.stdout.readline().strip().removesuffix("/v1")
+        with httpx.Client(
+            base_url=address, timeout=60, trust_env=False, verify=PLAIN_HTTP
+        ) as client:
+            yield Counting(address, client)
     finally:
         process.kill()
         process.wait()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import httpx
 
+from services.process import PLAIN_HTTP
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -74,7 +76,7 @@ def _wait_until_ready(
         if process.poll() is not None:
             raise RuntimeError(f"ended with {process.returncode}: {_tail(log_file)}")
         try:
-            if httpx.get(url, timeout=2, trust_env=False).is_success:
+            if httpx.get(url, timeout=2, trust_env=False, verify=PLAIN_HTTP).is_success:
                 return
         except httpx.TransportError:
             pass
