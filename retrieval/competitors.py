@@ -82,11 +82,14 @@ def count_competitors(collection: Collection, tiling: Tiling | None = None) -> C
     """
     cut, pools = tiling or Tiling(), collection.pools
     images, texts = _queries_of(collection)
-    image_blocks = _blocks(collection.pool_of_image, pools, cut.images)
+    image_blocks = [
+        (block, images.side(block.rows))
+        for block in _blocks(collection.pool_of_image, pools, cut.images)
+    ]
     text_blocks = _blocks(collection.pool_of_image[collection.image_of_text], pools, cut.texts)
     of_images = np.zeros((len(images.rows), pools), dtype=np.int64)
     of_texts = np.zeros((len(texts.rows), pools), dtype=np.int64)
-    count = partial(_count_block, images, texts, image_blocks, pools)
+    count = partial(_count_block, len(images.rows), texts, image_blocks, pools)
     with ThreadPoolExecutor(cut.workers) as workers:
         for block, found in zip(text_blocks, workers.map(count, text_blocks), strict=True):
             of_images[:, block.pool] += found.of_images
@@ -164,18 +167,22 @@ class _BlockCounts(NamedTuple):
 
 
 def _count_block(
-    images: _Queries, texts: _Queries, image_blocks: list[_Block], pools: int, text_block: _Block
+    images: int,
+    texts: _Queries,
+    image_blocks: "list[tuple[_Block, Side]]",
+    pools: int,
+    text_block: _Block,
 ) -> _BlockCounts:
-    """Counts in the product of all images with a block of texts."""
+    """Counts in the product of all images, which are so many, with a block of texts."""
     from retrieval.kernels.counting import count_tile
 
-    of_images = np.zeros(len(images.rows), dtype=np.int64)
+    of_images = np.zeros(images, dtype=np.int64)
     of_texts = np.zeros((len(text_block.rows), pools), dtype=np.int64)
-    most_images = max(len(block.rows) for block in image_blocks)
+    most_images = max(len(block.rows) for block, _ in image_blocks)
     products = np.empty((most_images, len(text_block.rows)), dtype=np.float32)
     text_side = texts.side(text_block.rows)
-    for block in image_blocks:
-        image_side = images.side(block.rows)
+    for block, of_block in image_blocks:
+        image_side = of_block._replace(counts=np.zeros_like(of_block.counts))
         text_side.counts.fill(0)
         tile = products[: len(block.rows)]
         np.matmul(image_side.rows, text_side.rows.T, out=tile)
