@@ -1,6 +1,5 @@
 """A killed run costs nothing: SIGKILL at twenty random moments changes neither bytes nor bills."""
 
-import os
 import random
 import socket
 import sqlite3
@@ -25,8 +24,9 @@ from schemas.records import Granularity
 from services.process import PLAIN_HTTP
 from tests.flows.homes import bytes_of, contents_of, files_of, problems_of
 from tests.flows.worlds import (
+    KEEP_COMPILED,
     RunningProgram,
-    compiled_modules,
+    compile_modules,
     loupe,
     write_people,
     write_toml,
@@ -35,6 +35,7 @@ from tests.servers.processes import REPOSITORY
 
 pytestmark = pytest.mark.xdist_group("kill")  # takes minutes: begin early
 
+MODULES = "flows.cli, flows.commands.build, flows.ufine3c_build, openai, pyarrow.parquet"
 KILLS = 20
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.05
@@ -167,23 +168,14 @@ def counting(tmp_path: Path) -> Iterator[Counting]:
 
 
 class Build(NamedTuple):
-    """A build that can be run in one home after another; compiled modules lie in `modules`."""
+    """A build that can be run in one home after another."""
 
     config: Path
     profile: Path
-    modules: Path
-
-    def compile_modules(self) -> None:
-        """So that the first run has nothing to compile that the others find compiled."""
-        modules = "flows.cli, flows.commands.build, flows.ufine3c_build, openai, pyarrow.parquet"
-        command = [sys.executable, "-c", f"import {modules}"]
-        environment = {**os.environ, **compiled_modules(self.modules)}
-        subprocess.run(command, cwd=REPOSITORY, env=environment, check=True)
 
     def start(self, home: Path) -> RunningProgram:
         options = ("--in-process", "--config", self.config, "--profile", self.profile)
-        variables = compiled_modules(self.modules)
-        return loupe(home, "run", "build-ufine3c", *options, variables=variables)
+        return loupe(home, "run", "build-ufine3c", *options, variables=KEEP_COMPILED)
 
 
 @pytest.fixture
@@ -218,7 +210,7 @@ def build(tmp_path: Path, counting: Counting) -> Build:
         tmp_path / "profile.toml",
         {"description": "one counted, one built in", "rewrite": {"models": [counted, builtin]}},
     )
-    return Build(config, profile, tmp_path / "modules")
+    return Build(config, profile)
 
 
 @pytest.mark.slow
@@ -276,7 +268,7 @@ def half_written_by(process: subprocess.Popen[bytes]) -> str:
 
 def run_undisturbed(build: Build, home: Path) -> Timeline:
     """Runs from start to end, and says what took how long."""
-    build.compile_modules()
+    compile_modules(MODULES)
     run = build.start(home)
     assert run.wait() == 0, run.output
     ended = time.time() - run.started

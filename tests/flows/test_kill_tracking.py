@@ -1,10 +1,7 @@
 """A video half tracked goes on at its checkpoint: SIGKILL changes no track, no crop, no release."""
 
-import os
 import random
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -16,11 +13,11 @@ import pytest
 from release.verify import verify_release
 from sources.demonstration.street import StreetWorld
 from tests.flows.homes import bytes_of, contents_of, problems_of
-from tests.flows.worlds import RunningProgram, compiled_modules, loupe, write_toml
-from tests.servers.processes import REPOSITORY
+from tests.flows.worlds import KEEP_COMPILED, RunningProgram, compile_modules, loupe, write_toml
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kill")]
 
+MODULES = "flows.cli, flows.commands.build, flows.ufine6926_build, av, cv2, pyarrow.parquet"
 KILLS = 6
 CHECKPOINT_FRAMES = 4
 RELEASE = Path("releases") / "walkers-0.1.0"
@@ -31,19 +28,10 @@ class Build(NamedTuple):
 
     config: Path
     profile: Path
-    modules: Path
 
     def start(self, home: Path) -> RunningProgram:
         options = ("--in-process", "--config", self.config, "--profile", self.profile)
-        variables = compiled_modules(self.modules)
-        return loupe(home, "run", "build-ufine6926", *options, variables=variables)
-
-    def compile_modules(self) -> None:
-        """So that no run has to."""
-        modules = "flows.cli, flows.commands.build, flows.ufine6926_build, av, cv2, pyarrow.parquet"
-        environment = {**os.environ, **compiled_modules(self.modules)}
-        command = [sys.executable, "-c", f"import {modules}"]
-        subprocess.run(command, cwd=REPOSITORY, env=environment, check=True)
+        return loupe(home, "run", "build-ufine6926", *options, variables=KEEP_COMPILED)
 
 
 @pytest.fixture
@@ -59,9 +47,8 @@ def build(street: StreetWorld, tmp_path: Path) -> Build:
         "tracking": {"checkpoint_frames": CHECKPOINT_FRAMES, "observations": 6},
         "filter": {**lenient, "least_contrast": 0, "least_relative_sharpness": 0},
     }
-    build = Build(config, write_toml(tmp_path / "profile.toml", values), tmp_path / "modules")
-    build.compile_modules()
-    return build
+    compile_modules(MODULES)
+    return Build(config, write_toml(tmp_path / "profile.toml", values))
 
 
 @pytest.mark.timeout(1500)

@@ -186,10 +186,15 @@ def own_environment() -> Iterator[None]:
         yield
 
 
-def compiled_modules(folder: Path) -> dict[str, str]:
-    """Variables with which Python keeps compiled modules in `folder`.
+KEEP_COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
+"""Variables with which Python keeps what it has compiled.
 
-    Whoever starts one program twenty times would wait longer for the compiler than for the program
-    where `PYTHONDONTWRITEBYTECODE` is set.
-    """
-    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
+Whoever starts one program twenty times would else wait longer for the compiler than for the program
+where `PYTHONDONTWRITEBYTECODE` is set.
+"""
+
+
+def compile_modules(modules: str) -> None:
+    """Compiles modules and all that they import, so that no run of a program has to."""
+    command = [sys.executable, "-c", f"import {modules}"]
+    subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **KEEP_COMPILED}, check=True)
