@@ -11,7 +11,15 @@ from schemas.chat import ModelRef
 from schemas.errors import ModelError
 
 _Input = TypeVar("_Input")
-_LOADING_FAULTS = (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError)
+_LOADING_FAULTS = (
+    ImportError,  # of what a tokenizer needs, say
+    OSError,
+    ValueError,
+    KeyError,
+    RuntimeError,
+    TypeError,
+    AttributeError,
+)
 
 
 class Batches(NamedTuple):

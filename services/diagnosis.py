@@ -15,6 +15,13 @@ import httpx
 from profiles.loader import load_profile
 from profiles.settings import Settings
 from schemas.base import Record
+from schemas.embedding import (
+    BuiltinEmbedder,
+    CfamEmbedder,
+    EmbedderSpec,
+    OpenClipEmbedder,
+    PrecomputedEmbedder,
+)
 from schemas.errors import LoupeError
 from schemas.profile import (
     BuiltinDescriber,
@@ -30,9 +37,9 @@ from services.environments import ENVIRONMENT_NAMES, is_installed
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
 
-EXTRAS = {"torch": ("torch", "transformers"), "gpu": ("vllm",), "s3": ("s3fs",)}
+EXTRAS = {"torch": ("torch", "transformers", "open_clip"), "gpu": ("vllm",), "s3": ("s3fs",)}
 _POSTGRES_FOLDER = Path("/usr/lib/postgresql")
-_Model = ChatModelSpec | BuiltinDetector | FairMOTDetector | PoseModel
+_Model = ChatModelSpec | BuiltinDetector | FairMOTDetector | PoseModel | EmbedderSpec
 
 
 class Verdict(StrEnum):
@@ -124,6 +131,35 @@ def check_models(profile: Profile) -> Iterator[Finding]:
     yield _check_detector(profile.tracking.detector)
     if profile.filter.pose_model is not None:
         yield _check_extra_of(profile.filter.pose_model, "torch")
+    for embedder in profile.evaluation.embedders:
+        yield _check_embedder(embedder)
+
+
+def _check_embedder(embedder: EmbedderSpec) -> Finding:
+    """Evaluation alone needs embedders: what they lack stops nobody who builds a dataset."""
+    if isinstance(embedder, BuiltinEmbedder):
+        return _has(embedder, "built in")
+    if missing := [path for path in _files_of(embedder) if not path.exists()]:
+        detail = f"there is no {missing[0]}; needed to evaluate releases"
+        return _absent(_subject(embedder), detail, f"ls {missing[0].parent}")
+    if isinstance(embedder, PrecomputedEmbedder):
+        return _has(embedder, "its vectors are there")
+    found = _check_extra_of(embedder, "torch")
+    if found.verdict is Verdict.OK:
+        return found
+    return _absent(found.subject, f"{found.detail}; needed to evaluate releases", found.remedy)
+
+
+def _files_of(embedder: EmbedderSpec) -> list[Path]:
+    match embedder:
+        case CfamEmbedder():
+            return [embedder.checkpoint / "model.safetensors"]
+        case PrecomputedEmbedder():
+            return [embedder.images, embedder.texts]
+        case OpenClipEmbedder():
+            return [path for path in (embedder.architecture_file, embedder.checkpoint) if path]
+        case _:
+            return []
 
 
 def _check_detector(detector: BuiltinDetector | FairMOTDetector) -> Finding:

@@ -107,3 +107,23 @@ def test_a_checkpoint_that_is_not_there_is_named_with_how_to_say_where_it_is() -
     assert finding.verdict is Verdict.ABSENT  # who has no videos needs none
     assert str(checkpoint) in finding.detail
     assert "LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT" in finding.remedy
+
+
+def findings_of_embedders(*embedders: dict[str, object]) -> list[Finding]:
+    values = load_profile("builtin").model_dump(mode="json")
+    profile = validate_profile({**values, "evaluation": {"embedders": embedders}})
+    return list(check_models(profile))[-len(embedders) :]
+
+
+def test_what_embedders_lack_is_named_but_stops_nobody(tmp_path: Path) -> None:
+    builtin, clip, cfam, precomputed = findings_of_embedders(
+        {"provider": "builtin"},
+        {"provider": "open_clip", "name": "ViT-B-16", "revision": "openai"},
+        {"provider": "cfam", "checkpoint": str(tmp_path / "trained")},
+        {"provider": "precomputed", "name": "x", "images": __file__, "texts": __file__},
+    )
+    assert (builtin.verdict, builtin.detail) == (Verdict.OK, "built in")
+    assert (clip.verdict, clip.subject) == (Verdict.OK, "model ViT-B-16@openai")
+    assert cfam.verdict is Verdict.ABSENT
+    assert str(tmp_path / "trained" / "model.safetensors") in cfam.detail
+    assert precomputed.verdict is Verdict.OK

@@ -1,0 +1,299 @@
+"""Embedders of real classes: right against their libraries, and clear about what cannot be used."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from models.blip2_embedder import Blip2Embedder
+from models.embedders import build_embedder, pinned
+from schemas.embedding import (
+    BuiltinEmbedder,
+    OpenClipEmbedder,
+    QwenVLEmbedder,
+    TransformersEmbedder,
+    directed,
+)
+from schemas.errors import ModelError
+from tests.models import tiny_embedders
+from tests.models.test_embedder_contract import IMAGES, TEXTS
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PICTURES = [image.convert("RGB") for image in IMAGES[:2]]
+
+WITHOUT = """
+import sys
+sys.modules["{missing}"] = None  # as if it were not installed
+from models.embedders import build_embedder
+from schemas.embedding import OpenClipEmbedder, QwenVLEmbedder, TransformersEmbedder
+from schemas.errors import MissingExtraError
+for kind, provider in (
+    (OpenClipEmbedder, "open_clip"), (TransformersEmbedder, "transformers"),
+    (QwenVLEmbedder, "qwen-vl"),
+):
+    try:
+        build_embedder(kind(provider=provider, name="some/" + provider, revision="1"))
+    except MissingExtraError as error:
+        print(error)
+"""
+
+
+def run_python(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def transformers_spec(folder: Path, **changes: object) -> TransformersEmbedder:
+    values = {"provider": "transformers", "name": str(folder), "revision": "1", "device": "cpu"}
+    return TransformersEmbedder.model_validate({**values, **changes})
+
+
+def open_clip_spec(**values: object) -> OpenClipEmbedder:
+    defaults = {"provider": "open_clip", "name": "x", "revision": "1", "device": "cpu"}
+    return OpenClipEmbedder.model_validate({**defaults, **values})
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folders of tiny models, by kind."""
+    pytest.importorskip("torch")
+    pytest.importorskip("open_clip")
+    home = tmp_path_factory.mktemp("tiny")
+    return {
+        "open_clip": tiny_embedders.build_open_clip(home / "open_clip"),
+        "clip": tiny_embedders.build_clip(home / "clip"),
+        "blip2": tiny_embedders.build_blip2(home / "blip2"),
+        "qwen-vl": tiny_embedders.build_qwen2_vl(home / "qwen-vl"),
+    }
+
+
+def test_a_missing_extra_is_named() -> None:
+    lines = run_python(WITHOUT.format(missing="torch")).splitlines()
+    assert ["some/open_clip" in lines[0], "some/transformers" in lines[1]] == [True, True]
+    assert all(line.endswith(".[torch]'") for line in lines)
+    assert len(lines) == 3
+
+
+def test_importing_the_adapters_loads_no_heavy_library() -> None:
+    loaded = run_python(
+        "import sys, models.embedders, models.open_clip_embedder, models.transformers_embedder\n"
+        "import models.blip2_embedder, models.qwen_vl_embedder, models.builtin.embedder.model\n"
+        "import retrieval.embedders, retrieval.precomputed\n"
+        "heavy = {'torch', 'torchvision', 'transformers', 'open_clip', 'cv2', 'scipy', 'pandas'}\n"
+        "print(heavy & set(sys.modules))"
+    )
+    assert loaded == "set()"
+
+
+def test_open_clip_vectors_are_those_that_its_loss_compares(folders: dict[str, Path]) -> None:
+    import open_clip
+    import torch
+
+    name = f"local-dir:{folders['open_clip']}"
+    network, preprocess = open_clip.create_model_from_pretrained(name)
+    with torch.no_grad():
+        pixels = torch.stack([preprocess(picture) for picture in PICTURES])
+        images = network.eval().encode_image(pixels, normalize=True).numpy()
+        texts = network.encode_text(open_clip.tokenize(list(TEXTS)), normalize=True).numpy()
+    embedder = build_embedder(open_clip_spec(name=name))
+    np.testing.assert_allclose(embedder.embed_images(PICTURES), images, atol=1e-5)
+    np.testing.assert_allclose(embedder.embed_texts(TEXTS), texts, atol=1e-5)
+
+
+def test_an_architecture_and_a_checkpoint_of_ones_own(folders: dict[str, Path]) -> None:
+    folder = folders["open_clip"]
+    spec = open_clip_spec(
+        architecture_file=folder / "tiny-clip-of-tests.json",
+        checkpoint=folder / "open_clip_model.safetensors",
+    )
+    whole = build_embedder(open_clip_spec(name=f"local-dir:{folder}"))
+    found = build_embedder(pinned(spec)).embed_texts(TEXTS)
+    np.testing.assert_allclose(found, whole.embed_texts(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"name": "ViT-Q"}, "OpenCLIP could not load ViT-Q@1: Model config for 'ViT-Q' not found"),
+        ({"name": "ViT-B-32", "revision": "none"}, "Pretrained value 'none' is not a known tag"),
+        ({"name": "local-dir:nowhere"}, "nowhere"),
+        ({"architecture_file": Path("none.json")}, "architecture file 'none.json' cannot be read"),
+        ({"device": "nonsense"}, "device 'nonsense' cannot be used"),
+    ],
+)
+def test_what_open_clip_does_not_know_is_named(values: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ModelError, match=sentence):
+        build_embedder(open_clip_spec(**values))
+
+
+def test_an_architecture_file_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ViT-B-32.json"
+    path.write_text(json.dumps(tiny_embedders.ARCHITECTURE), encoding="utf-8")
+    with pytest.raises(ModelError, match="has the name of another architecture"):
+        build_embedder(open_clip_spec(architecture_file=path))
+    (tmp_path / "nothing.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ModelError, match="must have the keys"):
+        build_embedder(open_clip_spec(architecture_file=tmp_path / "nothing.json"))
+
+
+def test_blip2_compares_as_transformers_does_but_for_the_reduction(
+    folders: dict[str, Path],
+) -> None:
+    import torch
+    import transformers
+
+    library: Any = transformers
+    network = library.Blip2ForImageTextRetrieval.from_pretrained(folders["blip2"]).eval()
+    processor = library.AutoProcessor.from_pretrained(folders["blip2"])
+    texts = ["a man in red shoes", "a woman"]
+    inputs = processor(images=PICTURES, text=texts, padding=True, return_tensors="pt")
+    embedder = build_embedder(transformers_spec(folders["blip2"]))
+    assert isinstance(embedder, Blip2Embedder)
+    with torch.no_grad():
+        wanted = network(**inputs, use_image_text_matching_head=False).logits_per_image.numpy()
+        queries = embedder.query_vectors(PICTURES).numpy()
+    cosines = queries @ embedder.embed_texts(texts).T
+    np.testing.assert_allclose(cosines.max(axis=1), wanted, atol=1e-5)
+    mean = queries.mean(axis=1)
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    np.testing.assert_allclose(embedder.embed_images(PICTURES), mean, atol=1e-5)
+
+
+def test_qwen_vl_gives_the_last_state_after_the_instruction(folders: dict[str, Path]) -> None:
+    import torch
+    import transformers
+
+    spec = tiny_embedders.qwen_spec(folders["qwen-vl"], text_instruction="Find it.")
+    library: Any = transformers
+    processor = library.AutoProcessor.from_pretrained(folders["qwen-vl"])
+    auto = library.AutoModelForImageTextToText.from_pretrained(folders["qwen-vl"]).eval()
+    prompt = (
+        "<|im_start|>system\nFind it.<|im_end|>\n<|im_start|>user\na man<|im_end|>\n"
+        "<|im_start|>assistant\n<|endoftext|>"
+    )
+    with torch.no_grad():
+        tokens = processor.tokenizer(prompt, return_tensors="pt")
+        states = auto(**tokens, output_hidden_states=True).hidden_states[-1]
+    wanted = states[0, -1] / states[0, -1].norm()
+    found = build_embedder(spec).embed_texts(["a man"])[0]
+    np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
+
+
+def test_instructions_stand_before_what_asks(folders: dict[str, Path]) -> None:
+    both = tiny_embedders.qwen_spec(folders["qwen-vl"])
+    asking = directed(both, "texts")
+    assert isinstance(asking, QwenVLEmbedder)
+    plain = both.model_copy(update={"image_instruction": both.candidate_instruction})
+    images = [build_embedder(spec).embed_images(PICTURES) for spec in (both, asking, plain)]
+    texts = [build_embedder(spec).embed_texts(TEXTS[:2]) for spec in (both, asking)]
+    assert np.abs(images[0] - images[1]).max() > 1e-3
+    np.testing.assert_array_equal(images[1], images[2])
+    np.testing.assert_array_equal(texts[0], texts[1])
+    assert directed(asking, "images") == asking
+    assert directed(BuiltinEmbedder(), "images") == BuiltinEmbedder()
+    assert asking.parameters != both.parameters
+
+
+def test_a_qwen_vl_is_read_as_embedders_are_published(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Without the layer that writes, under the names that transformers had when GME was saved."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folders["qwen-vl"] / "model.safetensors")
+    published = {}
+    for name, tensor in weights.items():
+        if name.startswith("lm_head"):
+            continue
+        bare = name.removeprefix("model.").removeprefix("language_model.")
+        published[bare if bare.startswith("visual.") else f"model.{bare}"] = tensor
+    assert {"visual", "model"} == {name.split(".")[0] for name in published}
+    for file in folders["qwen-vl"].iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    save_file(published, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    wanted = build_embedder(tiny_embedders.qwen_spec(folders["qwen-vl"]))
+    found = build_embedder(tiny_embedders.qwen_spec(tmp_path))
+    np.testing.assert_array_equal(found.embed_texts(TEXTS), wanted.embed_texts(TEXTS))
+
+
+def test_a_model_of_another_class_is_refused(folders: dict[str, Path]) -> None:
+    with pytest.raises(ModelError, match="is a 'qwen2_vl'; wanted one of 'clip', 'siglip'"):
+        build_embedder(transformers_spec(folders["qwen-vl"]))
+    with pytest.raises(ModelError, match="is a 'clip'; wanted a 'qwen2_vl'"):
+        build_embedder(tiny_embedders.qwen_spec(folders["clip"]))
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=f"could not load .*{tmp_path.name}"):
+        build_embedder(transformers_spec(tmp_path))
+
+
+def test_weights_that_are_missing_are_named_not_made_up(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    for file in folders["clip"].iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["text_projection.weight"]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"lacks weights: text_projection\.weight"):
+        build_embedder(transformers_spec(tmp_path))
+
+
+def test_a_folder_is_pinned_by_its_files(folders: dict[str, Path], tmp_path: Path) -> None:
+    for file in folders["clip"].iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    spec = pinned(transformers_spec(tmp_path))
+    assert isinstance(spec, TransformersEmbedder)
+    command = "sha256sum *.json *.safetensors | sha256sum"  # as the documentation says it is
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=True)
+    lines = done.stdout.decode()
+    assert spec.folder_sha256 == lines.split()[0]
+    assert pinned(spec) == spec
+    build_embedder(spec)
+    (tmp_path / "config.json").write_bytes((tmp_path / "config.json").read_bytes() + b"\n")
+    with pytest.raises(ModelError, match=r"has the SHA-256 .*; wanted"):
+        build_embedder(spec)
+
+
+def test_checkpoints_are_pinned_by_their_digest(folders: dict[str, Path]) -> None:
+    folder = folders["open_clip"]
+    spec = pinned(open_clip_spec(name=f"local-dir:{folder}"))
+    assert isinstance(spec, OpenClipEmbedder)
+    assert spec.checkpoint_sha256
+    build_embedder(spec)
+    other = spec.model_copy(update={"checkpoint_sha256": "0" * 64})
+    with pytest.raises(ModelError, match="wanted 0000"):
+        build_embedder(other)
+    with pytest.raises(ModelError, match=r"none\.safetensors' cannot be read"):
+        pinned(open_clip_spec(checkpoint=Path("none.safetensors")))
+    assert pinned(BuiltinEmbedder()) == BuiltinEmbedder()
+
+
+def test_a_vector_that_is_no_direction_is_an_error(folders: dict[str, Path]) -> None:
+    embedder = build_embedder(transformers_spec(folders["clip"]))
+    import torch
+
+    with torch.no_grad():
+        embedder._model.text_projection.weight.zero_()  # type: ignore[attr-defined]
+    with pytest.raises(ModelError, match="gives no direction for input 0"):
+        embedder.embed_texts(["a man"])
+
+
+def test_images_of_other_modes_are_taken_as_rgb(folders: dict[str, Path]) -> None:
+    embedder = build_embedder(transformers_spec(folders["clip"]))
+    grey = Image.new("L", (40, 60), 90)
+    np.testing.assert_array_equal(
+        embedder.embed_images([grey]), embedder.embed_images([grey.convert("RGB")])
+    )

@@ -1,0 +1,81 @@
+"""Vectors from files: as many as the release has images and texts, and ready to be compared."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from retrieval.embedders import pinned
+from retrieval.precomputed import read_vectors
+from schemas.base import sha256_of
+from schemas.embedding import PrecomputedEmbedder
+from schemas.errors import FormatError
+
+IMAGES = np.random.default_rng(0).standard_normal((3, 4))
+TEXTS = np.random.default_rng(1).standard_normal((6, 4)).astype(np.float16)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> PrecomputedEmbedder:
+    images, texts = tmp_path / "images.npy", tmp_path / "texts.npy"
+    np.save(images, IMAGES)
+    np.save(texts, TEXTS)
+    return PrecomputedEmbedder(provider="precomputed", name="theirs", images=images, texts=texts)
+
+
+def unit(rows: NDArray[np.floating]) -> NDArray[np.float64]:
+    exact = rows.astype(np.float64)
+    unit: NDArray[np.float64] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
+    return unit
+
+
+def test_rows_come_in_order_and_of_unit_length(spec: PrecomputedEmbedder) -> None:
+    found = read_vectors(spec, images=3, texts=6)
+    assert found.images.dtype == found.texts.dtype == np.float32
+    np.testing.assert_allclose(found.images, unit(IMAGES), atol=1e-7)
+    np.testing.assert_allclose(found.texts, unit(TEXTS), atol=1e-7)
+
+
+def test_as_many_rows_as_the_release_has(spec: PrecomputedEmbedder) -> None:
+    with pytest.raises(FormatError, match=r"images\.npy' must have a row for each of the 4 images"):
+        read_vectors(spec, images=4, texts=6)
+    with pytest.raises(FormatError, match=r"each of the 5 texts .* its shape is \(6, 4\)"):
+        read_vectors(spec, images=3, texts=5)
+
+
+@pytest.mark.parametrize(
+    ("write", "sentence"),
+    [
+        (lambda path: path.unlink(), r"texts\.npy' cannot be read as \.npy"),
+        (lambda path: path.write_bytes(b"no array"), r"texts\.npy' cannot be read as \.npy"),
+        (lambda path: np.save(path, np.array([{}] * 6)), r"texts\.npy' cannot be read as \.npy"),
+        (lambda path: np.save(path, np.zeros((6, 4))), "it holds only zeros"),
+        (lambda path: np.save(path, np.full((6, 4), np.nan)), "NaN"),
+        (lambda path: np.save(path, np.ones(6)), r"its shape is \(6,\)"),
+        (lambda path: np.save(path, np.ones((6, 5))), "rows of one length; got 5 and 4"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    spec: PrecomputedEmbedder, write: Callable[[Path], object], sentence: str
+) -> None:
+    write(spec.texts)
+    with pytest.raises(FormatError, match=sentence):
+        read_vectors(spec, images=3, texts=6)
+
+
+def test_an_archive_of_arrays_is_refused(spec: PrecomputedEmbedder) -> None:
+    with spec.texts.open("wb") as file:
+        np.savez(file, TEXTS)
+    with pytest.raises(FormatError, match="must hold one array"):
+        read_vectors(spec, images=3, texts=6)
+
+
+def test_vectors_are_pinned_by_their_digest(spec: PrecomputedEmbedder) -> None:
+    found = pinned(spec)
+    assert found.parameters == {
+        "images_sha256": sha256_of(spec.images.read_bytes()),
+        "texts_sha256": sha256_of(spec.texts.read_bytes()),
+    }
+    assert pinned(found) == found
