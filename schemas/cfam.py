@@ -35,6 +35,11 @@ class CfamBackbone(Record):
     def _nothing_is_none(cls, weights: object) -> object:
         return None if weights == "" else weights  # TOML has no word for None
 
+    @field_validator("weights", mode="after")
+    @classmethod
+    def _no_word_is_none(cls, weights: str | None) -> str | None:
+        return weights or None
+
     @property
     def starts_random(self) -> bool:
         """Whether the network is trained from scratch."""
@@ -44,8 +49,8 @@ class CfamBackbone(Record):
 class CfamDecoder(Record):
     """The shared granularity decoder.
 
-    The paper's text says 16 learnable queries, the best row of its ablation table 4; 16 is what the
-    section that defines the network says, so it stands, and this setting gives the other.
+    The paper's text says 16 learnable queries, twice (section 5.1, supplement 9); the best row of
+    its ablation table says 4. The text stands, and this setting gives the other.
     """
 
     queries: Positive = 16
@@ -151,3 +156,12 @@ class CfamTraining(Record):
     checkpoint_activations: bool = False
     device: str = "auto"
     workers: int = Field(default=2, ge=0)
+
+    @model_validator(mode="after")
+    def _heads_of_the_matcher_share_the_width(self) -> Self:
+        if self.decoder.width % self.matcher.heads:
+            raise ValueError(
+                f"decoder.width must be a multiple of matcher.heads; "
+                f"got {self.decoder.width}, {self.matcher.heads}"
+            )
+        return self

@@ -1,0 +1,46 @@
+import torch
+
+from retrieval.cfam.network.matcher import IdentityHead, Matcher
+from schemas.cfam import CfamMatcher
+
+
+def new_matcher() -> Matcher:
+    torch.manual_seed(0)
+    return Matcher(32, CfamMatcher(heads=4))
+
+
+def test_each_pair_is_judged_by_itself() -> None:
+    matcher = new_matcher()
+    visual, textual = torch.randn(5, 3, 32), torch.randn(5, 3, 32)
+    judged = matcher(visual, textual)
+    assert judged.shape == (5,)
+    for row in range(5):
+        alone = matcher(visual[row : row + 1], textual[row : row + 1])
+        assert torch.allclose(alone, judged[row : row + 1], atol=1e-5)
+
+
+def test_it_tells_the_image_from_the_text() -> None:
+    visual, textual = torch.randn(2, 5, 3, 32)
+    matcher = new_matcher()
+    assert (matcher(visual, textual) - matcher(textual, visual)).abs().min() > 1e-3
+
+
+def test_it_learns_which_pairs_belong_together() -> None:
+    matcher = new_matcher()
+    things = torch.randn(24, 3, 32, generator=torch.Generator().manual_seed(1))
+    visual, textual = things[torch.arange(24)], things[torch.arange(24) // 2 * 2]
+    matched = (torch.arange(24) % 2 == 0).float()
+    optimizer = torch.optim.Adam(matcher.parameters(), 1e-3)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            matcher(visual, textual), matched
+        )
+        torch.autograd.backward(loss)
+        optimizer.step()
+    assert ((matcher(visual, textual) > 0) == matched.bool()).all()
+
+
+def test_the_identity_head_has_a_class_for_nobody() -> None:
+    head = IdentityHead(16, 7)
+    assert head(torch.randn(5, 16), torch.randn(5, 16)).shape == (5, 8)
