@@ -35,11 +35,6 @@ class CfamBackbone(Record):
     def _nothing_is_none(cls, weights: object) -> object:
         return None if weights == "" else weights  # TOML has no word for None
 
-    @field_validator("weights", mode="after")
-    @classmethod
-    def _no_word_is_none(cls, weights: str | None) -> str | None:
-        return weights or None
-
     @property
     def starts_random(self) -> bool:
         """Whether the network is trained from scratch."""
