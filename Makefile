@@ -6,6 +6,9 @@ ENVIRONMENTS ?= .environments
 # uv from PATH, or one of our own: it is the only tool that is fetched outside the lock
 UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
 
+# one more than there are processors, as tests that wait for a server leave theirs idle; at most 4
+WORKERS ?= $(shell python3 -c 'import os; print(min(4, os.cpu_count() + 1))')
+
 # compiled modules are kept, whatever the caller does: imports then take a third of the time
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -35,7 +38,7 @@ demo: setup  ## Build a small evaluation set from a generated world, offline
 	$(BIN)/loupe demo
 
 test: environments  ## Run all tests; ends with a list of what this machine could not run
-	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
+	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 lint: setup  ## Check style, types and import contracts
 	$(BIN)/ruff check .

@@ -1,25 +1,36 @@
 """Which tests run in one process where several share the work (`pytest -n`).
 
-Tests that need a real server run one after the other, so that each server is started once; they
-come first, since they take longest. All others go to whoever is free.
+Tests that need a real server run one after the other, so that each server is started once. What
+takes longest comes first (with `--no-loadscope-reorder`: else xdist puts first what has most
+tests), so that in the end nobody waits for a single long one. All others go to whoever is free.
 """
 
 import pytest
 
 _SERVERS = ("label_studio", "vllm", "prefect")
+_GROUPS = ("servers", "scenario", "kill", "restored")
+"""From the longest to the shortest."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests that share servers as a group, and puts them first."""
+    """Marks tests that share servers as a group, and puts what takes long first."""
     for item in items:
         if item.get_closest_marker("xdist_group") is None and _needs_server(item):
             item.add_marker(pytest.mark.xdist_group("servers"))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    items.sort(key=_place)
 
 
 def _needs_server(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in _SERVERS)
+
+
+def _place(item: pytest.Item) -> int:
+    """Groups in their order, then other groups, then single tests, the slow ones first."""
+    group = item.get_closest_marker("xdist_group")
+    if group is None:
+        return len(_GROUPS) + (1 if item.get_closest_marker("slow") else 2)
+    return _GROUPS.index(group.args[0]) if group.args[0] in _GROUPS else len(_GROUPS)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
