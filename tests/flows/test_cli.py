@@ -299,4 +299,11 @@ def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
     card = (release / "README.md").read_text(encoding="utf-8")
     assert "demonstration" in card
     assert "unreviewed" in card
-    assert loupe("demo", "--json", "--quiet").json["release"] == str(release)
+    (page,) = re.findall(r"^ *(\S+/leaderboard.html) ", done.out, re.MULTILINE)
+    assert Path(page).is_file()
+    assert re.search(r"loupe-colour-lexicon@1 +│ +\d+\.\d\d ", done.out)
+    assert re.search(r"^│ chance +│", done.out, re.MULTILINE)
+    again = loupe("demo", "--json", "--quiet").json
+    assert again["release"] == str(release)
+    (evaluation,) = again["evaluation"]["evaluations"]
+    assert not evaluation["is_new"]
