@@ -23,6 +23,7 @@ from flows.commands import (
     services,
     sources,
     track,
+    train,
 )
 from flows.commands.filter import app as noise_filter
 from flows.commands.metrics import app as metrics
@@ -42,6 +43,7 @@ app.command()(demo.demo)
 app.command("run")(build.run)
 app.command("import")(sources.import_)
 app.command()(track.track)
+app.command()(train.train)
 app.command()(quarantine.quarantine)
 app.command()(cost.cost)
 app.command()(lineage.lineage)

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.base import Record
 from schemas.cfam import CfamTraining
+from schemas.evaluation import Hardware
 from schemas.records import Sha256
 
 
@@ -24,7 +25,10 @@ class StepLine(Record):
 
 
 class ValidationLine(Record):
-    """How well the identities that were held out are found, in percent, after a step."""
+    """How well texts find the identities that were held out, after a step.
+
+    All is in percent but the median rank.
+    """
 
     kind: Literal["validation"] = "validation"
     step: int
@@ -74,7 +78,8 @@ class TrainingRecord(Record):
     images_digest: str
     code_revision: str
     packages: dict[str, str]
-    hardware: str
+    hardware: Hardware
+    device: str
     processes: int
     steps: int
     seconds: float

@@ -64,7 +64,7 @@ class Trained(NamedTuple):
     seconds: float
     best: BestCheckpoint
     images_digest: str
-    hardware: str
+    device: str
     processes: int
 
 

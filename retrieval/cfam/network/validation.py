@@ -11,6 +11,7 @@ from torch import Tensor
 from retrieval.cfam.network.model import Cfam
 from retrieval.cfam.network.pairs import image_batches, tokenizer_for
 from retrieval.cfam.training_data import TrainingImage
+from retrieval.ranking import score_retrieval
 from schemas.cfam import CfamTraining
 
 
@@ -70,27 +71,8 @@ def _rows(batches: Sequence[Tensor]) -> NDArray[np.float32]:
 
 
 def retrieval_scores(found: IdentityVectors) -> dict[str, float]:
-    """R@1, R@5, R@10, mAP and mSD of texts that ask for images of their identity, in percent."""
-    similarities = found.texts @ found.images.T
-    order = np.argsort(-similarities, axis=1, kind="stable")
-    ranked = np.take_along_axis(similarities, order, axis=1).astype(np.float64)
-    matches = found.image_identities[order] == found.text_identities[:, None]
-    first = matches.argmax(axis=1)
-    ranks = np.arange(1, matches.shape[1] + 1)
-    precision = (np.cumsum(matches, axis=1) / ranks * matches).sum(axis=1) / matches.sum(axis=1)
-    scores = {f"R@{k}": float((first < k).mean() * 100) for k in (1, 5, 10)}
-    sd = _similarity_distributions((ranked + 1) / 2, matches)
-    return {**scores, "mAP": float(precision.mean() * 100), "mSD": float(sd.mean() * 100)}
-
-
-def _similarity_distributions(
-    ranked: NDArray[np.float64], matches: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """SD of each query (UFineBench, section 4.4), of similarities in [0, 1], sorted."""
-    positives = matches.sum(axis=1)
-    matching = (ranked * matches).sum(axis=1) / positives
-    others = (ranked * ~matches).sum(axis=1) / (matches.shape[1] - positives)
-    among = np.cumsum(ranked * matches, axis=1) / np.cumsum(ranked, axis=1)
-    spread = (among * matches).sum(axis=1) / positives
-    values: NDArray[np.float64] = (1 - np.exp(-matching / others)) * spread
-    return values
+    """How well texts find the images of their identity: `retrieval.ranking`, all in percent."""
+    scores = score_retrieval(
+        found.texts, found.images, found.text_identities, found.image_identities
+    )
+    return scores.means()

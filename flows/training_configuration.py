@@ -1,0 +1,55 @@
+"""Reads training files: TOML with the settings of `schemas.cfam.CfamTraining`."""
+
+import tomllib
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from schemas.cfam import CfamBackbone, CfamTraining
+from schemas.errors import ConfigurationError
+
+_DEMONSTRATION = "demo"
+_SHIPPED = Path(__file__).parents[1] / "retrieval" / "cfam"
+
+
+def load_training(config: str | None) -> CfamTraining:
+    """The settings in a file; without one the paper's; `demo` names those of the demonstration.
+
+    Relative paths in a file are relative to it.
+
+    Raises:
+        ConfigurationError: the file is not there, is no TOML, or a key in it is unknown or wrong.
+    """
+    if config is None:
+        return CfamTraining()
+    path = _SHIPPED / "train_demo.toml" if config == _DEMONSTRATION else Path(config)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"training file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"training file {path} is not valid TOML: {error}") from error
+    try:
+        settings = CfamTraining.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError(f"training file {path}: {_first_problem(error)}") from error
+    return settings.model_copy(update={"backbone": _resolved(settings.backbone, path.parent)})
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    if not key:
+        return first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        return f"{key} is no key of a training; see docs/training.md"
+    return f"{key}: {first['msg'].removeprefix('Value error, ')}, got {first['input']!r}"
+
+
+def _resolved(backbone: CfamBackbone, folder: Path) -> CfamBackbone:
+    paths = {
+        name: (folder / path.expanduser()).absolute()
+        for name in ("architecture_file", "checkpoint")
+        if (path := getattr(backbone, name)) is not None
+    }
+    return backbone.model_copy(update=paths)

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from flows.training_configuration import load_training
+from schemas.cfam import CfamTraining
+from schemas.errors import ConfigurationError
+
+
+def test_without_a_file_the_papers_settings_hold() -> None:
+    settings = load_training(None)
+    assert settings == CfamTraining()
+    assert (settings.schedule.epochs, settings.schedule.batch_pairs) == (60, 64)
+    assert (settings.schedule.learning_rate, settings.schedule.new_learning_rate) == (1e-5, 5e-5)
+
+
+def test_the_demonstration_starts_random() -> None:
+    settings = load_training("demo")
+    assert settings.backbone.starts_random
+    assert settings.backbone.architecture_file is not None
+    assert settings.backbone.architecture_file.is_file()
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "train.toml"
+    file.write_text('[backbone]\ncheckpoint = "clip.pt"\n', encoding="utf-8")
+    assert load_training(str(file)).backbone.checkpoint == tmp_path / "clip.pt"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("epochs = 3", "epochs is no key of a training"),
+        ("[schedule]\nepochs = 0", "schedule.epochs: Input should be greater than 0, got 0"),
+        ("[losses]\ntemperature = 0.0", "losses.temperature: .* got 0"),
+        ("[losses", "is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path: Path, content: str, sentence: str) -> None:
+    file = tmp_path / "train.toml"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=sentence) as caught:
+        load_training(str(file))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="No such file"):
+        load_training(str(tmp_path / "none.toml"))

@@ -1,0 +1,101 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.training_images import find_training_images, missing_images
+from release.build import build_release
+from schemas.cfam import CfamTraining
+from schemas.errors import FormatError, UsageError
+from tests.release.worlds import DATASET, SOURCES, Composer, store_world
+
+SETTINGS = CfamTraining(validation_share=0.25)
+
+
+def released(folder: Path, *splits: str) -> Path:
+    """A release with six identities in each of `splits`, two images each."""
+    world = Composer()
+    for split in splits:
+        for number in range(12):
+            name = f"{split}{number // 2}"
+            image = world.image(SOURCES[0], name, f"{split}/{number}.jpg", split=split)  # type: ignore[arg-type]
+            world.caption(image, SOURCES[0], f"Person {name} in a coat.")
+    stored = store_world(folder / "world", world.contents())
+    built = build_release(stored.store, stored.blobs, DATASET, "1.0.0", folder / "release")
+    stored.store.close()
+    return built.folder
+
+
+def test_identities_are_held_out_of_the_train_split(tmp_path: Path) -> None:
+    found = find_training_images(released(tmp_path, "train", "test"), SETTINGS)
+    trained, validated = found.splits
+    assert (len(trained), len(validated)) == (8, 4)
+    assert not {one.identity for one in trained} & {one.identity for one in validated}
+    assert all("train" in text for one in (*trained, *validated) for text in one.captions)
+    assert found.name == f"{DATASET} 1.0.0"
+    assert found.validation_split == "held out of train"
+    assert found.release_id is not None
+    assert list(missing_images(found.splits)) == []
+
+
+def test_a_val_split_validates_where_there_is_one(tmp_path: Path) -> None:
+    found = find_training_images(released(tmp_path, "train", "val"), SETTINGS)
+    assert (len(found.splits.training), len(found.splits.validation)) == (12, 12)
+    assert all("val" in text for one in found.splits.validation for text in one.captions)
+    assert found.validation_split == "val"
+
+
+def test_a_release_to_evaluate_with_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no train split, only test: it is made to evaluate"):
+        find_training_images(released(tmp_path, "test"), SETTINGS)
+
+
+def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is neither a release"):
+        find_training_images(tmp_path, SETTINGS)
+
+
+def written(folder: Path, rows: Any) -> Path:
+    path = folder / "people.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    place = {"split": "train", "id": number // 2, "file_path": f"images/{number}.jpg"}
+    return {**place, "captions": ["a man", "in blue"], **changes}
+
+
+def test_a_file_of_rows_is_read_beside_its_images(tmp_path: Path) -> None:
+    rows = [row(number) for number in range(10)] + [row(99, split="test")]
+    found = find_training_images(written(tmp_path, rows), SETTINGS)
+    assert len(found.splits.training) + len(found.splits.validation) == 10
+    assert {image.path.parent for image in found.splits.training} == {tmp_path / "images"}
+    assert found.release_id is None
+    assert len(list(missing_images(found.splits))) == 10
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ({}, "people.json: "),
+        ([row(0, split="dev")], "row 0: split must be train, val or test; got 'dev'"),
+        ([row(0), row(1, captions="a man")], "row 1: captions must be a list of texts"),
+        ([row(0, file_path=None)], "row 0: wanted file_path and id"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(tmp_path: Path, rows: Any, sentence: str) -> None:
+    with pytest.raises(FormatError, match=sentence):
+        find_training_images(written(tmp_path, rows), SETTINGS)
+
+
+def test_a_file_without_rows_to_train_on_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no rows of the train split"):
+        find_training_images(written(tmp_path, [row(1, split="test")]), SETTINGS)
+
+
+def test_an_identity_in_train_and_val_is_refused(tmp_path: Path) -> None:
+    rows = [row(number, split="val" if number == 3 else "train") for number in range(8)]
+    with pytest.raises(UsageError, match="identity 1 is in train and in val"):
+        find_training_images(written(tmp_path, rows), SETTINGS)
