@@ -10,12 +10,16 @@ import pytest
 _SERVERS = ("label_studio", "vllm", "prefect")
 _GROUPS = ("servers", "scenario", "kill", "restored")
 """From the longest to the shortest."""
+_SECONDS_WITH_SERVERS = 1500
+"""Whichever test comes first starts the servers of all; on a busy machine that takes its time."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks tests that share servers as a group, and puts what takes long first."""
     for item in items:
+        if item.get_closest_marker("timeout") is None and _needs_server(item):
+            item.add_marker(pytest.mark.timeout(_SECONDS_WITH_SERVERS))
         if item.get_closest_marker("xdist_group") is None and _needs_server(item):
             item.add_marker(pytest.mark.xdist_group("servers"))
     items.sort(key=_place)
