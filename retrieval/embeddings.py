@@ -13,7 +13,8 @@ from schemas.errors import FormatError
 FloatRows = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
-_FLOATS_AT_ONCE = 1 << 19  # 4 MiB as float64, however large the array (it may be memory-mapped)
+_FLOATS_AT_ONCE = 1 << 15  # 256 KiB as float64: they stay in a near cache
+_LEAST_SQUARE, _MOST_SQUARE = 1e-200, 1e200  # of a length; beyond, squares lose digits
 
 
 def unit_rows(array: ArrayLike, name: str, *, first_row: int = 0) -> FloatRows:
@@ -86,16 +87,28 @@ def checked_shape(array: ArrayLike, name: str) -> NDArray[np.generic]:
 def _normalised(rows: NDArray[np.generic], start: int, name: str) -> NDArray[np.float64]:
     """`rows` at unit length; `start` is the index of the first of them, for messages."""
     exact = rows.astype(np.float64)
-    # Divided by its largest value first, so that squares neither overflow nor vanish.
-    largest = np.abs(exact).max(axis=1)
-    _refuse_rows(~np.isfinite(largest), start, name, "finite", "it holds NaN or infinity")
-    _refuse_rows(largest == 0, start, name, "of a length above zero", "it holds only zeros")
-    exact /= largest[:, None]
-    exact /= np.sqrt(np.einsum("ij,ij->i", exact, exact))[:, None]
+    squares = np.einsum("ij,ij->i", exact, exact)
+    unusual = ~((squares > _LEAST_SQUARE) & (squares < _MOST_SQUARE))
+    if unusual.any():
+        exact[unusual] = _at_common_scale(exact[unusual], np.flatnonzero(unusual) + start, name)
+        squares = np.einsum("ij,ij->i", exact, exact)
+    exact /= np.sqrt(squares)[:, None]
     return exact
 
 
-def _refuse_rows(bad: NDArray[np.bool_], start: int, name: str, wanted: str, got: str) -> None:
-    if bad.any():
-        row = start + int(bad.argmax())
-        raise FormatError(f"{name}: every row must be {wanted}, row {row:,} (from 0) is not: {got}")
+def _at_common_scale(rows: NDArray[np.float64], at: Ids, name: str) -> NDArray[np.float64]:
+    """Rows divided by their largest value, so that squares neither overflow nor vanish.
+
+    `at` says where they are, for messages.
+    """
+    largest = np.abs(rows).max(axis=1)
+    _refuse_rows(at[~np.isfinite(largest)], name, "finite", "it holds NaN or infinity")
+    _refuse_rows(at[largest == 0], name, "of a length above zero", "it holds only zeros")
+    return rows / largest[:, None]
+
+
+def _refuse_rows(bad: Ids, name: str, wanted: str, got: str) -> None:
+    if len(bad):
+        raise FormatError(
+            f"{name}: every row must be {wanted}, row {bad[0]:,} (from 0) is not: {got}"
+        )

@@ -42,7 +42,7 @@ MEMORY_MIB = 256
 
 _MOST_WORKERS = 8
 _MOST_QUERIES = 1024  # of a block: more do not make the product any faster
-_MOST_GALLERY = 8192  # of a part
+_MOST_GALLERY = 2048  # of a part: tiles stay near the processor
 _BYTES_OF_A_PAIR = 120  # of a query and a match, while a block is worked on
 
 

@@ -212,10 +212,16 @@ def sum_up_to(
             asked = by_place[done]
             query = queries[query_of[asked]]
             at_place[asked] = similarity(query, row)
-            total = 0.0
-            for at in range(row.size):
-                total += query[at] * running[at]
-            up_to_place[asked] = total
+            up_to_place[asked] = _dot(query, running)
             done += 1
         if done == by_place.size:
             break
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc"})
+def _dot(left: NDArray[np.float32], right: NDArray[np.float64]) -> float:
+    """A dot product of which the last bits do not matter: it may be added up in any order."""
+    total = 0.0
+    for at in range(left.size):
+        total += np.float64(left[at]) * right[at]
+    return total
