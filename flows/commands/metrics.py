@@ -1,13 +1,17 @@
 """`loupe metrics`: the scores of embeddings that are there already, straight from `.npy` files."""
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.commands.metrics_ccd import ccd
 from flows.commands.metrics_recos import recos
-from flows.commands.output import JsonOption
+from flows.commands.output import JsonOption, print_json, print_table
+
+if TYPE_CHECKING:
+    from retrieval.ranking import RetrievalScores
 
 app = typer.Typer(
     help="Score embeddings from .npy files: retrieval by identity, or a benchmark's own metrics.",
@@ -26,7 +30,10 @@ QueryIdsOption = Annotated[
     Path | None, typer.Option("--query-ids", help="An integer identity for each query, .npy.")
 ]
 GalleryIdsOption = Annotated[
-    Path | None, typer.Option("--gallery-ids", help="An integer identity for each gallery row.")
+    Path | None, typer.Option("--gallery-ids", help="One for each item of the gallery, .npy.")
+]
+MemoryOption = Annotated[
+    int, typer.Option("--memory-mib", min=1, help="Working memory beside the embeddings, in MiB.")
 ]
 
 
@@ -37,12 +44,58 @@ def metrics(
     gallery: GalleryOption = None,
     query_ids: QueryIdsOption = None,
     gallery_ids: GalleryIdsOption = None,
+    memory_mib: MemoryOption = 256,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a retrieval of identities: R@k, mAP, mSD, mINP and the median rank, in percent."""
+    """Score a retrieval of identities: R@k, mAP, mSD and mINP in percent, and the median rank.
+
+    All four arrays are needed. Embeddings are floats of any length, ids are integers. For the other
+    direction, exchange queries and gallery. Or score a benchmark of its own form: see the commands.
+    """
     from schemas.errors import UsageError
 
-    given = (queries, gallery, query_ids, gallery_ids)
+    given = {
+        "--queries": queries,
+        "--gallery": gallery,
+        "--query-ids": query_ids,
+        "--gallery-ids": gallery_ids,
+    }
     if context.invoked_subcommand is not None:
+        if any(path is not None for path in given.values()):
+            raise UsageError(f"{', '.join(given)} go before no command: leave the command out")
         return
-    raise UsageError(f"not there yet: {given} {as_json}")
+    missing = [name for name, path in given.items() if path is None]
+    if missing:
+        raise UsageError(f"give also {', '.join(missing)} (or a command; see loupe metrics --help)")
+    files = [path for path in given.values() if path is not None]
+    scores, seconds = _scored(files, memory_mib)
+    result = _as_json(scores, seconds)
+    if as_json:
+        print_json(result)
+    else:
+        print_table("Retrieval by identity", ["metric", "value"], list(result.items()))
+
+
+def _scored(files: list[Path], memory_mib: int) -> tuple["RetrievalScores", float]:
+    """The scores, and the seconds of computing: loading, imports and compiling are left out."""
+    from retrieval.npy_file import read_array
+    from retrieval.ranking import compile_kernels, score_retrieval
+
+    queries, gallery, query_ids, gallery_ids = (read_array(path) for path in files)
+    names = (str(files[0]), str(files[1]), str(files[2]), str(files[3]))
+    compile_kernels()
+    started = time.perf_counter()
+    scores = score_retrieval(
+        queries, gallery, query_ids, gallery_ids, memory_mib=memory_mib, names=names
+    )
+    return scores, time.perf_counter() - started
+
+
+def _as_json(scores: "RetrievalScores", seconds: float) -> dict[str, Any]:
+    return {
+        **scores.means(),
+        "queries": scores.queries,
+        "unmatched": scores.unmatched,
+        "gallery": scores.gallery,
+        "seconds": round(seconds, 3),
+    }
