@@ -9,6 +9,7 @@ from torch.nn import functional
 from retrieval.cfam.network.architecture import Architecture
 from retrieval.cfam.network.backbone import ClipBackbone, Encoded
 from retrieval.cfam.network.decoder import SharedGranularityDecoder, local_similarities
+from retrieval.cfam.network.gathering import gathered
 from retrieval.cfam.network.hard_negatives import Pairs, hard_pairs
 from retrieval.cfam.network.losses.identity import identity
 from retrieval.cfam.network.losses.info_nce import info_nce
@@ -74,7 +75,8 @@ class Cfam(nn.Module):
         """The losses that are switched on, by name, without their weights.
 
         The similarities and losses are computed in float32, whatever the network is cast to: a
-        temperature of 0.02 makes fifty times as much of a rounding error.
+        temperature of 0.02 makes fifty times as much of a rounding error. Of several processes,
+        each takes them over the batches of all.
 
         Args:
             pixels: (B, 3, H, W), a batch of images.
@@ -83,6 +85,7 @@ class Cfam(nn.Module):
         """
         images, texts = self.backbone.encode_images(pixels), self.backbone.encode_texts(tokens)
         fine = self._fine_grained(images, texts)
+        images, texts, fine, identities = _of_all_processes(images, texts, fine, identities)
         with torch.autocast(pixels.device.type, enabled=False):
             similarities = _cosines(images.pooled.float(), texts.pooled.float())
             losses = self._aligning(similarities, fine, identities)
@@ -164,6 +167,18 @@ def total_loss(losses: dict[str, Tensor], weights: CfamLosses) -> Tensor:
     """The sum of the losses by their weights (UFineBench, equation of section 4.4)."""
     weight: dict[str, Any] = weights.model_dump()
     return torch.stack([weight[name] * loss for name, loss in losses.items()]).sum()
+
+
+def _of_all_processes(
+    images: Encoded, texts: Encoded, fine: tuple[Tensor, Tensor] | None, identities: Tensor
+) -> tuple[Encoded, Encoded, tuple[Tensor, Tensor] | None, Tensor]:
+    """What the losses need, of the whole batch; of local vectors only what the decoder read."""
+    return (
+        images._replace(pooled=gathered(images.pooled)),
+        texts._replace(pooled=gathered(texts.pooled)),
+        None if fine is None else (gathered(fine[0]), gathered(fine[1])),
+        gathered(identities),
+    )
 
 
 def _cosines(images: Tensor, texts: Tensor) -> Tensor:
