@@ -1,0 +1,53 @@
+"""Intervals around means over queries."""
+
+import math
+
+import numpy as np
+import pytest
+
+from retrieval.bootstrap import Interval, bootstrap_means
+
+
+def test_the_interval_is_that_of_the_mean_of_groups() -> None:
+    """Groups of equal values: as wide as theory says of so many independent ones."""
+    random = np.random.default_rng(0)
+    of_group = random.standard_normal(400)
+    groups = np.repeat(np.arange(400), 10)
+    found = bootstrap_means({"m": of_group[groups]}, groups, replicates=4000)["m"]
+    wanted = 1.96 * of_group.std() / math.sqrt(400)
+    assert found.value == pytest.approx(of_group.mean())
+    assert (found.high - found.low) / 2 == pytest.approx(wanted, rel=0.05)
+    alone = bootstrap_means({"m": of_group[groups]}, np.arange(4000))["m"]
+    assert (alone.high - alone.low) / 2 == pytest.approx(wanted / math.sqrt(10), rel=0.1)
+
+
+def test_drawing_queries_one_by_one_gives_the_same() -> None:
+    """The weights are those of drawing groups and pooling their queries."""
+    random = np.random.default_rng(1)
+    groups = random.integers(30, size=200)
+    values = random.random(200)
+    means = []
+    for _ in range(3000):
+        drawn = random.integers(30, size=30)
+        means.append(np.concatenate([values[groups == one] for one in drawn]).mean())
+    low, high = np.percentile(means, [2.5, 97.5])
+    found = bootstrap_means({"m": values}, groups, replicates=3000)["m"]
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.005)
+
+
+def test_the_same_seed_gives_the_same_and_order_does_not_matter() -> None:
+    random = np.random.default_rng(2)
+    groups, values = random.integers(20, size=100), random.random(100)
+    found = bootstrap_means({"m": values, "n": 2 * values}, groups)
+    assert found["n"] == pytest.approx(Interval(*(2 * one for one in found["m"])))
+    order = random.permutation(100)
+    assert bootstrap_means({"m": values[order]}, groups[order])["m"] == pytest.approx(found["m"])
+    assert bootstrap_means({"m": values}, groups, seed=3)["m"] != found["m"]
+
+
+def test_what_has_no_value_does_not_count() -> None:
+    values = np.array([1.0, math.nan, 3.0, math.nan])
+    found = bootstrap_means({"m": values, "none": np.full(4, math.nan)}, [1, 1, 2, 3])
+    assert set(found) == {"m"}
+    assert found["m"] == Interval(2, 1, 3)
+    assert bootstrap_means({}, [1]) == {}

@@ -1,0 +1,250 @@
+"""Scores of retrieval by identity: the paper's values, plain loops, and what must not matter."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from retrieval.embeddings import unit_rows
+from retrieval.ranking import RetrievalScores, score_retrieval
+from schemas.errors import UsageError
+from tests.retrieval.identity_world import Problem, literal_scores, random_problem
+
+PER_QUERY = (
+    "best_rank",
+    "average_precision",
+    "similarity_distribution",
+    "similarity_distribution_released",
+    "inverse_negative_penalty",
+)
+CLOSE = 1e-7
+"""How far a sum of float32 products may be from that of float64."""
+
+
+def assert_literal(problem: Problem, scores: RetrievalScores) -> None:
+    wanted = np.array(literal_scores(problem))
+    for name, column in zip(PER_QUERY, wanted.T, strict=True):
+        np.testing.assert_allclose(getattr(scores, name), column, rtol=CLOSE, err_msg=name)
+
+
+def assert_same(left: RetrievalScores, right: RetrievalScores, *, released: bool = True) -> None:
+    """Ranks to the last bit, sums of similarities as close as float32 makes them."""
+    for name in ("matches", "best_rank", "average_precision", "inverse_negative_penalty"):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
+    for name in PER_QUERY[2 : 4 if released else 3]:
+        np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=CLOSE)
+
+
+def with_similarities(values: Sequence[float]) -> NDArray[np.float64]:
+    """Gallery rows whose normalised similarities to (1, 0) are `values`."""
+    cosines = 2 * np.array(values) - 1
+    return np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ((0.81, 0.79, 0.77, 0.76, 0.75), 0.536),
+        ((0.81, 0.79, 0.77, 0.15, 0.12), 0.744),
+        ((0.81, 0.79, 0.55, 0.15, 0.12), 0.697),
+    ],
+)
+def test_values_of_the_papers_figure(values: tuple[float, ...], wanted: float) -> None:
+    gallery = with_similarities(values)
+    means = score_retrieval([[1.0, 0.0]], gallery, [7], [7, 1, 7, 2, 3]).means()
+    assert means["mSD"] == pytest.approx(100 * wanted, abs=0.05)
+    assert means["mAP"] == pytest.approx(100 * 5 / 6)
+    assert means["mINP"] == pytest.approx(100 * 2 / 3)
+    assert means["R@1"] == 100
+    assert means["median_rank"] == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_plain_loops_give_the_same_in_both_directions(seed: int) -> None:
+    problem = random_problem(seed)
+    for direction in (problem, problem.turned):
+        assert_literal(direction, direction.scores())
+
+
+def test_plain_loops_give_the_same_for_many_matches_of_a_query() -> None:
+    problem = random_problem(3, queries=6, gallery=900, identities=2)
+    scores = problem.scores()
+    assert scores.matches.max() > 300
+    assert_literal(problem, scores)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_any_precision(dtype: type[np.floating]) -> None:
+    problem = random_problem(5)
+    given = problem._replace(
+        queries=problem.queries.astype(dtype), gallery=problem.gallery.astype(dtype)
+    )
+    assert_literal(given, given.scores())
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_the_order_of_the_gallery_does_not_matter(seed: int) -> None:
+    problem = random_problem(seed, queries=40, gallery=300, dimension=33)
+    order = np.random.default_rng(seed).permutation(300)
+    assert_same(problem.with_gallery(order).scores(), problem.scores(), released=False)
+
+
+@given(seed=st.integers(0, 10_000), workers=st.integers(1, 3))
+@settings(max_examples=5, deadline=None)
+def test_memory_and_workers_do_not_matter(seed: int, workers: int) -> None:
+    problem = random_problem(seed, queries=150, gallery=2500, dimension=16, identities=40)
+    assert_same(problem.scores(memory_mib=1, workers=workers), problem.scores(workers=1))
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_a_query_scores_the_same_whatever_stands_beside_it(seed: int) -> None:
+    problem = random_problem(seed)
+    order = np.random.default_rng(seed).integers(len(problem.queries), size=70)
+    beside = problem._replace(queries=problem.queries[order], query_ids=problem.query_ids[order])
+    once, again = problem.scores(), beside.scores()
+    for name in ("best_rank", "average_precision", "inverse_negative_penalty"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(once, name)[order])
+    np.testing.assert_allclose(
+        again.similarity_distribution, once.similarity_distribution[order], rtol=CLOSE
+    )
+
+
+def test_ties_are_errors() -> None:
+    copies = np.tile([0.6, 0.8], (4, 1))
+    scores = score_retrieval([[1.0, 0.0]], copies, [1], [2, 1, 2, 1])
+    assert scores.best_rank.tolist() == [3]  # both others first
+    assert scores.average_precision.tolist() == [(1 / 3 + 2 / 4) / 2]
+    collapsed = score_retrieval(copies[:2], copies, [1, 2], [1, 1, 1, 2])
+    assert collapsed.best_rank.tolist() == [2, 4]
+
+
+def test_what_float32_cannot_tell_apart_is_told_apart() -> None:
+    """Items on both sides of the match, nearer than a float32 product can say."""
+    query = np.full((1, 512), 1.0)
+    match = np.random.default_rng(0).standard_normal(512).astype(np.float32) + 0.5
+    gallery = np.tile(match, (3, 1))
+    gallery[1, 0], gallery[2, 0] = np.nextafter(match[0], 9), np.nextafter(match[0], -9)
+    exact = unit_rows(gallery, "gallery").astype(np.float64).sum(axis=1)
+    assert len(set(exact)) == 3
+    for own in range(3):
+        scores = score_retrieval(query, gallery, [1], [int(at == own) for at in range(3)])
+        assert scores.best_rank[0] == 1 + np.count_nonzero(exact > exact[own])
+
+
+def test_queries_without_a_match_are_left_out() -> None:
+    problem = random_problem(8)
+    absent = 10_000 + np.arange(5)
+    more = problem._replace(
+        queries=np.concatenate([problem.queries[:5], problem.queries]),
+        query_ids=np.concatenate([absent, problem.query_ids]),
+    )
+    scores, without = more.scores(), problem.scores()
+    assert scores.unmatched == without.unmatched + 5
+    assert scores.best_rank[:5].tolist() == [0] * 5
+    assert np.isnan(scores.average_precision[:5]).all()
+    assert scores.means() == pytest.approx(without.means(), rel=1e-9)
+
+
+def test_no_query_with_a_match_is_an_error() -> None:
+    rows = np.eye(2)
+    with pytest.raises(UsageError, match=r"no id of q\.npy is among g\.npy"):
+        score_retrieval(rows, rows, [1, 2], [3, 4], names=("Q", "G", "q.npy", "g.npy"))
+    scores = score_retrieval(rows, rows, [1, 2], [1, 3])
+    with pytest.raises(UsageError, match="no query has a match"):
+        scores.means(np.array([False, True]))
+
+
+def test_k_beyond_the_gallery_finds_every_match() -> None:
+    scores = score_retrieval(-np.eye(3), np.eye(3), [0, 1, 9], [0, 1, 2], recalls=(1, 3, 50))
+    means = scores.means()
+    assert (means["R@1"], means["R@3"], means["R@50"]) == (0, 100, 100)
+    assert scores.rank_curve(5).tolist() == [0, 0, 100, 100, 100]
+
+
+def test_nothing_but_matches() -> None:
+    """x is infinite: PNR is 1."""
+    means = score_retrieval(np.eye(2)[:1], np.eye(2), [1], [1, 1]).means()
+    assert (means["mAP"], means["mSD"], means["mSD_released"], means["mINP"]) == (100,) * 4
+
+
+def test_everything_opposite() -> None:
+    """Similarities of 0: nothing is divided by it, nothing is NaN."""
+    for ids in ([1, 2], [1, 1]):
+        means = score_retrieval([[1.0, 0.0]], [[-1.0, 0.0]] * 2, [1], ids).means()
+        assert means["mSD"] == 0
+        assert all(math.isfinite(value) for value in means.values())
+
+
+def test_groups_of_queries() -> None:
+    problem = random_problem(4)
+    scores = problem.scores()
+    chosen = problem.query_ids % 2 == 0
+    some = problem._replace(
+        queries=problem.queries[chosen], query_ids=problem.query_ids[chosen]
+    ).scores()
+    assert scores.means(chosen) == pytest.approx(some.means(), rel=1e-9)
+
+
+def noisy_copies(seed: int) -> Problem:
+    """Every match at cosine of about 0.61 and far above all else: mSD is 1 - exp(-1.61)."""
+    random = np.random.default_rng(seed)
+    gallery = random.standard_normal((400, 768))
+    identities = random.permutation(400)
+    queries = gallery + math.sqrt(1 / 0.61**2 - 1) * random.standard_normal(gallery.shape)
+    return Problem(queries, gallery, identities, identities)
+
+
+def test_the_released_calculator_depends_on_the_order_of_the_gallery() -> None:
+    problem = noisy_copies(0)
+    orders = [np.random.default_rng(seed).permutation(400) for seed in range(6)]
+    means = [problem.with_gallery(order).scores().means() for order in orders]
+    assert {round(one["mSD"], 6) for one in means} == {round(means[0]["mSD"], 6)}
+    assert means[0]["mSD"] == pytest.approx(80, abs=0.3)
+    released = [one["mSD_released"] for one in means]
+    assert max(released) - min(released) > 0.01
+    assert all(62.5 < value < 64 for value in released)
+
+
+def test_memory_mapped_files_are_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+    problem = random_problem(6)
+    folder = tmp_path_factory.mktemp("arrays")
+    for name, array in problem._asdict().items():
+        np.save(folder / f"{name}.npy", array)
+    mapped = Problem(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in problem._fields))
+    assert_same(mapped.scores(), problem.scores())
+
+
+def test_nan_is_named_where_it_stands() -> None:
+    problem = random_problem(1, queries=3000, gallery=50)
+    problem.queries[2345, 3] = np.nan
+    with pytest.raises(UsageError, match=r"queries: every row must be finite, row 2,345"):
+        problem.scores(memory_mib=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"recalls": (0, 1)}, "recalls must be numbers from 1"),
+        ({"recalls": ()}, "recalls must be numbers from 1"),
+        ({"memory_mib": 0}, "at least 1 MiB"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        random_problem(1).scores(**options)
+
+
+def test_shapes_that_do_not_fit() -> None:
+    rows, ids = np.eye(3), [1, 2, 3]
+    with pytest.raises(UsageError, match="rows of one length; got 3 and 2"):
+        score_retrieval(rows, rows[:, :2] + 1, ids, ids)
+    with pytest.raises(UsageError, match="query ids must hold an id for each of the 3 rows; got 2"):
+        score_retrieval(rows, rows, ids[:2], ids)
+    with pytest.raises(UsageError, match="gallery ids must hold integers"):
+        score_retrieval(rows, rows, ids, np.ones(3))
