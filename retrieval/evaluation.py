@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval import chance
+from retrieval.bootstrap import REPLICATES, bootstrap_means
 from retrieval.embeddings import FloatRows, Ids, unit_rows
 from retrieval.inspection import Find, similarity_counts, worst_queries
 from retrieval.ranking import RetrievalScores, score_retrieval
@@ -28,7 +29,7 @@ CURVE_DEPTH = 50
 HARDEST = 8
 """How many of the hardest queries are kept, and how much of what each of them found."""
 SHOWN = 6
-INTERVAL = "95 %, percentile bootstrap over persons, 1,000 draws"
+INTERVAL = f"95 %, percentile bootstrap over persons, {REPLICATES:,} draws"
 PROTOCOL = (
     "every query against the whole gallery by cosine; what has the query's person is a match; "
     "of equals, matches count last"
@@ -160,16 +161,10 @@ def _groups(
 def _with_intervals(
     scores: RetrievalScores, ids: Ids, seed: int, chosen: NDArray[np.bool_] | None = None
 ) -> Scores:
-    """The means over (chosen) queries, with 95 % intervals by drawing persons anew."""
-    means = scores.means(chosen)
-    counted = scores.matches > 0 if chosen is None else (scores.matches > 0) & chosen
-    _, person = np.unique(ids[counted], return_inverse=True)
-    people = int(person.max()) + 1
-    drawn = np.random.default_rng(seed).multinomial(people, [1 / people] * people, 1000)
-    queries = drawn @ np.bincount(person)
-    found = {name: Score(value=value) for name, value in means.items()}
-    for name, values in scores.by_query.items():
-        replicates = drawn @ np.bincount(person, values[counted]) / queries
-        low, high = np.quantile(replicates, [0.025, 0.975])
-        found[name] = Score(value=means[name], low=float(low), high=float(high))
-    return found
+    """The means over (chosen) queries; what is a mean of queries has its interval over persons."""
+    if chosen is None:
+        chosen = np.ones(scores.queries, dtype=np.bool_)
+    found = {name: Score(value=value) for name, value in scores.means(chosen).items()}
+    by_query = {name: values[chosen] for name, values in scores.by_query.items()}
+    intervals = bootstrap_means(by_query, ids[chosen], seed=seed)
+    return found | {name: Score(**one._asdict()) for name, one in intervals.items()}
