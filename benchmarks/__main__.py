@@ -15,6 +15,7 @@ BENCHMARKS = (
     ("benchmarks.street_tracking", []),
     ("benchmarks.retrieval_metrics", ["--rounds", "2"]),
     ("benchmarks.ccd_metrics", []),
+    ("benchmarks.cfam_training", []),
 )
 
 for module, arguments in BENCHMARKS:
