@@ -2,7 +2,7 @@
 
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState, PartialState
-from torch import distributed
+from torch import cuda, distributed
 
 from models.torch_device import torch_device
 from schemas.cfam import CfamTraining
@@ -16,12 +16,10 @@ def accelerator_for(settings: CfamTraining) -> Accelerator:
         ModelError: this machine has no such device.
         ConfigurationError: fp16 without a GPU, or a batch that the processes cannot share.
     """
-    import torch
-
     device = torch_device(settings.device)
     _forget_last_accelerator()
     if device.type == "cuda" and device.index is not None:
-        torch.cuda.set_device(device)
+        cuda.set_device(device)
     on_cpu = device.type == "cpu"
     if on_cpu and settings.precision == "fp16":
         raise ConfigurationError('precision = "fp16" needs a GPU; wanted "bf16" or "no" on the CPU')
@@ -46,12 +44,5 @@ def _forget_last_accelerator() -> None:
 
 
 def describe(accelerator: Accelerator) -> str:
-    """The device and how many there are, for the record: `2 × NVIDIA H100 80GB HBM3`."""
-    import platform
-
-    import torch
-
-    name = platform.processor() or platform.machine()
-    if accelerator.device.type == "cuda":
-        name = torch.cuda.get_device_name(accelerator.device)
-    return f"{accelerator.num_processes} × {name}"
+    """The kind of device and how many processes have one, for the record: `4 × cuda`."""
+    return f"{accelerator.num_processes} × {accelerator.device.type}"
