@@ -19,6 +19,7 @@ class ReviewAnswer(Record):
         texts: what was written in each control, where it was asked for.
         reason: why it was rejected, for the decision.
         remark: how the answer was understood where it did not say what its form says.
+        opened_with: the id of the draft that the page opened with; "" where it was blank.
     """
 
     verdict: Verdict
@@ -26,6 +27,7 @@ class ReviewAnswer(Record):
     texts: dict[str, str] = Field(default_factory=dict)
     reason: str = ""
     remark: str = ""
+    opened_with: str = Field(default="", exclude_if=lambda draft: not draft)
 
 
 class UnclearAnswer(Record):

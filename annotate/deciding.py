@@ -158,9 +158,11 @@ class Decider:
             if answer.answer.verdict == "reject":
                 continue
             source = annotation_entity(self._queue, entity, answer.person, answer.answer)
+            draft = answer.answer.opened_with
             parents = [
                 (role, entity_id),
                 (ANNOTATED_BY, source.id),
+                *([(EDITED_FROM, draft)] if draft else ()),
                 *shown.inherited.get(entity_id, ()),
             ]
             for record in self._interface.successors(entity, answer.answer, answer.person):
@@ -190,6 +192,11 @@ class Decider:
             yield NewDecision(
                 one.entity.id, "accept", author, reason, None, one.answer.annotation_key
             )
+            if draft := one.answer.answer.opened_with:
+                why = "a person's description began as it"
+                yield NewDecision(
+                    draft, "edit", author, why, one.entity.id, one.answer.annotation_key
+                )
         stale = set(before) - {one.entity.id for one in made}
         for earlier in sorted(stale):
             yield NewDecision(

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple, Protocol
 
 from schemas.errors import ServiceError
 
+OPENED_WITH = "draft_id"
+"""The name in a task's data of the id of the draft that its page opens with."""
+
 
 class DeskUnavailableError(ServiceError):
     """The server did not answer, or with a fault: whether it did what was asked is not known."""
@@ -43,7 +46,8 @@ class RemoteTask(NamedTuple):
     """A task as it lies on the server.
 
     `key` is empty for tasks that are none of ours; `drafts` counts answers that are being written;
-    `updated_at` moves whenever an annotation of it is made, changed or deleted.
+    `updated_at` moves whenever an annotation of it is made, changed or deleted; `opened_with` is
+    the id of the model's draft that its page opens with.
     """
 
     id: int
@@ -51,6 +55,7 @@ class RemoteTask(NamedTuple):
     updated_at: datetime
     annotations: tuple[RemoteAnnotation, ...] = ()
     drafts: int = 0
+    opened_with: str = ""
 
     @property
     def touched(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from annotate.desk import (
+    OPENED_WITH,
     DeskUnavailableError,
     NewTask,
     ProjectCounts,
@@ -67,13 +68,14 @@ class _Task(BaseModel):
 
     def remote(self) -> RemoteTask:
         """The task in our own words."""
-        key = self.data.get("key")
+        key, draft = self.data.get("key"), self.data.get(OPENED_WITH)
         return RemoteTask(
             id=self.id,
             key=key if isinstance(key, str) else "",
             updated_at=self.updated_at,
             annotations=tuple(annotation.remote() for annotation in self.annotations),
             drafts=int(self.draft_exists),
+            opened_with=draft if isinstance(draft, str) else "",
         )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from annotate.answers import ReviewAnswer
 from annotate.desk import DeskUnavailableError, NewTask, ReviewDesk
+from annotate.drafts import offered_drafts
 from annotate.interfaces.adjudication import adjudication_data
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.registry import interface_of
@@ -243,6 +244,11 @@ class _Pusher:
         shown = fetch(self._store, [task.entity_id for task in tasks])
         entities = [shown[task.entity_id] for task in tasks]
         contents = self._interface.contents(self._store, entities, self._images_url)
+        drafts = offered_drafts(self._store, self._queue, tasks)
+        contents = [
+            self._interface.with_draft(content, drafts[task.key]) if task.key in drafts else content
+            for task, content in zip(tasks, contents, strict=True)
+        ]
         conflicts = [task.entity_id for task in tasks if task.purpose == "adjudication"]
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, conflicts)

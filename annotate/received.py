@@ -22,6 +22,7 @@ from db.annotations import (
     entity_states,
     insert_annotations,
 )
+from db.entities import StoredEntity
 from db.gold import NewCheck, gold_answers, record_checks
 from db.reviews import (
     WAITING,
@@ -75,6 +76,7 @@ class Received(NamedTuple):
     agent: AgentRef
     regions: list[dict[str, Any]]
     remote: RemoteAnnotation
+    opened_with: str
 
     def notice(self, detail: str) -> Notice:
         """A notice about it."""
@@ -147,17 +149,12 @@ class Reader:
                 agent = AgentRef("person", names[remote.user_id])
                 regions = _content(remote)
                 key = _annotation_key(task, remote, agent, regions)
-                yield Received(key, task, agent, regions, remote)
+                yield Received(key, task, agent, regions, remote, remote_task.opened_with)
 
     def _store_all(self, new: Sequence[Received], skipped: set[str]) -> Reading:
         shown = load_shown(self._store, [received.task.entity_id for received in new])
         read = [
-            Read(
-                received,
-                self._interface.read_annotation(
-                    received.regions, shown.entities[received.task.entity_id]
-                ),
-            )
+            Read(received, self._read(received, shown.entities[received.task.entity_id]))
             for received in new
         ]
         with self._store.write() as connection:
@@ -169,6 +166,12 @@ class Reader:
             decided = self._decider.decide(connection, shown)
         counts = Reading(decided=decided.decided, conflicts=decided.conflicts, returned=returned)
         return counts.plus(_tally(stored, states))
+
+    def _read(self, received: Received, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+        answer = self._interface.read_annotation(received.regions, shown)
+        if isinstance(answer, ReviewAnswer) and received.opened_with:
+            return answer.model_copy(update={"opened_with": received.opened_with})
+        return answer
 
     def _insert(
         self,

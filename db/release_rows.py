@@ -7,7 +7,8 @@ The graph below an image::
       └─imported_from─► source   (or by way of `sampled_from`, an image of the source's dataset;
                                   or of `crop_of`, a video)
 
-A caption that a model drafted is `prompted_by` a prompt too; people's captions are not.
+A caption that a model drafted is `prompted_by` a prompt too; people's captions are not. One that a
+person made of a draft is `edited_from` it.
 """
 
 from collections import defaultdict
@@ -32,7 +33,8 @@ class DescribedText(NamedTuple):
     """A caption or rewrite of an image, whatever was decided on it.
 
     `origin` is the id of the caption that a rewrite says in another way (its own for a caption);
-    `by_person` says that it is a person's edit, `reviewed` that a person decided on it.
+    `by_person` says that it is a person's edit, `reviewed` that a person decided on it; `draft` is
+    the text of a model that a person's caption began as.
     """
 
     entity: StoredEntity
@@ -41,6 +43,7 @@ class DescribedText(NamedTuple):
     reviewed: bool
     model_call: str | None
     prompts: tuple[str, ...]
+    draft: StoredEntity | None = None
 
 
 class DescribedImage(NamedTuple):
@@ -112,9 +115,11 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
     """The images with these ids, in this order, with all that was said of them."""
     images = entities_by_id(connection, ids)
     sources = _sources_of(connection, ids)
-    nodes, edited = _texts_below(connection, ids)
+    nodes = _texts_below(connection, ids)
+    edited = {child for child, _, _ in _parents(connection, nodes, ("edited_from",))}
     reviewed = _decided_by_people(connection, nodes)
     prompts = _prompts_of(connection, nodes)
+    drafts = _drafts_of(connection, edited)
     texts: dict[str, list[DescribedText]] = defaultdict(list)
     for node_id, node in nodes.items():
         by_person = node_id in edited
@@ -126,6 +131,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
                 by_person or node_id in reviewed,
                 node.model_call,
                 tuple(prompts[node_id]),
+                drafts.get(node_id),
             )
         )
     crops = crop_origins(connection, images)
@@ -143,19 +149,16 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
     ]
 
 
-def _texts_below(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, _Node], set[str]]:
-    """Captions and rewrites below images, level by level, and which of them are edits.
+def _texts_below(connection: Connection, ids: Sequence[str]) -> dict[str, _Node]:
+    """Captions and rewrites below images, level by level.
 
     Below a caption that was turned down and below anything withdrawn, nothing counts.
     """
     nodes: dict[str, _Node] = {}
-    edited: set[str] = set()
     level = list(ids)
     while level:
         below = []
-        for parent_id, role, model_call, entity in _children(connection, level):
-            if role == "edited_from":
-                edited.add(entity.id)
+        for parent_id, model_call, entity in _children(connection, level):
             if entity.id in nodes or not _counts(entity):
                 continue
             parent = nodes.get(parent_id)
@@ -163,7 +166,7 @@ def _texts_below(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, 
             nodes[entity.id] = _Node(entity, image, origin, model_call)
             below.append(entity.id)
         level = below
-    return nodes, edited
+    return nodes
 
 
 def _counts(entity: StoredEntity) -> bool:
@@ -173,21 +176,19 @@ def _counts(entity: StoredEntity) -> bool:
 
 def _children(
     connection: Connection, ids: Sequence[str]
-) -> Iterator[tuple[str, str, str | None, StoredEntity]]:
-    """(parent id, role, model call, child) of everything said about `ids`."""
+) -> Iterator[tuple[str, str | None, StoredEntity]]:
+    """(parent id, model call, child) of everything said about `ids`."""
     parent = aliased(Entity)
     query = (
         select_entities()
-        .add_columns(parent.id, Derivation.role, Entity.model_call_key)
+        .add_columns(parent.id, Entity.model_call_key)
         .join(Derivation, Derivation.child_seq == Entity.seq)
         .join(parent, Derivation.parent_seq == parent.seq)
         .where(Derivation.role.in_(_DOWN))
     )
     for page in pages(ids):
-        for *entity, parent_id, role, model_call in connection.execute(
-            query.where(parent.id.in_(page))
-        ):
-            yield parent_id, role, model_call, StoredEntity._make(entity)
+        for *entity, parent_id, model_call in connection.execute(query.where(parent.id.in_(page))):
+            yield parent_id, model_call, StoredEntity._make(entity)
 
 
 def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
@@ -211,6 +212,23 @@ def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[st
     for child_id, parent_id, _ in _parents(connection, ids, ("prompted_by",)):
         prompts[child_id].append(parent_id)
     return prompts
+
+
+def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
+    """For each caption that began as a model's draft that draft, also one that was taken back."""
+    began = {id_: id_ for id_ in ids}
+    while above := _edited_captions(connection, set(began.values())):
+        began = {id_: above.get(earlier, earlier) for id_, earlier in began.items()}
+    earlier = {id_: first for id_, first in began.items() if first != id_}
+    drafted = _prompts_of(connection, set(earlier.values()))
+    drafts = entities_by_id(connection, drafted)
+    return {id_: drafts[first] for id_, first in earlier.items() if first in drafts}
+
+
+def _edited_captions(connection: Connection, ids: Iterable[str]) -> dict[str, str]:
+    """What those of `ids` that are edits of captions were made of."""
+    edits = _parents(connection, ids, ("edited_from",))
+    return {child: parent for child, parent, kind in edits if kind == "caption"}
 
 
 def _parents(

@@ -78,6 +78,28 @@ def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
     return found
 
 
+def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str, str]:
+    """For each entity the key of the first review task about it in a queue, gold aside.
+
+    Which one that is never changes, whatever becomes of it and whoever is asked later.
+    """
+    found: dict[str, str] = {}
+    query = (
+        select(ReviewTask.entity_id, ReviewTask.key)
+        .where(
+            ReviewTask.queue == queue,
+            ReviewTask.purpose == "review",
+            ReviewTask.gold.is_(False),
+        )
+        .order_by(ReviewTask.pushed_at, ReviewTask.key)
+    )
+    with store.read() as connection:
+        for page in pages(entity_ids):
+            for entity_id, key in connection.execute(query.where(ReviewTask.entity_id.in_(page))):
+                found.setdefault(entity_id, key)
+    return found
+
+
 def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
     """The (assignee, purpose) pairs that a queue has tasks for, in order."""
     query = select(ReviewTask.assignee, ReviewTask.purpose).where(ReviewTask.queue == queue)

@@ -1,11 +1,17 @@
-"""Has images drafted by the profile's models where no person described them."""
+"""Has images drafted by the profile's models: where nobody describes them, and for who does.
+
+A draft that nobody accepted and nobody made a description of is in no release.
+"""
 
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from annotate.candidates import apply_policy
+from annotate.drafts import PROMPTED_BY
+from annotate.items import DESCRIBES
 from annotate.queues import Queue
 from db.agents import AgentRef
-from db.decisions import NewDecision, append_decisions
+from db.decisions import NewDecision, State, append_decisions
 from db.entities import (
     LIVE,
     NewEntity,
@@ -16,6 +22,7 @@ from db.entities import (
     pages,
     parents_of,
 )
+from db.store import Store
 from db.work import Pending, WorkResult
 from flows.asking import ask, require_answers, without_answer
 from flows.context import RunContext
@@ -27,57 +34,99 @@ from flows.runner import Stage, run_stage
 from flows.single import store_entity
 from models.registry import build_chat_model
 from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
+from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest, ModelRef
 from schemas.profile import ChatModelSpec, DescribeSettings
 from schemas.records import Caption, Image, Rejection
 from schemas.tracked_video import StageSettings
 from stages.describe_person import STAGE, VERSION, read_description, request_description
 
-DESCRIBES = "describes"
-PROMPTED_BY = "prompted_by"
 DRAFTED_WITH = "drafted_with"
 """The role in which the settings of a draft stand to it: model, parameters, prompt."""
 
-_ACCEPTED = ("accepted",)
 _PAGE = 500
 
 
+def offer_drafts(
+    context: RunContext, queue: Queue, settings: DescribeSettings, *, wanted: bool
+) -> list[StageReport]:
+    """Where `wanted`, has the profile's first model draft for those who will describe images.
+
+    To be called before images are sent to the desk; `annotate.drafts` says who begins with a draft.
+    Where none are wanted, those that wait for somebody are retired.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+    """
+    apply_policy(context.store, queue)
+    drafters = _drafters(context, queue, settings)
+    _keep_drafts(context, queue, drafters, offered=wanted)
+    return _run(drafters[:1], "proposed") if wanted else []
+
+
 def draft_descriptions(
-    context: RunContext, queue: Queue, settings: DescribeSettings
+    context: RunContext, queue: Queue, settings: DescribeSettings, *, offered: bool
 ) -> list[StageReport]:
     """Has every model of the profile draft a description of each accepted image without any.
 
     Images are accepted once their descriptions are written, or by a policy that asks nobody; in
     its name drafts are accepted, too. Drafts by other models, parameters or prompts than those of
-    `settings` are retired, and come back with them.
+    `settings` are retired, and come back with them. `offered` is what was `wanted` before.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: a model's server is gone; what came back before is stored.
     """
+    drafters = _drafters(context, queue, settings)
+    back = _keep_drafts(context, queue, drafters, offered=offered)
+    for page in pages(back, _PAGE):
+        with context.store.write() as connection:
+            append_decisions(connection, list(map(partial(_acceptance, queue), page)))
+    return _run(drafters, "accepted")
+
+
+def _drafters(context: RunContext, queue: Queue, settings: DescribeSettings) -> "list[_Drafting]":
     prompt = load_prompt(settings.prompt)
-    drafters = [
+    return [
         _Drafting(context, queue, settings, prompt, spec, position)
         for position, spec in enumerate(settings.models)
     ]
-    _keep_drafts(context, queue, {drafter.settings_id for drafter in drafters})
+
+
+def _run(drafters: "Sequence[_Drafting]", state: State) -> list[StageReport]:
+    """Has images in `state` drafted."""
     reports = []
-    for spec, drafter in zip(settings.models, drafters, strict=True):
-        reports.append(drafter.run())
-        require_answers(spec.ref, reports[-1])
+    for drafter in drafters:
+        reports.append(drafter.run(state))
+        require_answers(drafter.ref, reports[-1])
     return reports
 
 
-def _keep_drafts(context: RunContext, queue: Queue, settings_ids: Collection[str]) -> None:
-    """Retires the drafts with other settings than these, and accepts those that are back."""
-    dataset = queue.dataset
+def _keep_drafts(
+    context: RunContext, queue: Queue, drafters: "Sequence[_Drafting]", *, offered: bool
+) -> list[str]:
+    """Retires drafts that nobody waits for; gives those of which nobody's word takes the place.
+
+    A draft counts if it was made with the settings of now, and its image either waits for people
+    and drafts are `offered` to them, or was accepted without a description of theirs.
+    """
+    store, dataset = context.store, queue.dataset
+    settings_ids = {drafter.settings_id for drafter in drafters}
     drafted = _drafted_with(context, dataset)
-    outdated = {draft for draft, settings in drafted.items() if settings not in settings_ids}
-    keep_current(context, dataset, Caption.kind, lambda one: one.id not in outdated, LIVE)
-    back = find(context.store, dataset, Caption.kind, states=("proposed",))
-    for page in pages((one.id for one in back if one.id in drafted), _PAGE):
-        with context.store.write() as connection:
-            append_decisions(connection, list(map(partial(_acceptance, queue), page)))
+    images = {draft: found[0] for draft, found in parents_of(store, drafted, DESCRIBES).items()}
+    waiting = {one.id for one in find(store, dataset, Image.kind, states=("proposed",))}
+    described = _described(store, set(images.values()))
+
+    def counts(draft: str) -> bool:
+        image = images[draft]
+        wanted = offered if image in waiting else image not in described
+        return wanted and drafted[draft] in settings_ids
+
+    keep_current(
+        context, dataset, Caption.kind, lambda one: one.id not in drafted or counts(one.id), LIVE
+    )
+    live = find(store, dataset, Caption.kind, states=("proposed",))
+    return [one.id for one in live if one.id in drafted and images[one.id] not in waiting]
 
 
 def _drafted_with(context: RunContext, dataset: str) -> dict[str, str]:
@@ -86,6 +135,14 @@ def _drafted_with(context: RunContext, dataset: str) -> dict[str, str]:
     prompted = parents_of(context.store, captions, PROMPTED_BY)
     settings = parents_of(context.store, prompted, DRAFTED_WITH)
     return {draft: next(iter(settings.get(draft, ())), "") for draft in prompted}
+
+
+def _described(store: Store, image_ids: Collection[str]) -> set[str]:
+    """Those of the images of which a person wrote: drafts hang on a prompt, people's do not."""
+    captions = children_of(store, image_ids, DESCRIBES)
+    everything = [caption for found in captions.values() for caption in found]
+    drafted = set(parents_of(store, everything, PROMPTED_BY))
+    return {image for image, found in captions.items() if set(found) - drafted}
 
 
 def _acceptance(queue: Queue, draft_id: str) -> NewDecision:
@@ -123,8 +180,13 @@ class _Drafting:
         record = StageSettings(stage=STAGE, version=VERSION, values=values)
         self.settings_id = store_entity(context, record, queue.dataset).id
 
-    def run(self) -> StageReport:
-        """Drafts what is pending."""
+    @property
+    def ref(self) -> ModelRef:
+        """The model."""
+        return self._spec.ref
+
+    def run(self, state: State) -> StageReport:
+        """Drafts what is pending among the images in `state`."""
         stage = Stage(
             name=STAGE,
             version=VERSION,
@@ -141,11 +203,11 @@ class _Drafting:
             self._spec.prices,
             self._context.budget,
         )
-        pending = Pending(self._dataset, Image.kind, _ACCEPTED)
+        pending = Pending(self._dataset, Image.kind, (state,))
         return run_stage(self._context, stage, pending, lambda images: self._work(model, images))
 
     def _work(self, model: RecordedChatModel, images: Sequence[StoredEntity]) -> list[StageResult]:
-        described = self._described(images)
+        described = _described(self._context.store, [image.id for image in images])
         asked = [image for image in images if image.id not in described]
         requests = [self._request(image) for image in asked]
         outcomes = ask(model, requests)
@@ -154,13 +216,6 @@ class _Drafting:
             for place, (image, request) in enumerate(zip(asked, requests, strict=True))
         }
         return [results.get(image.seq, WorkResult(image.seq)) for image in images]
-
-    def _described(self, images: Sequence[StoredEntity]) -> Collection[str]:
-        """Those of `images` of which a person wrote: drafts hang on a prompt, people's do not."""
-        captions = children_of(self._context.store, [image.id for image in images], DESCRIBES)
-        everything = [caption for found in captions.values() for caption in found]
-        drafted = set(parents_of(self._context.store, everything, PROMPTED_BY))
-        return {image for image, found in captions.items() if set(found) - drafted}
 
     def _request(self, image: StoredEntity) -> ChatRequest:
         record = image.record(Image)
@@ -180,8 +235,9 @@ class _Drafting:
         if isinstance(text, Rejection):
             return WorkResult(image.seq, rejection=text)
         draft = self._draft(model, image, request, text)
-        decision = _acceptance(self._queue, draft.id)
-        return WorkResult(image.seq, entities=(draft,), decisions=(decision,))
+        asked_nobody = image.state == "accepted"
+        decisions = (_acceptance(self._queue, draft.id),) if asked_nobody else ()
+        return WorkResult(image.seq, entities=(draft,), decisions=decisions)
 
     def _draft(
         self, model: RecordedChatModel, image: StoredEntity, request: ChatRequest, text: str

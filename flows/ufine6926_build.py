@@ -11,7 +11,7 @@ from db.entities import LIVE, StoredEntity, count_entities, find
 from flows.configuration import load_video_build
 from flows.context import RunContext
 from flows.demonstration import demonstration_video_build
-from flows.describing import draft_descriptions
+from flows.describing import draft_descriptions, offer_drafts
 from flows.desk import open_desks
 from flows.filtering import FilterPlan, filter_tracks, plan_filter, propose
 from flows.identity_forming import form_identities
@@ -84,11 +84,15 @@ def build_dataset(
     if report.waiting:
         return report
     _form_identities(context, build, groups, report)
+    if asks_people := descriptions.policy.policy != "auto":
+        report.stages += offer_drafts(context, descriptions, profile.describe, wanted=build.drafts)
     report.waiting = _review(context, descriptions, open_desks, wait=wait)
     if report.waiting:
         return report
     if descriptions.policy.policy != "required":
-        report.stages += draft_descriptions(context, descriptions, profile.describe)
+        report.stages += draft_descriptions(
+            context, descriptions, profile.describe, offered=build.drafts and asks_people
+        )
     report.costs = [row for row in cost_rows(context.store, build.dataset) if row.tokens_in]
     release(context, report, build.version)
     return report

@@ -94,6 +94,7 @@ class Contents:
                 captions = released_captions(described)
                 if not captions:
                     continue
+                self._models.update(caption.drafter for caption in captions if caption.drafter)
                 image = described.image.record(Image)
                 number += 1
                 identity += (image.source, image.identity) != last

@@ -7,7 +7,7 @@ import numpy as np
 
 from db.blobs import suffix_of
 from db.crop_origins import CropOrigin
-from db.entities import LIVE
+from db.entities import LIVE, StoredEntity
 from db.release_rows import DescribedImage, DescribedText
 from release.rows import CaptionOrigin, ReleasedCaption, ReleasedCrop, ReleaseRow
 from schemas.nearness import ComparedImage
@@ -84,11 +84,22 @@ def origin_of(text: DescribedText) -> CaptionOrigin:
     """How a caption or a rewrite came about: only drafts and rewrites hang on a prompt."""
     if text.entity.kind == Rewrite.kind:
         return "edited_rewrite" if text.by_person else "rewrite"
+    if text.draft is not None:
+        same = _words(text.draft) == _words(text.entity)
+        return "confirmed_draft" if same else "edited_draft"
     if text.by_person:
         return "edited"
     if text.prompts:
         return "drafted"
     return "written" if text.entity.record(Caption).author else "source"
+
+
+def _words(caption: StoredEntity) -> list[str]:
+    return caption.record(Caption).text.split()
+
+
+def _drafter(text: DescribedText) -> str:
+    return (text.draft.record(Caption).author or "") if text.draft is not None else ""
 
 
 def _caption(text: DescribedText) -> ReleasedCaption:
@@ -104,6 +115,7 @@ def _caption(text: DescribedText) -> ReleasedCaption:
         author=author,
         reviewed=text.reviewed,
         origin=origin_of(text),
+        drafter=_drafter(text),
     )
 
 

@@ -5,19 +5,33 @@ from typing import Any, Literal, NamedTuple
 from schemas.proposals import Box
 from schemas.records import Split
 
-CaptionOrigin = Literal["source", "written", "drafted", "edited", "rewrite", "edited_rewrite"]
-"""Given by the source; written here by a person; drafted by a model; made by a person out of
-another text; a model's rewrite; a person's edit of one."""
+CaptionOrigin = Literal[
+    "source",
+    "written",
+    "drafted",
+    "edited_draft",
+    "confirmed_draft",
+    "edited",
+    "rewrite",
+    "edited_rewrite",
+]
+"""Given by the source; written here by a person; drafted by a model; begun as a model's draft and
+changed by a person, or left as it was; made by a person out of another text; a model's rewrite; a
+person's edit of one."""
 
 
 class ReleasedCaption(NamedTuple):
-    """A text that describes an image. The author of what a source gave is the source."""
+    """A text that describes an image. The author of what a source gave is the source.
+
+    `drafter` is the model whose draft a person's description began as.
+    """
 
     entity_id: str
     text: str
     author: str
     reviewed: bool
     origin: CaptionOrigin
+    drafter: str = ""
 
     @property
     def is_rewrite(self) -> bool:

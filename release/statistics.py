@@ -13,6 +13,7 @@ from schemas.release import (
     UNSTATED,
     DescriptionStatistics,
     Distribution,
+    DraftStatistics,
     GranularityName,
     GranularityStatistics,
     ReleaseStatistics,
@@ -24,6 +25,10 @@ from schemas.release import (
 from schemas.second_look import SecondLookStatistics
 
 HISTOGRAM_STEP = 10
+_MADE = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {
+    origin: origin for origin in ("written", "edited", "drafted")
+}
+"""Under which name descriptions of an origin are counted."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
@@ -50,6 +55,8 @@ class StatisticsCounter:
         self._review: Counter[str] = Counter()
         self._descriptions: Counter[str] = Counter()
         self._annotators: set[str] = set()
+        self._begun: Counter[str] = Counter()
+        self._unchanged: Counter[str] = Counter()
 
     def add(self, row: ReleaseRow) -> None:
         """Counts a row; rows come in the order of the release."""
@@ -77,9 +84,13 @@ class StatisticsCounter:
     def _add_description(self, caption: ReleasedCaption) -> None:
         if caption.origin == "source":
             return
-        self._descriptions[caption.origin] += 1
-        self._descriptions["reviewed"] += caption.origin == "drafted" and caption.reviewed
-        if caption.origin != "drafted":
+        if caption.drafter:
+            self._begun[caption.drafter] += 1
+            self._unchanged[caption.drafter] += caption.origin == "confirmed_draft"
+        made = _MADE[caption.origin]
+        self._descriptions[made] += 1
+        self._descriptions["reviewed"] += made == "drafted" and caption.reviewed
+        if made != "drafted":
             self._annotators.add(caption.author)
 
     def add_left_out(self, *, rejected: int, pending: int) -> None:
@@ -140,6 +151,10 @@ class StatisticsCounter:
             drafted=self._descriptions["drafted"],
             reviewed=self._descriptions["reviewed"],
             annotators=len(self._annotators),
+            drafts=tuple(
+                DraftStatistics(model=model, begun=begun, unchanged=self._unchanged[model])
+                for model, begun in sorted(self._begun.items())
+            ),
         )
 
     def _source(self, name: str, granularity: GranularityName) -> SourceStatistics:

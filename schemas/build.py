@@ -85,8 +85,10 @@ class UFine6926Build(Record):
 
     `tracklets_gate` and `descriptions_gate` say who looks at tracklets and who describes images:
     `required` (people, at all), `sample:RATE` (people, at this share) or `auto` (nobody: what the
-    filter suspects is left out, descriptions are drafted by the profile's model, and the release
-    says so). Of the identities, `test_share` are for testing: 2,000 of 6,926 in the paper.
+    filter suspects is left out, descriptions are drafted by the profile's models, and the release
+    says so). With `drafts`, one of the people who describe an image begins with a draft of the
+    first of those models; in the paper nobody does. Of the identities, `test_share` are for
+    testing: 2,000 of 6,926 in the paper.
     """
 
     dataset: Name = "ufine6926"
@@ -95,6 +97,7 @@ class UFine6926Build(Record):
     test_share: float = Field(default=0.289, ge=0, le=1)
     tracklets_gate: str = "auto"
     descriptions_gate: str = "auto"
+    drafts: bool = False
     sources: tuple[VideoSourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -149,12 +149,21 @@ class RewriteStatistics(Record):
     pending: Count
 
 
+class DraftStatistics(Record):
+    """People's descriptions that began as a draft of `model`, and how many were left as it was."""
+
+    model: str
+    begun: Count
+    unchanged: Count
+
+
 class DescriptionStatistics(Record):
     """Who made the captions that no source gave, rewrites aside.
 
     `written` are people's own, `edited` what people made of another text, `drafted` what a model
     wrote and nobody changed; of these, `reviewed` were decided on by a person. `annotators` are the
-    different people who wrote or edited.
+    different people who wrote or edited. `drafts` tells of each model whose drafts people were
+    shown.
     """
 
     written: Count
@@ -162,6 +171,7 @@ class DescriptionStatistics(Record):
     drafted: Count
     reviewed: Count
     annotators: Count
+    drafts: tuple[DraftStatistics, ...] = Field(default=(), exclude_if=lambda drafts: not drafts)
 
 
 class TrackletStatistics(Record):

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.desk import OPENED_WITH
 from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.described_attributes import (
     ATTRIBUTES,
@@ -34,6 +35,9 @@ from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord
 from schemas.records import Caption, Image
+
+DRAFT, DRAFT_NOTE = "draft", "draft_note"
+"""The variables of the text that the page opens with, and of whose it is; empty without a draft."""
 
 AIM_WORDS = 80
 """The mean length of UFine6926's descriptions."""
@@ -61,6 +65,16 @@ class DescriptionWriting(LabellingPage):
     ) -> list[TaskContent]:
         """One page per image, in order."""
         return [_content(entity, images_url) for entity in entities]
+
+    def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
+        """The page with the draft in the text, and above it by whom it is."""
+        caption = draft.record(Caption)
+        note = (
+            f"Draft by {caption.author}, a program: check every word, change what is wrong, "
+            f"add what is missing, or clear it and write your own."
+        )
+        opening = {DRAFT: caption.text, DRAFT_NOTE: note, OPENED_WITH: draft.id}
+        return content._replace(data={**content.data, **opening})
 
     def read_annotation(
         self,
@@ -117,7 +131,7 @@ def counter_frame() -> str:
 
 def _content(entity: StoredEntity, images_url: str) -> TaskContent:
     image = entity.record(Image)
-    data = {"image": image_address(images_url, image.sha256)}
+    data = {"image": image_address(images_url, image.sha256), DRAFT: "", DRAFT_NOTE: ""}
     # Label Studio lets nobody submit a page on which nothing is chosen, whatever is written.
     described = {"model_version": "loupe", "result": [choice_region(VERDICT, "image", "accept")]}
     return TaskContent(data, [described], (ShownImage(image.sha256, image.media_type, entity.id),))

@@ -54,6 +54,10 @@ class Interface(Protocol):
         """One page per entity, in order; images lie at `<images_url>/<sha256>`."""
         ...
 
+    def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
+        """The page as it opens for whoever gets a model's draft, marked as that model's."""
+        ...
+
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
     ) -> ReviewAnswer | UnclearAnswer:

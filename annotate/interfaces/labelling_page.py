@@ -42,6 +42,14 @@ class LabellingPage(ABC):
         validate(self.config, contents)
         return contents
 
+    def with_draft(
+        self,
+        content: TaskContent,
+        draft: StoredEntity,  # noqa: ARG002 - what is written on most pages begins with nothing
+    ) -> TaskContent:
+        """The page as it is."""
+        return content
+
     @abstractmethod
     def pages(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from annotate.desk import (
+    OPENED_WITH,
     DeskUnavailableError,
     NewTask,
     ProjectCounts,
@@ -81,7 +82,8 @@ class MemoryDesk:
             for task in tasks:
                 made.append(next(self.server.numbers))
                 key, now = str(task.data["key"]), self.server.tick()
-                self.tasks[project_id][made[-1]] = RemoteTask(made[-1], key, now)
+                draft = str(task.data.get(OPENED_WITH, ""))
+                self.tasks[project_id][made[-1]] = RemoteTask(made[-1], key, now, opened_with=draft)
         if fault is not None:
             raise DeskUnavailableError(f"{self.url} answered 502")
         return made

@@ -36,7 +36,16 @@ from tests.release.street_world import (
     text_of,
 )
 from tests.release.test_build import content_of
-from tests.release.worlds import LLAMA, PERSON, SOURCES, Composer, picture, store_world
+from tests.release.worlds import (
+    GATE,
+    LLAMA,
+    PERSON,
+    QWEN,
+    SOURCES,
+    Composer,
+    picture,
+    store_world,
+)
 
 PARQUET = "data/{}-00000-of-00001.parquet"
 
@@ -185,6 +194,44 @@ def test_drafts_count_as_drafts_and_only_when_accepted(tmp_path: Path) -> None:
     assert "1 of 2 descriptions that a model drafted were accepted without a person" in card
     assert made.manifest.prompts[0].text in card
     assert verify_release(made.folder) == []
+
+
+def test_descriptions_that_began_as_drafts_are_counted_by_model(tmp_path: Path) -> None:
+    world = StreetComposer()
+    images = [image for track, walk in enumerate(WALKS, 1) for image in world.walk(walk, track)]
+    for number, image in enumerate(images):
+        model = QWEN if number < 5 else LLAMA
+        draft = world.drafted(image, f"Draft {number}, of a model.", model, by=None)
+        changed = (
+            f"Draft {number}, of a person." if number % 2 else f"Draft {number},  of a model. "
+        )
+        world.edited(draft, image, changed, WRITERS[0])
+        world.described_by(image, f"Number {number}, by somebody else.", WRITERS[1])
+    made = built(world, tmp_path)
+    found = made.manifest.statistics.descriptions
+    assert found is not None
+    assert (found.written, found.edited, found.drafted, found.reviewed) == (8, 4, 4, 4)
+    assert [(one.model, one.begun, one.unchanged) for one in found.drafts] == [
+        (str(QWEN), 5, 3),
+        (str(LLAMA), 3, 1),
+    ]
+    card = (made.folder / "README.md").read_text("utf-8")
+    assert "5 descriptions began as a draft of Qwen/Qwen-14B-Chat@" in card
+    assert ", 3 of them unchanged." in card
+    assert {one.name for one in made.manifest.models} == {QWEN.name, LLAMA.name}
+    assert verify_release(made.folder) == []
+
+
+def test_a_draft_that_was_taken_back_is_still_what_a_description_began_as(tmp_path: Path) -> None:
+    world = StreetComposer()
+    (image,) = world.walk(WALKS[2], 1)
+    draft = world.drafted(image, "Drafted, and wrong.", by=None)
+    world.edited(draft, image, "Put right.", WRITERS[0])
+    world.decisions.append(NewDecision(draft, "reject", GATE, "other settings"))
+    found = built(world, tmp_path).manifest.statistics.descriptions
+    assert found is not None
+    assert [(one.begun, one.unchanged) for one in found.drafts] == [(1, 0)]
+    assert (found.written, found.edited) == (0, 1)
 
 
 def test_the_card_stands_beside_the_paper(sound: BuiltRelease) -> None:

@@ -13,6 +13,7 @@ from annotate.interfaces.described_attributes import (
 )
 from annotate.interfaces.description_writing import AIM_WORDS, DescriptionWriting
 from annotate.interfaces.interface import TaskContent
+from db.entities import StoredEntity, new_entity
 from db.store import Store
 from schemas.records import Caption, Image
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
@@ -22,6 +23,11 @@ from tests.annotate.interfaces.texts import DESCRIPTIONS
 
 PAGE = DescriptionWriting()
 WRITER = "reviewer-1f3a90c2"
+DRAFTER = "Qwen/Qwen3-VL-8B-Instruct@main"
+DRAFT = (
+    "A tall young man with short black hair wears a long blue coat over grey trousers, and dark "
+    f"shoes. He carries a bag. {HOSTILE}"
+)
 
 
 def an_image() -> Proposal:
@@ -43,6 +49,22 @@ def an_image() -> Proposal:
 def content_of(image: Proposal, store: Store, images_url: str = "http://images") -> TaskContent:
     (content,) = PAGE.contents(store, [image.shown], images_url)
     return content
+
+
+def a_draft() -> StoredEntity:
+    record = Caption(source="street", text=DRAFT, position=0, author=DRAFTER)
+    made = new_entity(record, "street")
+    return StoredEntity(2, made.id, "street", made.kind, None, None, "proposed", made.payload)
+
+
+def test_a_draft_opens_the_page_and_says_whose_it_is(sqlite_store: Store) -> None:
+    content = content_of(an_image(), sqlite_store)
+    assert content.data["draft_note"] == ""
+    drafted = PAGE.with_draft(content, a_draft())
+    assert drafted.data["draft_note"].startswith(f"Draft by {DRAFTER}, a program: check every word")
+    assert drafted.data["draft_id"] == a_draft().id
+    assert drafted.data["draft"] == DRAFT
+    assert drafted.predictions == content.predictions
 
 
 def answer_to(*regions: dict[str, object]) -> ReviewAnswer:
@@ -149,6 +171,45 @@ def test_a_person_writes_while_the_page_counts(
     assert count_words(text) >= AIM_WORDS
     assert page.browser_page.evaluate("window.hacked") is None
     assert page.console_errors == []
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_changes_a_draft_that_is_marked_as_one(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    image = an_image()
+    blank = content_of(image, sqlite_store, bench.images_url)
+    page = bench.open(PAGE, PAGE.with_draft(blank, a_draft()), image.pictures)
+    assert "a program wrote it" in page.read_instructions()
+    page.wait_for_images()
+    mark = page.browser_page.locator(".loupe-draft")
+    assert mark.inner_text().startswith(f"Draft by {DRAFTER}, a program")
+    counter = page.browser_page.frame_locator(".loupe-counter")
+    counter.get_by_text(f"{count_words(DRAFT)} words", exact=True).wait_for()
+    page.press("Enter", "Control+End")
+    page.type(" He walks.")
+    page.press("Escape")
+    keep_screenshot(page)
+    page.assert_in_view(".loupe-draft", ".loupe-write", ".loupe-counter", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-draft", ".loupe-write", ".loupe-counter", ".loupe-answer", SUBMIT)
+    answer = PAGE.read_annotation(page.submit(), image.shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.texts == {"text": f"{DRAFT} He walks."}
+    assert page.browser_page.evaluate("window.hacked") is None
+    assert page.console_errors == []
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_page_without_a_draft_says_nothing_of_one(bench: Bench, sqlite_store: Store) -> None:
+    image = an_image()
+    content = content_of(image, sqlite_store, bench.images_url)
+    page = bench.open(PAGE, content, image.pictures)
+    page.read_instructions()
+    page.wait_for_images()
+    assert page.browser_page.locator(".loupe-draft").inner_text().strip() == ""
+    assert page.browser_page.locator(".loupe-write textarea").input_value() == ""
 
 
 @pytest.mark.label_studio

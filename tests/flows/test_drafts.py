@@ -1,0 +1,190 @@
+"""Drafts for those who describe: one of the two who describe an image begins with one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotate.desk import OPENED_WITH, NewTask
+from annotate.interfaces.described_attributes import count_words
+from annotate.interfaces.description_writing import DRAFT, LEAST_WORDS
+from db.entities import StoredEntity, fetch, find, parents_of
+from db.store import Store
+from flows.context import RunContext
+from flows.report import BuildReport
+from flows.ufine6926_build import build_dataset
+from profiles.loader import load_profile
+from release.verify import verify_release
+from schemas.build import UFine6926Build, VideoSourceSpec
+from schemas.profile import Profile
+from schemas.records import Caption, Image
+from schemas.tracking import FilterSettings, TrackingSettings
+from sources.demonstration.street import StreetWorld
+from tests.annotate.interfaces.regions import ticked, written
+from tests.annotate.memory_desk import MemoryOffice
+from tests.annotate.office import hire
+from tests.flows.runs import context_of
+from tests.flows.street import KnownStreet
+
+DATASET = "walkers"
+MODEL = "loupe-colour-describer@1"
+LENIENT = FilterSettings(
+    least_height_px=24, least_width_px=8, least_sharpness=0, darkest=5, brightest=250, most_images=3
+)
+OWN = " ".join(["A person in a coat walks by, seen by somebody who writes"] * 2)
+Go = Callable[..., BuildReport]
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def office(run: RunContext) -> MemoryOffice:
+    office = MemoryOffice()
+    for name in ("ada", "bob"):
+        hire(run.store, office, name)
+    return office
+
+
+@pytest.fixture
+def go(run: RunContext, office: MemoryOffice, street: StreetWorld, known_street: KnownStreet) -> Go:
+    spec = VideoSourceSpec(
+        name="street", videos=tuple(map(str, street.videos)), licence="CC0-1.0", citation="none"
+    )
+
+    def build(
+        *, drafts: bool = True, gate: str = "required", version: str = "0.1.0"
+    ) -> BuildReport:
+        chosen = UFine6926Build(
+            dataset=DATASET,
+            version=version,
+            test_share=0.5,
+            descriptions_gate=gate,
+            drafts=drafts,
+            sources=(spec,),
+        )
+        return build_dataset(
+            run, chosen, profile(), lambda: office, make_detector=known_street.detector
+        )
+
+    return build
+
+
+def profile() -> Profile:
+    tracking = TrackingSettings(checkpoint_frames=50, observations=4)
+    update = {"tracking": tracking, "filter": LENIENT}
+    return load_profile("builtin").model_copy(update=update)
+
+
+def sent(office: MemoryOffice) -> list[tuple[str, NewTask]]:
+    return [(name, task) for name, desk in office.desks.items() for task in desk.sent]
+
+
+def draft_in(task: NewTask) -> str | None:
+    """The text that a page opens with."""
+    return task.data[DRAFT] or None
+
+
+def write(office: MemoryOffice, change: Callable[[str, str | None], str]) -> int:
+    """Everybody describes all that waits for them; gives how many pages opened with a draft."""
+    begun = 0
+    for name, desk in office.desks.items():
+        drafts = {task.key: draft_in(task) for task in desk.sent}
+        for task in desk.open_tasks():
+            text = change(name, drafts[task.key])
+            begun += drafts[task.key] is not None
+            desk.annotate(task.id, [ticked("verdict", "accept"), written("text", text)])
+    return begun
+
+
+def captions(run: RunContext, *states: str) -> list[StoredEntity]:
+    return list(find(run.store, DATASET, Caption.kind, states=states or None))
+
+
+def test_one_of_two_begins_with_a_draft_and_the_card_counts_it(
+    run: RunContext, office: MemoryOffice, go: Go
+) -> None:
+    report = go()
+    images = list(find(run.store, DATASET, Image.kind, states=("proposed",)))
+    assert report.waiting == len(images) > 0
+    shown = [(name, task) for name, task in sent(office) if draft_in(task)]
+    assert len(sent(office)) == 2 * len(images)
+    assert len({task.data["image"] for _, task in shown}) == len(shown) == len(images)
+    assert {name for name, _ in shown} == {"reviewer-ada", "reviewer-bob"}
+    assert all(MODEL in task.data["draft_note"] for _, task in shown)
+    assert not any(OPENED_WITH in task.data for _, task in sent(office) if not draft_in(task))
+    drafts = fetch(run.store, [task.data[OPENED_WITH] for _, task in shown])
+    assert {one.record(Caption).text for one in drafts.values()} == {
+        draft_in(task) for _, task in shown
+    }
+
+    def keeps(name: str, draft: str) -> bool:
+        return name == "reviewer-ada" and count_words(draft) >= LEAST_WORDS
+
+    def answer(name: str, draft: str | None) -> str:
+        if draft is None:
+            return f"{OWN} as {name}"
+        return draft if keeps(name, draft) else f"{draft} {OWN}"
+
+    assert write(office, answer) == len(images)
+    built = go()
+    assert built.release is not None
+    assert verify_release(built.release) == []
+    unchanged = sum(keeps(name, draft_in(task) or "") for name, task in shown)
+    assert 0 < unchanged < len(images)
+    card = (built.release / "README.md").read_text("utf-8")
+    line = f"{len(images)} descriptions began as a draft of {MODEL}, {unchanged} of them unchanged."
+    assert line in card
+    assert f"| written by a person | {len(images)} (50 %) |" in card
+    assert f"| edited by a person, from another text | {len(images) - unchanged} " in card
+    assert {one.state for one in fetch(run.store, drafts).values()} == {"superseded"}
+    begun = parents_of(run.store, [one.id for one in captions(run, "accepted")], "edited_from")
+    assert sorted(draft for found in begun.values() for draft in found) == sorted(drafts)
+    assert go().release_id == built.release_id
+
+
+def test_whoever_is_asked_in_place_of_the_first_begins_with_nothing(
+    run: RunContext, office: MemoryOffice, go: Go
+) -> None:
+    hire(run.store, office, "eve")
+    go()
+    drafted = [(name, task.key) for name, task in sent(office) if draft_in(task)]
+    for name, key in drafted:
+        desk = office(name)
+        (number,) = [
+            one.id for tasks in desk.tasks.values() for one in tasks.values() if one.key == key
+        ]
+        desk.annotate(number, [], cancelled=True)
+    go()
+    assert len([task for _, task in sent(office) if draft_in(task)]) == len(drafted)
+    assert len(sent(office)) == 3 * len(drafted)
+    write(office, lambda name, _: f"{OWN} as {name}")
+    built = go()
+    assert built.release is not None
+    assert "began as a draft" not in (built.release / "README.md").read_text("utf-8")
+    unused = [one.state for one in captions(run) if one.record(Caption).author == MODEL]
+    assert unused == ["proposed"] * len(drafted)
+
+
+def test_without_the_setting_everybody_begins_with_nothing(
+    run: RunContext, office: MemoryOffice, go: Go
+) -> None:
+    go(drafts=False)
+    assert sent(office)
+    assert not any(draft_in(task) for _, task in sent(office))
+    assert captions(run) == []
+
+
+def test_drafts_are_taken_back_where_they_are_no_longer_wanted(run: RunContext, go: Go) -> None:
+    go()
+    before = {one.id for one in captions(run, "proposed")}
+    assert before
+    go(drafts=False)
+    assert captions(run, "proposed") == []
+    go()
+    assert {one.id for one in captions(run, "proposed")} == before
+    report = go(gate="auto")
+    assert report.release is not None
+    assert before < {one.id for one in captions(run, "accepted")}
