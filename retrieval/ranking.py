@@ -6,7 +6,6 @@ what float32 cannot tell apart is decided by the one rule of `retrieval.similari
 neither on the size of a block nor on the number of workers nor on the order of the gallery.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from retrieval.metrics.recall import best_ranks, rank_curve, recall_at
 from retrieval.metrics.similarity_distribution import similarity_distribution
 from retrieval.metrics.similarity_distribution_released import similarity_distribution_released
 from retrieval.similarity import limits, pair_similarities
+from retrieval.threads import products_in_their_own_thread, usual_workers
 from schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 RECALLS = (1, 5, 10)
 MEMORY_MIB = 256
 
-_MOST_WORKERS = 8
 _MOST_QUERIES = 1024  # of a block: more do not make the product any faster
 _MOST_GALLERY = 2048  # of a part: tiles stay near the processor
 _BYTES_OF_A_PAIR = 120  # of a query and a match, while a block is worked on
@@ -137,7 +136,7 @@ def score_retrieval(
         gallery_ids: integers, of shape (m,).
         recalls: which R@k are wanted; a k beyond the gallery counts all queries with a match.
         memory_mib: how much working memory to use, beside the embeddings; no result depends on it.
-        workers: threads; as many as there are processors by default.
+        workers: threads; as many as there are processors, at most 8, by default.
         names: what to call the four arrays in messages.
 
     Raises:
@@ -156,7 +155,7 @@ def score_retrieval(
         raise UsageError(
             f"no id of {names[2]} is among {names[3]}: no query has a match, nothing to score"
         )
-    threads = workers or min(_MOST_WORKERS, os.cpu_count() or 1)
+    threads = workers or usual_workers()
     scoring = _Scoring(
         asked, names[0], sorted_gallery, firsts, counts, (memory_mib << 20) // threads
     )
@@ -234,7 +233,7 @@ class _Scoring(NamedTuple):
             finally:
                 tiles.put(tile)
 
-        with ThreadPoolExecutor(workers) as pool:
+        with products_in_their_own_thread(), ThreadPoolExecutor(workers) as pool:
             found = list(pool.map(score, blocks))
         return _Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
