@@ -1,6 +1,6 @@
 """What a release, or an annotation file in the published form, gives to train on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,7 +8,12 @@ from release.json_rows import read_json_rows
 from release.manifest import MANIFEST, read_manifest
 from release.ordering import SPLITS
 from release.reading import ReadRelease, read_release
-from retrieval.cfam.training_data import TrainingImage, TrainingSplits, hold_out_identities
+from retrieval.cfam.training_data import (
+    TrainingImage,
+    TrainingSplits,
+    hold_out_identities,
+    require_identities,
+)
 from schemas.cfam import CfamTraining
 from schemas.errors import FormatError, UsageError
 from schemas.records import Split
@@ -17,12 +22,16 @@ _HELD_OUT = "held out of train"
 
 
 class TrainingImages(NamedTuple):
-    """What is trained on, and where it comes from; `validation_split` says what is validated on."""
+    """What is trained on, and where it comes from; `validation_split` says what is validated on.
+
+    `without_captions` counts the images of the train split that are left out for want of a text.
+    """
 
     splits: TrainingSplits
     name: str
     release_id: str | None
     validation_split: str
+    without_captions: int
 
 
 def find_training_images(path: Path, settings: CfamTraining) -> TrainingImages:
@@ -32,7 +41,7 @@ def find_training_images(path: Path, settings: CfamTraining) -> TrainingImages:
     test split is never looked at.
 
     Raises:
-        UsageError: there is neither, or nothing in it to train on.
+        UsageError: there is neither, or too little in it to train on or to validate with.
         FormatError: the file is not in the published form.
         IntegrityError: the release is not as it was released.
     """
@@ -65,7 +74,7 @@ def _images(release: ReadRelease) -> tuple[TrainingImage, ...]:
         TrainingImage(
             release.folder / row.file_path,
             str(row.id),
-            tuple(caption.text for caption in row.captions),
+            _texts(caption.text for caption in row.captions),
         )
         for row in release.rows
     )
@@ -104,7 +113,12 @@ def _image_of(row: dict[str, Any], number: int, folder: Path) -> TrainingImage:
         raise ValueError(f"row {number}: captions must be a list of texts; got {captions!r:.80}")
     source = row.get("source")
     name = str(identity) if source is None else f"{source}/{identity}"
-    return TrainingImage(folder / file_path, name, tuple(captions))
+    return TrainingImage(folder / file_path, name, _texts(captions))
+
+
+def _texts(captions: Iterable[str]) -> tuple[str, ...]:
+    """The captions that say something."""
+    return tuple(text for text in captions if text.strip())
 
 
 def _chosen(
@@ -119,10 +133,16 @@ def _chosen(
         raise UsageError(
             f"{name}: identity {min(shared)} is in train and in val; wanted it in one of them"
         )
+    described = tuple(one for one in trained if one.captions)
+    if not described:
+        raise UsageError(f"{name}: no image of the train split has a caption; wanted some")
+    left_out = len(trained) - len(described)
     if validated:
-        return TrainingImages(TrainingSplits(trained, validated), name, release_id, "val")
-    splits = hold_out_identities(trained, settings.validation_share, settings.seed)
-    return TrainingImages(splits, name, release_id, _HELD_OUT)
+        splits = TrainingSplits(described, validated)
+        require_identities(splits, name)
+        return TrainingImages(splits, name, release_id, "val", left_out)
+    splits = hold_out_identities(described, settings.validation_share, settings.seed)
+    return TrainingImages(splits, name, release_id, _HELD_OUT, left_out)
 
 
 def missing_images(splits: TrainingSplits) -> Iterator[Path]:

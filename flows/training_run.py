@@ -93,6 +93,8 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     found = find_training_images(Path(request.release), settings)
     if missing := list(islice(missing_images(found.splits), _SHOWN_MISSING)):
         raise UsageError(f"{found.name}: images are missing, such as {missing[0]}")
+    if found.without_captions:
+        progress.say(f"left out for want of a caption: {found.without_captions:,} training images")
     trained = _train(settings, found, home, progress)
     if trained is None:
         return TrainingReport(home, None)
@@ -161,6 +163,7 @@ def _record(
         release=found.name,
         release_id=found.release_id,
         training_images=len(training),
+        training_images_without_captions=found.without_captions,
         training_identities=len({image.identity for image in training}),
         training_pairs=sum(len(image.captions) for image in training),
         validation_images=len(validation),

@@ -63,13 +63,15 @@ class TrainingProgress(Record):
 class TrainingRecord(Record):
     """`training.json`: what was trained on what, by which code, and what came of it.
 
-    `release_id` is None where it was trained on a file of annotations, not on a release.
+    `release_id` is None where it was trained on a file of annotations, not on a release. Images of
+    the train split that have no caption are left out and counted apart.
     """
 
     settings: CfamTraining
     release: str
     release_id: str | None
     training_images: int
+    training_images_without_captions: int = 0
     training_identities: int
     training_pairs: int
     validation_images: int

@@ -49,17 +49,34 @@ def hold_out_identities(images: Sequence[TrainingImage], share: float, seed: int
     """
     identities = sorted({image.identity for image in images})
     wanted = max(_LEAST_IDENTITIES, round(share * len(identities)))
-    if len(identities) - wanted < _LEAST_IDENTITIES:
-        raise UsageError(
-            f"{len(identities)} identities are too few to train on and to validate with; "
-            f"wanted at least {_LEAST_IDENTITIES} for each (validation_share is {share:g})"
-        )
     drawn = sorted(identities, key=lambda identity: digest_of("validation", str(seed), identity))
     held_out = set(drawn[:wanted])
-    return TrainingSplits(
+    splits = TrainingSplits(
         tuple(image for image in images if image.identity not in held_out),
         tuple(image for image in images if image.identity in held_out),
     )
+    parts = f"{len(held_out)} of {_identities(len(identities))}"
+    require_identities(splits, f"validation_share = {share:g} holds out {parts}")
+    return splits
+
+
+def require_identities(splits: TrainingSplits, where: str) -> None:
+    """Does nothing where both splits have identities to tell apart by their captions.
+
+    Raises:
+        UsageError: one has too few; begins with `where`.
+    """
+    for purpose, images in (("train on", splits.training), ("validate with", splits.validation)):
+        number = len({image.identity for image in images if image.captions})
+        if number < _LEAST_IDENTITIES:
+            raise UsageError(
+                f"{where}: {_identities(number)} with captions {'is' if number == 1 else 'are'} "
+                f"too few to {purpose}; wanted at least {_LEAST_IDENTITIES}"
+            )
+
+
+def _identities(number: int) -> str:
+    return "1 identity" if number == 1 else f"{number} identities"
 
 
 def training_pairs(images: Iterable[TrainingImage]) -> tuple[TrainingPair, ...]:

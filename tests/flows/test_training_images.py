@@ -99,3 +99,33 @@ def test_an_identity_in_train_and_val_is_refused(tmp_path: Path) -> None:
     rows = [row(number, split="val" if number == 3 else "train") for number in range(8)]
     with pytest.raises(UsageError, match="identity 1 is in train and in val"):
         find_training_images(written(tmp_path, rows), SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "number"),
+    [
+        ({"captions": []}, "0 identities with captions are"),
+        ({"id": 9}, "1 identity with captions is"),
+    ],
+)
+def test_a_val_split_with_nobody_to_tell_apart_is_refused(
+    tmp_path: Path, changes: dict[str, Any], number: str
+) -> None:
+    rows = [row(at) for at in range(8)] + [row(at, split="val", **changes) for at in range(20, 24)]
+    with pytest.raises(UsageError, match=f"^people.json: {number} too few to validate with"):
+        find_training_images(written(tmp_path, rows), SETTINGS)
+
+
+def test_training_images_without_captions_are_left_out_and_counted(tmp_path: Path) -> None:
+    rows = [row(number) for number in range(10)]
+    rows += [row(10, captions=[]), row(11, captions=[" "]), row(12, captions=["", "in blue"])]
+    found = find_training_images(written(tmp_path, rows), SETTINGS)
+    images = (*found.splits.training, *found.splits.validation)
+    assert (len(images), found.without_captions) == (11, 2)
+    assert {text for one in images for text in one.captions} == {"a man", "in blue"}
+
+
+def test_a_train_split_without_captions_is_refused(tmp_path: Path) -> None:
+    rows = [row(number, captions=[]) for number in range(8)]
+    with pytest.raises(UsageError, match="no image of the train split has a caption"):
+        find_training_images(written(tmp_path, rows), SETTINGS)
