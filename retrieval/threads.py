@@ -21,7 +21,7 @@ def products_in_their_own_thread() -> Iterator[None]:
     Left to itself, its library starts threads for each product, for which several workers then
     wait in turn: measured, that takes half as much processor time again.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
+    from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1, user_api="blas"):
         yield
