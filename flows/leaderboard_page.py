@@ -39,6 +39,7 @@ class Section(NamedTuple):
     tables: list[GroupTable]
     similarities: list[Plot]
     galleries: list[Row]
+    """Models with their hardest queries, or with R@1 of 100 and none."""
 
 
 def leaderboard_folder(home: Path, board: Leaderboard) -> Path:
@@ -83,8 +84,15 @@ def _section(board: Leaderboard, one: Board) -> Section:
         plots_of(board, one.direction),
         [table for table in board.tables if table.direction == one.direction],
         [plot for plot in map(similarity_plot, one.models) if plot is not None],
-        [row for row in one.models if row.found and row.found.hardest][:_MOST_GALLERIES],
+        [row for row in one.models if _is_inspected(row)][:_MOST_GALLERIES],
     )
+
+
+def _is_inspected(row: Row) -> bool:
+    """Whether it is known which queries were hardest, or that none was."""
+    first = row.scores.get("R@1")
+    found_all = first is not None and first.value == 100
+    return row.found is not None and (bool(row.found.hardest) or found_all)
 
 
 def _models(board: Leaderboard) -> list[Row]:

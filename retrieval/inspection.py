@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
+from retrieval.similarity import Similarities, pair_similarities
 
 BINS = 48
 _LEAST_QUERIES = 16
@@ -40,7 +41,7 @@ class Find(NamedTuple):
 
 
 class WorstQuery(NamedTuple):
-    """A query by its row, and what it found: the first few, then its first match."""
+    """A query by its row, and what it found: the first few, and its first match below them."""
 
     row: int
     first_match_rank: int
@@ -85,34 +86,50 @@ def worst_queries(
 ) -> list[WorstQuery]:
     """The queries whose first match stands lowest, the lowest first, one of an identity.
 
+    A query that found a match first is none of them: it did what it should.
+
     Args:
         queries: rows of unit length, of shape (n, d).
         gallery: rows of unit length, of shape (m, d).
         query_ids: the identity of each query, of shape (n,).
         gallery_ids: the identity of each row of the gallery, of shape (m,).
-        first_match_ranks: of each query, from 1; 0 where it has no match.
+        first_match_ranks: of each query, from 1, as `RetrievalScores.best_rank` has them; 0 where
+            it has no match.
         count: how many queries are wanted.
         shown: how many of the first rows of the gallery are told of each.
     """
     lowest_first = np.argsort(-first_match_ranks, kind="stable")
-    lowest_first = lowest_first[first_match_ranks[lowest_first] > 0]
+    lowest_first = lowest_first[first_match_ranks[lowest_first] > 1]
     _, firsts = np.unique(query_ids[lowest_first], return_index=True)
     rows = lowest_first[np.sort(firsts)[:count]]
     return [
-        _inspected(int(row), gallery @ queries[row], gallery_ids == query_ids[row], shown)
+        WorstQuery(
+            row=int(row),
+            first_match_rank=int(first_match_ranks[row]),
+            finds=_finds(
+                _similarities(queries, gallery, row),
+                gallery_ids == query_ids[row],
+                int(first_match_ranks[row]),
+                shown,
+            ),
+        )
         for row in rows
     ]
 
 
-def _inspected(
-    row: int, similarities: NDArray[np.float32], is_match: NDArray[np.bool_], shown: int
-) -> WorstQuery:
+def _similarities(queries: FloatRows, gallery: FloatRows, row: np.intp) -> Similarities:
+    """Those of a query with the whole gallery, by the rule that its rank was found by."""
+    places = np.arange(len(gallery))
+    return pair_similarities(queries, gallery, np.full_like(places, row), places)
+
+
+def _finds(
+    similarities: Similarities, is_match: NDArray[np.bool_], first_match_rank: int, shown: int
+) -> tuple[Find, ...]:
     order = np.lexsort((is_match, -similarities))  # of equals, matches come last
-    first = int(is_match[order].argmax()) + 1
     ranks = [*range(1, min(shown, len(order)) + 1)]
-    ranks += [first] if first > shown else []
-    finds = tuple(
+    ranks += [first_match_rank] if first_match_rank > shown else []
+    return tuple(
         Find(int(place), rank, float(similarities[place]), bool(is_match[place]))
         for rank, place in ((rank, order[rank - 1]) for rank in ranks)
     )
-    return WorstQuery(row, first, finds)

@@ -160,7 +160,8 @@ def test_the_hardest_queries_tell_what_they_found(
     assert found is not None
     ranks = [hard.first_match_rank for hard in found.hardest]
     assert ranks == sorted(ranks, reverse=True)
-    assert len({hard.query.person for hard in found.hardest}) == len(ranks) == 6
+    assert len({hard.query.person for hard in found.hardest}) == len(ranks) > 0
+    assert min(ranks) > 1
     for hard in found.hardest:
         vector = units(given.texts)[captions.index(hard.query.entity_id)]
         for one in hard.retrieved:

@@ -233,6 +233,15 @@ def test_pictures_that_are_gone_or_changed_are_named(
     assert "<img" not in render_page(board._replace(folder=None))
 
 
+def test_a_model_that_finds_every_match_first_has_no_hardest_queries(
+    read: ReadRelease, folder: Path
+) -> None:
+    stored = [StoredEvaluation(made_up(read, "perfect", 1e6), datetime.now(UTC))]
+    page = render_page(arranged(FoundRelease(read.manifest, folder), "test", stored))
+    assert page.count("<b>perfect@1</b>: every query found a match first.") == 2
+    assert "first match at rank" not in page
+
+
 def test_the_page_is_the_same_when_it_is_written_again(board: Leaderboard) -> None:
     assert render_page(board) == render_page(board)
 
