@@ -10,7 +10,6 @@ worker. Counts are exact, so neither the size of a block nor the order of rows n
 workers matters.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
 from retrieval.similarity import Limits, Similarities, limits, pair_similarities
+from retrieval.threads import products_in_their_own_thread, usual_workers
 
 if TYPE_CHECKING:
     from retrieval.kernels.counting import Side
@@ -28,15 +28,13 @@ if TYPE_CHECKING:
 _UNREACHED = np.inf
 """The threshold of an image without texts: nothing reaches it, and it is no query."""
 
-_MOST_WORKERS = 8
-
 
 class Tiling(NamedTuple):
     """How the work is cut: a matter of speed, and of memory (4 · images · texts bytes a worker)."""
 
     images: int = 1024
     texts: int = 4096
-    workers: int = min(_MOST_WORKERS, os.cpu_count() or 1)
+    workers: int = usual_workers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def count_competitors(collection: Collection, tiling: Tiling | None = None) -> C
     of_images = np.zeros((len(images.rows), pools), dtype=np.int64)
     of_texts = np.zeros((len(texts.rows), pools), dtype=np.int64)
     count = partial(_count_block, len(images.rows), texts, image_blocks, pools)
-    with ThreadPoolExecutor(cut.workers) as workers:
+    with products_in_their_own_thread(), ThreadPoolExecutor(cut.workers) as workers:
         for block, found in zip(text_blocks, workers.map(count, text_blocks), strict=True):
             of_images[:, block.pool] += found.of_images
             of_texts[block.rows] = found.of_texts

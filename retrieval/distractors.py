@@ -9,7 +9,6 @@ The five are chosen exactly: products in float32 propose a few more than five, a
 could have kept one of the five out, the row is looked at again as a whole.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from retrieval.embeddings import FloatRows, Ids, unit_rows
 from retrieval.similarity import Similarities, pair_similarities, rounding_bound
+from retrieval.threads import products_in_their_own_thread, usual_workers
 
 NEAREST = 5
 """Distractors of a sample (CCD, section 2.2)."""
@@ -27,7 +27,6 @@ NEAREST = 5
 _SPARE = 3  # proposed beyond the nearest ones, so that rounding rarely matters
 _ROWS, _COLUMNS = 1024, 4096
 _AT_ONCE = 32  # whole rows of the product
-_MOST_WORKERS = 8
 
 
 class DistractorStatistics(NamedTuple):
@@ -87,7 +86,7 @@ def distractor_statistics(
         nearest: how many distractors count; all of them where there are fewer.
     """
     blocks = [np.arange(at, min(at + _ROWS, len(rows))) for at in range(0, len(rows), _ROWS)]
-    with ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1)) as workers:
+    with products_in_their_own_thread(), ThreadPoolExecutor(usual_workers()) as workers:
         found = list(workers.map(partial(_block_means, rows, samples, nearest), blocks))
     of_row = np.concatenate(found)
     known = np.sort(of_row[~np.isnan(of_row)])  # sorted, so that their order does not matter
