@@ -18,14 +18,18 @@ from tests.requirements import unavailable
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-HEAVY = {"torch", "transformers", "vllm", "diffusers", "torchvision", "ray", "datasets"}
+HEAVY = {
+    *("torch", "torchvision", "transformers", "open_clip", "diffusers", "vllm"),
+    *("datasets", "matplotlib", "numba", "ray"),
+}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 for package in sys.argv[1:]:
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-        # What is in a package `network` is made of torch, and imported inside functions only.
-        if any(part in module.name for part in ("migrations.", ".network.", "__main__")):
+        # `network` is made of torch, `kernels` of numba: both are imported inside functions only.
+        left_out = ("migrations.", ".network.", ".kernels.", "__main__")
+        if any(part in module.name for part in left_out):
             continue
         importlib.import_module(module.name)
 print("\\n".join(sys.modules))
