@@ -44,14 +44,6 @@ def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
     return Stored(stored, is_new)
 
 
-def find_evaluation(store: Store, evaluation_id: str) -> StoredEvaluation | None:
-    """The evaluation with that id, if it is stored."""
-    query = select(Evaluation.result, Evaluation.evaluated_at).where(Evaluation.id == evaluation_id)
-    with store.read() as connection:
-        row = connection.execute(query).one_or_none()
-    return _stored(*row) if row else None
-
-
 def evaluations_of(
     store: Store, release_id: str, split: Split | None = None
 ) -> list[StoredEvaluation]:

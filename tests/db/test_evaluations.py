@@ -2,7 +2,7 @@
 
 from sqlalchemy import func, select
 
-from db.evaluations import evaluations_of, find_evaluation, store_evaluation
+from db.evaluations import evaluations_of, store_evaluation
 from db.store import Store
 from db.tables import Evaluation
 from tests.schemas.evaluations import evaluation
@@ -13,7 +13,6 @@ def test_what_is_stored_comes_back(store: Store) -> None:
     stored = store_evaluation(store, result)
     assert stored.is_new
     assert stored.evaluation.result == result
-    assert find_evaluation(store, result.id) == stored.evaluation
     assert evaluations_of(store, result.release.id) == [stored.evaluation]
 
 
@@ -42,4 +41,3 @@ def test_evaluations_are_found_by_release_and_split_oldest_first(store: Store) -
     assert values == [50.0, 52.0, 53.0]
     assert len(evaluations_of(store, "a" * 64)) == 4
     assert evaluations_of(store, "b" * 64) == []
-    assert find_evaluation(store, "0" * 32) is None
