@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from retrieval.embeddings import FloatRows, check_same_space, unit_rows
+from retrieval.npy_file import read_array
 from schemas.embedding import PrecomputedEmbedder
 from schemas.errors import FormatError
 
@@ -33,21 +31,10 @@ def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> Precompu
 
 
 def _read(path: Path, wanted: int, what: str) -> FloatRows:
-    array = _opened(path)
+    array = read_array(path)
     if array.ndim != 2 or len(array) != wanted:
         raise FormatError(
-            f"{str(path)!r} must have a row for each of the {wanted:,} {what} of the release; "
+            f"{path} must have a row for each of the {wanted:,} {what} of the release; "
             f"its shape is {array.shape}"
         )
     return unit_rows(array, str(path))
-
-
-def _opened(path: Path) -> NDArray[np.generic]:
-    """The array in a file, mapped into memory; objects, which could hold code, are not read."""
-    try:
-        array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FormatError(f"{str(path)!r} cannot be read as .npy: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise FormatError(f"{str(path)!r} must hold one array (.npy); got an archive")
-    return array

@@ -140,7 +140,7 @@ BROKEN: dict[str, tuple[str, Any, dict[str, Any], tuple[str, ...]]] = {
         "recos",
         RECOS,
         {"images": np.array([[{}, {}]], dtype=object)},
-        ("I.npy cannot be read as .npy",),
+        ("I.npy is no .npy file, is cut, or holds objects",),
     ),
     "a task misspelled": (
         "recos",
