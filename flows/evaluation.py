@@ -12,12 +12,10 @@ from flows.evaluation_sides import sides
 from flows.hardware import hardware
 from flows.image_reading import ImageFile
 from models.embedding import Vectors
-from release.files import digest_of_file
 from release.reading import ReadRelease, read_release
 from retrieval.embedders import pinned
 from retrieval.evaluation import INTERVAL, PROTOCOL, Side, score_direction
 from retrieval.precomputed import read_vectors
-from schemas.base import sha256_of
 from schemas.embedding import EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder, directed
 from schemas.evaluation import (
     DIRECTIONS,
@@ -106,7 +104,7 @@ def _released(read: ReadRelease) -> EvaluatedRelease:
 
 def _source(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> "_Given | _Computed":
     if isinstance(spec, PrecomputedEmbedder):
-        return _Given(read, spec)
+        return _Given(read, pinned(spec))
     return _Computed(context, read, pinned(spec))
 
 
@@ -117,11 +115,8 @@ class _Given:
         captions = sum(len(row.captions) for row in read.rows)
         found = read_vectors(spec, len(read.rows), captions)
         self._embedded = _Embedded(found.images, found.texts)
-        files = [digest_of_file(path) for path in (spec.images, spec.texts)]
         self.model = EvaluatedModel(
-            ref=spec.ref,
-            provider=spec.provider,
-            checkpoint_sha256=sha256_of("".join(files).encode()),
+            ref=spec.ref, provider=spec.provider, parameters=spec.parameters
         )
 
     def embedded(self, _direction: Direction) -> _Embedded:

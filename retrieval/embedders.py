@@ -1,14 +1,17 @@
 """From a profile's words to any model that embeds, CFAM included, and what pins it down."""
 
+from pathlib import Path
 from typing import overload
 
 import models.embedders
 from models.embedding import ImageTextEmbedder
 from models.fairmot.digest import checkpoint_digest
 from schemas.embedding import CfamEmbedder, EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder
-from schemas.errors import MissingExtraError
+from schemas.errors import FormatError, MissingExtraError
 
 _WEIGHTS = "model.safetensors"
+CHECKPOINT_FILES = (_WEIGHTS, "settings.json")
+"""What the folder of a CFAM checkpoint holds."""
 
 
 def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
@@ -30,6 +33,8 @@ def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
 @overload
 def pinned(spec: EmbeddingModelSpec) -> EmbeddingModelSpec: ...
 @overload
+def pinned(spec: PrecomputedEmbedder) -> PrecomputedEmbedder: ...
+@overload
 def pinned(spec: EmbedderSpec) -> EmbedderSpec: ...
 def pinned(spec: EmbedderSpec) -> EmbedderSpec:
     """The same with what its weights, or its vectors, are: see `models.embedders.pinned`.
@@ -37,6 +42,7 @@ def pinned(spec: EmbedderSpec) -> EmbedderSpec:
     Raises:
         MissingExtraError: only a library that is not installed can tell.
         ModelError: files cannot be read, or there is no such model.
+        FormatError: a file of vectors is missing, or has another digest than is asked for.
     """
     match spec:
         case CfamEmbedder():
@@ -44,9 +50,19 @@ def pinned(spec: EmbedderSpec) -> EmbedderSpec:
             return spec.model_copy(update={"checkpoint_sha256": found})
         case PrecomputedEmbedder():
             digests = {
-                "images_sha256": spec.images_sha256 or checkpoint_digest(spec.images),
-                "texts_sha256": spec.texts_sha256 or checkpoint_digest(spec.texts),
+                "images_sha256": _held(spec.images, spec.images_sha256),
+                "texts_sha256": _held(spec.texts, spec.texts_sha256),
             }
             return spec.model_copy(update=digests)
         case _:
             return models.embedders.pinned(spec)
+
+
+def _held(path: Path, wanted: str | None) -> str:
+    """The digest of a file of vectors, held against the one that is asked for."""
+    if not path.is_file():
+        raise FormatError(f"{path} is no file; wanted a .npy file")
+    found = checkpoint_digest(path)
+    if wanted not in (None, found):
+        raise FormatError(f"{path} has the SHA-256 {found}; wanted {wanted}")
+    return found

@@ -14,6 +14,7 @@ from schemas.embedding import PrecomputedEmbedder
 from schemas.errors import FormatError
 
 IMAGES = np.random.default_rng(0).standard_normal((3, 4))
+NO_ARRAY = r"texts\.npy is no \.npy file, is cut, or holds objects; wanted an array of numbers$"
 TEXTS = np.random.default_rng(1).standard_normal((6, 4)).astype(np.float16)
 
 
@@ -39,7 +40,7 @@ def test_rows_come_in_order_and_of_unit_length(spec: PrecomputedEmbedder) -> Non
 
 
 def test_as_many_rows_as_the_release_has(spec: PrecomputedEmbedder) -> None:
-    with pytest.raises(FormatError, match=r"images\.npy' must have a row for each of the 4 images"):
+    with pytest.raises(FormatError, match=r"images\.npy must have a row for each of the 4 images"):
         read_vectors(spec, images=4, texts=6)
     with pytest.raises(FormatError, match=r"each of the 5 texts .* its shape is \(6, 4\)"):
         read_vectors(spec, images=3, texts=5)
@@ -48,9 +49,11 @@ def test_as_many_rows_as_the_release_has(spec: PrecomputedEmbedder) -> None:
 @pytest.mark.parametrize(
     ("write", "sentence"),
     [
-        (lambda path: path.unlink(), r"texts\.npy' cannot be read as \.npy"),
-        (lambda path: path.write_bytes(b"no array"), r"texts\.npy' cannot be read as \.npy"),
-        (lambda path: np.save(path, np.array([{}] * 6)), r"texts\.npy' cannot be read as \.npy"),
+        (lambda path: path.unlink(), r"texts\.npy does not exist"),
+        (lambda path: path.write_bytes(b"no array"), NO_ARRAY),
+        (lambda path: path.write_bytes(b""), NO_ARRAY),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), NO_ARRAY),
+        (lambda path: np.save(path, np.array([{}] * 6)), NO_ARRAY),
         (lambda path: np.save(path, np.zeros((6, 4))), "it holds only zeros"),
         (lambda path: np.save(path, np.full((6, 4), np.nan)), "NaN"),
         (lambda path: np.save(path, np.ones(6)), r"its shape is \(6,\)"),
@@ -79,3 +82,15 @@ def test_vectors_are_pinned_by_their_digest(spec: PrecomputedEmbedder) -> None:
         "texts_sha256": sha256_of(spec.texts.read_bytes()),
     }
     assert pinned(found) == found
+
+
+def test_vectors_with_another_digest_than_is_asked_for_are_refused(
+    spec: PrecomputedEmbedder,
+) -> None:
+    asked = pinned(spec)
+    np.save(spec.texts, TEXTS + 1)
+    with pytest.raises(FormatError, match=rf"texts\.npy has the SHA-256 .*{asked.texts_sha256}$"):
+        pinned(asked)
+    spec.images.unlink()
+    with pytest.raises(FormatError, match=r"images\.npy is no file"):
+        pinned(spec)
