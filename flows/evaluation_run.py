@@ -1,6 +1,7 @@
 """`evaluate`: models that a request names, scored on a release, and its leaderboard."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from flows.evaluation import evaluate_release
 from flows.leaderboard import Leaderboard, collect, locate_release
 from flows.leaderboard_page import Written, leaderboard_folder, render_markdown, write_leaderboard
 from profiles.loader import load_profile
-from schemas.embedding import BuiltinEmbedder, CfamEmbedder, EmbedderSpec, PrecomputedEmbedder
+from retrieval.embedders import CHECKPOINT_FILES
+from schemas.embedding import BuiltinEmbedder, EmbedderSpec
 from schemas.errors import UsageError
 
 _NAMED = re.compile(
@@ -126,10 +128,8 @@ def requested_embedders(request: EvaluationRequest, profile: str) -> tuple[Embed
         if request.name is None:
             raise UsageError("--embeddings needs --name: what to call the model on the leaderboard")
         images, texts = request.embeddings
-        given = PrecomputedEmbedder(
-            provider="precomputed", name=request.name, images=images, texts=texts
-        )
-        return (given,)
+        values = {"provider": "precomputed", "images": images, "texts": texts}
+        return (_specified(values | {"name": request.name}, "--embeddings with --name"),)
     if request.checkpoint is not None:
         return (_cfam(Path(request.checkpoint), request.name),)
     if request.embedder is not None:
@@ -152,16 +152,29 @@ def named_embedder(text: str) -> EmbedderSpec:
             f"'transformers:google/siglip2-base-patch16-224@main' or 'qwen-vl:NAME@REVISION'; "
             f"got {text!r}"
         )
-    values = match.groupdict(default="main")
+    return _specified(match.groupdict(default="main"), f"the embedder {text!r}")
+
+
+def _cfam(folder: Path, name: str | None) -> EmbedderSpec:
+    if not folder.is_dir():
+        raise UsageError(f"there is no checkpoint in {folder}: it is not a folder")
+    for file in CHECKPOINT_FILES:
+        if not (folder / file).is_file():
+            raise UsageError(f"there is no checkpoint in {folder}: it holds no {file}")
+    values = {"provider": "cfam", "checkpoint": folder.absolute()}
+    return _specified(values if name is None else values | {"name": name}, "--checkpoint")
+
+
+def _specified(values: Mapping[str, object], what: str) -> EmbedderSpec:
+    """The embedder with these values, which a user gave by `what`."""
     try:
         spec: EmbedderSpec = _SPEC.validate_python(values)
     except ValidationError as error:
-        raise UsageError(f"the embedder {text!r}: {error.errors()[0]['msg']}") from error
+        first = error.errors()[0]
+        if first["loc"][-1] in ("name", "revision"):
+            raise UsageError(
+                f"{what}: a {first['loc'][-1]} must be at least one character, none of them a "
+                f"control character; got {first['input']!r}"
+            ) from error
+        raise UsageError(f"{what}: {first['msg']}") from error
     return spec
-
-
-def _cfam(folder: Path, name: str | None) -> CfamEmbedder:
-    if not folder.is_dir():
-        raise UsageError(f"there is no checkpoint in {folder}: it is not a folder")
-    spec = CfamEmbedder(provider="cfam", checkpoint=folder.absolute())
-    return spec if name is None else spec.model_copy(update={"name": name})

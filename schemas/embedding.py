@@ -8,10 +8,13 @@ from pydantic import Field
 from schemas.base import Record
 from schemas.chat import ModelRef
 
+ModelWord = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+"""What a model or its revision is called: something, without control characters."""
+
 
 class _EmbedderBase(Record):
-    name: str
-    revision: str
+    name: ModelWord
+    revision: ModelWord
 
     @property
     def ref(self) -> ModelRef:
@@ -23,8 +26,8 @@ class BuiltinEmbedder(_EmbedderBase):
     """Colours of images by their place, read by a lexicon out of texts: no download."""
 
     provider: Literal["builtin"] = "builtin"
-    name: str = "loupe-colour-lexicon"
-    revision: str = "1"
+    name: ModelWord = "loupe-colour-lexicon"
+    revision: ModelWord = "1"
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -114,8 +117,8 @@ class CfamEmbedder(_TorchEmbedder):
     """A checkpoint of our CFAM trainer: a folder with `model.safetensors` and `settings.json`."""
 
     provider: Literal["cfam"]
-    name: str = "cfam"
-    revision: str = "checkpoint"
+    name: ModelWord = "cfam"
+    revision: ModelWord = "checkpoint"
     checkpoint: Path
     checkpoint_sha256: str | None = None
 
@@ -133,8 +136,7 @@ class PrecomputedEmbedder(_EmbedderBase):
     """
 
     provider: Literal["precomputed"]
-    name: str
-    revision: str = "1"
+    revision: ModelWord = "1"
     images: Path
     texts: Path
     images_sha256: str | None = None
