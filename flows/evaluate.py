@@ -15,6 +15,8 @@ def evaluate(
     checkpoint: str | None = None,
     split: str | None = None,
     check_images: bool = True,
+    embedder: str | None = None,
+    name: str | None = None,
 ) -> State[None]:
     """Scores models on a release and writes its leaderboard.
 
@@ -25,6 +27,10 @@ def evaluate(
         checkpoint: the folder of a CFAM checkpoint, scored in place of the profile's embedders.
         split: which split; without one, test, or the only one.
         check_images: hold every image against its digest first; otherwise only its size.
+        embedder: `builtin`, or `PROVIDER:NAME@REVISION`, scored in place of the profile's.
+        name: what to call the checkpoint on the leaderboard.
     """
-    request = EvaluationRequest(release, profile, checkpoint, split, check_images)
+    request = EvaluationRequest(
+        release, profile, checkpoint, split, check_images, embedder, name=name
+    )
     return run_in_prefect(lambda context: run_evaluation(context, request), Budget())
