@@ -45,8 +45,8 @@ class EvaluatedModel(Record):
     """The model that was scored.
 
     `parameters` determine a vector together with `ref`; `checkpoint_sha256` is the digest of the
-    weights (or of the given vectors) where they are a file of this machine. A model is a
-    demonstration where it is one of the built-in ones.
+    weights where they are a file of this machine; those of given vectors are among `parameters`. A
+    model is a demonstration where it is one of the built-in ones.
     """
 
     ref: ModelRef
@@ -144,8 +144,10 @@ class DirectionResult(Record):
 class GroupResult(Record):
     """The scores of a part of the queries, against the whole gallery.
 
-    `dimension` says by what queries are told apart ("source", "granularity", "task", "contrast"),
-    `group` which part this is.
+    `dimension` says by what queries are told apart ("source", "granularity" or "wording"), `group`
+    which part this is. A release of ReCoS will be scored by "task" and one of CCD by "contrast",
+    when such releases are built; until then, `loupe metrics recos` and `loupe metrics ccd` score
+    them from vectors.
     """
 
     dimension: str
