@@ -32,6 +32,6 @@ class _GatheredRows(Function):
 
     @staticmethod
     def backward(_: Any, *gradients: Tensor) -> Tensor:
-        total = gradients[0].contiguous()
+        total = gradients[0].clone(memory_format=torch.contiguous_format)  # it is summed in place
         distributed.all_reduce(total)
         return total.chunk(distributed.get_world_size())[distributed.get_rank()]
