@@ -8,6 +8,7 @@ from typing import NamedTuple
 from flows.leaderboard import Board, GroupTable, Leaderboard, Row
 from flows.leaderboard_document import leaderboard_document
 from flows.leaderboard_plots import Plot, plots_of, similarity_plot
+from flows.leaderboard_text import column_title, interval_text, score_text
 from flows.pages import page_environment, shrunk_uri
 from schemas.base import sha256_of
 from schemas.evaluation import Direction, Score, ShownItem
@@ -66,6 +67,7 @@ def write_leaderboard(board: Leaderboard, out: Path) -> Written:
 def render_page(board: Leaderboard) -> str:
     """The leaderboard as one HTML page."""
     environment = page_environment()
+    environment.filters["title_of"] = column_title
     environment.filters["score"] = score_text
     environment.filters["interval"] = interval_text
     return environment.get_template(_TEMPLATE).render(
@@ -99,24 +101,6 @@ def _models(board: Leaderboard) -> list[Row]:
     """Each model once, for what it was scored with."""
     rows = {row.name: row for one in board.boards for row in one.models}
     return list(rows.values())
-
-
-def score_text(score: Score | None, metric: str) -> str:
-    """A score as it is printed: percentages with two decimals, ranks as short as they are."""
-    if score is None:
-        return "–"
-    return _shown(score.value, metric)
-
-
-def interval_text(score: Score | None, metric: str) -> str:
-    """The interval of a score, or nothing."""
-    if score is None or score.low is None or score.high is None:
-        return ""
-    return f"{_shown(score.low, metric)}–{_shown(score.high, metric)}"
-
-
-def _shown(value: float, metric: str) -> str:
-    return f"{value:,.10g}" if metric == "median_rank" else f"{value:.2f}"
 
 
 class _Thumbnails:
@@ -172,7 +156,7 @@ def _board_lines(board: Board) -> Iterator[str]:
     yield f"\n## {DIRECTION_TITLES[board.direction]}\n"
     left_out = f", {board.unmatched:,} of them without a match left out" if board.unmatched else ""
     yield f"{board.queries:,} queries{left_out}, a gallery of {board.gallery:,}.\n"
-    yield f"| model | {' | '.join(board.metrics)} |"
+    yield f"| model | {' | '.join(map(column_title, board.metrics))} |"
     yield f"|---|{'--:|' * len(board.metrics)}"
     for row in board.rows:
         cells = [_with_interval(row.scores.get(metric), metric) for metric in board.metrics]

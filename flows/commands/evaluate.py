@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.output import JsonOption, err, out, print_json, print_table
+from flows.commands.output import Figure, JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
     from flows.evaluation_run import EvaluationReport
-
-_COLUMNS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
 
 
 def evaluate(
@@ -78,21 +76,23 @@ def evaluate(
 
 def print_evaluations(report: "EvaluationReport") -> None:
     """The scores of each model that was evaluated."""
-    print_table(
-        f"scores on {report.dataset}",
-        ["model", "direction", "R@1", "95 %", *_COLUMNS[1:]],
-        _rows(report),
-    )
+    from flows.leaderboard_text import column_title
+    from schemas.evaluation import METRICS
+
+    first, *rest = map(column_title, METRICS)
+    columns = ["model", "direction", first, "95 %", *rest]
+    print_table(f"scores on {report.dataset}", columns, _rows(report))
     if old := sum(not one.is_new for one in report.stored):
         out.print(f"{old:,} of them had been evaluated so before; the stored result stands")
 
 
 def _rows(report: "EvaluationReport") -> Iterator[list[object]]:
-    from flows.leaderboard_page import interval_text
+    from flows.leaderboard_text import interval_text, score_text
+    from schemas.evaluation import METRICS
 
     for stored in report.stored:
         result = stored.evaluation.result
         for one in result.directions:
-            values = [one.scores[name].value for name in _COLUMNS]
-            interval = interval_text(one.scores["R@1"], "R@1")
+            values = [Figure(score_text(one.scores.get(name), name)) for name in METRICS]
+            interval = interval_text(one.scores.get(METRICS[0]), METRICS[0]) or "–"
             yield [str(result.model.ref), one.direction, values[0], interval, *values[1:]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.output import JsonOption, out, print_json, print_table
+from flows.commands.output import Figure, JsonOption, out, print_json, print_table
 
 if TYPE_CHECKING:
     from flows.leaderboard import Board, Leaderboard
@@ -65,16 +65,18 @@ def _title(board: "Leaderboard", one: "Board") -> str:
 
 
 def _columns(one: "Board") -> list[str]:
-    first, *rest = one.metrics
+    from flows.leaderboard_text import column_title
+
+    first, *rest = map(column_title, one.metrics)
     return ["model", first, "95 %", *rest]
 
 
 def _rows(one: "Board") -> Iterator[list[object]]:
-    from flows.leaderboard_page import interval_text
+    from flows.leaderboard_text import interval_text, score_text
 
     first, *rest = one.metrics
     for row in one.rows:
-        values = [row.scores[name].value if name in row.scores else None for name in one.metrics]
+        values = [Figure(score_text(row.scores.get(name), name)) for name in one.metrics]
         interval = interval_text(row.scores.get(first), first) or "–"
         yield [row.name, values[0], interval, *values[1:]]
     for table in one.published:

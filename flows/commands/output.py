@@ -23,12 +23,18 @@ def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
     sys.stdout.write("\n")
 
 
+class Figure(str):
+    """A number, written as it is to be shown."""
+
+    __slots__ = ()
+
+
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table; numbers stand at the right."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     values = [list(row) for row in rows]
     for place, column in enumerate(columns):
-        numeric = all(isinstance(row[place], int | float | None) for row in values)
+        numeric = all(isinstance(row[place], int | float | Figure | None) for row in values)
         table.add_column(column, justify="right" if numeric and values else "left")
     for row in values:
         table.add_row(*(_shown(value) for value in row))

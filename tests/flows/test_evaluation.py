@@ -1,6 +1,7 @@
 """Scoring a release: against literal definitions, from the cache, and every wrong use of it."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -247,6 +248,9 @@ def test_the_command_scores_stores_and_writes_the_leaderboard(
     again = loupe("evaluate", released, "--embeddings", images, texts, "--name", "given")
     assert again.exit_code == 0
     assert "given@1" in again.out
+    for column in ("mSD released", "median rank"):
+        assert column in again.out
+    assert re.search(r"│ +\d+(\.5)? │$", again.out, re.MULTILINE)
     assert "1 of them had been evaluated so before" in again.out
     assert loupe("evaluate", released, "--profile", "builtin").exit_code == 0
     board = loupe("leaderboard", released, "--json").json
@@ -267,7 +271,10 @@ def test_wrong_uses_are_one_sentence(
         ([released, "--embeddings", images, texts], "--embeddings needs --name"),
         ([released, "--embedder", "builtin", "--name", "x"], "--name is for"),
         ([released, "--embeddings", texts, images, "--name", "x"], "must have a row for each of"),
-        ([released, "--embeddings", images, tmp_path, "--name", "x"], "cannot be read as .npy"),
+        ([released, "--embeddings", images, tmp_path, "--name", "x"], "is no file"),
+        ([released, "--embeddings", images, texts, "--name", ""], "at least one character"),
+        ([released, "--embeddings", images, texts, "--name", "a\tb"], "control character"),
+        ([released, "--checkpoint", tmp_path], "it holds no model.safetensors"),
         ([released, "--profile", "huge"], "there is no profile 'huge'"),
     ):
         ended = loupe("evaluate", *arguments)
@@ -305,6 +312,20 @@ def test_embedders_are_named_by_provider() -> None:
     )
     with pytest.raises(UsageError, match="'builtin', or like"):
         named_embedder("word2vec:x")
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", "\x1b[31mred", "a\n"])
+def test_a_name_is_something_that_can_be_printed(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    for file in ("model.safetensors", "settings.json"):
+        (folder / file).touch()
+    asked = EvaluationRequest("r", checkpoint=str(folder), name="mine")
+    assert str(requested_embedders(asked, "small")[0].ref) == "mine@checkpoint"
+    with pytest.raises(UsageError, match=r"--checkpoint: a name must be at least one character"):
+        requested_embedders(asked._replace(name=name), "small")
+    with pytest.raises(UsageError, match=r"a revision must be at least one character"):
+        named_embedder("open_clip:ViT-B-16@\x07")
 
 
 def test_without_a_name_the_profile_in_force_is_scored() -> None:

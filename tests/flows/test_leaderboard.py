@@ -20,7 +20,8 @@ from flows.leaderboard import (
     published_dataset,
 )
 from flows.leaderboard_document import leaderboard_document
-from flows.leaderboard_page import interval_text, render_markdown, render_page, score_text
+from flows.leaderboard_page import render_markdown, render_page
+from flows.leaderboard_text import interval_text, score_text
 from release.build import build_release
 from release.reading import ReadRelease, read_release
 from schemas.errors import IntegrityError
