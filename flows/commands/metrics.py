@@ -8,14 +8,18 @@ import typer
 
 from flows.commands.metrics_ccd import ccd
 from flows.commands.metrics_recos import recos
-from flows.commands.output import JsonOption, print_json, print_table
+from flows.commands.output import Figure, JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
     from retrieval.ranking import RetrievalScores
 
+Limits = dict[str, tuple[float, float]]
+"""The two ends of an interval, by metric."""
+
 app = typer.Typer(
     help="Score embeddings from .npy files: retrieval by identity, or a benchmark's own metrics.",
     context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
 )
 app.command()(ccd)
 app.command()(recos)
@@ -36,6 +40,10 @@ MemoryOption = Annotated[
     int, typer.Option("--memory-mib", min=1, help="Working memory beside the embeddings, in MiB.")
 ]
 
+IntervalsOption = Annotated[
+    bool, typer.Option("--intervals", help="Also 95 % intervals, by a bootstrap over identities.")
+]
+
 
 @app.callback(invoke_without_command=True)
 def metrics(
@@ -44,6 +52,7 @@ def metrics(
     gallery: GalleryOption = None,
     query_ids: QueryIdsOption = None,
     gallery_ids: GalleryIdsOption = None,
+    intervals: IntervalsOption = False,
     memory_mib: MemoryOption = 256,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,19 +70,19 @@ def metrics(
         "--gallery-ids": gallery_ids,
     }
     if context.invoked_subcommand is not None:
-        if any(path is not None for path in given.values()):
-            raise UsageError(f"{', '.join(given)} go before no command: leave the command out")
+        if too_many := [name for name, path in given.items() if path is not None]:
+            raise UsageError(f"{', '.join(too_many)} cannot be given together with a command")
         return
     missing = [name for name, path in given.items() if path is None]
     if missing:
         raise UsageError(f"give also {', '.join(missing)} (or a command; see loupe metrics --help)")
     files = [path for path in given.values() if path is not None]
     scores, seconds = _scored(files, memory_mib)
-    result = _as_json(scores, seconds)
+    limits = _intervals(scores, files[2]) if intervals else None
     if as_json:
-        print_json(result)
+        print_json(_as_json(scores, limits, seconds))
     else:
-        print_table("Retrieval by identity", ["metric", "value"], list(result.items()))
+        _show(scores, limits, seconds)
 
 
 def _scored(files: list[Path], memory_mib: int) -> tuple["RetrievalScores", float]:
@@ -91,11 +100,42 @@ def _scored(files: list[Path], memory_mib: int) -> tuple["RetrievalScores", floa
     return scores, time.perf_counter() - started
 
 
-def _as_json(scores: "RetrievalScores", seconds: float) -> dict[str, Any]:
+def _intervals(scores: "RetrievalScores", query_ids: Path) -> Limits:
+    """The 95 % interval of each metric that is a mean over queries."""
+    from retrieval.bootstrap import bootstrap_means
+    from retrieval.npy_file import read_array
+
+    means = bootstrap_means(scores.by_query, read_array(query_ids))
+    return {name: (one.low, one.high) for name, one in means.items()}
+
+
+def _as_json(scores: "RetrievalScores", limits: Limits | None, seconds: float) -> dict[str, Any]:
     return {
         **scores.means(),
+        **({} if limits is None else {"intervals": limits}),
+        **_facts(scores, seconds),
+    }
+
+
+def _facts(scores: "RetrievalScores", seconds: float) -> dict[str, Any]:
+    return {
         "queries": scores.queries,
         "unmatched": scores.unmatched,
         "gallery": scores.gallery,
         "seconds": round(seconds, 3),
     }
+
+
+def _show(scores: "RetrievalScores", limits: Limits | None, seconds: float) -> None:
+    from flows.leaderboard_text import column_title, interval_text, score_text
+    from schemas.evaluation import Score
+
+    columns = ["metric", "value"] if limits is None else ["metric", "value", "95 %"]
+    rows: list[list[object]] = []
+    for name, value in scores.means().items():
+        low, high = (limits or {}).get(name, (None, None))
+        score = Score(value=value, low=low, high=high)
+        figure = Figure(score_text(score, name))
+        rows.append([column_title(name), figure, interval_text(score, name)])
+    rows += [[name, value, ""] for name, value in _facts(scores, seconds).items()]
+    print_table("Retrieval by identity", columns, [row[: len(columns)] for row in rows])
