@@ -67,26 +67,23 @@ class Checkpoints:
         unfinished.rename(target)
         _flush(self._folder)
         _point(self.last, target)
-        self._tidy(progress)
+        self.tidy(progress)
 
     def load(self) -> TrainingProgress | None:
         """Where the training stands by its last checkpoint; None where there is none yet.
 
-        What a killed training left half done is finished or removed.
+        Nothing is changed; every process may read at once.
 
         Raises:
             IntegrityError: the checkpoint is damaged.
         """
         if not self.last.exists():
-            shutil.rmtree(self._folder, ignore_errors=True)
             return None
         path = self.last / _PROGRESS
         try:
-            progress = TrainingProgress.model_validate_json(path.read_bytes())
+            return TrainingProgress.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise IntegrityError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
-        self._tidy(progress)
-        return progress
 
     def load_optimizer(self) -> dict[str, Tensor]:
         """The optimiser's tensors of the last checkpoint, on the CPU.
@@ -100,8 +97,17 @@ class Checkpoints:
         except (OSError, SafetensorError) as error:
             raise IntegrityError(f"{path} is damaged: {error}") from error
 
-    def _tidy(self, progress: TrainingProgress) -> None:
-        """Lets `best` name what the last checkpoint says, and removes what has no name."""
+    def tidy(self, progress: TrainingProgress | None) -> None:
+        """Finishes or removes what a killed training left half done; for one process alone.
+
+        `best` names what the last checkpoint says, and what has no name is removed.
+
+        Args:
+            progress: what `load` gave.
+        """
+        if progress is None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            return
         needed = {self._named(progress.step)}
         if progress.best is not None:
             best = self._named(progress.best.step)

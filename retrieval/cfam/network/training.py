@@ -265,9 +265,9 @@ class _Trainer:
         fresh = TrainingProgress(
             step=0, settings=digest_of_settings(self._settings), images=self.images_digest
         )
-        with self._accelerator.main_process_first():
-            progress = self._checkpoints.load()
+        progress = self._checkpoints.load()
         if progress is None:
+            self._tidied(progress)
             return fresh
         if (progress.settings, progress.images) != (fresh.settings, fresh.images):
             what = "settings" if progress.settings != fresh.settings else "images"
@@ -279,7 +279,14 @@ class _Trainer:
         self._adam.restore(self._checkpoints.load_optimizer())
         if self._accelerator.scaler is not None:
             self._accelerator.scaler.load_state_dict(progress.loss_scale)
+        self._tidied(progress)
         return progress
+
+    def _tidied(self, progress: TrainingProgress | None) -> None:
+        """Lets one process tidy up what an earlier training left, when all have read it."""
+        self._accelerator.wait_for_everyone()
+        if self._accelerator.is_main_process:
+            self._checkpoints.tidy(progress)
 
 
 def digest_of_settings(settings: CfamTraining) -> str:

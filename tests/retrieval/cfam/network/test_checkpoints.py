@@ -48,6 +48,7 @@ def test_a_save_that_is_cut_off_leaves_the_last_checkpoint(tmp_path: Path) -> No
     with pytest.raises(KeyboardInterrupt):
         checkpoints.save(progress(2, 2), ADAM, cut_off)
     assert checkpoints.load() == progress(1, 1)
+    checkpoints.tidy(checkpoints.load())
     assert names(tmp_path) == ["00000001"]
     save(checkpoints, 2, 2)
     assert checkpoints.load() == progress(2, 2)
@@ -58,6 +59,8 @@ def test_a_checkpoint_that_nothing_names_yet_does_not_count(tmp_path: Path) -> N
     save(checkpoints, 1, 1)
     (tmp_path / "checkpoints/00000002").mkdir()
     assert checkpoints.load() == progress(1, 1)
+    assert names(tmp_path) == ["00000001", "00000002"], "reading changes nothing"
+    checkpoints.tidy(progress(1, 1))
     assert names(tmp_path) == ["00000001"]
 
 
@@ -67,8 +70,16 @@ def test_best_follows_the_last_checkpoint_where_they_disagree(tmp_path: Path) ->
     save(checkpoints, 2, 1)
     checkpoints.best.unlink()
     checkpoints.best.symlink_to("checkpoints/00000002")
-    checkpoints.load()
+    checkpoints.tidy(checkpoints.load())
     assert checkpoints.best.readlink() == Path("checkpoints/00000001")
+
+
+def test_without_a_last_checkpoint_none_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints/00000001").mkdir(parents=True)
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.load() is None
+    checkpoints.tidy(None)
+    assert not (tmp_path / "checkpoints").exists()
 
 
 @pytest.mark.parametrize("name", ["progress.json", "optimizer.safetensors"])
