@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record
+from schemas.device import TorchDevice
 
 Positive = Annotated[int, Field(gt=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -149,7 +150,7 @@ class CfamTraining(Record):
     checkpoint_every_steps: Positive = 500
     precision: Literal["no", "bf16", "fp16"] = "no"
     checkpoint_activations: bool = False
-    device: str = "auto"
+    device: TorchDevice = "auto"
     workers: int = Field(default=2, ge=0)
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from schemas.base import Record
 from schemas.chat import ModelRef
+from schemas.device import TorchDevice
 
 ModelWord = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 """What a model or its revision is called: something, without control characters."""
@@ -38,7 +39,7 @@ class BuiltinEmbedder(_EmbedderBase):
 class _TorchEmbedder(_EmbedderBase):
     """`dtype` says what the network computes in, on every device: so a cached vector is right."""
 
-    device: str = "auto"
+    device: TorchDevice = "auto"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     batch_size: int = Field(default=64, gt=0)
 

@@ -33,6 +33,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ("epochs = 3", "epochs is no key of a training"),
         ("[schedule]\nepochs = 0", "schedule.epochs: Input should be greater than 0, got 0"),
         ("[losses]\ntemperature = 0.0", "losses.temperature: .* got 0"),
+        ('device = "gpu"', "device: String should match pattern .*auto.*, got 'gpu'"),
         ("[losses", "is not valid TOML"),
     ],
 )

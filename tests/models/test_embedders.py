@@ -127,7 +127,7 @@ def test_an_architecture_and_a_checkpoint_of_ones_own(folders: dict[str, Path]) 
         ({"name": "ViT-B-32", "revision": "none"}, "Pretrained value 'none' is not a known tag"),
         ({"name": "local-dir:nowhere"}, "nowhere"),
         ({"architecture_file": Path("none.json")}, "architecture file 'none.json' cannot be read"),
-        ({"device": "nonsense"}, "device 'nonsense' cannot be used"),
+        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used"),
     ],
 )
 def test_what_open_clip_does_not_know_is_named(values: dict[str, object], sentence: str) -> None:

@@ -37,6 +37,8 @@ def test_the_defaults_are_those_of_the_paper() -> None:
         ({"backbone": {"text_tokens": 2}}, "greater than 2"),
         ({"losses": {"matching": -1}}, "greater than or equal to 0"),
         ({"losses": {"sdm": 1}}, "Extra inputs"),
+        ({"device": "gpu"}, "should match pattern"),
+        ({"device": "cuda:"}, "should match pattern"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], reason: str) -> None:

@@ -97,5 +97,5 @@ def test_a_folder_without_a_checkpoint_is_told(tmp_path: Path) -> None:
 
 
 def test_a_device_that_is_not_there_is_told(folder: Path) -> None:
-    with pytest.raises(ModelError, match="nowhere"):
-        embedder(folder, device="nowhere")
+    with pytest.raises(ModelError, match="cuda:99"):
+        embedder(folder, device="cuda:99")
