@@ -9,10 +9,16 @@ import pytest
 from db.store import Store
 from flows.cli import main
 from flows.context import RunContext
+from profiles.settings import load_settings
+from services.components import Component
+from services.installation import bring_up, take_down
+from services.process import free_port
 from sources.demonstration.street import StreetWorld
 from tests.flows.command_line import Finished, Loupe
+from tests.flows.prefect_runs import Prefect
 from tests.flows.runs import context_of
 from tests.flows.street import KnownStreet, write_short_street
+from tests.flows.worlds import own_environment
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +31,20 @@ def street(tmp_path_factory: pytest.TempPathFactory) -> StreetWorld:
 def known_street(street: StreetWorld) -> KnownStreet:
     """Somebody who knows who is where in those videos."""
     return KnownStreet(street)
+
+
+@pytest.fixture(scope="session")
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
+    """A Prefect server with a worker, started once. Mark tests that use it with `prefect`."""
+    home = tmp_path_factory.mktemp("prefect")
+    try:
+        with own_environment():
+            settings = load_settings(home=home, prefect_port=free_port())
+            steps: list[str] = []
+            bring_up(settings, [Component.PREFECT], home, steps.append)
+        yield Prefect(settings)
+    finally:
+        take_down(home)
 
 
 @pytest.fixture

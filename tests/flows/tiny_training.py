@@ -1,0 +1,50 @@
+"""What `loupe train` is given where it has to be quick: drawn people and a tiny CLIP."""
+
+import json
+from pathlib import Path
+
+from flows.training_run import TrainingRequest
+from tests.retrieval.cfam.network.small_training import TINY_CLIP, draw_people
+
+CONFIG = """
+name = "tiny"
+device = "cpu"
+workers = 0
+validation_share = 0.25
+[backbone]
+architecture_file = "clip.json"
+weights = ""
+image_height_px = 16
+image_width_px = 8
+text_tokens = 12
+[decoder]
+queries = 2
+blocks = 1
+width = 16
+heads = 2
+[matcher]
+blocks = 1
+heads = 2
+[schedule]
+epochs = 2
+batch_pairs = 6
+"""
+
+
+def write_tiny_training(folder: Path) -> TrainingRequest:
+    """Twelve identities of the train split, a training file, and a folder to train in."""
+    (folder / "clip.json").write_text(json.dumps(TINY_CLIP), encoding="utf-8")
+    config = folder / "train.toml"
+    config.write_text(CONFIG, encoding="utf-8")
+    rows = [
+        {
+            "split": "train",
+            "id": image.identity,
+            "file_path": image.path.name,
+            "captions": image.captions,
+        }
+        for image in draw_people(folder / "people")
+    ]
+    people = folder / "people" / "people.json"
+    people.write_text(json.dumps(rows), encoding="utf-8")
+    return TrainingRequest(str(people), str(config), str(folder / "out"))
