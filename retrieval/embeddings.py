@@ -87,13 +87,19 @@ def checked_shape(array: ArrayLike, name: str) -> NDArray[np.generic]:
 def _normalised(rows: NDArray[np.generic], start: int, name: str) -> NDArray[np.float64]:
     """`rows` at unit length; `start` is the index of the first of them, for messages."""
     exact = rows.astype(np.float64)
-    squares = np.einsum("ij,ij->i", exact, exact)
+    squares = _squares(exact)
     unusual = ~((squares > _LEAST_SQUARE) & (squares < _MOST_SQUARE))
     if unusual.any():
         exact[unusual] = _at_common_scale(exact[unusual], np.flatnonzero(unusual) + start, name)
-        squares = np.einsum("ij,ij->i", exact, exact)
+        squares = _squares(exact)
     exact /= np.sqrt(squares)[:, None]
     return exact
+
+
+def _squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The squared length of each row."""
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows)
+    return squares
 
 
 def _at_common_scale(rows: NDArray[np.float64], at: Ids, name: str) -> NDArray[np.float64]:
@@ -104,7 +110,8 @@ def _at_common_scale(rows: NDArray[np.float64], at: Ids, name: str) -> NDArray[n
     largest = np.abs(rows).max(axis=1)
     _refuse_rows(at[~np.isfinite(largest)], name, "finite", "it holds NaN or infinity")
     _refuse_rows(at[largest == 0], name, "of a length above zero", "it holds only zeros")
-    return rows / largest[:, None]
+    scaled: NDArray[np.float64] = rows / largest[:, None]
+    return scaled
 
 
 def _refuse_rows(bad: Ids, name: str, wanted: str, got: str) -> None:

@@ -56,7 +56,8 @@ class RankedMatches:
 
     def sum_by_query(self, values: Floats) -> Floats:
         """The sum of `values`, one of each match, of shape (queries,); 0 without matches."""
-        sums: Floats = np.bincount(self.query_of, weights=values, minlength=len(self.counts))
+        sums = np.zeros(len(self.counts))
+        np.add.at(sums, self.query_of, values)
         return sums
 
     def mean_by_query(self, values: Floats) -> Floats:
@@ -66,7 +67,8 @@ class RankedMatches:
     def running_sum(self, values: Floats) -> Floats:
         """The sum over each match and the better ones of its query, of shape (matches,)."""
         total = np.concatenate(([0.0], np.cumsum(values)))
-        return total[1:] - np.repeat(total[self.starts[:-1]], self.counts)
+        since_start: Floats = total[1:] - np.repeat(total[self.starts[:-1]], self.counts)
+        return since_start
 
 
 def divided(above: Floats, below: NDArray[np.number], *, without: float) -> Floats:

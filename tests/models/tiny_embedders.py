@@ -68,7 +68,9 @@ def build_clip(folder: Path) -> Path:
     t.CLIPModel(config).save_pretrained(folder)
     size = {"shortest_edge": 32}
     pictures = t.CLIPImageProcessor(size=size, crop_size={"height": 32, "width": 32})
-    t.CLIPProcessor(image_processor=pictures, tokenizer=tokenizer).save_pretrained(folder)
+    _processor("CLIPProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -85,7 +87,9 @@ def build_siglip(folder: Path) -> Path:
     )
     t.SiglipModel(config).save_pretrained(folder)
     pictures = t.SiglipImageProcessor(size={"height": 32, "width": 32})
-    t.SiglipProcessor(image_processor=pictures, tokenizer=tokenizer).save_pretrained(folder)
+    _processor("SiglipProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -102,7 +106,9 @@ def build_siglip2(folder: Path) -> Path:
     )
     t.Siglip2Model(config).save_pretrained(folder)
     pictures = t.Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
-    t.Siglip2Processor(image_processor=pictures, tokenizer=tokenizer).save_pretrained(folder)
+    _processor("Siglip2Processor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -136,7 +142,9 @@ def build_blip2(folder: Path) -> Path:
             torch.nn.init.normal_(weights, std=0.3)
     network.save_pretrained(folder)
     pictures = t.BlipImageProcessor(size={"height": 28, "width": 28})
-    t.Blip2Processor(pictures, tokenizer).save_pretrained(folder)
+    _processor("Blip2Processor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
+        folder
+    )
     return folder
 
 
@@ -174,14 +182,22 @@ def build_qwen2_vl(folder: Path) -> Path:
     auto: Any = t.AutoModelForImageTextToText
     auto.from_config(config).save_pretrained(folder)
     size = {"shortest_edge": 28 * 28, "longest_edge": 16 * 28 * 28}
-    processor: Any = t.Qwen2VLProcessor
-    processor(
+    _processor(
+        "Qwen2VLProcessor",
         image_processor=t.Qwen2VLImageProcessor(size=size),
         tokenizer=tokenizer,
         video_processor=t.Qwen2VLVideoProcessor(size=size),
         chat_template="{{ messages }}",
     ).save_pretrained(folder)
     return folder
+
+
+def _processor(kind: str, **parts: Any) -> Any:
+    """A processor of a class that transformers leaves untyped."""
+    import transformers
+
+    build: Any = getattr(transformers, kind)
+    return build(**parts)
 
 
 def _clip_tokenizer() -> Any:

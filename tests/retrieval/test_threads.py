@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info  # type: ignore[import-untyped]  # it has no types
+from threadpoolctl import threadpool_info
 
 from retrieval.threads import products_in_their_own_thread, usual_workers
 

@@ -1,5 +1,6 @@
 """OpenCV's pedestrian detector (HOG and a linear SVM), with boxes that fit people."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import cv2
@@ -20,6 +21,8 @@ _LARGEST_ZOOM: Final = 1.16
 _ZOOM_STEP: Final = 1.12
 _SCAN_STEP: Final = 1.2
 _STRIDE: Final = (8, 8)
+_NEAR_LEVELS: Final = 4
+_FAR_LEVELS: Final = 64
 
 
 class Sights(NamedTuple):
@@ -36,8 +39,7 @@ class Hog:
     """Looks for people; keeps nothing between two calls."""
 
     def __init__(self) -> None:
-        self._near = _descriptor(levels=4)
-        self._far = _descriptor(levels=64)
+        self._descriptor = _descriptor()
 
     def around(self, frame: Pixels, box: NDArray[np.float32], least_margin: float) -> Sights:
         """People in and around `box`, about as high as it is."""
@@ -60,7 +62,7 @@ class Hog:
         )
         scale = np.array([crop.shape[1] / size[0], crop.shape[0] / size[1]], np.float32)
         large = cv2.resize(crop, size, interpolation=cv2.INTER_LINEAR)
-        return _looked(self._near, large, scale, origin, least_margin, _ZOOM_STEP)
+        return self._looked(large, scale, origin, least_margin, _levels(_ZOOM_STEP, _NEAR_LEVELS))
 
     def everywhere(self, frame: Pixels, least_height_px: float, least_margin: float) -> Sights:
         """People of at least `least_height_px` in the whole frame."""
@@ -69,15 +71,45 @@ class Hog:
         size = (max(WINDOW_PX[0], round(width * zoom)), max(WINDOW_PX[1], round(height * zoom)))
         scale = np.array([width / size[0], height / size[1]], np.float32)
         large = cv2.resize(frame, size, interpolation=cv2.INTER_LINEAR)
-        return _looked(self._far, large, scale, (0, 0), least_margin, _SCAN_STEP)
+        return self._looked(large, scale, (0, 0), least_margin, _levels(_SCAN_STEP, _FAR_LEVELS))
+
+    def _looked(
+        self,
+        picture: MatLike,
+        scale: NDArray[np.float32],
+        origin: tuple[int, int],
+        least_margin: float,
+        zooms: Iterable[float],
+    ) -> Sights:
+        """What is found in `picture` when it is made smaller by `zooms`, in pixels of the frame.
+
+        OpenCV's own search over sizes runs in threads that list windows and margins apart, so that
+        now and then a window gets the margin of another (HOGInvoker in objdetect's hog.cpp): one
+        size after the other is asked for.
+        """
+        windows, weights = [np.zeros((0, 4), np.float32)], [np.zeros(0, np.float32)]
+        for zoom in zooms:
+            size = (round(picture.shape[1] / zoom), round(picture.shape[0] / zoom))
+            if size[0] < WINDOW_PX[0] or size[1] < WINDOW_PX[1]:
+                break
+            smaller = cv2.resize(picture, size, interpolation=cv2.INTER_LINEAR_EXACT)
+            corners, margins = self._descriptor.detect(
+                smaller, hitThreshold=least_margin, winStride=_STRIDE
+            )
+            at = np.rint(np.asarray(corners, np.float32).reshape(-1, 2) * zoom)
+            sides = np.broadcast_to(np.rint(np.array(WINDOW_PX) * zoom), at.shape)
+            windows.append(np.concatenate([at, sides], axis=1).astype(np.float32))
+            weights.append(np.asarray(margins, np.float32).reshape(-1))
+        return _sights(np.concatenate(windows), np.concatenate(weights), scale, origin)
 
 
-def _descriptor(levels: int) -> cv2.HOGDescriptor:
-    """The detector as it was trained, but for the number of sizes it looks at."""
-    block, stride, cell, bins, norm_limit = (16, 16), (8, 8), (8, 8), 9, 0.2
-    descriptor = cv2.HOGDescriptor(
-        WINDOW_PX, block, stride, cell, bins, 1, -1.0, 0, norm_limit, True, levels
-    )
+def _levels(step: float, count: int) -> Iterator[float]:
+    """How much smaller each size is made than the first."""
+    return (step**level for level in range(count))
+
+
+def _descriptor() -> cv2.HOGDescriptor:
+    descriptor = cv2.HOGDescriptor()
     people = np.array(cv2.HOGDescriptor.getDefaultPeopleDetector(), np.float32)
     descriptor.setSVMDetector(people)
     return descriptor
@@ -97,34 +129,17 @@ def _cut(
     return inside, (left, top)
 
 
-def _looked(
-    hog: cv2.HOGDescriptor,
-    picture: MatLike,
+def _sights(
+    windows: NDArray[np.float32],
+    margins: NDArray[np.float32],
     scale: NDArray[np.float32],
     origin: tuple[int, int],
-    least_margin: float,
-    step: float,
 ) -> Sights:
-    """What `hog` finds in `picture`, in pixels of the frame.
-
-    The levels are worked on in parallel and end in any order: what they find is sorted.
-    """
-    found, margins = hog.detectMultiScale(
-        picture,
-        hitThreshold=least_margin,
-        winStride=_STRIDE,
-        padding=(0, 0),
-        scale=step,
-        groupThreshold=0,
-    )
-    if len(found) == 0:
-        return NOTHING
-    windows = np.asarray(found, np.float32).reshape(-1, 4)
-    weights = np.asarray(margins, np.float32).reshape(-1)
-    order = np.lexsort((*windows.T, -weights))
-    windows, weights = windows[order], weights[order]
+    """Windows (left, top, width, height) of a picture as people in the frame, surest first."""
+    order = np.lexsort((*windows.T, -margins))
+    windows, margins = windows[order], margins[order]
     centres = windows[:, :2] + windows[:, 2:] / 2
     halves = windows[:, 2:] * np.array([_WIDTH_SHARE, _HEIGHT_SHARE], np.float32) / 2
     shift = np.array(origin, np.float32)
     corners = [(centres - halves) * scale + shift, (centres + halves) * scale + shift]
-    return Sights(np.concatenate(corners, axis=1).astype(np.float32), weights)
+    return Sights(np.concatenate(corners, axis=1).astype(np.float32), margins)

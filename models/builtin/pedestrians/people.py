@@ -6,6 +6,7 @@ import numpy as np
 from cv2.typing import MatLike
 from numpy.typing import NDArray
 
+from models.builtin.pedestrians.background import places_in
 from models.builtin.pedestrians.blobs import Blobs
 from models.builtin.pedestrians.boxes import Boxes, best_apart, overlaps
 from models.builtin.pedestrians.hog import Sights
@@ -19,7 +20,11 @@ _ASPECTS: Final = (0.2, 0.75)
 _UNSEEN_MARGIN: Final = -1.6
 _MARGINS: Final = (-1.6, 3.0)
 
-# Logistic regression of "is a person" on the two measures.
+# Logistic regression of "is a person" on the two measures. Somebody who walks leaves a good quarter
+# of the box free, at the head and between the limbs; what fills more of it is light that changed,
+# or the street behind a camera that turned. So more counts no more, and a blob that the HOG does
+# not see stays unsure: were it sure, the background would wait for it, and differ there for good.
+_FULLEST: Final = 0.75
 _MARGIN_WEIGHT: Final = 1.3
 _FILL_WEIGHT: Final = 4.0
 _BIAS: Final = -1.6
@@ -57,7 +62,8 @@ def score(margins: NDArray[np.float32], fills: NDArray[np.float32] | None) -> ND
     """
     evidence = _MARGIN_WEIGHT * np.clip(margins, *_MARGINS) + _BIAS
     if fills is not None:
-        evidence = evidence + _FILL_WEIGHT * fills + _STILL_WEIGHT * (fills < _STILL)
+        moving = _FILL_WEIGHT * np.minimum(fills, _FULLEST)
+        evidence = evidence + moving + _STILL_WEIGHT * (fills < _STILL)
     likely: NDArray[np.float32] = (1 / (1 + np.exp(-evidence))).astype(np.float32)
     return likely
 
@@ -72,7 +78,7 @@ def _fitted(boxes: Boxes, blobs: Blobs) -> Boxes:
         return boxes
     fitted = boxes.copy()
     homes = np.array([_home(box, blobs) for box in boxes])
-    rows, columns = (axis.astype(np.intp) for axis in np.nonzero(blobs.labels))
+    rows, columns = places_in((blobs.labels > 0).astype(np.uint8))
     distance = _distances(boxes, rows, columns)
     nearest = distance.argmin(axis=0)
     for index, home in enumerate(homes):
@@ -103,9 +109,7 @@ def _has_shape(boxes: Boxes) -> NDArray[np.bool_]:
     return shaped
 
 
-def _distances(
-    boxes: Boxes, rows: NDArray[np.intp], columns: NDArray[np.intp]
-) -> NDArray[np.float32]:
+def _distances(boxes: Boxes, rows: MatLike, columns: MatLike) -> NDArray[np.float32]:
     """(n, pixels): how far pixels lie from the middles of boxes; 1 is the border."""
     middles, halves = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2
     across = np.abs(columns[None] - middles[:, :1]) / np.maximum(halves[:, :1], 1)
@@ -114,7 +118,7 @@ def _distances(
     return distance
 
 
-def _around(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Boxes:
+def _around(rows: MatLike, columns: MatLike) -> Boxes:
     """The box of nearly all of the pixels: single ones that stick out are noise."""
     left, right = np.percentile(columns, (1, 99))
     top, bottom = np.percentile(rows, (0.5, 99.5))
