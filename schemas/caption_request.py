@@ -1,0 +1,140 @@
+"""What a model is told when it is asked for captions of an image, as lines that a program can read.
+
+A request for captions (`ChatRequest`) has the image in `images`, instructions in `prompt`, and in
+`subject` a brief: one statement a line, `Name: value`, in this order. The prompt quotes the same
+lines, so that models that read English and built-in ones that read only `subject` know the same::
+
+    Task: color
+    Captions: 5
+    Fact: The car is red.
+    Fact: The bicycle is blue.
+
+A brief that asks for one caption anew, because of how well the first told its image from others,
+has these lines, too::
+
+    Task: color
+    Captions: 1
+    Fact: The car is red.
+    Caption to replace: A car stands on a street.
+    Direction: more detail
+    Tried, too detailed: A red car with a dent stands left of a blue bicycle.
+    Tried, too general: A car.
+
+`Task` (a value of `RetrievalTask`) and `Captions` (how many are wanted) stand once; `Fact`, of what
+is known to be true, the most important first, and both kinds of `Tried` any number of times;
+`Caption to replace` and `Direction` (`less detail` or `more detail`) together or not at all. Values
+are on one line. `CaptionBrief.text` writes a brief and `CaptionBrief.parse` reads it.
+
+The answer is one JSON object: `{"captions": ["…", …]}` with as many captions as are wanted where a
+request is the first (`purpose` is `caption_image`), `{"caption": "…"}` where a caption is to be
+replaced (`purpose` is `revise_caption`).
+"""
+
+from enum import StrEnum
+
+from pydantic import Field, ValidationError, model_validator
+
+from schemas.base import Record
+from schemas.errors import FormatError
+from schemas.recos import CaptionVerdict
+from schemas.retrieval_task import RetrievalTask
+
+CAPTION_PURPOSE = "caption_image"
+REVISION_PURPOSE = "revise_caption"
+
+CAPTIONS_FIELD = "captions"
+CAPTION_FIELD = "caption"
+
+TASK = "Task"
+CAPTIONS = "Captions"
+FACT = "Fact"
+CAPTION_TO_REPLACE = "Caption to replace"
+DIRECTION = "Direction"
+TOO_DETAILED = "Tried, too detailed"
+TOO_GENERAL = "Tried, too general"
+
+CAPTIONS_OF_AN_IMAGE = 5
+
+_ONCE = {TASK: "task", CAPTIONS: "count", CAPTION_TO_REPLACE: "caption", DIRECTION: "direction"}
+_REPEATED = {FACT: "facts", TOO_DETAILED: "too_detailed", TOO_GENERAL: "too_general"}
+
+
+class Direction(StrEnum):
+    """Which way a caption is to change."""
+
+    LESS_DETAIL = "less detail"
+    MORE_DETAIL = "more detail"
+
+    @classmethod
+    def after(cls, verdict: CaptionVerdict) -> "Direction":
+        """What a caption with this verdict is to change to.
+
+        Raises:
+            ValueError: the caption passed.
+        """
+        if verdict is CaptionVerdict.PASS:
+            raise ValueError("a caption that passed is not written anew")
+        over = verdict is CaptionVerdict.OVER_DETAILED
+        return cls.LESS_DETAIL if over else cls.MORE_DETAIL
+
+
+class CaptionBrief(Record):
+    """What is wanted, in values; see the module for the lines.
+
+    Attributes:
+        task: what the captions are for.
+        count: how many are wanted.
+        facts: short statements that are true of the image, the most important first.
+        caption: the caption that is to be replaced.
+        direction: how the new one is to differ from it.
+        too_detailed: earlier captions, of the same place, that were too detailed; oldest first.
+        too_general: those that were too general.
+    """
+
+    task: RetrievalTask
+    count: int = Field(default=CAPTIONS_OF_AN_IMAGE, ge=1)
+    facts: tuple[str, ...] = ()
+    caption: str | None = None
+    direction: Direction | None = None
+    too_detailed: tuple[str, ...] = ()
+    too_general: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_both_or_none(self) -> "CaptionBrief":
+        if (self.caption is None) != (self.direction is None):
+            raise ValueError(f"{CAPTION_TO_REPLACE!r} and {DIRECTION!r} must stand together")
+        return self
+
+    def text(self) -> str:
+        """The brief as lines. White space within a value becomes single spaces."""
+        lines = [(TASK, str(self.task)), (CAPTIONS, str(self.count))]
+        lines += [(FACT, fact) for fact in self.facts]
+        if self.caption is not None and self.direction is not None:
+            lines += [(CAPTION_TO_REPLACE, self.caption), (DIRECTION, str(self.direction))]
+        lines += [(TOO_DETAILED, caption) for caption in self.too_detailed]
+        lines += [(TOO_GENERAL, caption) for caption in self.too_general]
+        return "\n".join(f"{name}: {' '.join(value.split())}" for name, value in lines)
+
+    @classmethod
+    def parse(cls, text: str) -> "CaptionBrief":
+        """The brief in such lines.
+
+        Raises:
+            FormatError: a line is not of the form, stands twice, or is missing.
+        """
+        once: dict[str, str] = {}
+        repeated: dict[str, list[str]] = {field: [] for field in _REPEATED.values()}
+        for number, line in enumerate(text.split("\n"), start=1):
+            name, _, value = line.partition(": ")
+            if name in _REPEATED:
+                repeated[_REPEATED[name]].append(value)
+            elif name in _ONCE and _ONCE[name] not in once:
+                once[_ONCE[name]] = value
+            else:
+                raise FormatError(f"caption brief, line {number}: cannot read {line!r}")
+        try:
+            return cls.model_validate({**once, **repeated})
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"])) or "lines"
+            raise FormatError(f"caption brief: {field}: {first['msg']}") from error

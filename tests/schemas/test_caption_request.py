@@ -1,0 +1,84 @@
+"""The lines that a caption request tells a model."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.caption_request import CaptionBrief, Direction
+from schemas.errors import FormatError
+from schemas.recos import CaptionVerdict
+from schemas.retrieval_task import RetrievalTask
+
+FIRST = """Task: color
+Captions: 5
+Fact: The car is red.
+Fact: The bicycle is blue."""
+REVISION = """Task: numerical calculation
+Captions: 1
+Fact: 3 + 4 = 7.
+Caption to replace: A sum: on paper.
+Direction: more detail
+Tried, too detailed: 3 + 4 on lined paper
+Tried, too general: A sum"""
+
+texts = st.text().map(lambda text: " ".join(text.split()))
+
+
+def test_a_first_brief_is_these_lines() -> None:
+    brief = CaptionBrief(
+        task=RetrievalTask.COLOR, facts=("The car is\n red.", "The bicycle is blue.")
+    )
+    assert brief.text() == FIRST
+    assert CaptionBrief.parse(FIRST).facts == ("The car is red.", "The bicycle is blue.")
+
+
+def test_a_brief_for_a_revision_is_these_lines() -> None:
+    brief = CaptionBrief.parse(REVISION)
+    assert brief.direction is Direction.MORE_DETAIL
+    assert brief.caption == "A sum: on paper."
+    assert brief.too_detailed == ("3 + 4 on lined paper",)
+    assert brief.too_general == ("A sum",)
+    assert brief.text() == REVISION
+
+
+@given(
+    st.builds(
+        CaptionBrief,
+        facts=st.lists(texts).map(tuple),
+        caption=texts,
+        direction=st.sampled_from(Direction),
+        too_detailed=st.lists(texts).map(tuple),
+        too_general=st.lists(texts).map(tuple),
+    )
+)
+def test_what_is_written_is_read_back(brief: CaptionBrief) -> None:
+    assert CaptionBrief.parse(brief.text()) == brief
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("Task: color\nSky: blue", "line 2: cannot read 'Sky: blue'"),
+        ("Task: color\nTask: count", "line 2: cannot read 'Task: count'"),
+        ("Captions: 5", "task"),
+        ("Task: colour\nCaptions: 5", "task"),
+        ("Task: color\nDirection: more detail", "must stand together"),
+        ("", "line 1"),
+    ],
+)
+def test_other_lines_are_refused(text: str, part: str) -> None:
+    with pytest.raises(FormatError, match=part):
+        CaptionBrief.parse(text)
+
+
+def test_a_caption_to_replace_needs_a_direction() -> None:
+    with pytest.raises(ValidationError, match="together"):
+        CaptionBrief(task=RetrievalTask.COLOR, caption="A car.")
+
+
+def test_a_direction_answers_what_was_wrong() -> None:
+    assert Direction.after(CaptionVerdict.OVER_DETAILED) is Direction.LESS_DETAIL
+    assert Direction.after(CaptionVerdict.UNDER_DETAILED) is Direction.MORE_DETAIL
+    with pytest.raises(ValueError, match="passed"):
+        Direction.after(CaptionVerdict.PASS)
