@@ -36,7 +36,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u206
 _EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 
 
-def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str | Rejection:
+def clean_answer(
+    raw: str, max_characters: int, truncated: bool = False, field: str = FIELD
+) -> str | Rejection:
     """The rewrite that `raw` holds, as one clean paragraph, or why there is none.
 
     Takes `{"rewrite": …}` and plain text alike, both wrapped in reasoning blocks, fences, quotes
@@ -48,11 +50,12 @@ def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str 
         raw: what the model said.
         max_characters: the longest rewrite that is taken.
         truncated: whether the server says that the answer ended at the token limit.
+        field: what the text is called in an answer that is JSON.
     """
     if truncated:
         return _rejected("truncated_answer", "The answer ended at the token limit.", raw)
     try:
-        text = _tidied(_rewrite_in(_without_reasoning(raw)))
+        text = _tidied(_text_in(_without_reasoning(raw), field))
     except _UnusableError as unusable:
         return _rejected(unusable.reason, unusable.detail, raw)
     if not text:
@@ -94,8 +97,8 @@ def _without_reasoning(raw: str) -> str:
     return text.strip()
 
 
-def _rewrite_in(text: str) -> str:
-    """The rewrite in an answer without reasoning: the field of its JSON object, or all of it."""
+def _text_in(text: str, field: str) -> str:
+    """The text in an answer without reasoning: the field of its JSON object, or all of it."""
     fenced = _FENCE.search(text)
     if fenced is not None:
         text = fenced.group(1).strip()
@@ -106,7 +109,7 @@ def _rewrite_in(text: str) -> str:
         return _plain(text)
     value, end = _decoded(text, start)
     _require_quiet_rest(text[end:])
-    return _field(value)
+    return _value_of(field, value)
 
 
 def _decoded(text: str, start: int) -> tuple[Any, int]:
@@ -139,19 +142,19 @@ def _require_quiet_rest(rest: str) -> None:
         raise _UnusableError("unparseable_answer", "The answer holds more than one JSON object.")
 
 
-def _field(value: dict[str, Any]) -> str:
-    extra = sorted(set(value) - {FIELD})
-    if FIELD not in value:
-        detail = f"The answer's JSON has no field {FIELD!r}; its fields are {extra!r}."
+def _value_of(field: str, value: dict[str, Any]) -> str:
+    extra = sorted(set(value) - {field})
+    if field not in value:
+        detail = f"The answer's JSON has no field {field!r}; its fields are {extra!r}."
         raise _UnusableError("unparseable_answer", detail)
     if extra:
         raise _UnusableError("extra_fields", f"The answer has unknown fields: {extra!r}.")
-    text = value[FIELD]
+    text = value[field]
     if not isinstance(text, str):
         kind = type(text).__name__
-        raise _UnusableError("unparseable_answer", f"{FIELD!r} must be a string; got {kind}.")
+        raise _UnusableError("unparseable_answer", f"{field!r} must be a string; got {kind}.")
     if text.lstrip().startswith(("{", "[")):
-        raise _UnusableError("unparseable_answer", f"{FIELD!r} holds JSON again, wanted text.")
+        raise _UnusableError("unparseable_answer", f"{field!r} holds JSON again, wanted text.")
     return _without_reasoning(text)
 
 

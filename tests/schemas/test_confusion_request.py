@@ -1,0 +1,42 @@
+"""Briefs of confusing captions: written and read back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.confusion_request import ConfusionBrief
+from schemas.errors import FormatError
+from schemas.retrieval_task import RetrievalTask
+
+values = st.text(min_size=1).map(lambda text: " ".join(text.split())).filter(bool)
+
+
+@given(st.sampled_from(RetrievalTask), values, st.lists(values, max_size=4))
+def test_a_brief_is_read_as_it_was_written(
+    task: RetrievalTask, caption: str, facts: list[str]
+) -> None:
+    brief = ConfusionBrief(task=task, caption=caption, facts=tuple(facts))
+    assert ConfusionBrief.parse(brief.text()) == brief
+
+
+def test_its_lines() -> None:
+    brief = ConfusionBrief(
+        task=RetrievalTask.COLOR, caption="A red car.\nFact: no", facts=("The car is green.",)
+    )
+    assert brief.text() == (
+        "Task: color\nCaption to confuse with: A red car. Fact: no\nFact: The car is green."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Task: color", "caption: Field required"),
+        ("Task: colour\nCaption to confuse with: a", "task: Input should be"),
+        ("Task: color\nTask: count\nCaption to confuse with: a", "line 2: cannot read"),
+        ("Task: color\nCaption: a", "line 2: cannot read 'Caption: a'"),
+    ],
+)
+def test_what_is_not_of_the_form_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        ConfusionBrief.parse(text)
