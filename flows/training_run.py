@@ -6,6 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import ValidationError
+
 from flows.context import code_revision
 from flows.hardware import hardware
 from flows.progress import Progress
@@ -15,7 +17,7 @@ from flows.training_images import TrainingImages, find_training_images, missing_
 from profiles.settings import load_settings
 from release.files import digest_of_file
 from schemas.cfam import CfamTraining
-from schemas.errors import MissingExtraError, UsageError
+from schemas.errors import IntegrityError, MissingExtraError, UsageError
 from schemas.training import StepLine, TrainingRecord, ValidationLine
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     """
     settings = load_training(request.config)
     home = _home(request, settings)
-    if not request.resume and (home / "metrics.jsonl").exists():
+    if not request.resume and (home / "last").exists():
         raise UsageError(
             f"{home} holds a training already; go on with it by --resume, or choose another --out"
         )
@@ -98,6 +100,8 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     trained = _train(settings, found, home, progress)
     if trained is None:
         return TrainingReport(home, None)
+    if (finished := _finished(home, trained)) is not None:
+        return TrainingReport(home, finished)
     record = _record(settings, found, home, trained)
     unfinished = home / f".{RECORD}"
     unfinished.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -148,6 +152,18 @@ class _Shown:
         self._progress.end(self._report)
 
 
+def _finished(home: Path, trained: "Trained") -> TrainingRecord | None:
+    """What is written down already, where the training had come to its end before."""
+    path = home / RECORD
+    if not path.exists():
+        return None
+    try:
+        record = TrainingRecord.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise IntegrityError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+    return record if (record.steps, record.seconds) == (trained.steps, trained.seconds) else None
+
+
 def _home(request: TrainingRequest, settings: CfamTraining) -> Path:
     if request.out is not None:
         return Path(request.out)
@@ -176,7 +192,7 @@ def _record(
         device=trained.device,
         processes=trained.processes,
         steps=trained.steps,
-        seconds=round(trained.seconds, 3),
+        seconds=trained.seconds,
         best=trained.best,
         best_sha256=digest_of_file(home / "best" / "model.safetensors"),
         last_sha256=digest_of_file(home / "last" / "model.safetensors"),

@@ -11,14 +11,18 @@ from schemas.records import Sha256
 
 
 class StepLine(Record):
-    """One step of the optimiser: `step` counts from 1, `epoch` from 0; `losses` are unweighted."""
+    """One step of the optimiser: `step` counts from 1, `epoch` from 0; `losses` are unweighted.
+
+    `gradient_norm` is None where gradients overflowed under fp16, whose scaler leaves such a step
+    out and goes on with a smaller scale.
+    """
 
     kind: Literal["step"] = "step"
     step: int
     epoch: int
     loss: float
     losses: dict[str, float]
-    gradient_norm: float
+    gradient_norm: float | None
     learning_rate: float
     new_learning_rate: float
     pairs_per_second: float
@@ -50,7 +54,8 @@ class TrainingProgress(Record):
     """Where a training stands: what, beside the tensors, it needs to go on.
 
     `settings` and `images` are digests of what it was begun with. `loss_scale` is the state of
-    fp16's scaler. There are no states of random generators: every step seeds them by its number.
+    fp16's scaler, `seconds` what all runs took up to here. There are no states of random
+    generators: every step seeds them by its number.
     """
 
     step: int
@@ -58,6 +63,7 @@ class TrainingProgress(Record):
     images: str
     best: BestCheckpoint | None = None
     loss_scale: dict[str, float] = Field(default_factory=dict)
+    seconds: float = 0.0
 
 
 class TrainingRecord(Record):

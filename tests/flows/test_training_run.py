@@ -1,6 +1,5 @@
 """A whole training through the flow's function, on a small demonstration world."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,31 +10,7 @@ from retrieval.cfam.network.weights import load_model
 from schemas.base import sha256_of
 from schemas.errors import UsageError
 from schemas.training import TrainingRecord
-from tests.retrieval.cfam.network.small_training import TINY_CLIP, draw_people
-
-CONFIG = """
-name = "tiny"
-device = "cpu"
-workers = 0
-validation_share = 0.25
-[backbone]
-architecture_file = "clip.json"
-weights = ""
-image_height_px = 16
-image_width_px = 8
-text_tokens = 12
-[decoder]
-queries = 2
-blocks = 1
-width = 16
-heads = 2
-[matcher]
-blocks = 1
-heads = 2
-[schedule]
-epochs = 2
-batch_pairs = 6
-"""
+from tests.flows.tiny_training import write_tiny_training
 
 
 class Sentences(SilentProgress):
@@ -50,21 +25,7 @@ class Sentences(SilentProgress):
 
 @pytest.fixture
 def request_of(tmp_path: Path) -> TrainingRequest:
-    (tmp_path / "clip.json").write_text(json.dumps(TINY_CLIP), encoding="utf-8")
-    config = tmp_path / "train.toml"
-    config.write_text(CONFIG, encoding="utf-8")
-    rows = [
-        {
-            "split": "train",
-            "id": image.identity,
-            "file_path": image.path.name,
-            "captions": image.captions,
-        }
-        for image in draw_people(tmp_path / "people")
-    ]
-    people = tmp_path / "people" / "people.json"
-    people.write_text(json.dumps(rows), encoding="utf-8")
-    return TrainingRequest(str(people), str(config), str(tmp_path / "out"))
+    return write_tiny_training(tmp_path)
 
 
 def test_a_training_writes_down_what_came_of_it(request_of: TrainingRequest) -> None:
@@ -91,8 +52,39 @@ def test_a_training_writes_down_what_came_of_it(request_of: TrainingRequest) -> 
         run_training(request_of, progress)
     again = run_training(request_of._replace(resume=True), progress).record
     assert again is not None
-    assert again.last_sha256 == record.last_sha256
+    assert again == record
     assert len(progress.said) == 2
+    assert record.seconds > 0
+
+
+def test_files_of_the_backbone_count_by_their_content(request_of: TrainingRequest) -> None:
+    record = run_training(request_of, SilentProgress()).record
+    assert request_of.config is not None
+    folder = Path(request_of.config).parent
+    moved = folder.parent / "moved"
+    folder.rename(moved)
+    there = TrainingRequest(
+        str(moved / "people" / "people.json"),
+        str(moved / "train.toml"),
+        str(moved / "out"),
+        resume=True,
+    )
+    assert run_training(there, SilentProgress()).record == record
+    clip = moved / "clip.json"
+    text = clip.read_text(encoding="utf-8")
+    clip.write_text(text.replace('"heads": 2', '"heads": 4'), encoding="utf-8")
+    with pytest.raises(UsageError, match="was begun with other settings"):
+        run_training(there, SilentProgress())
+
+
+def test_what_came_to_no_checkpoint_is_begun_again(request_of: TrainingRequest) -> None:
+    assert request_of.out is not None
+    home = Path(request_of.out)
+    home.mkdir()
+    (home / "metrics.jsonl").write_text('{"step": 1}\n', encoding="utf-8")
+    report = run_training(request_of, SilentProgress())
+    assert report.record is not None
+    assert len((home / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 12 + 2
 
 
 def test_missing_images_are_told_before_anything_is_trained(request_of: TrainingRequest) -> None:

@@ -38,11 +38,12 @@ class Journal:
         scalars = {f"loss/{name}": value for name, value in line.losses.items()}
         scalars |= {
             "loss/total": line.loss,
-            "gradient_norm": line.gradient_norm,
             "learning_rate/pretrained": line.learning_rate,
             "learning_rate/new": line.new_learning_rate,
             "pairs_per_second": line.pairs_per_second,
         }
+        if line.gradient_norm is not None:
+            scalars["gradient_norm"] = line.gradient_norm
         self._show(scalars, line.step)
 
     def validation(self, line: ValidationLine) -> None:

@@ -9,6 +9,8 @@ of the whole batch (`retrieval.cfam.network.gathering`): how many processes shar
 for what is learned. The first process alone validates and writes.
 """
 
+import json
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,6 +21,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from models.fairmot.digest import checkpoint_digest
 from retrieval.cfam.network.checkpoints import Checkpoints
 from retrieval.cfam.network.course import course_of
 from retrieval.cfam.network.finite import Measured, require_finite
@@ -58,7 +61,7 @@ class Watcher(Protocol):
 
 
 class Trained(NamedTuple):
-    """What a training came to; `seconds` are those of this run."""
+    """What a training came to; `seconds` are those of all its runs that came to a checkpoint."""
 
     steps: int
     seconds: float
@@ -85,7 +88,6 @@ def train(
         TrainingError: a loss or gradient is no finite number; the last checkpoint stays.
         ModelError, ConfigurationError: the network or the device cannot be had.
     """
-    started = perf_counter()
     accelerator = accelerator_for(settings)
     with occupied(home) if accelerator.is_main_process else nullcontext():
         trainer = _Trainer(settings, splits, home, watcher, build, accelerator)
@@ -94,7 +96,7 @@ def train(
         return None
     return Trained(
         trainer.course.steps,
-        perf_counter() - started,
+        trainer.seconds,
         best,
         trainer.images_digest,
         describe(accelerator),
@@ -112,6 +114,7 @@ class _Trainer:
         build: type[Cfam],
         accelerator: Accelerator,
     ) -> None:
+        self._started = perf_counter()
         self._settings, self._home, self._watcher = settings, home, watcher
         self._accelerator = accelerator
         self._validation = splits.validation
@@ -123,7 +126,13 @@ class _Trainer:
         self._model = build(settings, identities)
         self._adam = adam_for(self._model, settings.schedule)
         self._progress = self._taken_up()
+        self._seconds_before = self._progress.seconds
         self._network, self._optimizer = self._accelerator.prepare(self._model, self._adam.adam)
+
+    @property
+    def seconds(self) -> float:
+        """How long all runs up to the last checkpoint took."""
+        return self._progress.seconds
 
     def run(self) -> BestCheckpoint | None:
         """All steps that are left; the best checkpoint of all, which the first process knows."""
@@ -160,13 +169,15 @@ class _Trainer:
         rates = self._adam.set_rates(self.course.rate_factor(step))
         names, values, paths = self._gradients(loaded)
         norm = self._gradient_norm()
-        *flat, gradient_norm = torch.cat([values.flatten(), norm.reshape(1).float()]).tolist()
+        *flat, norm_before = torch.cat([values.flatten(), norm.reshape(1).float()]).tolist()
         size = len(names)
         rows = [flat[at : at + size] for at in range(0, len(flat), size)]
         losses = [dict(zip(names, row, strict=True)) for row in rows]
         epoch = self.course.epoch_of(step)
         scaled = self._accelerator.scaler is not None
-        measured = Measured(step + 1, epoch, losses, None if scaled else gradient_norm, paths)
+        overflown = scaled and not math.isfinite(norm_before)  # the scaler leaves the step out
+        gradient_norm = None if overflown else norm_before
+        measured = Measured(step + 1, epoch, losses, gradient_norm, paths)
         require_finite(measured, self._checkpoints.last)
         self._optimizer.step()
         self._optimizer.zero_grad()
@@ -225,7 +236,7 @@ class _Trainer:
             self._watcher.validated(line)
             best = self._better(best, line)
         if ends or done % self._settings.checkpoint_every_steps == 0:
-            self._save(self._progress.model_copy(update={"step": done, "best": best}))
+            self._save(done, best)
         self._accelerator.wait_for_everyone()
 
     def _validate(self, done: int, epoch: int) -> ValidationLine:
@@ -248,10 +259,15 @@ class _Trainer:
             return best
         return BestCheckpoint(step=line.step, epoch=line.epoch, metrics=line.metrics)
 
-    def _save(self, progress: TrainingProgress) -> None:
+    def _save(self, step: int, best: BestCheckpoint | None) -> None:
         scaler = self._accelerator.scaler
-        scale = {} if scaler is None else scaler.state_dict()
-        self._progress = progress.model_copy(update={"loss_scale": scale})
+        told = {
+            "step": step,
+            "best": best,
+            "loss_scale": {} if scaler is None else scaler.state_dict(),
+            "seconds": self._seconds_before + perf_counter() - self._started,
+        }
+        self._progress = self._progress.model_copy(update=told)
         if self._accelerator.is_main_process:
             identities = self._model.identities
             self._checkpoints.save(
@@ -290,5 +306,19 @@ class _Trainer:
 
 
 def digest_of_settings(settings: CfamTraining) -> str:
-    """A digest of the settings that what is learned hangs on."""
-    return digest_of(settings.model_dump_json(exclude=_MAY_CHANGE))
+    """A digest of the settings that what is learned hangs on; files count by what is in them.
+
+    Raises:
+        ModelError: a file that the backbone is made from cannot be read.
+    """
+    backbone = settings.backbone
+    files = {
+        name: None if path is None else checkpoint_digest(path)
+        for name, path in (
+            ("architecture_file", backbone.architecture_file),
+            ("checkpoint", backbone.checkpoint),
+        )
+    }
+    values = settings.model_dump(mode="json", exclude=_MAY_CHANGE)
+    told = {**values, "backbone": {**values["backbone"], **files}}
+    return digest_of(json.dumps(told, sort_keys=True))

@@ -41,7 +41,8 @@ def save_model(folder: Path, model: Cfam, settings: CfamTraining, identities: in
     unfinished = folder / f"{SETTINGS}.unfinished"
     unfinished.write_bytes(described)
     unfinished_weights = folder / f"{WEIGHTS}.unfinished"
-    save_file(state, unfinished_weights, metadata={"format": "pt", _DIGEST: sha256_of(described)})
+    # one entry alone: safetensors writes several in any order, and the same model would differ
+    save_file(state, unfinished_weights, metadata={_DIGEST: sha256_of(described)})
     unfinished.replace(folder / SETTINGS)
     unfinished_weights.replace(folder / WEIGHTS)
 
