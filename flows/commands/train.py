@@ -26,9 +26,9 @@ def train(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train CFAM on a release. The best checkpoint is chosen on identities held out,
-    never on the test split.
+    """Train CFAM on a release.
 
+    The best checkpoint is chosen on identities held out, never on the test split.
     On several GPUs: accelerate launch -m flows.cli train …
     """
     from flows.progress import ConsoleProgress
