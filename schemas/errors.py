@@ -12,6 +12,7 @@
     │   └── MissingBlobError      a digest that nothing is stored under
     ├── ModelError                a model could not be loaded or its server is not there
     ├── TrainingError             a training cannot go on: a loss is no finite number
+    ├── DegenerateCriterionError  a criterion accepts nearly all or nearly none: it says nothing
     ├── BudgetReachedError        a run stopped because `--max-cost` or `--max-tokens` was reached
     └── ServiceError              a server that we start or talk to does not do what it should
 
@@ -69,6 +70,10 @@ class ModelError(LoupeError):
 
 class TrainingError(LoupeError):
     """A training cannot go on: a loss or a gradient is no finite number."""
+
+
+class DegenerateCriterionError(LoupeError):
+    """A criterion accepts nearly all or nearly none: it says nothing, and nothing is done by it."""
 
 
 class BudgetReachedError(LoupeError):

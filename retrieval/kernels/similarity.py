@@ -4,12 +4,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from retrieval.embeddings import FloatRows, Ids
+from retrieval.embeddings import Ids
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def similarity(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:
-    """The dot product of two float32 rows of shape (d,).
+def similarity(left: NDArray[np.floating], right: NDArray[np.floating]) -> float:
+    """The dot product of two rows of shape (d,), of float32 or float64.
 
     Products of float32 are exact in float64, and the four sums below are the same on every
     machine: equal rows have equal similarities, to the last bit.
@@ -28,7 +28,11 @@ def similarity(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:
 
 @njit(nogil=True, cache=True)
 def fill_similarities(
-    left: FloatRows, right: FloatRows, left_at: Ids, right_at: Ids, found: NDArray[np.float64]
+    left: NDArray[np.floating],
+    right: NDArray[np.floating],
+    left_at: Ids,
+    right_at: Ids,
+    found: NDArray[np.float64],
 ) -> None:
     """Writes the similarity of rows `left_at[k]` and `right_at[k]` to `found[k]`."""
     for k in range(found.size):
