@@ -28,6 +28,7 @@ from flows.commands import (
 from flows.commands.filter import app as noise_filter
 from flows.commands.metrics import app as metrics
 from flows.commands.output import err
+from flows.commands.recos import app as recos
 from schemas.errors import LoupeError
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
@@ -53,6 +54,7 @@ app.add_typer(quality.app, name="quality")
 app.add_typer(release.app, name="release")
 app.add_typer(noise_filter, name="filter")
 app.add_typer(metrics, name="metrics")
+app.add_typer(recos, name="recos")
 app.command()(evaluate.evaluate)
 app.command()(leaderboard.leaderboard)
 app.command()(services.up)

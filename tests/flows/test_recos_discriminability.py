@@ -1,0 +1,137 @@
+"""`loupe recos discriminability`: what its user sees."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.recos import DiscriminabilitySettings
+from tests.flows.command_line import Finished, Loupe
+from tests.retrieval.discriminability.literal import dis_of, world
+
+TEXTS, IMAGES, TARGETS = world(seed=1, texts=60, images=40, dimension=16)
+Rows = np.ndarray[Any, Any]
+Score = Callable[..., Finished]
+
+
+@pytest.fixture
+def score(loupe: Loupe, tmp_path: Path) -> Score:
+    """Runs the command on sixty captions of forty images, or on what is given in their place."""
+
+    def run(
+        *options: str, texts: Rows = TEXTS, images: Rows = IMAGES, targets: Rows = TARGETS
+    ) -> Finished:
+        for name, array in (("T", texts), ("I", images), ("t", targets)):
+            np.save(tmp_path / f"{name}.npy", array)
+        files = [
+            *("--text-embeddings", str(tmp_path / "T.npy")),
+            *("--image-embeddings", str(tmp_path / "I.npy")),
+            *("--targets", str(tmp_path / "t.npy")),
+        ]
+        return loupe("recos", "discriminability", *files, *options)
+
+    return run
+
+
+def test_every_caption_has_its_dis_and_verdict(score: Score) -> None:
+    done = score("--k", "5", "--eta", "0.7", "--temperature", "0.05", "--json")
+    assert (done.exit_code, done.err) == (0, "")
+    found = done.json
+    literal = dis_of(TEXTS, IMAGES, TARGETS, 5, 0.05)
+    assert [one["dis"] for one in found["texts"]] == pytest.approx(literal, abs=1e-9)
+    lower, upper = 0.15 * math.log(5), 0.85 * math.log(5)
+    assert (found["lower"], found["upper"]) == pytest.approx((lower, upper))
+    verdicts = [one["verdict"] for one in found["texts"]]
+    assert set(verdicts) == {"pass", "over_detailed", "under_detailed"}
+    for dis, one in zip(literal, found["texts"], strict=True):
+        wanted = "over_detailed" if dis < lower else "under_detailed" if dis > upper else "pass"
+        assert one == {
+            "dis": pytest.approx(dis),
+            "lower": found["lower"],
+            "upper": found["upper"],
+            "verdict": wanted,
+        }
+    assert found["share_passing"] == verdicts.count("pass") / 60
+    assert (found["temperature"], found["k"], found["eta"]) == (0.05, 5, 0.7)
+    assert found["degenerate"] is False
+    assert found["seconds"] >= 0
+
+
+def test_without_a_temperature_it_is_calibrated_and_said(score: Score) -> None:
+    found = score("--json").json
+    median = np.median([one["dis"] for one in found["texts"]])
+    assert median == pytest.approx(math.log(10) / 2, rel=0.02)
+    settings = DiscriminabilitySettings()
+    assert (found["k"], found["eta"]) == (settings.k, settings.eta)
+    again = score("--temperature", str(found["temperature"]), "--json").json
+    assert again["texts"] == found["texts"]
+    shown = score()
+    assert f"temperature {found['temperature']:g} (calibrated" in shown.out
+    assert "60 captions" in shown.out
+
+
+def test_captions_are_summed_up(score: Score) -> None:
+    shown = score("--k", "5", "--eta", "0.7", "--temperature", "0.05")
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.out.splitlines()]
+    table = {row[0]: row[1:] for row in rows if len(row) == 4}
+    assert set(table) == {"over_detailed", "pass", "under_detailed"}
+    assert table["pass"][0] == f"{0.15 * math.log(5):.4f} to {0.85 * math.log(5):.4f}"
+    assert sum(int(row[1]) for row in table.values()) == 60
+    assert "█" in shown.out
+    assert "temperature 0.05 (as given)" in shown.out
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_degenerate_criterion_is_said_loudly(score: Score, options: tuple[str, ...]) -> None:
+    done = score("--temperature", "1.0", "--k", "5", "--eta", "0.5", *options)
+    assert done.exit_code == 0
+    assert "DEGENERATE: the criterion does not tell captions apart: 0 of 60 pass" in done.err
+    assert "take a lower one, or none, so that it is calibrated" in done.err
+    histogram = done.out if not options else done.err
+    assert "dis(t) from 1." in histogram
+    assert "░" in histogram
+    if options:
+        assert done.json["degenerate"] is True
+        assert {one["verdict"] for one in done.json["texts"]} == {"under_detailed"}
+
+
+def test_a_few_captions_are_not_said_to_be_degenerate(score: Score) -> None:
+    done = score("--temperature", "1.0", "--json", texts=TEXTS[:5], targets=TARGETS[:5])
+    assert done.json["degenerate"] is False
+    assert done.err == ""
+
+
+WRONG: dict[str, tuple[tuple[str, ...], dict[str, Any], tuple[str, ...]]] = {
+    "k": (("--k", "40"), {}, ("k must be below 40", "I.npy", "got 40")),
+    "eta": (("--eta", "1"), {}, ("--eta must be between 0 and 1", "got 1")),
+    "temperature": (("--temperature", "0"), {}, ("--temperature must be above 0", "got 0")),
+    "not a number": (("--temperature", "nan"), {}, ("--temperature must be above 0", "got nan")),
+    "a target outside": ((), {"targets": TARGETS + 40}, ("t.npy must hold indices from 0 to 39",)),
+    "targets that are floats": ((), {"targets": TARGETS * 1.0}, ("t.npy must hold integers",)),
+    "too few targets": ((), {"targets": TARGETS[:9]}, ("t.npy", "each of the 60 rows; got 9")),
+    "another space": ((), {"images": IMAGES[:, :5]}, ("T.npy", "I.npy", "got 16 and 5")),
+    "images all alike": ((), {"images": np.ones((40, 16))}, ("cannot be calibrated",)),
+    "objects": (
+        (),
+        {"texts": np.array([[{}, {}]], dtype=object)},
+        ("T.npy is no .npy file, is cut, or holds objects",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_in_a_sentence(score: Score, case: str) -> None:
+    options, arrays, parts = WRONG[case]
+    refused = score(*options, **arrays)
+    assert refused.exit_code == 2
+    assert refused.err.startswith("error: ")
+    assert "Traceback" not in refused.err
+    for part in parts:
+        assert part in refused.err
+
+
+def test_a_k_of_one_is_wrong_usage(score: Score) -> None:
+    assert score("--k", "1").exit_code == 2
