@@ -69,6 +69,29 @@ def clean_answer(
     return text
 
 
+def clean_answers(
+    raw: str, max_characters: int, truncated: bool, field: str
+) -> tuple[str, ...] | Rejection:
+    """The texts that `raw` holds as `{field: ["…", …]}`, each clean, or why there are none.
+
+    Reasons are those of `clean_answer`; one text that cannot be used spoils the answer. An answer
+    that is no JSON is unparseable: nobody could say where one text ends.
+    """
+    if truncated:
+        return _rejected("truncated_answer", "The answer ended at the token limit.", raw)
+    try:
+        texts = _texts_in(_without_reasoning(raw), field)
+    except _UnusableError as unusable:
+        return _rejected(unusable.reason, unusable.detail, raw)
+    clean = []
+    for text in texts:
+        one = clean_answer(json.dumps({field: text}), max_characters, field=field)
+        if isinstance(one, Rejection):
+            return one.model_copy(update={"context": {"answer": raw}})
+        clean.append(one)
+    return tuple(clean)
+
+
 class _UnusableError(Exception):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -99,20 +122,42 @@ def _without_reasoning(raw: str) -> str:
 
 def _text_in(text: str, field: str) -> str:
     """The text in an answer without reasoning: the field of its JSON object, or all of it."""
-    fenced = _FENCE.search(text)
-    if fenced is not None:
-        text = fenced.group(1).strip()
-    elif text.startswith("```"):
-        raise _UnusableError("truncated_answer", "The answer's code fence does not end.")
+    text = _unfenced(text)
     start = text.find("{")
     if start < 0:
         return _plain(text)
+    return _text_of(field, _object_at(text, start))
+
+
+def _texts_in(text: str, field: str) -> list[str]:
+    """The texts in the list that is the field of the JSON object in an answer."""
+    text = _unfenced(text)
+    start = text.find("{")
+    if start < 0:
+        raise _UnusableError("unparseable_answer", "The answer holds no JSON object.")
+    texts = _value_of(field, _object_at(text, start))
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        raise _UnusableError("unparseable_answer", f"{field!r} must be a list of strings.")
+    return texts
+
+
+def _unfenced(text: str) -> str:
+    fenced = _FENCE.search(text)
+    if fenced is not None:
+        return fenced.group(1).strip()
+    if text.startswith("```"):
+        raise _UnusableError("truncated_answer", "The answer's code fence does not end.")
+    return text
+
+
+def _object_at(text: str, start: int) -> dict[str, Any]:
+    """The one JSON object of an answer, which starts at `start`."""
     value, end = _decoded(text, start)
     _require_quiet_rest(text[end:])
-    return _value_of(field, value)
+    return value
 
 
-def _decoded(text: str, start: int) -> tuple[Any, int]:
+def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
     try:
         # not strict: some servers' schema enforcement lets raw control characters into strings
         decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
@@ -142,14 +187,19 @@ def _require_quiet_rest(rest: str) -> None:
         raise _UnusableError("unparseable_answer", "The answer holds more than one JSON object.")
 
 
-def _value_of(field: str, value: dict[str, Any]) -> str:
+def _value_of(field: str, value: dict[str, Any]) -> Any:
+    """What the only field of an object holds."""
     extra = sorted(set(value) - {field})
     if field not in value:
         detail = f"The answer's JSON has no field {field!r}; its fields are {extra!r}."
         raise _UnusableError("unparseable_answer", detail)
     if extra:
         raise _UnusableError("extra_fields", f"The answer has unknown fields: {extra!r}.")
-    text = value[field]
+    return value[field]
+
+
+def _text_of(field: str, value: dict[str, Any]) -> str:
+    text = _value_of(field, value)
     if not isinstance(text, str):
         kind = type(text).__name__
         raise _UnusableError("unparseable_answer", f"{field!r} must be a string; got {kind}.")
