@@ -1,4 +1,4 @@
-"""Which images are near-duplicates: exact, in blocks, so that memory does not grow with the pairs.
+"""Which images are near-duplicates: exact, and without a table of all pairs in memory.
 
 Two measures: the perceptual hash (bits that differ) and the embedding (cosine distance, rounded, so
 that the same numbers come out on every machine).
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.hamming import close_pairs
 from schemas.leaks import LeakLimits, Measure
 
 _BLOCK_CELLS = 1 << 22
@@ -148,7 +149,10 @@ def nearest_pair(first: Values, second: Values, distances: Distances, limit: flo
 
 
 def pairs_within(values: Values, distances: Distances, limit: float) -> Iterator[tuple[int, int]]:
-    """The pairs (i, j), i < j, of `values` that are no farther apart than `limit`."""
+    """The pairs (i, j), i < j, of `values` that are no farther apart than `limit`, in order."""
+    if distances is differing_bits:
+        yield from map(tuple, close_pairs(values, int(limit)).tolist())
+        return
     for start, rows in _blocks(values, len(values)):
         near_rows, near_columns = np.nonzero(distances(rows, values[start:]) <= limit)
         later = near_rows < near_columns

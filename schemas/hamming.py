@@ -1,0 +1,135 @@
+"""Pairs of 64-bit hashes that differ in few bits: exact, without looking at all pairs.
+
+Multi-index hashing (Norouzi, Punjani, Fleet: Fast Search in Hamming Space with Multi-Index Hashing,
+CVPR 2012): where two words of four bands differ in r bits, one of the bands differs in at most
+r // 4. So for each band the words are put into 65,536 buckets, and only buckets are held against
+each other that differ in so few bits. For radii that leave no bits to choose from, and for few
+words, all pairs are looked at.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+Pairs = NDArray[np.int64]
+"""Indices of shape (p, 2)."""
+
+BITS = 64
+BANDS = 4
+_BAND_BITS = BITS // BANDS
+_BUCKETS = 1 << _BAND_BITS
+_MOST_IN_BAND = 2  # bits: 137 buckets to each; one more would be 697
+_FEW = 1 << 12
+_PARTS = 64
+
+
+def close_pairs(hashes: Hashes, radius: int, *, workers: int = 2) -> Pairs:
+    """All pairs (i, j), i < j, of `hashes` (n,) that differ in at most `radius` bits, in order.
+
+    Memory grows with the words and with the pairs that are found. Threads share the work; the
+    result does not depend on their number.
+    """
+    found = _search(hashes, hashes, radius, workers, is_same=True)
+    return _ordered(np.sort(found, axis=1))
+
+
+def close_pairs_between(left: Hashes, right: Hashes, radius: int, *, workers: int = 2) -> Pairs:
+    """All pairs (i, j) of `left` (n,) and `right` (m,) that differ in at most `radius` bits."""
+    return _ordered(_search(left, right, radius, workers, is_same=False))
+
+
+def _search(left: Hashes, right: Hashes, radius: int, workers: int, *, is_same: bool) -> Pairs:
+    if radius < 0 or not (len(left) and len(right)):
+        return np.empty((0, 2), np.int64)
+    if radius // BANDS > _MOST_IN_BAND or _is_few(len(left), len(right)):
+        return _all_within(left, right, radius, is_same=is_same)
+    left, right = (np.ascontiguousarray(side, np.uint64) for side in (left, right))
+    found = [
+        _search_band(left, right, band, radius, workers, is_same=is_same) for band in range(BANDS)
+    ]
+    return np.concatenate(found)
+
+
+def _is_few(left: int, right: int) -> bool:
+    """Whether to look at all pairs is faster than to load what is compiled."""
+    return left * right <= _FEW**2
+
+
+class _Buckets(NamedTuple):
+    """Words by the value of one band: `starts` of each bucket, and where the words came from."""
+
+    words: Hashes
+    starts: NDArray[np.int64]
+    order: NDArray[np.int64]
+
+
+def _buckets(hashes: Hashes, band: int) -> _Buckets:
+    values = ((hashes >> np.uint64(band * _BAND_BITS)) & np.uint64(_BUCKETS - 1)).astype(np.uint16)
+    order = np.argsort(values, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(values, minlength=_BUCKETS))))
+    return _Buckets(hashes[order], starts.astype(np.int64), order)
+
+
+def _search_band(
+    left: Hashes, right: Hashes, band: int, radius: int, workers: int, *, is_same: bool
+) -> Pairs:
+    from schemas.kernels.hamming import find_in_band
+
+    ours = _buckets(left, band)
+    theirs = ours if is_same else _buckets(right, band)
+    masks = _masks(radius // BANDS)
+
+    def search(part: tuple[int, int]) -> Pairs:
+        at, beside = find_in_band(
+            ours.words,
+            ours.starts,
+            theirs.words,
+            theirs.starts,
+            masks,
+            band,
+            _BAND_BITS,
+            radius,
+            *part,
+            is_same,
+        )
+        return np.column_stack((ours.order[at], theirs.order[beside]))
+
+    with ThreadPoolExecutor(workers) as threads:
+        return np.concatenate(list(threads.map(search, _parts(ours.starts))))
+
+
+def _parts(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Runs of buckets with about as many words each, however unevenly these are spread."""
+    marks = np.linspace(0, starts[-1], _PARTS + 1)[1:-1]
+    borders = [0, *np.searchsorted(starts, marks).tolist(), _BUCKETS]
+    return [(first, last) for first, last in pairwise(borders) if first < last]
+
+
+def _masks(most: int) -> Hashes:
+    """All differences of a band in at most `most` bits, those in fewer bits first."""
+    masks = [
+        sum(1 << bit for bit in bits)
+        for count in range(most + 1)
+        for bits in combinations(range(_BAND_BITS), count)
+    ]
+    return np.array(masks, np.uint64)
+
+
+def _all_within(left: Hashes, right: Hashes, radius: int, *, is_same: bool) -> Pairs:
+    """All pairs, in blocks of rows."""
+    rows = max(1, _FEW**2 // 4 // max(1, len(right)))
+    blocks = []
+    for start in range(0, len(left), rows):
+        first = start if is_same else 0
+        differing = np.bitwise_count(left[start : start + rows, None] ^ right[None, first:])
+        near = np.argwhere(differing <= radius) + np.array((start, first))
+        blocks.append(near[near[:, 0] < near[:, 1]] if is_same else near)
+    return np.concatenate(blocks)
+
+
+def _ordered(pairs: Pairs) -> Pairs:
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]

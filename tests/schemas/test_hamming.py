@@ -1,0 +1,76 @@
+"""Pairs of hashes that differ in few bits, against all pairs."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from schemas import hamming
+from schemas.hamming import Hashes, close_pairs, close_pairs_between
+
+BUSY_MACHINE = settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+clustered = st.integers(0, 3).flatmap(
+    lambda centre: st.sets(st.integers(0, 63), max_size=9).map(
+        lambda bits: (0x9E3779B97F4A7C15 * centre % 2**64) ^ sum(1 << bit for bit in bits)
+    )
+)
+hashes = st.lists(clustered | st.integers(0, 2**64 - 1), max_size=14)
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["buckets", "all pairs"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How they are found must not matter: few words are held against each other without buckets."""
+    monkeypatch.setattr(hamming, "_is_few", lambda *_: request.param)
+
+
+def words(values: list[int]) -> Hashes:
+    return np.array(values, np.uint64)
+
+
+@BUSY_MACHINE
+@given(hashes, st.integers(0, 64), st.integers(1, 3))
+def test_pairs_of_one_collection(values: list[int], radius: int, workers: int) -> None:
+    found = close_pairs(words(values), radius, workers=workers)
+    assert found.tolist() == [
+        [i, j]
+        for i in range(len(values))
+        for j in range(i + 1, len(values))
+        if (values[i] ^ values[j]).bit_count() <= radius
+    ]
+
+
+@BUSY_MACHINE
+@given(hashes, hashes, st.integers(0, 64))
+def test_pairs_between_two_collections(first: list[int], second: list[int], radius: int) -> None:
+    found = close_pairs_between(words(first), words(second), radius)
+    assert found.tolist() == [
+        [i, j]
+        for i, one in enumerate(first)
+        for j, other in enumerate(second)
+        if (one ^ other).bit_count() <= radius
+    ]
+
+
+def test_many_in_one_bucket_are_found_once_each() -> None:
+    values = np.repeat(np.array([0, 2**64 - 1], np.uint64), 300)
+    assert len(close_pairs(values, 6)) == 2 * (300 * 299 // 2)
+
+
+def test_more_pairs_than_there_is_room_for_at_first() -> None:
+    low = np.arange(4096, dtype=np.uint64)
+    found = close_pairs(low, 6)
+    assert len(found) == 4096 * sum(_choose(12, bits) for bits in range(1, 7)) // 2
+
+
+def _choose(n: int, k: int) -> int:
+    return 1 if k == 0 else _choose(n, k - 1) * (n - k + 1) // k
+
+
+def test_a_hundred_thousand_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hamming, "_is_few", lambda *_: False)
+    values = np.random.default_rng(0).integers(0, 2**64, 100_000, np.uint64)
+    near = values[:1000] ^ np.uint64(0b111111 << 13)
+    found = close_pairs(np.concatenate((values, near)), 6)
+    assert found.tolist() == [[i, 100_000 + i] for i in range(1000)]
