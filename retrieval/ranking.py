@@ -163,7 +163,7 @@ def score_retrieval(
     return RetrievalScores(len(sorted_gallery.rows), tuple(recalls), counts, *found)
 
 
-def compile_kernels() -> None:
+def load_kernels() -> None:
     """Loads (the first time on a machine: compiles) the loops, so that what follows is fast."""
     corner = np.eye(2, dtype=np.float32)
     score_retrieval(corner, corner, [0, 1], [0, 1], workers=1, memory_mib=1)

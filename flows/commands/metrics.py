@@ -88,11 +88,11 @@ def metrics(
 def _scored(files: list[Path], memory_mib: int) -> tuple["RetrievalScores", float]:
     """The scores, and the seconds of computing: loading, imports and compiling are left out."""
     from retrieval.npy_file import read_array
-    from retrieval.ranking import compile_kernels, score_retrieval
+    from retrieval.ranking import load_kernels, score_retrieval
 
     queries, gallery, query_ids, gallery_ids = (read_array(path) for path in files)
     names = (str(files[0]), str(files[1]), str(files[2]), str(files[3]))
-    compile_kernels()
+    load_kernels()
     started = time.perf_counter()
     scores = score_retrieval(
         queries, gallery, query_ids, gallery_ids, memory_mib=memory_mib, names=names
