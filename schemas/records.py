@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from schemas.base import EntityRecord, Record
+from schemas.retrieval_task import RetrievalTask, Tier
 
 Sha256 = str
 Split = Literal["train", "val", "test"]
@@ -39,7 +40,9 @@ class Image(EntityRecord):
     `file_path` is relative to the image root of its source, with forward slashes. `identity` is the
     person (or, where the source knows no persons, the image) as the source names it.
     `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied or
-    metadata that told a place had to be taken out.
+    metadata that told a place had to be taken out. `task` and `tier` are for benchmarks of tasks:
+    what the image is for, and the version that it first stands in; elsewhere they are no part of
+    the payload.
     """
 
     kind: ClassVar[str] = "image"
@@ -52,6 +55,8 @@ class Image(EntityRecord):
     media_type: str
     width_px: int = Field(gt=0)
     height_px: int = Field(gt=0)
+    task: RetrievalTask | None = Field(default=None, exclude_if=lambda task: task is None)
+    tier: Tier | None = Field(default=None, exclude_if=lambda tier: tier is None)
 
 
 class Caption(EntityRecord):

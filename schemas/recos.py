@@ -1,15 +1,12 @@
-"""What a ReCoS-style benchmark is made of: drawn truths, tiers of images, verdicts on captions."""
+"""What a ReCoS-style benchmark is made of: drawn truths, and verdicts on captions."""
 
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from schemas.base import EntityRecord, Record
 from schemas.retrieval_task import RetrievalTask
-
-Tier = Literal["v0", "v1", "v2"]
-"""The version in which an image first stands: v0 within v1 within v2."""
 
 
 class RenderedTruth(EntityRecord):

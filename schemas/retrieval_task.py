@@ -1,6 +1,10 @@
-"""The tasks that images of a retrieval benchmark are for (ReCoS, section 3.1)."""
+"""What images of a retrieval benchmark are for, and since which version (ReCoS, section 3)."""
 
 from enum import StrEnum
+from typing import Literal
+
+Tier = Literal["v0", "v1", "v2"]
+"""The version of a benchmark in which an image first stands: v0 within v1 within v2."""
 
 
 class RetrievalTask(StrEnum):
