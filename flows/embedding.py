@@ -10,7 +10,7 @@ import numpy as np
 from db.embeddings import Kind, Space, find_space, find_vectors, register_space, store_vectors
 from db.entities import pages
 from db.store import Store
-from flows.image_reading import ImageFile, read_ahead
+from flows.image_reading import ReadableImage, read_ahead
 from flows.progress import Progress, SilentProgress
 from flows.report import StageReport
 from models.embedding import ImageTextEmbedder, Vectors
@@ -47,7 +47,7 @@ class CachedEmbedder:
         self._build = build
         self._loaded: ImageTextEmbedder | None = None
 
-    def embed_images(self, files: Sequence[ImageFile]) -> Vectors:
+    def embed_images(self, files: Sequence[ReadableImage]) -> Vectors:
         """A row for each of `files`, in order, of shape (n, d); equal digests are read once.
 
         Raises:
@@ -94,7 +94,7 @@ class CachedEmbedder:
         self._progress.end(report)
         return rows.array
 
-    def _embed_files(self, missing: Mapping[str, ImageFile]) -> _Batches:
+    def _embed_files(self, missing: Mapping[str, ReadableImage]) -> _Batches:
         for files, pictures in read_ahead(list(missing.values())):
             yield [file.sha256 for file in files], self._model().embed_images(pictures)
 

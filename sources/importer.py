@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from schemas.errors import UsageError
 from schemas.records import Granularity
 from sources.coco import COCO_CAPTIONS
+from sources.image_list import IMAGE_LIST
 from sources.json_lines import JSON_LINES
 from sources.karpathy import KARPATHY_COCO, KARPATHY_FLICKR30K
 from sources.pedes import CUHK_PEDES, ICFG_PEDES, RSTPREID, UFINE3C, UFINE6926
@@ -58,6 +59,7 @@ _KNOWN: Final[tuple[Importer, ...]] = (
     KARPATHY_COCO,
     KARPATHY_FLICKR30K,
     JSON_LINES,
+    IMAGE_LIST,
 )
 IMPORTERS: Final[dict[str, Importer]] = {importer.format: importer for importer in _KNOWN}
 

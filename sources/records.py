@@ -17,7 +17,8 @@ class SourceRow(Record):
 
     `index` counts the file's records from 0 (in line formats: lines that are not blank). `captions`
     are those that could be used and `positions[i]` is where `captions[i]` stood in the record, so
-    that a quarantined caption leaves a gap and not a shift. `file_path` has forward slashes; that
+    that a quarantined caption leaves a gap and not a shift; formats of bare images have none.
+    `file_path` has forward slashes; that
     it stays inside the image root is checked when the image is opened.
     """
 
@@ -25,7 +26,7 @@ class SourceRow(Record):
     identity: str
     split: Split
     file_path: str
-    captions: tuple[str, ...] = Field(min_length=1)
+    captions: tuple[str, ...]
     positions: tuple[int, ...]
 
 

@@ -17,6 +17,7 @@ def test_formats_are_known_by_their_names() -> None:
         "karpathy-coco",
         "karpathy-flickr30k",
         "json-lines",
+        "image-list",
     ]
     for name, importer in IMPORTERS.items():
         assert importer.format == name

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import FormatError
+from sources.image_list import IMAGE_LIST
+from sources.records import BadRow, ReadOptions, SourceRow
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "photos.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_line_is_an_image_without_captions(tmp_path: Path) -> None:
+    path = write(tmp_path, "\ufeff# my photos\n./a.jpg\r\n\nsub folder/b.PNG\n")
+    rows = list(IMAGE_LIST.rows(path, ReadOptions(split="val")))
+    assert [row.file_path for row in rows if isinstance(row, SourceRow)] == [
+        "a.jpg",
+        "sub folder/b.PNG",
+    ]
+    assert all(
+        isinstance(row, SourceRow) and not row.captions and row.split == "val" for row in rows
+    )
+    assert [row.index for row in rows] == [0, 1]
+
+
+def test_a_path_that_cannot_be_one_costs_itself(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jpg\nb\x00.jpg\nc.jpg\n")
+    rows = list(IMAGE_LIST.rows(path))
+    assert [isinstance(row, BadRow) for row in rows] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("", "is empty"), ("# nothing\n", "names no image"), ("id,name\n", "is not the path")],
+)
+def test_what_is_no_list_of_images_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(FormatError, match=sentence):
+        list(IMAGE_LIST.rows(write(tmp_path, text)))
