@@ -49,7 +49,12 @@ class GrammarSettings(Record):
         "Regionalism",
         "Style",
     )
-    ignored_rules: tuple[str, ...] = ("CompoundNouns", "LeftRightHand", "SentenceCapitalization")
+    ignored_rules: tuple[str, ...] = (
+        "CompoundNouns",
+        "LeftRightHand",
+        "MissingPreposition",
+        "SentenceCapitalization",
+    )
     words: tuple[str, ...] = ("blouson", "decker", "DSLR", "halfpipe", "jetliner")
     names: bool = True
     quotes: bool = True

@@ -17,19 +17,28 @@ PREFIX = "Agreement"
 """What the names of these rules begin with."""
 
 _NOUNS = (
-    "man men,woman women,child children,person people,boy boys,girl girls,kid kids,lady ladies,"
-    "player players,skier skiers,surfer surfers,skateboarder skateboarders,baby babies,dog dogs,"
-    "cat cats,bird birds,horse horses,cow cows,elephant elephants,giraffe giraffes,zebra zebras,"
-    "bear bears,car cars,bus buses,truck trucks,train trains,bicycle bicycles,bike bikes,"
-    "motorcycle motorcycles,boat boats,plane planes,airplane airplanes,chair chairs,table tables,"
-    "cup cups,bottle bottles,book books,apple apples,banana bananas,orange oranges,pizza pizzas,"
-    "sandwich sandwiches,sign signs,building buildings,umbrella umbrellas,ball balls,box boxes,"
-    "tooth teeth,mouse mice,goose geese"
+    "man men,woman women,child children,person people,tooth teeth,mouse mice,goose geese,"
+    "knife knives,shelf shelves,baby babies,lady ladies,box boxes,bus buses,bench benches,"
+    "sandwich sandwiches"
+)
+_REGULAR = (
+    "airplane animal apple bag ball banana bear bed bicycle bike bird boat book bottle bowl boy "
+    "building cake candle car carrot cat chair circle clock cow cup dog donut door elephant figure "
+    "flag flower fork giraffe girl hat horse house image kid kite lamp laptop letter motorcycle "
+    "orange phone picture pizza plane plant plate player program shirt shoe sign skateboarder "
+    "skier slice soldier sofa spoon square suitcase surfboard surfer table toy train tree triangle "
+    "truck umbrella vase wall window word worker zebra"
 )
 _VERBS = (
-    "are is,were was,have has,sit sits,stand stands,wear wears,ride rides,hold holds,walk walks,"
-    "run runs,jump jumps,lie lies,eat eats,look looks,play plays,fly flies,say says,show shows"
+    "are is,were was,have has,sit sits,wear wears,hold holds,lie lies,eat eats,say says,"
+    "sleep sleeps,carry carries,graze grazes,contain contains,appear appears,kneel kneels"
 )
+"""Verbs that are no nouns: "a fruit stand with apples" and "two bus rides" are right."""
+_ALSO_NOUNS = (
+    "stand stands,ride rides,walk walks,run runs,jump jumps,look looks,play plays,fly flies,"
+    "show shows,drive drives,pass passes,cut cuts,drink drinks,swim swims,watch watches,wait waits"
+)
+"""Verbs that are nouns, too, but not after a plural: nouns that go before nouns are singular."""
 _SINGULAR = "[a, an, one, each, every, another, this]"
 _PLURAL = (
     "[two, three, four, five, six, seven, eight, nine, ten, many, several, these, those, both]"
@@ -40,8 +49,12 @@ _OF_MANY = (
 )
 _AMOUNTS = "thirds,quarters,dollars,euros,yuan,minutes,hours,years,miles,metres,meters,percent"
 
-_PAIRS = [tuple(pair.split()) for pair in _NOUNS.split(",")]
-_VERB_PAIRS = [tuple(pair.split()) for pair in _VERBS.split(",")]
+_SOMEBODY = "[someone, somebody, everyone, everybody, nobody]"
+
+_PAIRS = [
+    *(tuple(pair.split()) for pair in _NOUNS.split(",")),
+    *((noun, f"{noun}s") for noun in _REGULAR.split()),
+]
 _SENTENCE_END = re.compile(r"[.!?;:]\s+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|\d+")
 _LINKS = (
@@ -76,25 +89,17 @@ def rules() -> Iterator[tuple[str, str]]:
     manies = ", ".join(many for _, many in _PAIRS)
     single = f"<NOUN, ![{_OF_MANY.replace(',', ', ')}]>"
     counted = f"<NOUN, ![{_AMOUNTS.replace(',', ', ')}]>"
-    for plural, singular in _VERB_PAIRS:
-        yield (
-            f"Singular{plural.title()}",
-            _rule(
-                _subjects(_SINGULAR, single, f"[{ones}]"),
-                plural,
-                singular,
-                f'test "A man {plural} here." "A man {singular} here."',
-            ),
-        )
-        yield (
-            f"Plural{singular.title()}",
-            _rule(
-                _subjects(_PLURAL, counted, f"[{manies}]"),
-                singular,
-                plural,
-                f'test "Two men {singular} here." "Two men {plural} here."',
-            ),
-        )
+    of_one = [*_subjects(_SINGULAR, single), *_subjects("the", f"[{ones}]"), f"({_SOMEBODY} "]
+    of_many = _subjects(f"[the, {_PLURAL[1:-1]}]", f"[{manies}]")
+    for plural, singular in map(str.split, _VERBS.split(",")):
+        test = f'test "A man {plural} here." "A man {singular} here."'
+        yield f"Singular{plural.title()}", _rule(of_one, plural, singular, test)
+        test = f'test "Two men {singular} here." "Two men {plural} here."'
+        subjects = [*_subjects(_PLURAL, counted), *of_many]
+        yield f"Plural{singular.title()}", _rule(subjects, singular, plural, test)
+    for plural, singular in map(str.split, _ALSO_NOUNS.split(",")):
+        test = f'test "Two men {singular} here." "Two men {plural} here."'
+        yield f"Plural{singular.title()}", _rule(of_many, singular, plural, test)
     for one, many in _PAIRS:
         after = "[( [VERB, AUX, ADP, CCONJ]), (.), (,)]"
         yield (
@@ -110,10 +115,9 @@ def rules() -> Iterator[tuple[str, str]]:
     yield ("ThereAre", there + _facts("is"))
 
 
-def _subjects(determiner: str, noun: str, known: str) -> list[str]:
-    """Subjects before a verb: with a determiner that says their number, or a noun that does."""
-    with_adjectives = [f"({determiner} {noun} ", f"({determiner} ADJ {noun} "]
-    return [*with_adjectives, f"(the {known} ", f"(the ADJ {known} "]
+def _subjects(determiner: str, noun: str) -> list[str]:
+    """The beginnings of expressions: a subject, with a word before its noun or without."""
+    return [f"({determiner} {more}{noun} " for more in ("", "ADJ ", "NOUN ")]
 
 
 def _rule(subjects: list[str], wrong: str, right: str, test: str) -> str:

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from schemas.grammar import GrammarFinding, GrammarSettings
-from stages.check_grammar import agreement
+from stages.check_grammar import agreement, repetition
 from stages.check_grammar.language import SURE, foreign_script, guessed_language
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def check_grammar(
     found = list(_findings(text, plain, settings, allowed))
     if (language := _other_language(plain, found)) is not None:
         return (_language_finding(text, 0, len(text), f"in the language {language!r}"),)
+    found += _repetitions(text, plain, settings, found)
     return tuple(sorted(found, key=lambda one: (one.start, one.end, one.rule)))
 
 
@@ -70,6 +71,27 @@ def _findings(
             text=text[start:end],
             suggestions=tuple(_cased(one, text[start:end]) for one in _replacements(lint)),
         )
+
+
+def _repetitions(
+    text: str, plain: str, settings: GrammarSettings, found: list[GrammarFinding]
+) -> list[GrammarFinding]:
+    """Words that stand twice, where Harper has not found them."""
+    if repetition.RULE in settings.ignored_rules:
+        return []
+    return [
+        GrammarFinding(
+            rule=repetition.RULE,
+            category="Repetition",
+            message=f"The word {one.word!r} stands twice.",
+            start=one.start,
+            end=one.end,
+            text=text[one.start : one.end],
+            suggestions=(one.word,),
+        )
+        for one in repetition.repetitions(plain)
+        if not any(other.start < one.end and one.start < other.end for other in found)
+    ]
 
 
 def _is_sure(rule: str, text: str, start: int) -> bool:

@@ -50,6 +50,10 @@ The angle α of the triangle is 30°.
 The sheep are grazing behind a fence.
 A woman watches as two children play.
 The car that two men push is red.
+A fruit stand with apples stands beside the road.
+Two bus rides are on the ticket.
+A boy who had had a fall smiles.
+The kitchen has white cabinets and a steel stove.
 """.strip().splitlines()
 
 WRONG = {
@@ -62,6 +66,9 @@ WRONG = {
     "A tall man wear a hat.": ("AgreementSingularWear", "wear", "wears"),
     "Near a tree there is many birds.": ("AgreementThereIs", "is", "are"),
     "It is dark. A man sit on a bench.": ("AgreementSingularSit", "sit", "sits"),
+    "The kids watches a film.": ("AgreementPluralWatches", "watches", "watch"),
+    "Someone are cutting a cake.": ("AgreementSingularAre", "are", "is"),
+    "A cat sleeps sleeps here.": ("RepeatedWord", "sleeps sleeps", "sleeps"),
     "A man is riding a a horse.": ("RepeatedWords", "a a", "a"),
     "A red car parked by the the street.": ("RepeatedWords", "the the", "the"),
     "A apple lies on the table.": ("AnA", "A", "An"),
