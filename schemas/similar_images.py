@@ -1,0 +1,64 @@
+"""Similar images for a retrieval benchmark: which were chosen, and how many went at each step."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from schemas.base import EntityRecord, Record
+
+
+class ConfusionMatch(EntityRecord):
+    """An image of D and the similar image that it is to be confused with (ReCoS, section 3.3).
+
+    Attributes:
+        image: the id of x.
+        similar: the id of x′.
+        similarity: the cosine of their embeddings.
+        rank: which of the images of its source that x′ is by similarity to x, from 1; those that
+            come before it were taken, or were duplicates.
+        embedder: what made the embeddings, as `name@revision`.
+    """
+
+    kind: ClassVar[str] = "confusion_match"
+    image: str
+    similar: str
+    similarity: float
+    rank: int = Field(ge=1)
+    embedder: str
+
+
+class ExpansionSettings(Record):
+    """How many similar images are looked for (ReCoS, section 3.4: twenty)."""
+
+    neighbours: int = Field(default=20, ge=1)
+
+
+class ExpansionReport(EntityRecord):
+    """How many images there were at each step of an expansion (ReCoS: 20,000 found, 14,982 new).
+
+    Attributes:
+        images: images of v1.
+        wanted: neighbours wanted for each of them.
+        found: neighbours in all, an image counted for each that it is a neighbour of.
+        distinct: images among them.
+        outside: those that are not in v1 themselves.
+        exact: those that went because another image has the same bytes.
+        near: those that went because they look like one that stays.
+        new: what is left, the images that v2 has more than v1.
+        doubtful: pairs that people have to decide.
+        short: images of v1 that had fewer neighbours than wanted.
+        embedder: what made the embeddings, as `name@revision`.
+    """
+
+    kind: ClassVar[str] = "expansion_report"
+    images: int
+    wanted: int
+    found: int
+    distinct: int
+    outside: int
+    exact: int
+    near: int
+    new: int
+    doubtful: int
+    short: int
+    embedder: str
