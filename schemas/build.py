@@ -8,8 +8,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from schemas.base import Record
 from schemas.records import Granularity, Split
+from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+_POOL_OF_EACH = 8
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
 
 
@@ -105,6 +107,76 @@ class UFine6926Build(Record):
         """As in `UFine3CBuild`."""
         _refuse_equal_names(self.dataset, [source.name for source in self.sources])
         return self
+
+
+class TaskSpec(Record):
+    """The images that a task begins with: so many of a source, or drawn for it.
+
+    Of a source, images are taken that a file `names` (a path a line), or those nearest to `query`
+    by the profile's embedder, or else at random. Without a source they are drawn, where the task is
+    one of those that are: then `pool` is how many, as what is drawn is also what they are confused
+    with and lost among.
+    """
+
+    task: RetrievalTask
+    images: int = Field(gt=0)
+    source: Name | None = None
+    names: Path | None = None
+    query: str | None = Field(default=None, pattern=r"\S")
+    pool: int | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _comes_from_one_place(self) -> Self:
+        if self.source is None and self.task not in RENDERED_TASKS:
+            drawn = ", ".join(RENDERED_TASKS)
+            raise ValueError(f"task {self.task}: source is missing; only {drawn} can be drawn")
+        if self.source is None and (self.names or self.query):
+            raise ValueError(f"task {self.task}: names and query need a source")
+        if self.source is not None and self.pool is not None:
+            raise ValueError(f"task {self.task}: pool is for tasks without a source")
+        if self.names and self.query:
+            raise ValueError(f"task {self.task}: give names or query, not both")
+        return self
+
+    @property
+    def drawn(self) -> int:
+        """How many images are drawn, where they are."""
+        return max(self.images, self.pool or _POOL_OF_EACH * self.images)
+
+
+class RecosBuild(Record):
+    """A ReCoS-style benchmark (ReCoS, section 3), in its versions up to `last`.
+
+    v0 are the images that tasks begin with, five captions each; v1 adds to each a similar one of
+    the same source with captions that can be confused with its; v2 adds `neighbours` images for
+    each of those, without captions. They are released as 0.REVISION, 1.REVISION and 2.REVISION.
+    `captions_gate` and `confusions_gate` say who looks at captions, and at what may fit two images:
+    `required`, `sample:RATE` or `auto`.
+    """
+
+    dataset: Name = "recos"
+    revision: str = Field(default="1.0", pattern=r"^\d+\.\d+$")
+    seed: int = 0
+    last: Tier = "v2"
+    neighbours: int = Field(default=20, gt=0)
+    captions_gate: str = "auto"
+    confusions_gate: str = "auto"
+    sources: tuple[SourceSpec, ...] = ()
+    tasks: tuple[TaskSpec, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _keep_datasets_apart(self) -> Self:
+        """As in `UFine3CBuild`."""
+        _refuse_equal_names(self.dataset, [source.name for source in self.sources])
+        names = {source.name for source in self.sources}
+        unknown = [one.source for one in self.tasks if one.source and one.source not in names]
+        if unknown:
+            raise ValueError(f"tasks must name sources of this build; got {unknown[0]!r}")
+        return self
+
+    def version(self, tier: Tier) -> str:
+        """The version that a tier is released as."""
+        return f"{tier[1:]}.{self.revision}"
 
 
 def _refuse_equal_names(dataset: str, sources: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """What a ReCoS-style benchmark is made of: drawn truths, and verdicts on captions."""
 
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -74,3 +74,22 @@ class DiscriminabilityReport(EntityRecord):
     k: int
     temperature: float
     embedder: str
+
+
+class TaskDraw(EntityRecord):
+    """The images of a source that a task begins with: how they were found, and which came out.
+
+    `way` is `named`, `nearest` (to `query`, by `embedder`) or `random`; `digest` is that of the ids
+    of the images in their order.
+    """
+
+    kind: ClassVar[str] = "task_draw"
+    task: RetrievalTask
+    source: str
+    way: Literal["named", "nearest", "random"]
+    query: str | None
+    embedder: str | None
+    seed: int
+    images_wanted: int
+    images_drawn: int
+    digest: str

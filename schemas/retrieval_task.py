@@ -36,3 +36,6 @@ def _plain(spelling: str) -> str:
 
 
 _BY_SPELLING = {_plain(task.value): task for task in RetrievalTask}
+
+RENDERED_TASKS = (RetrievalTask.CALCULATION, RetrievalTask.CODE, RetrievalTask.TRANSLATION)
+"""The tasks whose images can be drawn, so that their answers are known."""
