@@ -1,0 +1,45 @@
+"""Images whose truth is known by construction: calculations, programs, and signs to translate."""
+
+from sources.rendered.collection import (
+    TRUTHS_FILE,
+    CollectionEntry,
+    read_rendered_collection,
+    write_rendered_collection,
+)
+from sources.rendered.fonts import FontShelf
+from sources.rendered.rendering import (
+    RENDERED_TASKS,
+    RenderOptions,
+    render_tasks,
+    task_refusal,
+)
+from sources.rendered.sandbox import Limits, Outcome, ProgramResult, run_program
+from sources.rendered.sign_pairs import (
+    SignCategory,
+    SignPair,
+    shipped_pairs,
+    with_further_pairs,
+)
+from sources.rendered.task_image import GENERATOR, RenderedImage
+
+__all__ = [
+    "GENERATOR",
+    "RENDERED_TASKS",
+    "TRUTHS_FILE",
+    "CollectionEntry",
+    "FontShelf",
+    "Limits",
+    "Outcome",
+    "ProgramResult",
+    "RenderOptions",
+    "RenderedImage",
+    "SignCategory",
+    "SignPair",
+    "read_rendered_collection",
+    "render_tasks",
+    "run_program",
+    "shipped_pairs",
+    "task_refusal",
+    "with_further_pairs",
+    "write_rendered_collection",
+]

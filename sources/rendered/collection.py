@@ -1,0 +1,210 @@
+"""Rendered images in a folder: PNG files, and `truths.jsonl` with a line for each.
+
+A line is the truth as a flat JSON object with the image's `file_path` (and `sha256`, which a person
+who makes a collection by hand may leave out, as well as `generator` and `seed`).
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.base import Record, sha256_of
+from schemas.errors import FormatError, UsageError
+from schemas.records import Rejection, Sha256
+from schemas.recos import RenderedTruth
+from schemas.retrieval_task import RetrievalTask
+from sources.images import ImageLimits, ImageProblem, inspect_image
+from sources.rendered.rendering import Drawing, RenderOptions
+from sources.rendered.task_image import GENERATOR, RenderedImage
+
+TRUTHS_FILE = "truths.jsonl"
+BY_HAND = "by hand"
+_PARTIAL_FILE = "truths.partial.jsonl"
+_STAGE = "read_rendered_collection"
+_MAX_LINE_BYTES = 1024 * 1024
+
+
+class CollectionEntry(Record):
+    """One image of a collection and what is known of it."""
+
+    path: Path
+    sha256: Sha256
+    truth: RenderedTruth
+
+
+class _Line(Record):
+    """An entry as it stands in the file."""
+
+    file_path: str
+    sha256: Sha256
+    truth: RenderedTruth
+
+    def text(self) -> str:
+        named = {"file_path": self.file_path, "sha256": self.sha256}
+        row = {**named, **self.truth.model_dump(mode="json")}
+        return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def write_rendered_collection(
+    folder: Path,
+    task: RetrievalTask,
+    seed: int,
+    count: int,
+    options: RenderOptions | None = None,
+) -> Path:
+    """Draws `count` images for `task` into `folder`; gives the path of the file with their truths.
+
+    What was begun goes on where it stopped, and a collection that is there grows to `count`; the
+    bytes are those of one run. `truths.jsonl` is there once all images are.
+
+    Raises:
+        UsageError: the folder holds another collection; or as `render_tasks`.
+        ConfigurationError: a font is missing.
+    """
+    drawing = Drawing(task, seed, options)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = _begun(folder)
+    _refuse_other(folder, lines, task, seed)
+    for line in lines:
+        drawing.remember(line.truth.question, line.sha256)
+    final, partial = folder / TRUTHS_FILE, folder / _PARTIAL_FILE
+    if final.exists() and not partial.exists() and len(lines) >= count:
+        return final
+    _write_whole(partial, "".join(line.text() for line in lines).encode())
+    with partial.open("a", encoding="utf-8") as file:
+        for number in range(len(lines), count):
+            line = _written(folder, number, drawing.draw(number))
+            file.write(line.text())
+            file.flush()
+        os.fsync(file.fileno())
+    partial.replace(final)
+    return final
+
+
+def read_rendered_collection(
+    folder: Path, limits: ImageLimits | None = None
+) -> Iterator[CollectionEntry | Rejection]:
+    """The images of a folder with `truths.jsonl`, drawn or made by hand, in the order of its lines.
+
+    What is wrong with one line or its image becomes a rejection; the rest goes on.
+
+    Raises:
+        FormatError: there is no `truths.jsonl` that can be read.
+    """
+    seen: set[str] = set()
+    for number, data in enumerate(_raw_lines(folder / TRUTHS_FILE), start=1):
+        if data.strip():
+            yield _read_entry(folder, number, data, seen, limits)
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, none of them read further than a byte past the limit."""
+    try:
+        with path.open("rb") as file:
+            while data := file.readline(_MAX_LINE_BYTES + 1):
+                yield data
+                while len(data) > _MAX_LINE_BYTES and not data.endswith(b"\n"):
+                    data = file.readline(_MAX_LINE_BYTES + 1)
+    except OSError as fault:
+        wanted = "wanted a folder of images with this file"
+        raise FormatError(f"{path} cannot be read: {fault.strerror}; {wanted}") from fault
+
+
+def _read_entry(
+    folder: Path, number: int, data: bytes, seen: set[str], limits: ImageLimits | None
+) -> CollectionEntry | Rejection:
+    def rejected(reason: str, what: str, **context: Any) -> Rejection:
+        where = {"file": TRUTHS_FILE, "line": number, **context}
+        detail = f"line {number:,} of {TRUTHS_FILE}: {what}"
+        return Rejection(stage=_STAGE, reason=reason, detail=detail, context=where)
+
+    if len(data) > _MAX_LINE_BYTES:
+        wanted = f"wanted at most {_MAX_LINE_BYTES:,} bytes"
+        return rejected("record_too_large", f"it is too long, {wanted}")
+    try:
+        row = json.loads(data)
+    except (ValueError, RecursionError) as fault:
+        return rejected("malformed_json", f"it is not JSON: {fault}")
+    if not isinstance(row, dict) or not isinstance(row.get("file_path"), str):
+        return rejected("wrong_type", "wanted an object with a file_path")
+    file_path, sha256 = row.pop("file_path"), row.pop("sha256", None)
+    if file_path in seen:
+        return rejected("duplicate_file_path", f"{file_path!r} stands on an earlier line too")
+    seen.add(file_path)
+    try:
+        truth = RenderedTruth.model_validate({"generator": BY_HAND, "seed": 0, **row})
+    except ValidationError as fault:
+        return rejected("invalid_truth", _first_error(fault), file_path=file_path)
+    image = inspect_image(folder, file_path, limits)
+    if isinstance(image, ImageProblem):
+        return rejected(image.reason, image.detail, file_path=image.file_path)
+    if sha256 is not None and sha256 != image.source_sha256:
+        changed = f"the image {file_path!r} is not the one that the truth was written for"
+        return rejected("changed_image", changed, file_path=file_path)
+    path = folder / file_path
+    return CollectionEntry(path=path, sha256=image.source_sha256, truth=truth)
+
+
+def _first_error(fault: ValidationError) -> str:
+    first = fault.errors(include_url=False, include_input=False)[0]
+    field = ".".join(map(str, first["loc"]))
+    return f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+
+
+def _begun(folder: Path) -> list[_Line]:
+    """The lines up to the first that is torn, or whose image is not there as it was written."""
+    name = _PARTIAL_FILE if (folder / _PARTIAL_FILE).exists() else TRUTHS_FILE
+    lines: list[_Line] = []
+    if not (folder / name).exists():
+        return lines
+    for data in _raw_lines(folder / name):
+        line = _line_of(folder, data)
+        if line is None:
+            break
+        lines.append(line)
+    return lines
+
+
+def _line_of(folder: Path, data: bytes) -> _Line | None:
+    try:
+        row = json.loads(data)
+        named = {name: row.pop(name) for name in ("file_path", "sha256")}
+        line = _Line.model_validate({**named, "truth": row})
+        stored = sha256_of((folder / line.file_path).read_bytes())
+    except (ValueError, KeyError, AttributeError, TypeError, OSError):
+        return None
+    return line if data.endswith(b"\n") and stored == line.sha256 else None
+
+
+def _refuse_other(folder: Path, lines: list[_Line], task: RetrievalTask, seed: int) -> None:
+    if not lines and (folder / TRUTHS_FILE).exists():
+        raise UsageError(
+            f"{folder} holds truths that were not written here, wanted an empty folder"
+        )
+    for line in lines:
+        truth = line.truth
+        if (truth.generator, truth.task, truth.seed) != (GENERATOR, task, seed):
+            raise UsageError(
+                f"{folder} holds images for {truth.task.value!r} of {truth.generator} with seed "
+                f"{truth.seed}, wanted {task.value!r} of {GENERATOR} with seed {seed}"
+            )
+
+
+def _written(folder: Path, number: int, image: RenderedImage) -> _Line:
+    name = f"{number:05d}.png"
+    _write_whole(folder / name, image.png)
+    return _Line(file_path=name, sha256=sha256_of(image.png), truth=image.truth)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Writes a file that is there as a whole or not at all."""
+    temporary = path.with_name(f".{path.name}.part")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,150 @@
+"""A pen that writes and draws into a mask: in print, or with an unsteady hand."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from PIL import Image, ImageDraw, ImageFont
+
+from sources.demonstration.chance import Chance
+from sources.rendered.fonts import FontShelf
+
+Point = tuple[float, float]
+
+_FINE = 2  # the mask is drawn larger and scaled down: lines then have soft edges
+
+
+class Pen:
+    """Writes with one typeface into a mask of `size_px` (width, height).
+
+    All coordinates are pixels of the finished picture, x to the right, y down; `unsteady` is 0 for
+    print and about 1 for a hand. Letters of a hand differ from each other in size, slant and place.
+    """
+
+    def __init__(
+        self,
+        size_px: tuple[int, int],
+        shelf: FontShelf,
+        typeface: str,
+        chance: Chance,
+        unsteady: float = 0.0,
+    ) -> None:
+        self._size_px = size_px
+        self._mask = Image.new("L", (size_px[0] * _FINE, size_px[1] * _FINE))
+        self._draw = ImageDraw.Draw(self._mask)
+        self._shelf = shelf
+        self._typeface = typeface
+        self._chance = chance
+        self._unsteady = unsteady
+
+    @property
+    def is_hand(self) -> bool:
+        """Whether this pen is a hand's."""
+        return self._unsteady > 0
+
+    def mask(self) -> Image.Image:
+        """What was drawn: 0 where nothing is, 255 where the ink is full."""
+        return self._mask.resize(self._size_px, Image.Resampling.BOX)
+
+    def width(self, text: str, size: float) -> float:
+        """How far `text` reaches to the right when it is written."""
+        font = self._font(size)
+        if not self.is_hand:
+            return font.getlength(text) / _FINE
+        return sum(self._advance(font, letter) for letter in text) / _FINE
+
+    def write(self, at: Point, text: str, size: float) -> float:
+        """Writes `text` from `at`, the left end of its baseline; gives its width."""
+        font = self._font(size)
+        x, y = at[0] * _FINE, at[1] * _FINE
+        if not self.is_hand:
+            self._draw.text((round(x), round(y)), text, 255, font, "ls")
+            return self.width(text, size)
+        slope = self._chance.between(-0.02, 0.02) * self._unsteady
+        for letter in text:
+            advance = self._advance(font, letter)
+            self._letter(letter, size, x, y + slope * (x - at[0] * _FINE))
+            x += advance
+        return x / _FINE - at[0]
+
+    def write_centred(self, middle: Point, text: str, size: float) -> None:
+        """Writes `text` so that it stands around `middle`, which is the middle of its digits."""
+        width = self.width(text, size)
+        self.write((middle[0] - width / 2, middle[1] + 0.35 * size), text, size)
+
+    def stroke(self, points: Sequence[Point], width: float, *, dashed: bool = False) -> None:
+        """A line along `points`, `width` pixels wide."""
+        for start, end in pairwise(points):
+            line = self._wandering(start, end)
+            pieces = list(pairwise(line))
+            for number, (one, other) in enumerate(pieces):
+                if not (dashed and number % 2):
+                    self._segment(one, other, width)
+
+    def arc(
+        self, centre: Point, radius: float, width: float, turns: tuple[float, float] = (0.0, 1.0)
+    ) -> None:
+        """Part of a circle; `turns` count from the right, clockwise as seen."""
+        count = max(12, round(radius * (turns[1] - turns[0])))
+        wander = self._chance.between(-0.012, 0.012) * self._unsteady
+        points = []
+        for number in range(count + 1):
+            angle = 2 * math.pi * (turns[0] + (turns[1] - turns[0]) * number / count)
+            reach = radius * (1 + wander * math.sin(2 * angle))
+            x, y = centre[0] + reach * math.cos(angle), centre[1] + reach * math.sin(angle)
+            points.append((x, y))
+        for one, other in pairwise(points):
+            self._segment(one, other, width)
+
+    def dot(self, at: Point, radius: float) -> None:
+        """A filled round dot."""
+        x, y, r = at[0] * _FINE, at[1] * _FINE, radius * _FINE
+        self._draw.ellipse((round(x - r), round(y - r), round(x + r), round(y + r)), 255)
+
+    def _font(self, size: float) -> ImageFont.FreeTypeFont:
+        return self._shelf.font(self._typeface, size * _FINE)
+
+    def _advance(self, font: ImageFont.FreeTypeFont, letter: str) -> float:
+        return font.getlength(letter) * (1.03 if letter != " " else 0.9)
+
+    def _letter(self, letter: str, size: float, x: float, y: float) -> None:
+        """One letter, a little larger or smaller, turned and off its place."""
+        if letter == " ":
+            return
+        chance, hand = self._chance, self._unsteady
+        font = self._font(size * (1 + chance.between(-0.04, 0.04) * hand))
+        side = math.ceil(size * _FINE * 2)
+        patch = Image.new("L", (2 * side, 2 * side))
+        ImageDraw.Draw(patch).text((side, side), letter, 255, font, "ls")
+        centre = (side + font.getlength(letter) / 2, side - size * _FINE * 0.35)
+        turn = round(chance.between(-4, 4) * hand, 2)
+        patch = patch.rotate(turn, Image.Resampling.BICUBIC, center=centre)
+        shift = chance.between(-0.03, 0.03) * hand * size * _FINE
+        self._mask.paste(255, (round(x) - side, round(y + shift) - side), patch)
+
+    def _segment(self, one: Point, other: Point, width: float) -> None:
+        line = [round(number * _FINE) for number in (*one, *other)]
+        thick = max(1, round(width * _FINE))
+        self._draw.line(line, 255, thick)
+        if thick > 2:
+            r = thick / 2
+            for x, y in (line[:2], line[2:]):
+                self._draw.ellipse((x - r, y - r, x + r - 1, y + r - 1), 255)
+
+    def _wandering(self, start: Point, end: Point) -> list[Point]:
+        """Points from start to end about 8 pixels apart; a hand's bend a little."""
+        dx, dy = end[0] - start[0], end[1] - start[1]
+        length = math.hypot(dx, dy)
+        count = max(1, round(length / 8)) | 1
+        bend = self._chance.between(-1, 1) * min(2.5, 0.012 * length) * self._unsteady
+        ripple = self._chance.between(0.3, 0.8) * self._unsteady
+        phase = self._chance.between(0, 6)
+        points = []
+        for number in range(count + 1):
+            share = number / count
+            off = bend * math.sin(math.pi * share)
+            off += ripple * math.sin(phase + share * length / 25) * (0 < number < count)
+            x = start[0] + share * dx - off * dy / max(1.0, length)
+            y = start[1] + share * dy + off * dx / max(1.0, length)
+            points.append((x, y))
+        return points

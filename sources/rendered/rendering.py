@@ -1,0 +1,153 @@
+"""Draws rendered tasks one after the other, no two of which are alike."""
+
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from schemas.base import sha256_of
+from schemas.errors import ConfigurationError, ServiceError, UsageError
+from schemas.records import Rejection
+from schemas.retrieval_task import RetrievalTask
+from sources.demonstration.chance import Chance
+from sources.rendered.calculation_tasks import draw_calculation_task
+from sources.rendered.code_tasks import draw_code_task
+from sources.rendered.fonts import FontShelf, Style
+from sources.rendered.languages import Which, available_languages
+from sources.rendered.sandbox import Limits
+from sources.rendered.sign_pairs import SignPair, shipped_pairs
+from sources.rendered.task_image import Draft, RenderedImage
+from sources.rendered.translation_tasks import draw_translation_task
+
+_MOST_DRAWS = 2000
+_MOST_REFUSALS = 20
+
+
+@dataclass(frozen=True)
+class RenderOptions:
+    """What tasks are drawn with.
+
+    Attributes:
+        shelf: where fonts come from.
+        pairs: texts and their translations.
+        languages: names of programming languages to draw from; None for all that can be run here.
+        limits: what a program may use.
+        which: finds interpreters.
+    """
+
+    shelf: FontShelf = field(default_factory=FontShelf)
+    pairs: tuple[SignPair, ...] = field(default_factory=shipped_pairs)
+    languages: Collection[str] | None = None
+    limits: Limits = field(default_factory=Limits)
+    which: Which = shutil.which
+
+
+_STYLES: Mapping[RetrievalTask, tuple[Style, ...]] = {
+    RetrievalTask.CALCULATION: ("handwritten", "serif", "sans-serif"),
+    RetrievalTask.CODE: ("monospaced", "serif", "sans-serif"),
+    RetrievalTask.TRANSLATION: ("chinese", "serif", "sans-serif"),
+}
+RENDERED_TASKS = tuple(_STYLES)
+"""The tasks whose images can be drawn here."""
+
+
+def render_tasks(
+    task: RetrievalTask, seed: int, count: int, options: RenderOptions | None = None
+) -> Iterator[RenderedImage]:
+    """Draws `count` images for `task`: no question and no picture twice.
+
+    The same seed, options, packages and interpreters give the same bytes, and fewer images are the
+    first of more.
+
+    Raises:
+        UsageError: `task` is not a rendered one; or, while drawing, there are not so many.
+        ConfigurationError: a font is missing.
+        ServiceError: while drawing, no program could be run.
+    """
+    drawing = Drawing(task, seed, options)
+    return (drawing.draw(number) for number in range(count))
+
+
+def task_refusal(task: RetrievalTask, options: RenderOptions | None = None) -> Rejection | None:
+    """Why no image for `task` can be drawn here (a font is missing), or None where it can."""
+    try:
+        Drawing(task, 0, options)
+    except ConfigurationError as fault:
+        context = {"task": task.value}
+        return Rejection(
+            stage="render_tasks", reason="missing_font", detail=str(fault), context=context
+        )
+    return None
+
+
+class Drawing:
+    """The draw of one task from one seed. It remembers what was drawn, so as not to repeat it.
+
+    Raises:
+        UsageError: `task` is not a rendered one.
+        ConfigurationError: a font is missing.
+    """
+
+    def __init__(
+        self, task: RetrievalTask, seed: int, options: RenderOptions | None = None
+    ) -> None:
+        options = options or RenderOptions()
+        if task not in _STYLES:
+            wanted = ", ".join(repr(one.value) for one in RENDERED_TASKS)
+            raise UsageError(f"the task {task.value!r} is not rendered, wanted one of {wanted}")
+        options.shelf.require(options.shelf.names(*_STYLES[task]))
+        self._task = task
+        self._seed = seed
+        self._draw_draft = _drafts(task, options)
+        self._questions: set[str] = set()
+        self._pictures: set[str] = set()
+
+    def remember(self, question: str, sha256: str) -> None:
+        """Takes note of an image that was drawn before, in another process perhaps."""
+        self._questions.add(question)
+        self._pictures.add(sha256)
+
+    def draw(self, number: int) -> RenderedImage:
+        """The image with this number, from 0; those before it are drawn or remembered already.
+
+        Raises:
+            UsageError: there is no further question.
+            ServiceError: no program could be run.
+        """
+        refusals: list[Rejection] = []
+        for attempt in range(_MOST_DRAWS):
+            name = ("rendered", self._task.value, self._seed, number, attempt)
+            draft = self._draw_draft(Chance(*name))
+            if draft.question in self._questions:
+                continue
+            image = draft.render(Chance(*name, "picture"), self._seed)
+            if isinstance(image, RenderedImage):
+                sha256 = sha256_of(image.png)
+                if sha256 not in self._pictures:
+                    self.remember(draft.question, sha256)
+                    return _numbered(image, number)
+            else:
+                refusals.append(image)
+            if len(refusals) >= _MOST_REFUSALS:
+                raise ServiceError(f"no program could be run: {refusals[-1].detail}")
+        raise UsageError(
+            f"no further question for {self._task.value!r} was found after {number:,} images "
+            f"and {_MOST_DRAWS:,} draws, wanted fewer images or more to draw from"
+        )
+
+
+def _drafts(task: RetrievalTask, options: RenderOptions) -> Callable[[Chance], Draft]:
+    shelf = options.shelf
+    if task is RetrievalTask.CALCULATION:
+        return lambda chance: draw_calculation_task(chance, shelf)
+    if task is RetrievalTask.TRANSLATION:
+        return lambda chance: draw_translation_task(chance, shelf, options.pairs)
+    languages = options.languages
+    if languages is None:
+        languages = available_languages(options.which)
+    return lambda chance: draw_code_task(chance, shelf, languages, options.limits, options.which)
+
+
+def _numbered(image: RenderedImage, number: int) -> RenderedImage:
+    """The image, whose truth says which of its draw it is."""
+    truth = image.truth.model_copy(update={"truth": {**image.truth.truth, "number": number}})
+    return RenderedImage(truth=truth, png=image.png)

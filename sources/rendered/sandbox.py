@@ -1,0 +1,244 @@
+"""Runs one short program apart from everything, within limits, and says what came of it.
+
+A program runs in a process group of its own, in an empty folder that is removed afterwards, with an
+empty environment and nothing on its standard input. Limits of the kernel hold its memory, processor
+time and files (it can write none), a clock and a counter here hold the time and what it prints.
+Where the kernel lets us (`isolated_by_namespaces`), it also has network and process namespaces of
+its own: no network, and whatever it started dies with it. It can still *read* what its user can
+read: it is a fence for programs of known making, no prison for hostile ones.
+"""
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from pydantic import Field
+
+from schemas.base import Record
+from schemas.records import Rejection
+from sources.rendered.languages import LANGUAGES_BY_NAME, Language, Which, interpreter_of
+
+STAGE = "run_program"
+
+_NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child")
+_ERROR_BYTES = 4096
+_MAX_PROGRAM_BYTES = 64 * 1024
+# A process of its own sets the limits: code between fork and exec is not safe among threads. It
+# waits for the program, which so is no first process of a namespace: those ignore most signals.
+_LAUNCHER = """
+import json, os, resource, sys
+limits, argv = json.loads(sys.argv[1]), sys.argv[2:]
+program = os.fork()
+if not program:
+    for name, value in limits.items():
+        kind = getattr(resource, name, None)
+        if kind is not None:
+            resource.setrlimit(kind, (value, value))
+    os.execve(argv[0], argv, {})
+code = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
+os._exit(code if code >= 0 else 128 - code)
+"""
+_STOPPED_BY_KERNEL = (128 + signal.SIGXCPU, 128 + signal.SIGKILL)
+_OUT_OF_MEMORY = (
+    "MemoryError",
+    "Out of memory",
+    "out of memory",
+    "cannot allocate",
+    "NoMemoryError",
+)
+
+
+class Limits(Record):
+    """What a program may use. `memory_bytes` is address space, its interpreter's included."""
+
+    seconds: float = Field(default=10.0, gt=0)
+    cpu_seconds: int = Field(default=2, ge=1)
+    memory_bytes: int = Field(default=256 * 1024 * 1024, gt=0)
+    output_bytes: int = Field(default=4096, gt=0)
+
+
+class Outcome(StrEnum):
+    """How a program ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    NO_INTERPRETER = "no_interpreter"
+    NO_PROGRAM = "no_program"
+    OUT_OF_MEMORY = "out_of_memory"
+    OUT_OF_TIME = "out_of_time"
+    TOO_MUCH_OUTPUT = "too_much_output"
+
+
+class ProgramResult(Record):
+    """What came of a program: its output where it is `done`, else a sentence that says why not.
+
+    `output` is what it printed, as UTF-8; of a program that was stopped, what it had printed.
+    """
+
+    language: str
+    outcome: Outcome
+    output: str = ""
+    detail: str = ""
+
+    def refusal(self) -> Rejection | None:
+        """Why the program cannot be used, or None where it can."""
+        if self.outcome is Outcome.DONE:
+            return None
+        context = {"language": self.language, "output": self.output[:200]}
+        reason = self.outcome.value
+        return Rejection(stage=STAGE, reason=reason, detail=self.detail, context=context)
+
+
+def run_program(
+    language: str, text: str, limits: Limits | None = None, which: Which = shutil.which
+) -> ProgramResult:
+    """Runs `text` and waits for its end, which comes within `limits.seconds` and a moment.
+
+    Args:
+        language: a name of `languages.LANGUAGES`.
+        text: the whole program, at most 64 KiB.
+        limits: what it may use.
+        which: finds interpreters; Python's is the one that runs this.
+    """
+    limits = limits or Limits()
+    known = LANGUAGES_BY_NAME.get(language)
+    interpreter = known and interpreter_of(known, which)
+    if not known or not interpreter:
+        detail = f"no interpreter for {language!r} was found on this machine"
+        return ProgramResult(language=language, outcome=Outcome.NO_INTERPRETER, detail=detail)
+    if not _is_program(text):
+        wanted = f"at most {_MAX_PROGRAM_BYTES:,} bytes of UTF-8 and no NUL"
+        detail = f"the text cannot be handed to an interpreter: wanted {wanted}"
+        return ProgramResult(language=language, outcome=Outcome.NO_PROGRAM, detail=detail)
+    with tempfile.TemporaryDirectory(prefix="loupe-program-") as folder:
+        return _run(known, [interpreter, *known.flags, text], limits, folder)
+
+
+def _is_program(text: str) -> bool:
+    try:
+        return "\0" not in text and len(text.encode("utf-8")) <= _MAX_PROGRAM_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+@cache
+def isolated_by_namespaces() -> bool:
+    """Whether this machine gives programs network and process namespaces of their own."""
+    if shutil.which(_NAMESPACES[0]) is None:
+        return False
+    probe = subprocess.run([*_NAMESPACES, "true"], capture_output=True, check=False, timeout=30)
+    return probe.returncode == 0
+
+
+def _run(language: Language, command: list[str], limits: Limits, folder: str) -> ProgramResult:
+    kernel = json.dumps(_kernel_limits(language, limits))
+    apart = _NAMESPACES if isolated_by_namespaces() else ()
+    launcher = [*apart, sys.executable, "-I", "-S", "-c", _LAUNCHER, kernel]
+    process = subprocess.Popen(
+        [*launcher, *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        start_new_session=True,
+    )
+    with process:
+        ending = _listen(process, limits)
+        _end(process, ending)
+    return _judged(language, limits, ending)
+
+
+def _kernel_limits(language: Language, limits: Limits) -> dict[str, int]:
+    kernel = {
+        "RLIMIT_AS": limits.memory_bytes + language.memory_bytes,
+        "RLIMIT_CPU": limits.cpu_seconds,
+        "RLIMIT_FSIZE": 0,
+        "RLIMIT_CORE": 0,
+    }
+    if not language.starts_threads:
+        kernel["RLIMIT_NPROC"] = 1  # the program itself; the superuser's are not counted
+    return kernel
+
+
+@dataclass
+class _Ending:
+    """How a program ends: what stopped it, if anything did, and what it said until then."""
+
+    stopped: Outcome | None = None
+    code: int = 0
+    printed: bytearray = field(default_factory=bytearray)
+    errors: bytearray = field(default_factory=bytearray)
+
+
+def _listen(process: subprocess.Popen[bytes], limits: Limits) -> _Ending:
+    """Hears a program out until it closes both pipes and ends, or has to be stopped."""
+    ending, deadline = _Ending(), time.monotonic() + limits.seconds
+    with selectors.DefaultSelector() as selector:
+        for pipe, heard in ((process.stdout, ending.printed), (process.stderr, ending.errors)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, heard)
+        while selector.get_map() and ending.stopped is None:
+            for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
+                data = os.read(key.fd, 65536)
+                key.data.extend(data)
+                if not data:
+                    selector.unregister(key.fileobj)
+            del ending.errors[:-_ERROR_BYTES]
+            if len(ending.printed) > limits.output_bytes:
+                del ending.printed[limits.output_bytes :]
+                ending.stopped = Outcome.TOO_MUCH_OUTPUT
+            elif time.monotonic() >= deadline:
+                ending.stopped = Outcome.OUT_OF_TIME
+    if ending.stopped is None:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:  # it closed its output and goes on
+            ending.stopped = Outcome.OUT_OF_TIME
+    return ending
+
+
+def _end(process: subprocess.Popen[bytes], ending: _Ending) -> None:
+    """Ends the process, if it still runs, and what is left in its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    ending.code = process.wait()
+
+
+def _judged(language: Language, limits: Limits, ending: _Ending) -> ProgramResult:
+    outcome, complaint = ending.stopped, ending.errors.decode("utf-8", "replace").strip()
+    if outcome is None and any(sign in complaint for sign in _OUT_OF_MEMORY):
+        outcome = Outcome.OUT_OF_MEMORY
+    if outcome is None and ending.code in _STOPPED_BY_KERNEL:
+        outcome = Outcome.OUT_OF_TIME
+    try:
+        output = ending.printed.decode("utf-8")
+    except UnicodeDecodeError:
+        output, outcome = ending.printed.decode("utf-8", "replace"), outcome or Outcome.FAILED
+        complaint = complaint or "it printed bytes that are not UTF-8"
+    if outcome is None:
+        outcome = Outcome.DONE if ending.code == 0 else Outcome.FAILED
+    detail = _sentence(language, outcome, limits, complaint or f"exit code {ending.code}")
+    return ProgramResult(language=language.name, outcome=outcome, output=output, detail=detail)
+
+
+def _sentence(language: Language, outcome: Outcome, limits: Limits, complaint: str) -> str:
+    said = {
+        Outcome.DONE: "",
+        Outcome.FAILED: f"failed: {complaint.splitlines()[-1][:200]}",
+        Outcome.OUT_OF_MEMORY: f"wanted more than {limits.memory_bytes:,} bytes of memory",
+        Outcome.OUT_OF_TIME: (
+            f"did not end within {limits.seconds:g} s, or {limits.cpu_seconds} s of the processor"
+        ),
+        Outcome.TOO_MUCH_OUTPUT: f"printed more than {limits.output_bytes:,} bytes",
+    }[outcome]
+    return said and f"the {language.title} program {said}"

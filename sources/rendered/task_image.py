@@ -1,0 +1,68 @@
+"""What every family of rendered tasks gives: a picture, and what is known of it."""
+
+import io
+from typing import Any, Protocol
+
+from PIL import Image
+from pydantic import Field
+
+from schemas.base import Record
+from schemas.records import Rejection
+from schemas.recos import RenderedTruth
+from schemas.retrieval_task import RetrievalTask
+from sources.demonstration.chance import Chance
+
+GENERATOR = "sources.rendered@1"
+"""The code that draws, and its version: another one where the same seed gives other pictures."""
+
+
+class RenderedImage(Record):
+    """A drawn picture as PNG, and everything that is known of it."""
+
+    truth: RenderedTruth
+    png: bytes = Field(repr=False)
+
+
+class Draft(Protocol):
+    """A task that was drawn from chance but not yet as a picture."""
+
+    @property
+    def question(self) -> str:
+        """What is asked; no two tasks of one draw ask the same."""
+        ...
+
+    def render(self, chance: Chance, seed: int) -> RenderedImage | Rejection:
+        """The picture and its truth, or why the task turns out to be unusable."""
+        ...
+
+
+def rendered(
+    task: RetrievalTask,
+    seed: int,
+    picture: Image.Image,
+    *,
+    question: str,
+    answer: str,
+    look: dict[str, str],
+    truth: dict[str, Any],
+    facts: tuple[str, ...],
+) -> RenderedImage:
+    """A picture with its truth; `facts` are the most important first."""
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", compress_level=6)
+    known = RenderedTruth(
+        task=task,
+        generator=GENERATOR,
+        seed=seed,
+        question=question,
+        answer=answer,
+        look=look,
+        truth=truth,
+        facts=facts,
+    )
+    return RenderedImage(truth=known, png=buffer.getvalue())
+
+
+def with_article(noun: str) -> str:
+    """`noun` behind its indefinite article: `an L-shaped figure`."""
+    return ("an " if noun[0] in "aeiouAEIOL" else "a ") + noun
