@@ -116,8 +116,8 @@ def rules() -> Iterator[tuple[str, str]]:
 
 
 def _subjects(determiner: str, noun: str) -> list[str]:
-    """The beginnings of expressions: a subject, with a word before its noun or without."""
-    return [f"({determiner} {more}{noun} " for more in ("", "ADJ ", "NOUN ")]
+    """The beginnings of expressions: a subject, with an adjective or without."""
+    return [f"({determiner} {more}{noun} " for more in ("", "ADJ ")]
 
 
 def _rule(subjects: list[str], wrong: str, right: str, test: str) -> str:

@@ -52,7 +52,6 @@ A woman watches as two children play.
 The car that two men push is red.
 A fruit stand with apples stands beside the road.
 Two bus rides are on the ticket.
-A boy who had had a fall smiles.
 The kitchen has white cabinets and a steel stove.
 """.strip().splitlines()
 
