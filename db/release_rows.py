@@ -8,7 +8,8 @@ The graph below an image::
                                   or of `crop_of`, a video)
 
 A caption that a model drafted is `prompted_by` a prompt too; people's captions are not. One that a
-person made of a draft is `edited_from` it.
+person made of a draft is `edited_from` it; one that a model wrote anew is `revised_from` the
+earlier one, and `prompted_by` its own prompt.
 """
 
 from collections import defaultdict
@@ -22,10 +23,11 @@ from sqlalchemy.orm import aliased
 from db.crop_origins import CROP_OF, CropOrigin, crop_origins
 from db.entities import LIVE, StoredEntity, pages, select_entities
 from db.store import Store
-from db.tables import Agent, Decision, Derivation, Entity, ModelCall
+from db.tables import Agent, Decision, Derivation, Entity, ModelCall, ReleaseItem
 
 _DOWN = ("describes", "rewrite_of", "edited_from")
 _UP = ("imported_from", "sampled_from", CROP_OF)
+_ROW_KINDS = ("image", "caption", "rewrite")
 _PAGE = 1000
 
 
@@ -152,26 +154,33 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
 def _texts_below(connection: Connection, ids: Sequence[str]) -> dict[str, _Node]:
     """Captions and rewrites below images, level by level.
 
-    Below a caption that was turned down and below anything withdrawn, nothing counts.
+    Below a caption that was turned down and below anything withdrawn, nothing counts. What a model
+    was asked for counts itself, also where it was turned down: the call was made for the image.
     """
     nodes: dict[str, _Node] = {}
     level = list(ids)
     while level:
         below = []
         for parent_id, model_call, entity in _children(connection, level):
-            if entity.id in nodes or not _counts(entity):
+            if entity.id in nodes or not _counts(entity, model_call):
                 continue
             parent = nodes.get(parent_id)
             image, origin = (parent.image, parent.origin) if parent else (parent_id, entity.id)
             nodes[entity.id] = _Node(entity, image, origin, model_call)
-            below.append(entity.id)
+            if not _is_rejected_caption(entity):
+                below.append(entity.id)
         level = below
     return nodes
 
 
-def _counts(entity: StoredEntity) -> bool:
-    turned_down = ("rejected", "withdrawn") if entity.kind == "caption" else ("withdrawn",)
-    return entity.state not in turned_down
+def _counts(entity: StoredEntity, model_call: str | None) -> bool:
+    if _is_rejected_caption(entity):
+        return model_call is not None
+    return entity.state != "withdrawn"
+
+
+def _is_rejected_caption(entity: StoredEntity) -> bool:
+    return entity.kind == "caption" and entity.state == "rejected"
 
 
 def _children(
@@ -260,6 +269,16 @@ def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
         for entity_id, verdict in connection.execute(query.where(Decision.entity_id.in_(page))):
             (decided.discard if verdict == "reopen" else decided.add)(entity_id)
     return decided
+
+
+def released_rows(connection: Connection, release_id: str) -> Iterator[str]:
+    """The ids of the images and of their texts that stand in a release."""
+    query = (
+        select(Entity.id)
+        .join(ReleaseItem, ReleaseItem.entity_id == Entity.id)
+        .where(ReleaseItem.release_id == release_id, Entity.kind.in_(_ROW_KINDS))
+    )
+    yield from connection.execute(query).scalars()
 
 
 def model_calls(connection: Connection, keys: Iterable[str]) -> Iterator[CallRow]:

@@ -17,6 +17,7 @@ from db.releases import store_release
 from db.second_looks import looked_draws
 from db.store import Store
 from release.card import CARD, render_card
+from release.containment import contained, lower_releases
 from release.contents import Contents, FoundRow
 from release.figure import FIGURE, word_figure
 from release.files import digest_of_file, write_file
@@ -36,10 +37,18 @@ from release.row_making import compared_image
 from release.scratch import Scratch
 from release.statistics import StatisticsCounter, is_reviewed
 from release.threads import ordered_map
+from release.tiers import check_version
 from schemas.errors import IntegrityError, UsageError
 from schemas.leaks import LeakLimits
 from schemas.nearness import perceptual_hash
-from schemas.release import DATASET_PATTERN, VERSION_PATTERN, Manifest, ReleasedFile
+from schemas.release import (
+    DATASET_PATTERN,
+    VERSION_PATTERN,
+    ContainedRelease,
+    Manifest,
+    ReleasedFile,
+)
+from schemas.retrieval_task import Tier
 from schemas.second_look import SecondLookStatistics, summarise
 
 Progress = Callable[[int, int], None]
@@ -69,6 +78,7 @@ def build_release(
     version: str,
     out: Path,
     *,
+    tier: Tier | None = None,
     leak_limits: LeakLimits = DEFAULT_LIMITS,
     on_progress: Progress = lambda _done, _total: None,
 ) -> BuiltRelease:
@@ -77,22 +87,23 @@ def build_release(
     The folder appears as a whole or not at all. Building a version again from the same decisions
     changes nothing. What kind of release it becomes is seen from the dataset: images that were cut
     out of videos are released in UFine6926's format, others in UFine3C's; several splits are
-    certified not to leak, up to `leak_limits`.
+    certified not to leak, up to `leak_limits`. Of a benchmark of tasks `tier` says which version it
+    is; one of the same state that was released in a lower tier must be contained (`release.tiers`).
 
     Raises:
-        UsageError: the version is malformed, `out` holds something else, or nothing can be
-            released.
-        IntegrityError: the version was released with other content, or the dataset cannot be
-            released as it is (one sentence says why).
+        UsageError: the version is malformed, `out` holds something else, nothing can be released,
+            or the dataset has tiers and none is named.
+        IntegrityError: the version was released with other content, a lower tier's release is not
+            contained, or the dataset cannot be released as it is (one sentence says why).
     """
-    _check(dataset, version)
+    _check(dataset, version, tier)
     out = out.absolute()
     refuse_foreign(out)
     with workspace_for(out) as workspace:
         scratch = Scratch(workspace.scratch_file)
         try:
             build = _Build(store, blobs, workspace, scratch, leak_limits, on_progress)
-            manifest = build.run(dataset, version)
+            manifest = build.run(dataset, version, tier)
             is_new = not (out / MANIFEST).exists()
             if not is_new:
                 _refuse_change(out, workspace.content, manifest)
@@ -128,19 +139,22 @@ class _Build:
         self._on_progress = on_progress
         self._splits = SplitImages()
         self._has_splits = False
+        self._contains: tuple[ContainedRelease, ...] = ()
         self._statistics = StatisticsCounter()
         self._entities = hashlib.sha256()
 
-    def run(self, dataset: str, version: str) -> Manifest:
+    def run(self, dataset: str, version: str, tier: Tier | None) -> Manifest:
         """Writes everything into the workspace."""
+        lower = lower_releases(self._store, dataset, version, tier)
         with snapshot(self._store) as connection:
-            contents = Contents(connection, dataset, self._scratch)
+            contents = Contents(connection, dataset, self._scratch, tier)
             total = contents.arrange()
             self._has_splits = self._scratch.has_several_splits()
             self._write_rows(contents, dataset, total)
+            self._contains = contained(connection, lower, self._scratch, f"{dataset} {version}")
             looks = tuple(map(summarise, looked_draws(connection, dataset)))
-            draft = self._draft(contents, dataset, version, looks)
-        if not draft.statistics.images:
+            draft = self._draft(contents, dataset, version, looks, tier)
+        if not draft.statistics.captions:
             raise UsageError(
                 f"nothing of {dataset!r} can be released: it has {total} images, "
                 f"none of them with a caption"
@@ -157,6 +171,7 @@ class _Build:
         dataset: str,
         version: str,
         looks: tuple[SecondLookStatistics, ...],
+        tier: Tier | None,
     ) -> Manifest:
         """The manifest, all rows written."""
         sources, prompts, videos = contents.sources(), contents.prompts(), contents.videos()
@@ -169,6 +184,8 @@ class _Build:
         return unnamed(
             dataset=dataset,
             version=version,
+            tier=tier,
+            contains=self._contains,
             demonstration=is_demonstration(models, sources, trackers),
             unreviewed=not is_reviewed(statistics),
             entities_sha256=self._entities.hexdigest(),
@@ -194,8 +211,8 @@ class _Build:
 
     def _write_rows(self, contents: Contents, dataset: str, total: int) -> None:
         with (
-            JsonRows(self._folder, f"{dataset}.json") as published,
-            ParquetRows(self._folder) as parquet,
+            JsonRows(self._folder, f"{dataset}.json", with_tasks=contents.has_tasks) as published,
+            ParquetRows(self._folder, with_tasks=contents.has_tasks) as parquet,
         ):
             for done, copied in enumerate(ordered_map(self._copy_image, contents.rows()), 1):
                 row = copied.found.row
@@ -229,13 +246,15 @@ class _Build:
             self._entities.update(f"{entity_id}\n".encode())
 
 
-def _check(name: str, version: str) -> None:
+def _check(name: str, version: str, tier: Tier | None) -> None:
     for value, pattern, what in (
         (name, DATASET_PATTERN, "a dataset's name must be letters, digits, '.', '_' and '-'"),
         (version, VERSION_PATTERN, "a version must be three numbers such as '1.0.0'"),
     ):
         if not re.fullmatch(pattern, value):
             raise UsageError(f"{what}; got {value!r}")
+    if tier is not None:
+        check_version(tier, version)
 
 
 def _refuse_leaks(draft: Manifest, splits: SplitImages) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from db.crop_origins import CropOrigin
-from db.entities import pages
+from db.entities import StoredEntity, pages
 from db.release_rows import (
     DescribedImage,
     described_images,
@@ -18,9 +18,10 @@ from db.release_rows import (
 from release.model_use import model_uses
 from release.ordering import RowKey
 from release.row_making import left_out, origin_of, released_captions, row_of
-from release.rows import ReleaseRow
+from release.rows import ReleasedCaption, ReleaseRow
 from release.scratch import Scratch
-from schemas.errors import IntegrityError
+from release.tiers import CANDIDATES, TIERS, tiers_within
+from schemas.errors import IntegrityError, UsageError
 from schemas.records import Caption, Image, PromptText, Rewrite, Source
 from schemas.release import (
     ModelUse,
@@ -29,6 +30,7 @@ from schemas.release import (
     ReleasedVideo,
     TrackletStatistics,
 )
+from schemas.retrieval_task import Tier
 
 _PAGE = 250
 
@@ -44,13 +46,18 @@ class FoundRow(NamedTuple):
 class Contents:
     """The rows of a dataset as `connection` sees it; all of its methods read that one state.
 
-    What is known only when all rows were read (`sources`, `videos` …) is asked last.
+    What is known only when all rows were read (`sources`, `videos` …) is asked last. With `tier`,
+    the rows are those of a benchmark's version: images of that tier and of the tiers below it.
     """
 
-    def __init__(self, connection: Connection, dataset: str, scratch: Scratch) -> None:
+    def __init__(
+        self, connection: Connection, dataset: str, scratch: Scratch, tier: Tier | None = None
+    ) -> None:
         self._connection = connection
         self._dataset = dataset
         self._scratch = scratch
+        self._tier = tier
+        self.has_tasks = False
         self._sources: set[str] = set()
         self._prompts: set[str] = set()
         self._models: set[str] = set()
@@ -62,10 +69,11 @@ class Contents:
         """Puts the images into the order of the release; how many there are.
 
         Raises:
+            UsageError: the dataset has tiers and none was named, or the other way round.
             IntegrityError: an image is there twice, or an identity in two splits.
         """
-        for entity in live_images(self._connection, self._dataset):
-            image = entity.record(Image)
+        for entity, image in self._chosen():
+            self.has_tasks |= image.task is not None or image.tier is not None
             if image.split is None:
                 raise IntegrityError(
                     f"image {image.file_path!r} of {image.source} (entity {entity.id}) is in no "
@@ -85,17 +93,51 @@ class Contents:
             )
         return self._scratch.count_images()
 
+    def _chosen(self) -> Iterator[tuple[StoredEntity, Image]]:
+        """The images that belong to the release."""
+        within = tiers_within(self._tier) if self._tier else (None,)
+        tiered, untiered = 0, list[str]()
+        for entity in live_images(self._connection, self._dataset):
+            image = entity.record(Image)
+            if image.tier is None:
+                untiered.append(f"{image.file_path!r} of {image.source} (entity {entity.id})")
+            tiered += image.tier is not None
+            if image.tier in within:
+                yield entity, image
+        if tiered and self._tier is None:
+            raise UsageError(
+                f"{tiered:,} images of {self._dataset!r} stand in tiers: say which of them is "
+                f"released ({', '.join(TIERS)})"
+            )
+        if untiered and self._tier is not None:
+            if not tiered:
+                raise UsageError(
+                    f"no image of {self._dataset!r} stands in a tier: release it without one"
+                )
+            raise IntegrityError(
+                f"{len(untiered):,} images of {self._dataset!r} stand in no tier; every one must "
+                f"be in one of {', '.join(TIERS)}: {min(untiered)}"
+            )
+
     def rows(self) -> Iterator[FoundRow]:
-        """The rows in order. Images without a caption that may be released are left out."""
+        """The rows in order. Images without a caption that may be released are left out.
+
+        But for candidates: these have none, and stand there all the same.
+
+        Raises:
+            IntegrityError: a candidate has captions, or an image no source.
+        """
         number = identity = 0
         last: tuple[str, str] | None = None
         for page in pages(self._scratch.images(), _PAGE):
             for described in described_images(self._connection, page):
                 captions = released_captions(described)
-                if not captions:
+                image = described.image.record(Image)
+                if image.tier == CANDIDATES:
+                    _refuse_described(image, captions)
+                elif not captions:
                     continue
                 self._models.update(caption.drafter for caption in captions if caption.drafter)
-                image = described.image.record(Image)
                 number += 1
                 identity += (image.source, image.identity) != last
                 last = (image.source, image.identity)
@@ -158,6 +200,14 @@ class Contents:
     def models(self) -> tuple[ModelUse, ...]:
         """The models that wrote, with what they were asked."""
         return model_uses(model_calls(self._connection, self._scratch.calls()), self._models)
+
+
+def _refuse_described(image: Image, captions: tuple[ReleasedCaption, ...]) -> None:
+    if captions:
+        raise IntegrityError(
+            f"image {image.file_path!r} of {image.source} is of tier {CANDIDATES} and has "
+            f"{len(captions)} captions; images of that tier are candidates without any"
+        )
 
 
 class _VideoCount:

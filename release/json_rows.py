@@ -13,10 +13,14 @@ from schemas.release import ReleasedFile
 
 
 class JsonRows:
-    """Writes the rows of a release to a JSON file as they come. To be used in a `with`."""
+    """Writes the rows of a release to a JSON file as they come. To be used in a `with`.
 
-    def __init__(self, folder: Path, name: str) -> None:
+    `with_tasks` tells the task and tier of each.
+    """
+
+    def __init__(self, folder: Path, name: str, *, with_tasks: bool = False) -> None:
         self._name = name
+        self._with_tasks = with_tasks
         self._file = DigestingFile(folder / name)
         self._opening = b"[\n"
 
@@ -28,7 +32,7 @@ class JsonRows:
 
     def write(self, row: ReleaseRow) -> None:
         """Appends a row."""
-        text = json.dumps(row.published(), ensure_ascii=False)
+        text = json.dumps(row.published(with_tasks=self._with_tasks), ensure_ascii=False)
         self._file.write(self._opening + text.encode())
         self._opening = b",\n"
 

@@ -1,7 +1,8 @@
 """The rows as Parquet, image bytes embedded: loads with `datasets`, pandas, polars, DuckDB.
 
 The writer's settings are fixed, and nothing in the files tells when they were written, so that the
-same rows give the same bytes (for one version of pyarrow, whose name stands in the files).
+same rows give the same bytes (for one version of pyarrow, whose name stands in the files). Rows of
+a benchmark of tasks have two columns more, `task` and `tier`.
 """
 
 import json
@@ -56,6 +57,7 @@ _CROP = (
     ("time_seconds", "float64"),
     ("score", "float64"),
 )
+_TASKS = (("task", "string"), ("tier", "string"))
 _BOX = "box_xyxy"
 _ARROW = {
     "string": pa.string(),
@@ -66,7 +68,7 @@ _ARROW = {
 }
 
 
-def _schema() -> pa.Schema:
+def _schema(*, with_tasks: bool) -> pa.Schema:
     """Columns, and the features that `datasets` reads them with."""
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     fields = [("image", image)]
@@ -77,7 +79,7 @@ def _schema() -> pa.Schema:
     for name, dtype in _LISTS:
         fields.append((name, pa.list_(_ARROW[dtype])))
         features[name] = [{"dtype": dtype, "_type": "Value"}]
-    for name, dtype in _FACTS:
+    for name, dtype in _FACTS + (_TASKS if with_tasks else ()):
         fields.append((name, _ARROW[dtype]))
         features[name] = {"dtype": dtype, "_type": "Value"}
     crop = [(name, _ARROW[dtype]) for name, dtype in _CROP]
@@ -88,17 +90,18 @@ def _schema() -> pa.Schema:
     return pa.schema(fields, metadata=metadata)
 
 
-SCHEMA = _schema()
+SCHEMA = _schema(with_tasks=False)
+SCHEMA_WITH_TASKS = _schema(with_tasks=True)
 _LEAVES = (
     "image.bytes",
     "image.path",
-    *(name for name, _ in _PLAIN + _FACTS),
+    *(name for name, _ in _PLAIN + _FACTS + _TASKS),
     *(f"{name}.list.element" for name, _ in _LISTS),
     *(f"crop.{name}" for name, _ in _CROP),
     f"crop.{_BOX}.list.element",
 )
 _REPEATING = (
-    *("source", "identity", "split"),
+    *("source", "identity", "split", "task", "tier"),
     *("caption_authors.list.element", "caption_origins.list.element"),
     *("crop.video", "crop.video_sha256", "crop.video_entity_id", "crop.tracklet_entity_id"),
 )
@@ -125,11 +128,14 @@ class EmbeddedRow(NamedTuple):
 class ParquetRows:
     """Writes rows to `data/<split>-<shard>-of-<shards>.parquet` as they come, split by split.
 
-    To be used in a `with`.
+    `with_tasks` tells the task and tier of each. To be used in a `with`.
     """
 
-    def __init__(self, folder: Path, shard_bytes: int = SHARD_BYTES) -> None:
+    def __init__(
+        self, folder: Path, shard_bytes: int = SHARD_BYTES, *, with_tasks: bool = False
+    ) -> None:
         self._folder = folder
+        self._schema = SCHEMA_WITH_TASKS if with_tasks else SCHEMA
         self._shard_bytes = shard_bytes
         self._shards: dict[Split, list[DigestingFile]] = {}
         self._writer: pq.ParquetWriter | None = None
@@ -173,8 +179,8 @@ class ParquetRows:
             split = self._group[0].row.split
             shards = self._shards.setdefault(split, [])
             shards.append(DigestingFile(self._unfinished(split, len(shards))))
-            self._writer = pq.ParquetWriter(pa.PythonFile(shards[-1], "w"), SCHEMA, **_WRITER)
-        table = pa.Table.from_pylist([_columns(one) for one in self._group], SCHEMA)
+            self._writer = pq.ParquetWriter(pa.PythonFile(shards[-1], "w"), self._schema, **_WRITER)
+        table = pa.Table.from_pylist([_columns(one) for one in self._group], self._schema)
         self._writer.write_table(table, row_group_size=len(self._group))
         self._shard_size += self._group_bytes
         self._group, self._group_bytes = [], 0
@@ -209,6 +215,8 @@ def _columns(embedded: EmbeddedRow) -> dict[str, Any]:
         "width_px": row.width_px,
         "height_px": row.height_px,
         "sha256": row.sha256,
+        "task": row.task,
+        "tier": row.tier,
         "crop": row.crop and row.crop._asdict(),
     }
 
@@ -229,9 +237,10 @@ def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Itera
     """
     try:
         with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-            if not file.schema_arrow.equals(SCHEMA):
+            if not any(map(file.schema_arrow.equals, (SCHEMA, SCHEMA_WITH_TASKS))):
                 raise ValueError(
-                    f"its columns must be {SCHEMA.names}; got {file.schema_arrow.names}"
+                    f"its columns must be {SCHEMA.names}, for a benchmark of tasks with 'task' and "
+                    f"'tier'; got {file.schema_arrow.names}"
                 )
             for batch in file.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
                 yield from batch.to_pylist()

@@ -12,14 +12,15 @@ from pydantic import ValidationError
 
 from release.files import digest_of_file
 from release.manifest import MANIFEST, named, read_files, read_manifest
-from release.parquet_rows import SCHEMA, read_parquet_rows, shards_among
+from release.parquet_rows import SCHEMA_WITH_TASKS, read_parquet_rows, shards_among
 from release.threads import DEFAULT_THREADS, ordered_map
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Split
 from schemas.release import Manifest, ReleasedFile
+from schemas.retrieval_task import RetrievalTask, Tier
 
 _LOOK = "`loupe release verify` tells what else is wrong"
-_COLUMNS = [name for name in SCHEMA.names if name != "image"]
+_COLUMNS = [name for name in SCHEMA_WITH_TASKS.names if name != "image"]
 
 
 class ReadCaption(NamedTuple):
@@ -32,7 +33,10 @@ class ReadCaption(NamedTuple):
 
 
 class ReadRow(NamedTuple):
-    """An image of a release with its captions; `id` is the person, the same for all its images."""
+    """An image of a release with its captions; `id` is the person, the same for all its images.
+
+    `task` and `tier` are None where the release is no benchmark of tasks.
+    """
 
     id: int
     source: str
@@ -40,6 +44,8 @@ class ReadRow(NamedTuple):
     entity_id: str
     sha256: str
     captions: tuple[ReadCaption, ...]
+    task: RetrievalTask | None = None
+    tier: Tier | None = None
 
 
 class ReadRelease(NamedTuple):
@@ -137,6 +143,8 @@ def _row(row: dict[str, Any]) -> ReadRow:
         row["image_entity_id"],
         row["sha256"],
         tuple(ReadCaption(*caption) for caption in captions),
+        RetrievalTask(row["task"]) if row.get("task") else None,
+        row.get("tier"),
     )
 
 

@@ -38,6 +38,8 @@ def row_of(
         width_px=image.width_px,
         height_px=image.height_px,
         crop=_crop(described.crop),
+        task=image.task,
+        tier=image.tier,
     )
 
 

@@ -4,6 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 from schemas.proposals import Box
 from schemas.records import Split
+from schemas.retrieval_task import RetrievalTask, Tier
 
 CaptionOrigin = Literal[
     "source",
@@ -53,7 +54,10 @@ class ReleasedCrop(NamedTuple):
 
 
 class ReleaseRow(NamedTuple):
-    """An image with its captions. `number` counts rows and `id` persons, both from 1."""
+    """An image with its captions. `number` counts rows and `id` persons, both from 1.
+
+    `task` and `tier` are those of the image, for benchmarks of tasks.
+    """
 
     number: int
     id: int
@@ -69,15 +73,18 @@ class ReleaseRow(NamedTuple):
     width_px: int
     height_px: int
     crop: ReleasedCrop | None = None
+    task: RetrievalTask | None = None
+    tier: Tier | None = None
 
-    def published(self) -> dict[str, Any]:
+    def published(self, *, with_tasks: bool = False) -> dict[str, Any]:
         """The row in the published JSON format: UFine6926's for what was cut from a video.
 
-        Else UFine3C's, which tells the source too.
+        Else UFine3C's, which tells the source too; `with_tasks` tells task and tier beside it.
         """
         place: dict[str, Any] = {"split": self.split, "id": self.id}
         if self.crop is None:
-            place = {"id": self.id, "source": self.source, "split": self.split}
+            tasks = {"task": self.task, "tier": self.tier} if with_tasks else {}
+            place = {"id": self.id, "source": self.source, **tasks, "split": self.split}
         return {
             **place,
             "file_path": self.file_path,

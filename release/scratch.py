@@ -14,6 +14,7 @@ _TABLES = """
     CREATE TABLE image (split, source, identity, file_path, entity_id, name);
     CREATE TABLE call (key PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE item (entity_id);
+    CREATE TABLE wanted (entity_id PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE listed (path PRIMARY KEY, sha256, size_bytes) WITHOUT ROWID;
     CREATE TABLE found (path PRIMARY KEY, size_bytes) WITHOUT ROWID;
 """
@@ -100,6 +101,17 @@ class Scratch:
         """All entities, in the order in which they were added."""
         rows = self._database.execute("SELECT entity_id FROM item ORDER BY rowid")
         return (entity_id for (entity_id,) in rows)
+
+    def lacking(self, entity_ids: Iterable[str]) -> list[str]:
+        """Those of `entity_ids` that were not added with `add_items`, sorted."""
+        self._database.execute("DELETE FROM wanted")
+        rows = ((id_,) for id_ in entity_ids)
+        self._database.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", rows)
+        query = (
+            "SELECT entity_id FROM wanted WHERE entity_id NOT IN (SELECT entity_id FROM item) "
+            "ORDER BY entity_id"
+        )
+        return [entity_id for (entity_id,) in self._database.execute(query)]
 
     def add_listed(self, file: ReleasedFile) -> bool:
         """Remembers a file that a manifest lists; False where its path is listed already."""

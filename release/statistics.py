@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from release.rows import ReleasedCaption, ReleaseRow
+from release.task_counts import TaskCounter
 from schemas.records import Granularity, Split
 from schemas.release import (
     UNSTATED,
@@ -57,6 +58,7 @@ class StatisticsCounter:
         self._annotators: set[str] = set()
         self._begun: Counter[str] = Counter()
         self._unchanged: Counter[str] = Counter()
+        self._tasks = TaskCounter()
 
     def add(self, row: ReleaseRow) -> None:
         """Counts a row; rows come in the order of the release."""
@@ -67,6 +69,7 @@ class StatisticsCounter:
         self._splits[row.split, "captions"] += len(row.captions)
         self._images[row.source] += 1
         self._identities[row.source] += is_new
+        self._tasks.add(row.task, row.tier, len(row.captions))
         self._styles[len({caption.author for caption in row.captions})] += 1
         for caption in row.captions:
             words = words_of(caption.text)
@@ -129,6 +132,7 @@ class StatisticsCounter:
             descriptions=self._description_statistics(),
             tracklets=tracklets,
             second_looks=second_looks,
+            tasks=self._tasks.result(),
         )
 
     def _split_statistics(self) -> tuple[SplitStatistics, ...]:

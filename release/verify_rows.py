@@ -17,7 +17,9 @@ from release.manifest import MANIFEST
 from release.ordering import SPLITS, RowKey
 from release.parquet_rows import read_parquet_rows
 from release.threads import ordered_map
+from release.tiers import CANDIDATES
 from release.verify_leaks import LeakChecks
+from release.verify_tasks import TaskChecks
 from schemas.nearness import perceptual_hash
 from schemas.records import Split
 from schemas.release import Manifest, SplitStatistics
@@ -26,9 +28,10 @@ _MAX_PIXELS = 50_000_000
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 _PARQUET = "Parquet"
 _PUBLISHED = ("id", "source", "split", "file_path", "captions")
+_PUBLISHED_TASK = ("id", "source", "task", "tier", "split", "file_path", "captions")
 _PUBLISHED_CROP = ("split", "id", "file_path", "captions")
 _PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_origins", "caption_reviewed")
-_MAY_BE_ABSENT = ("image", "crop")
+_MAY_BE_ABSENT = ("image", "crop", "task", "tier")
 _NUMBERED = re.compile(r"images/([1-9][0-9]*)\.[a-z]+")
 
 Row = dict[str, Any]
@@ -82,6 +85,7 @@ class RowChecks:
         self._seen_videos: Counter[str] = Counter()
         self._leaks = LeakChecks(folder, manifest, findings, decode=decode)
         self._entities = hashlib.sha256()
+        self._tasks = TaskChecks(manifest, findings)
         self._counts: Counter[str] = Counter()
         self._splits: Counter[tuple[Split, str]] = Counter()
         self._id_of: dict[bytes, int] = {}
@@ -156,7 +160,7 @@ class RowChecks:
             self._check_row(embedded, image)
 
     def _check_agreement(self, published: Numbered, embedded: Numbered) -> None:
-        wanted = _PUBLISHED if embedded.row["crop"] is None else _PUBLISHED_CROP
+        wanted = _fields_of(embedded.row)
         if sorted(published.row) != sorted(wanted):
             fields = ", ".join(published.row)
             self._report("row_malformed", f"has the fields {fields}", published)
@@ -167,9 +171,12 @@ class RowChecks:
                 self._report("rows_differ", what, published)
 
     def _check_captions(self, at: Numbered) -> None:
-        captions = at.row.get("captions")
-        if not isinstance(captions, list) or not captions:
+        captions, is_candidate = at.row.get("captions"), at.row.get("tier") == CANDIDATES
+        if not isinstance(captions, list) or not (captions or is_candidate):
             self._report("captions_missing", "has no captions", at)
+        elif captions and is_candidate:
+            what = f"has captions; images of tier {CANDIDATES} are candidates without any"
+            self._report("captions_unexpected", what, at)
         elif any(not isinstance(text, str) or not text.strip() for text in captions):
             self._report("caption_empty", "has an empty caption", at)
 
@@ -195,6 +202,7 @@ class RowChecks:
             self._report("split_wrong", what, at)
         if row["crop"] is not None:
             self._check_crop(at)
+        self._tasks.check(at.file, at.number, row)
         is_new = self._check_identity(at)
         if row["split"] in SPLITS:
             self._count(row, is_new=is_new)
@@ -256,6 +264,7 @@ class RowChecks:
                 message = f"the Parquet files hold {got:,} {what}; {MANIFEST} says {wanted:,}"
                 self._findings.add("totals_differ", message, MANIFEST)
         self._check_splits(statistics.splits)
+        self._tasks.check_totals()
         for video in self._manifest.videos:
             if (got := self._seen_videos[video.entity_id]) != video.images:
                 message = (
@@ -312,6 +321,13 @@ class RowChecks:
         if data != beside:
             return f"holds other bytes than {row['file_path']}"
         return _picture_problem(data, (row["width_px"], row["height_px"]), decode=self._decode)
+
+
+def _fields_of(row: Row) -> tuple[str, ...]:
+    """What the published JSON tells of a row."""
+    if row["crop"] is not None:
+        return _PUBLISHED_CROP
+    return _PUBLISHED_TASK if "task" in row else _PUBLISHED
 
 
 def _picture_problem(data: bytes, size: tuple[int, int], *, decode: bool) -> str | None:

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 from schemas.base import Record
 from schemas.leaks import LeakCertificate
 from schemas.records import Granularity, Sha256, Split
+from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.second_look import SecondLookStatistics
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -181,6 +182,26 @@ class TrackletStatistics(Record):
     reviewed: Count
 
 
+class TierStatistics(Record):
+    """What of a task first stands in one tier."""
+
+    tier: Tier
+    images: Count
+    captions: Count
+
+
+class TaskStatistics(Record):
+    """What there is for one task; `task` is None for images whose task is not known.
+
+    `tiers` has those tiers, from v0 on, in which there is anything.
+    """
+
+    task: RetrievalTask | None
+    images: Count
+    captions: Count
+    tiers: tuple[TierStatistics, ...] = Field(default=(), exclude_if=lambda tiers: not tiers)
+
+
 class ReleaseStatistics(Record):
     """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
 
@@ -208,6 +229,22 @@ class ReleaseStatistics(Record):
     second_looks: tuple[SecondLookStatistics, ...] = Field(
         default=(), exclude_if=lambda looks: not looks
     )
+    tasks: tuple[TaskStatistics, ...] = Field(default=(), exclude_if=lambda tasks: not tasks)
+
+    @property
+    def candidates(self) -> int:
+        """How many images have no caption: they can only be found."""
+        return dict(self.styles_per_image).get(0, 0)
+
+
+class ContainedRelease(Record):
+    """A release of a lower tier, all images and captions of which stand in this one."""
+
+    tier: Tier
+    version: Version
+    id: HexSha256
+    images: Count
+    captions: Count
 
 
 class Manifest(Record):
@@ -218,13 +255,18 @@ class Manifest(Record):
     stands in the release, each followed by a line feed: row by row the image, the tracklet that it
     was selected in, and captions; then sources, prompts and videos in the order of this record.
     `trackers` (`name@revision`) found the people in the videos. `leaks` is the certificate of
-    releases with several splits; it stands in `leaks.json` too.
+    releases with several splits; it stands in `leaks.json` too. `tier` is that of a benchmark of
+    tasks, and `contains` are the releases of lower tiers that were found to be all in this one.
     """
 
     schema_version: Literal[1] = 1
     id: HexSha256
     dataset: DatasetName
     version: Version
+    tier: Tier | None = Field(default=None, exclude_if=lambda tier: tier is None)
+    contains: tuple[ContainedRelease, ...] = Field(
+        default=(), exclude_if=lambda contained: not contained
+    )
     demonstration: bool
     unreviewed: bool
     entities_sha256: HexSha256

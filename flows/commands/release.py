@@ -27,16 +27,23 @@ def build(
     out_folder: Annotated[
         Path, typer.Option("--out", help="The folder that the release becomes; must not exist.")
     ],
+    tier: Annotated[
+        str | None,
+        typer.Option(help="For a benchmark in versions: v0, v1 or v2, whose number is 0, 1 or 2."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Build a version of a dataset from what was decided so far."""
     from db.blobs import BlobStore
     from profiles.settings import load_settings
     from release.build import build_release
+    from release.tiers import tier_called
 
-    blobs = BlobStore(load_settings().blobs_url)
+    blobs, chosen = BlobStore(load_settings().blobs_url), tier_called(tier)
     with _opened_store() as store, _progress_bar() as on_progress:
-        built = build_release(store, blobs, dataset, version, out_folder, on_progress=on_progress)
+        built = build_release(
+            store, blobs, dataset, version, out_folder, tier=chosen, on_progress=on_progress
+        )
     manifest = built.manifest
     if as_json:
         print_json(

@@ -158,7 +158,7 @@ class Composer:
         record = Rewrite(source="x", text=text, author=str(model))
         parents = [("rewrite_of", caption), ("prompted_by", self.prompt)]
         if call is not None:
-            self.calls[call] = _call(call, model)
+            self.calls[call] = model_call(call, model)
         entity = self.add(new_entity(record, self.dataset, parents=parents, model_call=call))
         if verdict is not None:
             self.decisions.append(NewDecision(entity, verdict, by))  # type: ignore[arg-type]
@@ -181,7 +181,8 @@ class Composer:
         )
 
 
-def _call(key: str, model: ModelRef) -> dict[str, Any]:
+def model_call(key: str, model: ModelRef) -> dict[str, Any]:
+    """A call that was answered, as the store holds it."""
     return {
         "key": key,
         "agent_id": AgentRef.of_model(model).id,
