@@ -1,0 +1,186 @@
+"""The report on the validation of captions: its figures, and its page in a browser."""
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from flows.discriminability_report import (
+    BINS,
+    EXAMPLES,
+    DiscriminabilityReportData,
+    report_document,
+    report_on,
+)
+from flows.discriminability_report_page import render_report, write_report
+from flows.pages import shrunk_uri
+from schemas.records import Rejection
+from schemas.recos import CaptionVerdict, DiscriminabilitySettings
+from schemas.retrieval_task import RetrievalTask
+from stages.caption_validation.history import CaptionHistory
+from stages.caption_validation.loop import Draft, run_validation
+
+SETTINGS = DiscriminabilitySettings(k=10, eta=0.6, rounds=3)
+NASTY = "A <b>bold</b> & 'quoted' \"sign\" " + "long" * 30
+PASS, OVER, UNDER = CaptionVerdict
+
+
+class Model:
+    """dis(t) is the mark that a text ends with, less chance; a new text is nearer to the middle."""
+
+    def __init__(self) -> None:
+        self.random = Random(4)
+        self.dis: dict[str, float] = {}
+
+    def measure(self, drafts: Sequence[Draft]) -> list[float]:
+        for draft in drafts:
+            middle = float(draft.text.rsplit(" ", 1)[1])
+            self.dis[draft.text] = min(max(middle, 0.0), math.log(10))
+        return [self.dis[draft.text] for draft in drafts]
+
+    def rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
+        return [self.one(history) for history in failing]
+
+    def one(self, history: CaptionHistory) -> str | Rejection:
+        if self.random.random() < 0.08:
+            detail = "The answer holds no text."
+            return Rejection(stage="revise_caption", reason="empty", detail=detail)
+        dis = history.current.dis
+        nearer = dis + self.random.uniform(0.2, 0.6) * (1.15 - dis)
+        return f"{history.key}, written anew {nearer:.4f}"
+
+
+def made_histories(images: int = 120) -> tuple[CaptionHistory, ...]:
+    random, tasks = Random(7), list(RetrievalTask)
+    drafts = [
+        Draft(
+            f"{image}-{place}",
+            f"image {image}",
+            tasks[image % 12],
+            f"{NASTY if not (image or place) else f'Caption {image}-{place}'} "
+            f"{-1.0 if not (image or place) else random.gauss(1.3, 0.7):.4f}",
+        )
+        for image in range(images)
+        for place in range(5)
+    ]
+    model = Model()
+    return run_validation(drafts, model.measure, model.rewrite, SETTINGS, 0.012).histories
+
+
+@pytest.fixture(scope="module")
+def report() -> DiscriminabilityReportData:
+    return report_on("made-up <stills>", made_histories(), SETTINGS, 0.012, "words@1")
+
+
+def thumbnail(name: str) -> str | None:
+    """A picture of an image, but of every eleventh none."""
+    number = int(name.split()[1])
+    if number % 11 == 10:
+        return None
+    file = io.BytesIO()
+    Image.new("RGB", (320, 240), (number * 2 % 256, 90, 160)).save(file, "PNG")
+    return shrunk_uri(file.getvalue(), 150)
+
+
+def test_every_caption_is_in_the_histogram_of_every_round(
+    report: DiscriminabilityReportData,
+) -> None:
+    assert len(report.rounds) == 4
+    for one in report.rounds:
+        counted = sum(int(bar.title.split()[0]) for bar in one.bars)
+        assert counted == len(one.summary.attempts) == 600
+        assert 0 < len(one.bars) <= BINS
+        for bar in one.bars:
+            assert sum(height for _, _, height in bar.parts) <= 100.1
+            assert min(top for _, top, _ in bar.parts) >= -0.1
+    tops = [min(top for _, top, _ in bar.parts) for one in report.rounds for bar in one.bars]
+    assert min(tops) == pytest.approx(0, abs=0.05)
+
+
+def test_the_bars_left_of_the_interval_are_over_detailed(
+    report: DiscriminabilityReportData,
+) -> None:
+    width = 100 / BINS
+    lower, upper = (100 * end / math.log(10) for end in report.interval)
+    for bar in report.rounds[0].bars:
+        kinds = {verdict for verdict, _, _ in bar.parts}
+        if bar.left + width < lower:
+            assert kinds == {OVER}
+        elif bar.left > upper:
+            assert kinds == {UNDER}
+        elif lower < bar.left and bar.left + width < upper:
+            assert kinds == {PASS}
+
+
+def test_shares_rise_from_round_to_round(report: DiscriminabilityReportData) -> None:
+    document = report_document(report)
+    shares = [one["share_passing"] for one in document["rounds"]]
+    assert shares == sorted(shares)
+    assert shares[0] < 0.8 < shares[-1]
+    first, last = document["rounds"][0], document["rounds"][-1]
+    assert first["pass"] + first["over_detailed"] + first["under_detailed"] == 600
+    assert document["captions"] == first["written"] == 600
+    assert document["for_people"] == 600 - last["pass"]
+    assert document["written_anew"] == sum(one["written"] for one in document["rounds"][1:])
+    assert [one["task"] for one in document["tasks"]] == [str(task) for task in RetrievalTask]
+    assert sum(one["for_people"] for one in document["tasks"]) == document["for_people"]
+    assert document["calibrated"] is True
+
+
+def test_examples_are_from_both_ends(report: DiscriminabilityReportData) -> None:
+    low = [history.attempts[0].dis for history in report.most_detailed]
+    high = [history.attempts[0].dis for history in report.most_general]
+    assert (len(low), len(high)) == (EXAMPLES, EXAMPLES)
+    assert low == sorted(low)
+    assert high == sorted(high, reverse=True)
+    every = [attempt.dis for attempt in report.rounds[0].summary.attempts]
+    assert (low[0], high[0]) == (min(every), max(every))
+
+
+def test_a_report_on_no_captions_is_a_page_all_the_same() -> None:
+    empty = report_on("nothing", [], SETTINGS, 1.0, "words@1")
+    assert "<b>0</b> captions" in render_report(empty, thumbnail)
+
+
+def test_the_page_says_what_is_not_stored(report: DiscriminabilityReportData) -> None:
+    page = render_report(report, lambda name: None)
+    assert "<img" not in page
+    assert page.count("not stored") == 2 * EXAMPLES
+    assert "&lt;b&gt;bold&lt;/b&gt;" in page
+    assert "<b>bold</b>" not in page
+    assert "made-up &lt;stills&gt;" in page
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1360, 390])
+def test_the_page_opens_whole_in_a_browser(
+    report: DiscriminabilityReportData, browser: Any, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "pages" / "captions.html"
+    write_report(report, thumbnail, path)
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_function("[...document.images].every(image => image.naturalWidth > 0)")
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator("figure.round").count() == len(report.rounds)
+    plot = page.locator(".plot").first.bounding_box()
+    ends = [line.bounding_box() for line in page.locator(".plot").first.locator("line.end").all()]
+    assert len(ends) == 2
+    for end, value in zip(ends, report.interval, strict=True):
+        place = (end["x"] + end["width"] / 2 - plot["x"]) / plot["width"]
+        assert place == pytest.approx(value / math.log(10), abs=0.01)
+    assert page.locator("article.example").count() == 2 * EXAMPLES
+    assert page.locator("article.example img").count() >= EXAMPLES
+    page.close()
