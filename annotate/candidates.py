@@ -10,15 +10,18 @@ from db.entities import StoredEntity, children_of, fetch, find, pages
 from db.store import Store
 from schemas.faithfulness import FaithfulnessReport
 from schemas.proposals import Tracklet
+from schemas.quality import CaptionCheck
 
 CHECKS = "checks"
 """The role in which an entity stands to the report of its check."""
+EXAMINES = "examines"
+"""The role in which a caption stands to what speaks against it."""
 
 _PAGE = 500
 
 
 class Candidate(NamedTuple):
-    """A proposed entity, and whether its check (of tracklets, the filter) suspects it."""
+    """A proposed entity, and whether its check suspects it (of tracklets, the filter)."""
 
     entity: StoredEntity
     suspect: bool
@@ -28,7 +31,9 @@ def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
     """The queue's proposed entities, oldest first; where they are to be checked, the checked."""
     for page in pages(find(store, queue.dataset, queue.kind, states=("proposed",)), _PAGE):
         if not queue.checked:
-            yield from (Candidate(entity, _shows_several(entity)) for entity in page)
+            doubted = newest_doubts(store, [entity.id for entity in page])
+            for entity in page:
+                yield Candidate(entity, _shows_several(entity) or bool(doubted.get(entity.id)))
             continue
         reports = newest_reports(store, [entity.id for entity in page])
         for entity in page:
@@ -39,6 +44,18 @@ def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
 def _shows_several(entity: StoredEntity) -> bool:
     """Whether the filter suspects that a tracklet passes from one person to another."""
     return entity.kind == Tracklet.kind and bool(entity.record(Tracklet).switches)
+
+
+def newest_doubts(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
+    """For each caption that was examined what speaks against it, by the last examination."""
+    found = children_of(store, entity_ids, EXAMINES)
+    stored = fetch(store, {check for checks in found.values() for check in checks})
+    return {
+        entity_id: max((stored[check] for check in checks), key=lambda check: check.seq)
+        .record(CaptionCheck)
+        .doubts
+        for entity_id, checks in found.items()
+    }
 
 
 def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
@@ -81,7 +98,9 @@ def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecisi
 
 def _opinion(queue: Queue, candidate: Candidate) -> str:
     if candidate.suspect and not queue.checked:
-        return "the filter suspects that it shows more than one person"
+        if candidate.entity.kind == Tracklet.kind:
+            return "the filter suspects that it shows more than one person"
+        return "something speaks against it"
     if not queue.checked:
         return "there is no check"
     return f"the check found it {'suspect' if candidate.suspect else 'faithful'}"

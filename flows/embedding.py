@@ -16,6 +16,7 @@ from flows.report import StageReport
 from models.embedding import ImageTextEmbedder, Vectors
 from retrieval.embedders import build_embedder
 from schemas.base import sha256_of
+from schemas.chat import ModelRef
 from schemas.embedding import EmbeddingModelSpec
 
 _LOOKED_UP_AT_ONCE = 1000
@@ -46,6 +47,11 @@ class CachedEmbedder:
         self._progress = progress or SilentProgress()
         self._build = build
         self._loaded: ImageTextEmbedder | None = None
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model."""
+        return self._spec.ref
 
     def embed_images(self, files: Sequence[ReadableImage]) -> Vectors:
         """A row for each of `files`, in order, of shape (n, d); equal digests are read once.

@@ -73,3 +73,13 @@ class ChoiceTest(EntityRecord):
         if len({*self.captions}) + len({image.sha256 for image in self.images}) != 1 + OPTIONS:
             raise ValueError("the options of a choice test must all differ")
         return self
+
+
+class CaptionCheck(EntityRecord):
+    """What speaks against a caption, in sentences for people; nothing, where it is empty.
+
+    What is doubted goes to people by every policy that asks any, and is left out where none do.
+    """
+
+    kind: ClassVar[str] = "caption_check"
+    doubts: tuple[str, ...] = ()

@@ -1,0 +1,185 @@
+"""Has the images that tasks begin with described by the profile's multimodal model.
+
+Facts that are known of a rendered image stand in the request, so that what is said of it is true.
+"""
+
+from collections.abc import Sequence
+
+from db.agents import AgentRef
+from db.entities import NewEntity, StoredEntity, fetch, new_entity, parents_of
+from db.store import Store
+from db.work import Pending, WorkResult
+from flows.asking import ask, require_answers, without_answer
+from flows.context import RunContext
+from flows.ledger import RecordedChatModel
+from flows.report import StageReport, StageResult
+from flows.rewriting import store_prompt
+from flows.runner import Stage, run_stage
+from flows.single import store_entity
+from flows.task_images import SAMPLED_FROM
+from models.registry import build_chat_model
+from prompts.loader import Prompt, load_prompt
+from schemas.caption_request import CAPTION_PURPOSE
+from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
+from schemas.profile import CaptioningSettings
+from schemas.records import Caption, Image, Rejection
+from schemas.recos import RenderedTruth
+from schemas.retrieval_task import RetrievalTask
+from schemas.tracked_video import StageSettings
+from stages.caption_images.answer import read_captions
+from stages.caption_images.request import VERSION, request_captions
+
+RENDERED_FROM = "rendered_from"
+"""The role of what a generator drew, of which an image is the picture."""
+DESCRIBES = "describes"
+PROMPTED_BY = "prompted_by"
+WRITTEN_WITH = "written_with"
+"""The role in which the settings of a caption stand to it: model, parameters, prompt."""
+
+
+class Captioner:
+    """The profile's model, and how it is asked, in one dataset."""
+
+    def __init__(self, context: RunContext, dataset: str, settings: CaptioningSettings) -> None:
+        self.context = context
+        self.dataset = dataset
+        self.settings = settings
+        self.model = RecordedChatModel(
+            build_chat_model(settings.model),
+            context.store,
+            dataset,
+            settings.model.prices,
+            context.budget,
+        )
+
+    @property
+    def agent(self) -> AgentRef:
+        """The model, as provenance names it."""
+        return AgentRef.of_model(self.settings.model.ref)
+
+    @property
+    def author(self) -> str:
+        """The model, as captions name it."""
+        return str(self.settings.model.ref)
+
+    def settings_of(self, stage: str, version: str, prompt: Prompt, **values: object) -> NewEntity:
+        """What a stage that asks this model is set to, as an entity."""
+        model = self.settings.model
+        told = {
+            "model": model.ref.model_dump(),
+            "parameters": model.parameters,
+            "prompt": prompt.digest,
+            **values,
+        }
+        record = StageSettings(stage=stage, version=version, values=told)
+        return store_entity(self.context, record, self.dataset)
+
+    def picture(self, image: StoredEntity) -> ChatImage:
+        """The picture of an image, for a request."""
+        record = image.record(Image)
+        data = self.context.blobs.read(record.sha256, record.media_type)
+        return ChatImage(media_type=record.media_type, data=data)
+
+
+def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
+    """Has every image of v0 described five times; gives what was set, of which captions derive.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+    """
+    context, dataset = captioner.context, captioner.dataset
+    prompt = load_prompt(captioner.settings.prompt)
+    prompt_entity = store_prompt(context, dataset, prompt)
+    settings = captioner.settings_of(CAPTION_PURPOSE, VERSION, prompt)
+    stage = Stage(
+        name=CAPTION_PURPOSE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": settings.id},
+        agents=(captioner.agent,),
+        workers=1,  # a chat model keeps many requests in flight itself
+        label="write captions",
+    )
+
+    def work(images: Sequence[StoredEntity]) -> list[StageResult]:
+        begun = [image for image in images if image.record(Image).tier == "v0"]
+        facts = facts_of(context.store, [image.id for image in begun])
+        requests = [
+            request_captions(
+                captioner.picture(image), task_of(image), facts.get(image.id, ()), prompt
+            )
+            for image in begun
+        ]
+        outcomes = ask(captioner.model, requests)
+        parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
+        results = {
+            image.seq: _result(captioner, image, request, outcomes.get(place), parents)
+            for place, (image, request) in enumerate(zip(begun, requests, strict=True))
+        }
+        return [results.get(image.seq, WorkResult(image.seq)) for image in images]
+
+    report = run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",)), work)
+    require_answers(captioner.settings.model.ref, report)
+    return settings, report
+
+
+def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What is known of those images that were rendered, by the ids of the images."""
+    copied = parents_of(store, image_ids, SAMPLED_FROM)
+    drawn = parents_of(store, {one for found in copied.values() for one in found}, RENDERED_FROM)
+    truths = fetch(store, {one for found in drawn.values() for one in found})
+    return {
+        image_id: truths[truth].record(RenderedTruth).facts
+        for image_id, (original,) in copied.items()
+        for truth in drawn.get(original, ())
+    }
+
+
+def task_of(image: StoredEntity) -> RetrievalTask:
+    """What an image of the benchmark is for."""
+    task = image.record(Image).task
+    assert task is not None  # noqa: S101 - `flows.task_images` gives every image one
+    return task
+
+
+def caption_entity(
+    captioner: Captioner,
+    image: StoredEntity,
+    text: str,
+    position: int,
+    parents: Sequence[tuple[str, str]],
+    model_call: str | None,
+) -> NewEntity:
+    """A caption by the model."""
+    record = Caption(
+        source=image.record(Image).source, text=text, position=position, author=captioner.author
+    )
+    return new_entity(
+        record,
+        captioner.dataset,
+        parents=[(DESCRIBES, image.id), *parents],
+        split=image.split,
+        group=image.id,
+        model_call=model_call,
+    )
+
+
+def _result(
+    captioner: Captioner,
+    image: StoredEntity,
+    request: ChatRequest,
+    outcome: ChatOutcome | None,
+    parents: Sequence[tuple[str, str]],
+) -> StageResult:
+    if not isinstance(outcome, ChatAnswer):
+        return without_answer(image, CAPTION_PURPOSE, outcome)
+    captions = read_captions(outcome)
+    if isinstance(captions, Rejection):
+        return WorkResult(image.seq, rejection=captions)
+    call = captioner.model.key(request)
+    written = (
+        caption_entity(captioner, image, text, position, parents, call)
+        for position, text in enumerate(captions)
+    )
+    return WorkResult(image.seq, entities=tuple(written))

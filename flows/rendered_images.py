@@ -1,0 +1,128 @@
+"""Imports images of which it is known what was drawn: their truths become entities beside them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from db.entities import NewEntity, new_entity
+from db.work import WorkResult
+from flows.captioning import RENDERED_FROM
+from flows.context import RunContext
+from flows.report import StageReport
+from flows.runner import Stage, run_stream
+from flows.single import store_entity
+from schemas.build import SourceSpec, TaskSpec
+from schemas.records import Image, Rejection, Source
+from schemas.retrieval_task import RetrievalTask
+from sources.description import digest_file
+from sources.images import ImageProblem, inspect_image
+from sources.rendered import (
+    GENERATOR,
+    TRUTHS_FILE,
+    CollectionEntry,
+    read_rendered_collection,
+    write_rendered_collection,
+)
+
+STAGE = "import_rendered"
+VERSION = "1"
+FORMAT = "rendered"
+"""The format of sources that are a folder of images with a `truths.jsonl`."""
+
+_LICENCE = "CC0-1.0"
+_CITATION = f"Drawn by {GENERATOR} of Loupe; texts and programs are its own"
+
+
+def drawn_source(home: Path, task: TaskSpec, seed: int) -> SourceSpec:
+    """The images of a task that are drawn, as a source; what is drawn already is not drawn again.
+
+    Raises:
+        ConfigurationError: a font is missing.
+        UsageError: there are not so many different ones.
+        ServiceError: no program could be run.
+    """
+    folder = home / "rendered" / f"{_slug(task.task)}-{seed}-{task.drawn}"
+    truths = write_rendered_collection(folder, task.task, seed, task.drawn)
+    return SourceSpec(
+        name=source_name(task, seed),
+        format=FORMAT,
+        annotations=truths,
+        images=folder,
+        licence=_LICENCE,
+        citation=_CITATION,
+    )
+
+
+def source_name(task: TaskSpec, seed: int) -> str:
+    """The dataset that the drawn images of a task are imported into."""
+    return f"drawn-{_slug(task.task)}-{seed}-{task.drawn}"
+
+
+def import_rendered(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
+    """Imports a folder of images with their truths, drawn or made by hand.
+
+    Raises:
+        FormatError: there is no `truths.jsonl` that can be read.
+    """
+    source = Source(
+        name=spec.name,
+        format=FORMAT,
+        annotation_file=TRUTHS_FILE,
+        annotation_sha256=digest_file(spec.images / TRUTHS_FILE),
+        licence=spec.licence or "Unknown: the format names none",
+        citation=spec.citation or "Unknown: the format names none",
+        homepage=spec.homepage,
+    )
+    entity = store_entity(context, source, spec.name)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=spec.name,
+        configuration={"source": source.model_dump(mode="json")},
+        label=f"import {spec.name}",
+    )
+
+    def work(items: Sequence[tuple[int, CollectionEntry | Rejection]]) -> list[WorkResult]:
+        return [_result(context, spec, entity, number, item) for number, item in items]
+
+    return entity, run_stream(
+        context, stage, enumerate(read_rendered_collection(spec.images)), work
+    )
+
+
+def _result(
+    context: RunContext,
+    spec: SourceSpec,
+    source: NewEntity,
+    number: int,
+    item: CollectionEntry | Rejection,
+) -> WorkResult:
+    if isinstance(item, Rejection):
+        return WorkResult(number, rejection=item)
+    file_path = item.path.relative_to(spec.images).as_posix()
+    inspected = inspect_image(spec.images, file_path)
+    if isinstance(inspected, ImageProblem):  # it was one a moment ago
+        context_ = {"file_path": file_path}
+        rejection = Rejection(
+            stage=STAGE, reason=inspected.reason, detail=inspected.detail, context=context_
+        )
+        return WorkResult(number, rejection=rejection)
+    context.blobs.put(inspected.data, inspected.media_type)
+    truth = new_entity(item.truth, spec.name, parents=[("imported_from", source.id)])
+    record = Image(
+        source=spec.name,
+        identity=file_path,
+        split=spec.split,
+        **inspected.model_dump(exclude={"data"}),
+    )
+    image = new_entity(
+        record,
+        spec.name,
+        parents=[("imported_from", source.id), (RENDERED_FROM, truth.id)],
+        split=spec.split,
+        group=f"{spec.name}/{file_path}",
+    )
+    return WorkResult(number, entities=(truth, image))
+
+
+def _slug(task: RetrievalTask) -> str:
+    return task.value.replace(" ", "-").casefold()

@@ -1,0 +1,229 @@
+"""Takes the images that tasks begin with out of their sources, into the dataset that is built.
+
+Of every image only the picture is taken, not what its source says of it: captions are written anew.
+"""
+
+from collections.abc import Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from db.entities import NewEntity, StoredEntity, find, find_children, new_entity
+from db.store import Store
+from db.work import WorkResult
+from flows.context import RunContext
+from flows.embedding import CachedEmbedder
+from flows.image_reading import StoredImage
+from flows.report import StageReport
+from flows.runner import Stage, run_stream
+from flows.single import store_entity
+from models.embedding import Vectors
+from schemas.base import digest_of
+from schemas.build import TaskSpec
+from schemas.errors import ConfigurationError
+from schemas.records import Image, Rejection, Sample, Source
+from schemas.recos import TaskDraw
+from schemas.retrieval_task import RetrievalTask, Tier
+
+STAGE = "take_task_images"
+VERSION = "1"
+SAMPLED_FROM = "sampled_from"
+"""The role of the image in its source's dataset, of which one in the build is a copy."""
+
+Way = Literal["named", "nearest", "random"]
+
+
+def take_task_images(
+    context: RunContext,
+    dataset: str,
+    task: TaskSpec,
+    source: NewEntity,
+    seed: int,
+    embedder: CachedEmbedder,
+) -> StageReport:
+    """Copies the images that `task` begins with from `source` into `dataset`, as of v0.
+
+    A picture that the dataset has already, for another task, is passed over: each is there once.
+    What is named and not in the source goes to quarantine.
+
+    Raises:
+        ConfigurationError: the source has no usable image, or the dataset holds another draw for
+            the task.
+    """
+    _require_own_dataset(context.store, dataset)
+    images = images_of_source(context.store, source.id)
+    if not images:
+        raise ConfigurationError(
+            f"source {source.dataset} has no usable image; look at: loupe quarantine "
+            f"{source.dataset}"
+        )
+    way, ordered, unknown = _ordered(context, task, images, seed, embedder)
+    others = _pictures_of_other_tasks(context.store, dataset, task.task)
+    chosen = _different(ordered, others)[: task.images]
+    draw = _record(context, dataset, task, source, way, seed, embedder, chosen)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"draw": draw.id},
+        label=f"take {task.task} from {source.dataset}",
+    )
+    items: list[tuple[int, _Item]] = [(image.seq, _Item(image=image)) for image in chosen]
+    items += [(-1 - place, _Item(name=name)) for place, name in enumerate(unknown)]
+
+    def work(items: Sequence[tuple[int, _Item]]) -> list[WorkResult]:
+        return [_taken(number, item, dataset, task, source, draw) for number, item in items]
+
+    return run_stream(context, stage, sorted(items, key=itemgetter(0)), work, total=len(items))
+
+
+class _Item(NamedTuple):
+    """An image that is taken, or a name that no image of the source has."""
+
+    name: str = ""
+    image: StoredEntity | None = None
+
+
+def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
+    """The images that were imported from a source and not turned down, in the order of import."""
+    children = find_children(store, source_id, "imported_from")
+    return [one for one in children if one.kind == Image.kind and one.state == "proposed"]
+
+
+def embed_stored(
+    context: RunContext, embedder: CachedEmbedder, images: Sequence[StoredEntity]
+) -> Vectors:
+    """A row for each image, of shape (n, d)."""
+    return embedder.embed_images([stored_image(context, image) for image in images])
+
+
+def stored_image(context: RunContext, image: StoredEntity) -> StoredImage:
+    """The picture of an image, in the blob store."""
+    record = image.record(Image)
+    name = f"{record.source}/{record.file_path}"
+    return StoredImage(record.sha256, record.media_type, name, context.blobs)
+
+
+def copied_image(
+    image: StoredEntity,
+    dataset: str,
+    task: RetrievalTask,
+    tier: Tier,
+    parents: Sequence[tuple[str, str]],
+) -> NewEntity:
+    """An image of a source as one of the benchmark; all that is released is for testing."""
+    record = image.record(Image)
+    return new_entity(
+        record.model_copy(update={"split": "test", "task": task, "tier": tier}),
+        dataset,
+        parents=[(SAMPLED_FROM, image.id), *parents],
+        split="test",
+        group=f"{record.source}/{record.identity}",
+    )
+
+
+def _ordered(
+    context: RunContext,
+    task: TaskSpec,
+    images: Sequence[StoredEntity],
+    seed: int,
+    embedder: CachedEmbedder,
+) -> tuple[Way, list[StoredEntity], list[str]]:
+    """The images of a source, the best for the task first, and the names that it does not know."""
+    if task.names is not None:
+        by_path = {image.record(Image).file_path: image for image in images}
+        names = _names(task.names)
+        found = [by_path[name] for name in names if name in by_path]
+        return "named", found, [name for name in names if name not in by_path]
+    if task.query is not None:
+        rows = embed_stored(context, embedder, images)
+        cosines = np.round(rows @ embedder.embed_texts([task.query])[0], 6)
+        order = sorted(range(len(images)), key=lambda at: (-cosines[at], images[at].id))
+        return "nearest", [images[at] for at in order], []
+    drawn = sorted(images, key=lambda image: digest_of("task", str(seed), task.task, image.id))
+    return "random", drawn, []
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the names in {path} cannot be read: {error}") from error
+    names = (line.strip().removeprefix("./") for line in lines)
+    return list(dict.fromkeys(name for name in names if name and not name.startswith("#")))
+
+
+def _pictures_of_other_tasks(store: Store, dataset: str, task: RetrievalTask) -> set[str]:
+    records = (image.record(Image) for image in find(store, dataset, Image.kind))
+    return {record.sha256 for record in records if record.task != task and record.tier == "v0"}
+
+
+def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEntity]:
+    """The images whose picture is not taken, each picture once."""
+    chosen: dict[str, StoredEntity] = {}
+    for image in images:
+        sha256 = image.record(Image).sha256
+        if sha256 not in taken:
+            chosen.setdefault(sha256, image)
+    return list(chosen.values())
+
+
+def _record(
+    context: RunContext,
+    dataset: str,
+    task: TaskSpec,
+    source: NewEntity,
+    way: Way,
+    seed: int,
+    embedder: CachedEmbedder,
+    chosen: Sequence[StoredEntity],
+) -> NewEntity:
+    draw = TaskDraw(
+        task=task.task,
+        source=source.dataset,
+        way=way,
+        query=task.query,
+        embedder=str(embedder.ref) if way == "nearest" else None,
+        seed=seed,
+        images_wanted=task.images,
+        images_drawn=len(chosen),
+        digest=digest_of(*(image.id for image in chosen)),
+    )
+    for earlier in find(context.store, dataset, TaskDraw.kind):
+        record = earlier.record(TaskDraw)
+        if (record.task, record.source) == (draw.task, draw.source) and record != draw:
+            raise ConfigurationError(
+                f"dataset {dataset!r} already holds another draw of {draw.task} images from "
+                f"{draw.source} ({record.images_drawn} {record.way}); build under another dataset "
+                f"name"
+            )
+    return store_entity(context, draw, dataset, [("drawn_from", source.id)])
+
+
+def _taken(
+    number: int,
+    item: _Item,
+    dataset: str,
+    task: TaskSpec,
+    source: NewEntity,
+    draw: NewEntity,
+) -> WorkResult:
+    if item.image is None:
+        detail = f"{task.names} names {item.name!r}, which is no usable image of {source.dataset}."
+        context = {"name": item.name}
+        rejection = Rejection(stage=STAGE, reason="unknown_name", detail=detail, context=context)
+        return WorkResult(number, rejection=rejection)
+    copy = copied_image(item.image, dataset, task.task, "v0", [("member_of", draw.id)])
+    return WorkResult(number, entities=(copy,))
+
+
+def _require_own_dataset(store: Store, dataset: str) -> None:
+    """What is imported, or built otherwise, lies whole in its dataset."""
+    for kind in (Source.kind, Sample.kind):
+        if next(find(store, dataset, kind), None) is not None:
+            raise ConfigurationError(
+                f"dataset {dataset!r} holds what is not built from tasks; build under another "
+                f"dataset name"
+            )
