@@ -49,6 +49,9 @@ _OF_MANY = (
 )
 _AMOUNTS = "thirds,quarters,dollars,euros,yuan,minutes,hours,years,miles,metres,meters,percent"
 
+_PRONOUNS = "they,we,you,i,these,those,many,other,others,two,three,time,is,was,has"
+_AUXILIARIES = ("are", "were", "have")
+"""Before these, a single word after "a" is a noun, whatever Harper takes it for."""
 _SOMEBODY = "[someone, somebody, everyone, everybody, nobody]"
 
 _PAIRS = [
@@ -89,11 +92,13 @@ def rules() -> Iterator[tuple[str, str]]:
     manies = ", ".join(many for _, many in _PAIRS)
     single = f"<NOUN, ![{_OF_MANY.replace(',', ', ')}]>"
     counted = f"<NOUN, ![{_AMOUNTS.replace(',', ', ')}]>"
+    any_word = f"![{_OF_MANY}, {_PRONOUNS}]".replace(",", ", ").replace("  ", " ")
     of_one = [*_subjects(_SINGULAR, single), *_subjects("the", f"[{ones}]"), f"({_SOMEBODY} "]
     of_many = _subjects(f"[the, {_PLURAL[1:-1]}]", f"[{manies}]")
     for plural, singular in map(str.split, _VERBS.split(",")):
         test = f'test "A man {plural} here." "A man {singular} here."'
-        yield f"Singular{plural.title()}", _rule(of_one, plural, singular, test)
+        subjects = [*of_one, f"({_SINGULAR} {any_word} "] if plural in _AUXILIARIES else of_one
+        yield f"Singular{plural.title()}", _rule(subjects, plural, singular, test)
         test = f'test "Two men {singular} here." "Two men {plural} here."'
         subjects = [*_subjects(_PLURAL, counted), *of_many]
         yield f"Plural{singular.title()}", _rule(subjects, singular, plural, test)

@@ -1,7 +1,7 @@
 """The grammar of a caption: Harper's findings, less what is known to be wrong about captions."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ VERSION = "1"
 SPELLING = "SpellCheck"
 LANGUAGE = "Language"
 
+_OF_WORDS = ("Spelling", "Typo")
 _UNKNOWN_SHARE = 0.4
 _FEWEST_WORDS = 3
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
@@ -51,6 +52,11 @@ def check_grammar(
     return tuple(sorted(found, key=lambda one: (one.start, one.end, one.rule)))
 
 
+def words_of(texts: Iterable[str]) -> frozenset[str]:
+    """The words of texts that are known to be right, as the facts of an image: `known_words`."""
+    return frozenset(word for text in texts for word in _WORD.findall(text))
+
+
 def _findings(
     text: str, plain: str, settings: GrammarSettings, allowed: frozenset[str]
 ) -> Iterator[GrammarFinding]:
@@ -58,7 +64,9 @@ def _findings(
         if rule in settings.ignored_rules or lint.lint_kind in settings.ignored_categories:
             continue
         start, end = lint.span.start, lint.span.end
-        if text[start:end] in allowed or not _is_sure(rule, plain, start):
+        if not _is_sure(rule, plain, start):
+            continue
+        if lint.lint_kind in _OF_WORDS and text[start:end] in allowed:
             continue
         if rule == SPELLING and _is_right(plain, start, end, settings, allowed):
             continue

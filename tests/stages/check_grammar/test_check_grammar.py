@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.grammar import GrammarSettings
 from stages.check_grammar.agreement import opens_sentence, rule_pack
-from stages.check_grammar.check import check_grammar
+from stages.check_grammar.check import check_grammar, words_of
 
 REAL = Path("../shared/data/coco_captions/annotations.jsonl")
 
@@ -123,6 +123,9 @@ def test_what_is_known_is_right() -> None:
     assert check_grammar(text)[0].rule == "Language"
     known = frozenset(("Zxyqua", "出口", "frobnitz"))
     assert check_grammar(text, known_words=known) == ()
+    assert words_of(["A frobnitz: 出口.", "Zxyqua's."]) == {"A", "frobnitz", "出口", "Zxyqua's"}
+    facts = words_of(["Two men are here."])
+    assert [one.text for one in check_grammar("A man are here.", known_words=facts)] == ["are"]
     without = frozenset(("出口",))
     assert [one.text for one in check_grammar(text, known_words=without)] == ["Zxyqua", "frobnitz"]
 
