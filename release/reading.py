@@ -88,6 +88,20 @@ def read_release(
     return ReadRelease(folder, manifest, split, rows)
 
 
+def read_all_rows(folder: Path, *, threads: int = DEFAULT_THREADS) -> Iterator[ReadRow]:
+    """The rows of all splits of the release in `folder`, in their order; no image is looked at.
+
+    Raises:
+        UsageError: there is no release in `folder`.
+        IntegrityError: the manifest, or a file that is needed, is not as it was released.
+    """
+    _, listed = read_listed(folder)
+    shards = shards_among(listed)
+    _check_files(folder, [listed[path] for path in shards], True, threads)
+    for shard in shards:
+        yield from _rows(folder, shard)
+
+
 def chosen_split(manifest: Manifest, wanted: str | None) -> Split:
     """The split that is meant: `wanted`, or test, or the only one.
 

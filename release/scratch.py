@@ -1,7 +1,7 @@
 """What a build and a verification must remember, on disk: memory does not grow with the rows."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ _TABLES = """
     CREATE TABLE image (split, source, identity, file_path, entity_id, name);
     CREATE TABLE call (key PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE item (entity_id);
+    CREATE TABLE held (digest PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE wanted (entity_id PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE listed (path PRIMARY KEY, sha256, size_bytes) WITHOUT ROWID;
     CREATE TABLE found (path PRIMARY KEY, size_bytes) WITHOUT ROWID;
@@ -112,6 +113,20 @@ class Scratch:
             "ORDER BY entity_id"
         )
         return [entity_id for (entity_id,) in self._database.execute(query)]
+
+    def add_held(self, digests: Iterable[str]) -> None:
+        """Remembers digests of what a release holds."""
+        rows = ((digest,) for digest in digests)
+        self._database.executemany("INSERT OR IGNORE INTO held VALUES (?)", rows)
+
+    def not_held(self, words: Mapping[str, str]) -> list[str]:
+        """Of digests with words for them, the words of those that were not added."""
+        query = "SELECT 1 FROM held WHERE digest = ?"
+        return [
+            what
+            for digest, what in words.items()
+            if self._database.execute(query, (digest,)).fetchone() is None
+        ]
 
     def add_listed(self, file: ReleasedFile) -> bool:
         """Remembers a file that a manifest lists; False where its path is listed already."""

@@ -17,6 +17,7 @@ from release.manifest import MANIFEST, manifest_text, named, read_files, read_va
 from release.parquet_rows import shards_among
 from release.scratch import Scratch
 from release.threads import DEFAULT_THREADS
+from release.verify_containment import verify_containment
 from release.verify_files import verify_files
 from release.verify_rows import RowChecks
 from schemas.errors import UsageError
@@ -28,6 +29,7 @@ def verify_release(
     *,
     expected_id: str | None = None,
     decode: bool = True,
+    contains: Path | None = None,
     threads: int = DEFAULT_THREADS,
 ) -> list[Problem]:
     """Everything that is wrong with the release in `folder`; an empty list where nothing is.
@@ -37,10 +39,12 @@ def verify_release(
         expected_id: its id as it was cited. Without it, a release that somebody changed and named
             anew with care is a correct release: another one.
         decode: decode every image in full; otherwise only its header is read.
+        contains: the folder of another release, all rows of which must stand in this one.
         threads: how many files are read at once.
 
     Raises:
-        UsageError: `folder` is not a folder.
+        UsageError: `folder` is not a folder, or there is no release in `contains`.
+        IntegrityError: the release in `contains` is not as it was released.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; name the folder of a release")
@@ -54,6 +58,8 @@ def verify_release(
             shards = shards_among(file.path for file in scratch.listed())
             checks = RowChecks(folder, manifest, shards, findings, decode=decode, threads=threads)
             checks.run()
+            if contains is not None:
+                verify_containment(folder, contains, scratch, findings)
     except TooManyProblemsError:
         pass
     finally:

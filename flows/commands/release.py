@@ -116,6 +116,10 @@ def verify(
     decode: Annotated[
         bool, typer.Option("--decode/--no-decode", help="Decode every image in full.")
     ] = True,
+    contains: Annotated[
+        Path | None,
+        typer.Option(help="The folder of another release, all rows of which must stand in it."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check every file, row and reference of a release, offline, from its folder alone.
@@ -124,7 +128,7 @@ def verify(
     """
     from release.verify import verify_release
 
-    problems = verify_release(folder, expected_id=expected_id, decode=decode)
+    problems = verify_release(folder, expected_id=expected_id, decode=decode, contains=contains)
     if as_json:
         found = [problem.model_dump(mode="json") for problem in problems]
         print_json({"folder": str(folder), "ok": not problems, "problems": found})
@@ -134,7 +138,9 @@ def verify(
         if (more := len(problems) - _SHOWN_PROBLEMS) > 0:
             out.print(f"… and {more:,} more; --json lists them")
     else:
-        out.print(f"[green]✓[/green] {escape(str(folder))} is complete and unchanged")
+        held = f", and holds all of {contains}" if contains else ""
+        told = f"{folder} is complete and unchanged{held}"
+        out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
     if problems:
         raise typer.Exit(1)
 

@@ -1,0 +1,196 @@
+"""A damaged copy of a benchmark of tasks: what is wrong with tasks, tiers and captions is named."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from db.decisions import NewDecision
+from db.work import register_plan
+from release.build import build_release
+from release.manifest import read_manifest
+from release.tiers import TIERS
+from release.verify import verify_release
+from schemas.errors import UsageError
+from schemas.retrieval_task import Tier
+from tests.release.recos_world import RECOS, benchmark, first_captions
+from tests.release.test_commands import loupe_release
+from tests.release.test_verify import PARQUET, edit_manifest, edit_parquet, sign_anew
+from tests.release.worlds import PERSON, decide, store_world
+
+JSON = f"{RECOS}.json"
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """v0, v1 and v2 of one state; `later`, of another state, lacks a caption and an image."""
+    home = tmp_path_factory.mktemp("releases")
+    made = benchmark()
+    world = store_world(home / "world", made.world.contents())
+
+    def build(tier: Tier, version: str) -> Path:
+        folder = home / version
+        return build_release(world.store, world.blobs, RECOS, version, folder, tier=tier).folder
+
+    folders = {str(tier): build(tier, f"{rank}.1.0") for rank, tier in enumerate(TIERS)}
+    decisions = [
+        NewDecision(made.images["v0"][0], "withdraw", PERSON),
+        NewDecision(first_captions(made, "v0", 2)[1], "reject", PERSON),
+    ]
+    decide(world.store, register_plan(world.store, "test", "2", {}), decisions)
+    folders["later"] = build("v1", "1.2.0")
+    world.store.close()
+    return folders
+
+
+@pytest.fixture
+def copy(sound: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of v2."""
+    return Path(shutil.copytree(sound["v2"], tmp_path / "copy"))
+
+
+def edit_json(folder: Path, change: Callable[[list[Row]], object]) -> None:
+    rows = json.loads((folder / JSON).read_text("utf-8"))
+    change(rows)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    (folder / JSON).write_text(f"[\n{lines}\n]\n", "utf-8")
+
+
+def first_of(rows: list[Row], tier: Tier) -> Row:
+    return next(row for row in rows if row["tier"] == tier)
+
+
+def edit_first(folder: Path, tier: Tier, change: Callable[[Row], object], file: str = JSON) -> None:
+    edit = edit_parquet if file == PARQUET else edit_json
+    edit(folder, lambda rows: change(first_of(rows, tier)))
+
+
+def edit_both(folder: Path, tier: Tier, changes: Row) -> None:
+    """What somebody would do who wants it to pass unseen."""
+    for file in (JSON, PARQUET):
+        edit_first(folder, tier, lambda row: row.update(changes), file)
+    sign_anew(folder)
+
+
+def describe(row: Row, texts: list[str]) -> None:
+    row.update(
+        captions=texts,
+        caption_entity_ids=["0" * 32] * len(texts),
+        caption_authors=["somebody"] * len(texts),
+        caption_origins=["source"] * len(texts),
+        caption_reviewed=[False] * len(texts),
+    )
+
+
+def edit_captions(folder: Path, tier: Tier, texts: list[str]) -> None:
+    edit_first(folder, tier, lambda row: row.update(captions=texts))
+    edit_first(folder, tier, lambda row: describe(row, texts), PARQUET)
+    sign_anew(folder)
+
+
+def state_tier(folder: Path, tier: str) -> None:
+    edit_manifest(folder, lambda values: values.update(tier=tier))
+    sign_anew(folder)
+
+
+def state_tasks(folder: Path, change: Callable[[list[Row]], object]) -> None:
+    edit_manifest(folder, lambda values: change(values["statistics"]["tasks"]))
+    sign_anew(folder)
+
+
+class Fault(NamedTuple):
+    """One thing done to a copy of v2, and what `verify` must say of it."""
+
+    name: str
+    do: Callable[[Path], object]
+    fault: str
+    says: str
+
+
+FAULTS = [
+    Fault("captions of a v0 row removed from JSON",
+          lambda f: edit_first(f, "v0", lambda row: row.update(captions=[])),
+          "captions_missing", f"{JSON}: row 1 has no captions"),
+    Fault("captions of a v1 row removed throughout", lambda f: edit_captions(f, "v1", []),
+          "captions_missing", "row 3 has no captions"),
+    Fault("a candidate described", lambda f: edit_captions(f, "v2", ["Told."]),
+          "captions_unexpected", "images of tier v2 are candidates without any"),
+    Fault("task changed in JSON",
+          lambda f: edit_first(f, "v0", lambda row: row.update(task="scene")),
+          "rows_differ", f"{JSON}: row 1 says task 'scene'; {PARQUET} says 'color'"),
+    Fault("task changed throughout", lambda f: edit_both(f, "v0", {"task": "scene"}),
+          "totals_differ", "(v0: 1 images, 2 captions) for the task scene; manifest.json says 0 images"),
+    Fault("task unknown", lambda f: edit_both(f, "v0", {"task": "beauty"}),
+          "task_wrong", f"{PARQUET}: row 1 is for the task 'beauty'; wanted one of color, count"),
+    Fault("tier changed in Parquet",
+          lambda f: edit_first(f, "v0", lambda row: row.update(tier="v1"), PARQUET),
+          "rows_differ", f"{JSON}: row 1 says tier 'v0'; {PARQUET} says 'v1'"),
+    Fault("tier changed throughout", lambda f: edit_both(f, "v1", {"tier": "v0"}),
+          "totals_differ", "v0: 3 images, 6 captions; v1: 1 images, 2 captions"),
+    Fault("tier lost throughout", lambda f: edit_both(f, "v1", {"tier": None}),
+          "tier_wrong", "is of the tier None; the release is of v0, v1, v2"),
+    Fault("tier of the release lowered", lambda f: state_tier(f, "v1"),
+          "tier_wrong", "is of the tier 'v2'; the release is of v0, v1"),
+    Fault("tier missing in JSON", lambda f: edit_first(f, "v0", lambda row: row.pop("tier")),
+          "row_malformed", f"{JSON}: row 1 has the fields id, source, task, split"),
+    Fault("a task left out of the manifest", lambda f: state_tasks(f, lambda tasks: tasks.pop()),
+          "totals_differ", "for the task code reasoning; manifest.json says 0 images"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_every_fault_is_named(copy: Path, fault: Fault) -> None:
+    fault.do(copy)
+    problems = verify_release(copy, decode=False)
+    assert any(
+        problem.fault == fault.fault and fault.says in problem.message for problem in problems
+    ), [problem.message for problem in problems]
+
+
+def test_sound_releases_have_no_problems_and_hold_each_other(sound: dict[str, Path]) -> None:
+    for lower in ("v0", "v1", "v2"):
+        assert verify_release(sound["v2"], contains=sound[lower]) == []
+
+
+def test_what_is_not_contained_is_named(sound: dict[str, Path]) -> None:
+    problems = verify_release(sound["later"], contains=sound["v0"])
+    assert {problem.fault for problem in problems} == {"not_contained"}
+    named = [problem.message for problem in problems]
+    assert len(named) == 1 + 2 + 1  # an image with its two captions, and a caption
+    assert named[0].startswith("image ")
+    assert named[0].endswith("of recos 0.1.0 (its images/1.jpg) is not in this release")
+    assert "the caption 'A color scene, v0 1, told 0.'" in named[-1]
+
+
+def test_other_bytes_and_other_words_are_not_contained(sound: dict[str, Path], copy: Path) -> None:
+    edit_both(copy, "v0", {"captions": ["Put in its place.", "A color scene, v0 0, told 1."]})
+    (problem,) = verify_release(copy, contains=sound["v1"])
+    assert "the caption 'A color scene, v0 0, told 0.' of recos 1.1.0" in problem.message
+
+
+def test_a_false_statement_of_what_is_contained_is_named(
+    sound: dict[str, Path], copy: Path
+) -> None:
+    edit_manifest(copy, lambda values: values["contains"][0].update(id="f" * 64))
+    sign_anew(copy)
+    (problem,) = verify_release(copy, contains=sound["v0"])
+    right = read_manifest(sound["v0"]).id
+    assert problem.message.endswith(f"contained as version 0.1.0; that version is {right}")
+
+
+def test_the_command_ends_with_exit_code_1(sound: dict[str, Path]) -> None:
+    missing = loupe_release("verify", sound["later"], "--contains", sound["v0"])
+    assert missing.exit_code == 1
+    assert missing.stdout.count("is not in this release") == 4
+    held = loupe_release("verify", sound["v1"], "--contains", sound["v0"])
+    assert held.exit_code == 0
+    assert "is complete and unchanged, and holds all of" in held.stdout
+
+
+def test_containment_needs_a_release(sound: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no release in"):
+        verify_release(sound["v1"], contains=tmp_path)
