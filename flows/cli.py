@@ -13,6 +13,7 @@ from flows.commands import (
     cost,
     demo,
     doctor,
+    duplicates,
     evaluate,
     leaderboard,
     lineage,
@@ -45,6 +46,7 @@ app.command("run")(build.run)
 app.command("import")(sources.import_)
 app.command()(track.track)
 app.command()(train.train)
+app.command()(duplicates.duplicates)
 app.command()(quarantine.quarantine)
 app.command()(cost.cost)
 app.command()(lineage.lineage)
