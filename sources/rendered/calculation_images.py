@@ -79,6 +79,20 @@ def draw_picture(
 ) -> Image.Image:
     """The picture of `what` in this look."""
     picture, box = paint_surface(look.surface.name, look.size, chance)
+    mask = draw_ink(what, look, shelf, picture, box, chance)
+    lay_ink(picture, mask, look.ink, chance)
+    return picture
+
+
+def draw_ink(
+    what: Calculation | Figure,
+    look: CalculationLook,
+    shelf: FontShelf,
+    picture: Image.Image,
+    box: Box,
+    chance: Chance,
+) -> Image.Image:
+    """Where the ink goes, a mask that is not yet laid over `picture`; a tint is laid at once."""
     pen = Pen(look.size, shelf, look.typeface, chance, 1.0 if look.is_hand else 0.0)
     box = _write_heading(pen, look, box)
     if isinstance(what, Figure):
@@ -87,8 +101,7 @@ def draw_picture(
         _write_column(pen, what.column, look, box, chance)
     else:
         _write_line(pen, what, look, box, chance)
-    lay_ink(picture, pen.mask(), look.ink, chance)
-    return picture
+    return pen.mask()
 
 
 def _write_heading(pen: Pen, look: CalculationLook, box: Box) -> Box:
@@ -150,17 +163,16 @@ def _write_column(
 ) -> None:
     """Writes two numbers one above the other, a sign before the second, and a line below."""
     left, right, sign = column
-    size = min(0.24 * (box[3] - box[1]), look.size[1] * chance.between(0.15, 0.19))
-    digit = pen.width("0", size) * 1.25
-    shift = chance.between(0.4, 0.6) if pen.is_hand else 0.5
+    rows, height = (3.9 if "?" in look.tail else 2.9), box[3] - box[1]
     places = max(_whole_places(left), _whole_places(right))
-    after = max(len(number) for number in (left, right)) - min(
-        _whole_places(left), _whole_places(right)
-    )
+    after = max(len(number) - _whole_places(number) for number in (left, right))
+    size = min(height / rows, look.size[1] * chance.between(0.15, 0.19))
+    digit = min(pen.width("0", size) * 1.25, (box[2] - box[0]) / (places + after + 2))
+    shift = chance.between(0.4, 0.6) if pen.is_hand else 0.5
     wide = digit * (places + after + 2)
     start = box[0] + shift * max(0.0, box[2] - box[0] - wide)
     point = start + digit * (places + 1.6)
-    top = box[1] + (box[3] - box[1]) * 0.36
+    top = box[1] + (height - rows * size) / 2 + 0.55 * size
     for row, number in enumerate((left, right)):
         for place, letter in enumerate(number, start=-_whole_places(number)):
             pen.write_centred(

@@ -7,8 +7,8 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 from sources.rendered.fonts import FontShelf
 from sources.rendered.surfaces import Colour
 
-_STYLES_DARK = ("monokai", "one-dark", "github-dark", "nord", "gruvbox-dark", "dracula")
-_STYLES_LIGHT = ("default", "vs", "xcode", "friendly", "solarized-light", "gruvbox-light")
+_STYLES_DARK = ("monokai", "one-dark", "github-dark", "native", "gruvbox-dark", "dracula")
+_STYLES_LIGHT = ("default", "vs", "xcode", "friendly", "tango", "gruvbox-light")
 STYLES = {
     **dict.fromkeys(_STYLES_DARK, "dark"),
     **dict.fromkeys(_STYLES_LIGHT, "light"),

@@ -113,7 +113,7 @@ class Pen:
             return
         chance, hand = self._chance, self._unsteady
         font = self._font(size * (1 + chance.between(-0.04, 0.04) * hand))
-        side = math.ceil(size * _FINE * 2)
+        side = math.ceil(size * _FINE * 1.3)  # no letter is wider or taller
         patch = Image.new("L", (2 * side, 2 * side))
         ImageDraw.Draw(patch).text((side, side), letter, 255, font, "ls")
         centre = (side + font.getlength(letter) / 2, side - size * _FINE * 0.35)

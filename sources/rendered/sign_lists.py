@@ -55,7 +55,7 @@ def draw_menu(
     letters.draw(draw, (60, 52, width - 60, 132), title, colour, 58)
     draw.line((width // 3, 146, 2 * width // 3, 146), colour, 2)
     price = SignText(shelf, "Lora", "en")
-    left, right, most = 60, width - 60, 34 if look.language == "zh" else 28
+    left, right, most = 60, width - 60, 38 if look.language == "zh" else 32
     size = letters.size_for(list(texts), right - left - 120, most)
     step = min(92, (height - 250) / len(texts))
     for number, (text, yuan) in enumerate(zip(texts, prices, strict=True)):

@@ -49,7 +49,7 @@ def rendered(
 ) -> RenderedImage:
     """A picture with its truth; `facts` are the most important first."""
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", compress_level=6)
+    picture.save(buffer, "PNG", compress_level=3)
     known = RenderedTruth(
         task=task,
         generator=GENERATOR,

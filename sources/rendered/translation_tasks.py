@@ -39,6 +39,16 @@ _PLACES = (
     _Place(name="menu page", category=SignCategory.MENU, weight=3.5, least=3, most=6),
 )
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+_SCENES = {
+    "road sign": "the sign stands on a post beside a road",
+    "station sign": "the sign hangs from a ceiling, with an arrow beside the text",
+    "shop sign": "the sign hangs over a shop front with a striped awning",
+    "door plate": "the plate is fixed to a door with a handle",
+    "warning sign": "a triangle with an exclamation mark stands above the text",
+    "notice": "the sheet is taped to a wall",
+    "notice board": "the sheets are pinned to a cork board",
+    "menu page": "dotted lines lead to the prices at the right",
+}
 _LANGUAGES = {"zh": "Chinese", "en": "English"}
 
 
@@ -105,7 +115,7 @@ class TranslationDraft:
         colours = f"the writing is {look.letters} on {with_article(look.ground)} ground"
         if look.place == "road sign" and look.letters == "red":
             colours = "the writing is black on a white ground with a red border"
-        return [*facts, colours]
+        return [*facts, colours, _SCENES[look.place]]
 
     def _facts_of_one(self, thing: str) -> list[str]:
         pair = self._pairs[0]
@@ -115,7 +125,7 @@ class TranslationDraft:
             return [
                 f"{with_article(thing)} in Chinese says {pair.english}",
                 f"the characters read {pair.chinese}",
-                f"{characters} written on the sign",
+                f"{characters} written there",
             ]
         return [
             f"{with_article(thing)} in English reads {pair.english}",

@@ -1,0 +1,75 @@
+"""Programs of the grammar: what they print, once more and otherwise; how many differ."""
+
+import contextlib
+import io
+import shutil
+
+import pytest
+
+from sources.demonstration.chance import Chance
+from sources.rendered.languages import LANGUAGES, PYTHON, available_languages
+from sources.rendered.program_grammar import FAMILIES, draw_program
+from sources.rendered.sandbox import Outcome, run_program
+
+_ALL = tuple(language.name for language in LANGUAGES)
+
+
+def _printed_here(text: str) -> str:
+    """What a Python program prints in this process."""
+    buffer = io.StringIO()
+    with contextlib.redirect_stdout(buffer):
+        exec(compile(text, "program", "exec"), {"__name__": "program"})  # noqa: S102
+    return buffer.getvalue()
+
+
+def test_python_programs_end_and_print_one_line() -> None:
+    families = set()
+    for number in range(600):
+        program = draw_program(Chance("python", number), ("python",))
+        printed = _printed_here(program.text)
+        assert printed.endswith("\n")
+        assert 0 < len(printed.strip()) <= 60, program.text
+        assert printed.count("\n") == 1
+        families.add(program.family)
+    assert len(families) >= 10
+
+
+def test_the_sandbox_says_what_python_says_here() -> None:
+    for number in range(40):
+        program = draw_program(Chance("sandbox", number), ("python",))
+        result = run_program("python", program.text)
+        assert (result.outcome, result.output) == (Outcome.DONE, _printed_here(program.text))
+
+
+@pytest.mark.parametrize("language", [one for one in available_languages() if one != "python"])
+def test_a_family_prints_the_same_in_every_language(language: str) -> None:
+    compared = 0
+    for number, family in enumerate(FAMILIES):
+        sketched = family(Chance("languages", number))
+        if language in sketched.texts:
+            result = run_program(language, sketched.program(language).text)
+            assert result.outcome is Outcome.DONE, result.detail
+            assert result.output.strip() == _printed_here(sketched.texts["python"]).strip()
+            compared += 1
+    assert compared >= 5
+
+
+def test_thousands_of_programs_differ() -> None:
+    texts = {draw_program(Chance("many", number), _ALL).text for number in range(3000)}
+    assert len(texts) > 2500
+
+
+def test_a_python_program_does_not_depend_on_other_interpreters() -> None:
+    for number in range(200):
+        many = draw_program(Chance("alike", number), _ALL)
+        few = draw_program(Chance("alike", number), ("python",))
+        assert few.language == "python"
+        if many.language == "python":
+            assert many == few
+
+
+def test_languages_are_those_whose_interpreter_is_found() -> None:
+    assert available_languages(lambda _: None) == (PYTHON.name,)
+    found = available_languages(lambda command: "/bin/it" if command == "perl" else None)
+    assert found == ("python", "perl")
+    assert set(available_languages(shutil.which)) <= set(_ALL)

@@ -1,0 +1,131 @@
+"""Draws of rendered tasks: the same bytes, prefixes, nothing twice, facts that hold."""
+
+import io
+import itertools
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageStat
+
+from schemas.base import sha256_of
+from schemas.errors import ConfigurationError, ServiceError, UsageError
+from schemas.retrieval_task import RetrievalTask
+from sources.demonstration.chance import Chance
+from sources.rendered import (
+    RENDERED_TASKS,
+    FontShelf,
+    Limits,
+    RenderOptions,
+    SignCategory,
+    SignPair,
+    render_tasks,
+    shipped_pairs,
+    task_refusal,
+)
+from sources.rendered.calculation_images import draw_ink, draw_look
+from sources.rendered.calculations import draw_calculation
+from sources.rendered.figures import draw_figure
+from sources.rendered.fonts import TYPEFACES, installed_folder
+from sources.rendered.surfaces import paint_surface
+from sources.rendered.translation_tasks import BETWEEN, draw_translation_task
+
+_PYTHON_ONLY = RenderOptions(languages=("python",))
+
+
+@pytest.mark.parametrize("task", RENDERED_TASKS)
+def test_fewer_images_are_the_first_of_more_and_none_comes_twice(task: RetrievalTask) -> None:
+    many = list(render_tasks(task, 5, 8, _PYTHON_ONLY))
+    few = list(render_tasks(task, 5, 3, RenderOptions(languages=("python",))))
+    assert few == many[:3]
+    assert len({image.truth.question for image in many}) == 8
+    assert len({sha256_of(image.png) for image in many}) == 8
+    other = next(render_tasks(task, 6, 1, _PYTHON_ONLY))
+    assert other.png != many[0].png
+
+
+@pytest.mark.parametrize("task", RENDERED_TASKS)
+def test_truths_and_pictures_are_fit_to_be_used(task: RetrievalTask) -> None:
+    for number, image in enumerate(render_tasks(task, 1, 6, _PYTHON_ONLY)):
+        truth = image.truth
+        assert (truth.task, truth.seed, truth.truth["number"]) == (task, 1, number)
+        assert truth.answer
+        assert len(truth.facts) >= 4
+        assert len(set(truth.facts)) == len(truth.facts)
+        assert not [fact for fact in truth.facts if fact.endswith(".") or fact[0].isspace()]
+        picture = Image.open(io.BytesIO(image.png))
+        assert picture.format == "PNG"
+        assert min(picture.size) >= 320
+        assert max(ImageStat.Stat(picture.convert("L")).stddev) > 5  # something is drawn
+
+
+def test_answers_of_translations_stand_in_the_list() -> None:
+    english = {pair.chinese: pair.english for pair in shipped_pairs()}
+    chinese = {pair.english: pair.chinese for pair in shipped_pairs()}
+    shelf, directions = FontShelf(), set()
+    for number in range(500):
+        draft = draw_translation_task(Chance("answers", number), shelf, shipped_pairs())
+        texts = draft.question.split(BETWEEN)
+        known = english if texts[0] in english else chinese
+        assert draft.answer == BETWEEN.join(known[text] for text in texts)
+        directions.add(known is english)
+    assert directions == {True, False}
+
+
+def test_the_first_fact_of_a_sign_tells_its_english_text() -> None:
+    for image in render_tasks(RetrievalTask.TRANSLATION, 11, 8):
+        (first, *_) = image.truth.truth["pairs"]
+        assert first["english"] in image.truth.facts[0]
+        assert [fact for fact in image.truth.facts if first["chinese"] in fact]
+
+
+def test_a_missing_font_is_one_sentence_and_the_other_tasks_go_on() -> None:
+    def without_chinese(module: str) -> Path | None:
+        return None if module == "pylopdf_fonts_zh_cn" else installed_folder(module)
+
+    options = RenderOptions(shelf=FontShelf(without_chinese), languages=("python",))
+    with pytest.raises(ConfigurationError, match="'Noto Sans SC' is not installed"):
+        render_tasks(RetrievalTask.TRANSLATION, 0, 1, options)
+    refusal = task_refusal(RetrievalTask.TRANSLATION, options)
+    assert refusal is not None
+    assert refusal.reason == "missing_font"
+    assert "uv pip install pylopdf-fonts-zh-cn" in refusal.detail
+    for task in (RetrievalTask.CALCULATION, RetrievalTask.CODE):
+        assert task_refusal(task, options) is None
+        assert len(list(render_tasks(task, 0, 1, options))) == 1
+
+
+def test_all_typefaces_are_installed() -> None:
+    FontShelf().require(face.name for face in TYPEFACES)
+
+
+def test_another_task_is_refused() -> None:
+    with pytest.raises(UsageError, match="'color' is not rendered, wanted one of"):
+        render_tasks(RetrievalTask.COLOR, 0, 1)
+
+
+def test_a_list_that_is_drawn_out_ends_with_a_sentence() -> None:
+    pairs = (SignPair(category=SignCategory.ROAD, chinese="机场", english="Airport"),)
+    drawn = render_tasks(RetrievalTask.TRANSLATION, 0, 5, RenderOptions(pairs=pairs))
+    assert {image.truth.question for image in itertools.islice(drawn, 2)} == {"机场", "Airport"}
+    with pytest.raises(UsageError, match=r"no further question .* after 2 images"):
+        next(drawn)
+
+
+def test_programs_that_cannot_run_end_with_a_sentence() -> None:
+    options = RenderOptions(languages=("python",), limits=Limits(memory_bytes=4096))
+    with pytest.raises(ServiceError, match="no program could be run: the Python program"):
+        next(render_tasks(RetrievalTask.CODE, 0, 1, options))
+
+
+def test_nothing_that_is_written_is_cut_off() -> None:
+    """The ink of calculations and figures stays well inside the picture."""
+    shelf = FontShelf()
+    for number in range(60):
+        chance = Chance("edges", number)
+        what = draw_figure(chance) if number % 3 == 0 else draw_calculation(chance)
+        look = draw_look(chance, shelf, what)
+        picture, box = paint_surface(look.surface.name, look.size, chance)
+        ink = draw_ink(what, look, shelf, picture, box, chance).getbbox()
+        assert ink is not None
+        edges = (ink[0], ink[1], look.size[0] - ink[2], look.size[1] - ink[3])
+        assert min(edges) >= 16, (what.question, look)

@@ -1,0 +1,126 @@
+"""Programs that do not end, want too much or fail: each a clear refusal, none a hang."""
+
+import errno
+import time
+from pathlib import Path
+
+import pytest
+
+from sources.rendered.languages import available_languages
+from sources.rendered.sandbox import Limits, Outcome, isolated_by_namespaces, run_program
+from tests.requirements import unavailable
+
+_SHORT = Limits(seconds=1.0, cpu_seconds=5)
+
+
+def test_what_a_program_prints() -> None:
+    result = run_program("python", "print('één', 1 + 1)")
+    assert (result.outcome, result.output, result.detail) == (Outcome.DONE, "één 2\n", "")
+    assert result.refusal() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("import time\ntime.sleep(60)", Outcome.OUT_OF_TIME),
+        ("import os, time\nos.close(1)\nos.close(2)\ntime.sleep(60)", Outcome.OUT_OF_TIME),
+        ("data = [0] * 10**9", Outcome.OUT_OF_MEMORY),
+        ("while True:\n    print('x' * 100)", Outcome.TOO_MUCH_OUTPUT),
+        ("1 / 0", Outcome.FAILED),
+        ("raise SystemExit(3)", Outcome.FAILED),
+        ("def f(n):\n    return f(n + 1)\nf(0)", Outcome.FAILED),
+        ("this is no Python", Outcome.FAILED),
+        ("import sys\nsys.stdout.buffer.write(b'\\xff')", Outcome.FAILED),
+        ("import numpy", Outcome.FAILED),
+        ("\0", Outcome.NO_PROGRAM),
+        ("\ud800", Outcome.NO_PROGRAM),
+        ("#" * 100_000, Outcome.NO_PROGRAM),
+    ],
+)
+def test_refusals(text: str, outcome: Outcome) -> None:
+    start = time.monotonic()
+    result = run_program("python", text, _SHORT)
+    assert result.outcome is outcome, result
+    assert time.monotonic() - start < 20  # far less, but the machine may be busy
+    refusal = result.refusal()
+    assert refusal is not None
+    assert refusal.reason == outcome.value
+    assert refusal.detail.startswith("the ")
+    assert len(result.output.encode()) <= _SHORT.output_bytes
+
+
+_ENDLESS = {
+    "python": "while True:\n    pass",
+    "javascript": "while (true) {}",
+    "perl": "while (1) {}",
+    "ruby": "loop {}",
+    "bash": "while true; do :; done",
+}
+
+
+@pytest.mark.parametrize("language", available_languages())
+def test_endless_programs_run_out_of_processor_time(language: str) -> None:
+    result = run_program(language, _ENDLESS[language], Limits(seconds=60, cpu_seconds=1))
+    assert result.outcome is Outcome.OUT_OF_TIME
+
+
+def test_a_language_without_an_interpreter_is_refused() -> None:
+    for language in ("perl", "cobol"):
+        result = run_program(language, "x", which=lambda _: None)
+        assert result.outcome is Outcome.NO_INTERPRETER
+        assert repr(language) in result.detail
+
+
+def test_a_program_sees_an_empty_folder_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOUPE_TEST_SECRET", "hidden")
+    text = (
+        "import os, sys\n"
+        "secret = 'LOUPE_TEST_SECRET' in os.environ\n"
+        "print(os.listdir(), secret, sys.stdin.read() == '', os.getcwd())"
+    )
+    listed, secret, no_input, folder = run_program("python", text).output.split()
+    assert (listed, secret, no_input) == ("[]", "False", "True")
+    assert not Path(folder).exists()
+
+
+def test_a_program_writes_no_files(tmp_path: Path) -> None:
+    target = tmp_path / "written"
+    text = (
+        "import os\n"
+        f"f = os.open({str(target)!r}, os.O_CREAT | os.O_WRONLY)\n"
+        "try:\n    os.write(f, b'x' * 10)\nexcept OSError:\n    print('refused')"
+    )
+    assert run_program("python", text).output == "refused\n"
+    assert target.stat().st_size == 0
+
+
+def test_a_program_has_no_network() -> None:
+    if not isolated_by_namespaces():
+        unavailable("this machine gives no network namespaces to its users")
+    text = (
+        "import socket\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)\ns.settimeout(5)\n"
+        "try:\n    s.connect(('192.0.2.1', 80))\nexcept OSError as fault:\n    print(fault.errno)"
+    )
+    assert run_program("python", text).output.strip() == str(errno.ENETUNREACH)
+
+
+def test_what_a_program_left_behind_ends_with_it() -> None:
+    text = (
+        "import os, sys, time  # loupe-left-behind\n"
+        "try:\n    child = os.fork()\nexcept OSError:\n    child = -1\n"
+        "if child == 0:\n    time.sleep(60)\n"
+        "print(os.getpid())"
+    )
+    start = time.monotonic()
+    result = run_program("python", text, _SHORT)
+    assert time.monotonic() - start < 20
+    assert result.outcome in (Outcome.DONE, Outcome.OUT_OF_TIME)  # the child holds the pipe open
+    assert not [pid for pid in Path("/proc").glob("[0-9]*") if "loupe-left-behind" in _words(pid)]
+
+
+def _words(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,60 @@
+"""The shipped pairs, and pairs from elsewhere."""
+
+import pytest
+from fontTools.ttLib import TTFont
+from pydantic import ValidationError
+
+from schemas.errors import FormatError, UsageError
+from sources.rendered.fonts import TYPEFACES, installed_folder
+from sources.rendered.sign_pairs import (
+    SignCategory,
+    SignPair,
+    checked_pairs,
+    shipped_pairs,
+    with_further_pairs,
+)
+
+
+def test_there_are_over_two_hundred_pairs_of_every_category() -> None:
+    pairs = shipped_pairs()
+    assert len(pairs) >= 200
+    assert {pair.category for pair in pairs} == set(SignCategory)
+
+
+def test_the_fonts_have_every_character() -> None:
+    wanted = {ord(letter) for pair in shipped_pairs() for letter in pair.chinese + "菜单"}
+    for face in TYPEFACES:
+        if face.style == "chinese":
+            folder = installed_folder(face.module)
+            assert folder is not None
+            with TTFont(folder / face.file) as font:
+                assert wanted <= set(font.getBestCmap())
+
+
+def _pair(chinese: str, english: str) -> SignPair:
+    return SignPair(category=SignCategory.NOTICE, chinese=chinese, english=english)
+
+
+def test_further_pairs_are_kept_where_both_texts_are_new() -> None:
+    further = [
+        _pair("请上二楼", "Please go upstairs"),
+        _pair("出口", "Way out"),
+        _pair("离开", "exit"),
+    ]
+    pairs = with_further_pairs(iter(further))
+    assert pairs == (*shipped_pairs(), further[0])
+
+
+def test_a_text_with_two_translations_is_refused() -> None:
+    with pytest.raises(FormatError, match="'出口' stands in two pairs"):
+        checked_pairs([_pair("出口", "Exit"), _pair("出口", "Way out")])
+    with pytest.raises(UsageError, match="no pairs"):
+        checked_pairs([])
+
+
+@pytest.mark.parametrize(
+    ("chinese", "english"), [("Exit", "Exit"), ("出口", "出口"), ("", "x"), ("出口", " Exit")]
+)
+def test_texts_in_the_wrong_language_are_refused(chinese: str, english: str) -> None:
+    with pytest.raises(ValidationError):
+        _pair(chinese, english)
