@@ -40,6 +40,7 @@ class GrammarSettings(Record):
         words: words that are right, beside those of the dictionary; case matters.
         names: whether capitalised words inside a sentence are taken for names, not misspellings.
         quotes: whether what stands between quotation marks is left alone: it is quoted as it is.
+        code: whether calls, names of files and formulas are left alone: `range(9)`, `i * 4`.
     """
 
     ignored_categories: tuple[str, ...] = (
@@ -55,6 +56,7 @@ class GrammarSettings(Record):
         "MissingPreposition",
         "SentenceCapitalization",
     )
-    words: tuple[str, ...] = ("blouson", "decker", "DSLR", "halfpipe", "jetliner")
+    words: tuple[str, ...] = ("blouson", "decker", "DSLR", "elif", "halfpipe", "jetliner")
     names: bool = True
     quotes: bool = True
+    code: bool = True

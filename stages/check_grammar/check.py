@@ -22,6 +22,10 @@ _OF_WORDS = ("Spelling", "Typo")
 _UNKNOWN_SHARE = 0.4
 _FEWEST_WORDS = 3
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
+_CODE = re.compile(
+    r"\b[\w.]+\([^()]*\)|\b\w+\.[a-z]{1,4}\b(?!\s+[A-Z])|\b\w+_\w+\b"
+    r"|\b\w+(?:\s?(?:[+*/%<>=×÷]=?|==|(?<=\s)-(?=\s))\s?\w+)+(?=\W|$)"
+)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _DEFAULTS = GrammarSettings()
 _AT_ONCE = Lock()  # a linter is no use to two threads at a time; a caption takes a millisecond
@@ -40,7 +44,8 @@ def check_grammar(
         settings: what is not held against it.
         known_words: words that are right in this caption, as names among what is known of it.
     """
-    plain = _without_quotes(text) if settings.quotes else text
+    plain = _without(_QUOTED, text) if settings.quotes else text
+    plain = _without(_CODE, plain) if settings.code else plain
     plain = _without_known(plain, known_words)
     if (foreign := foreign_script(plain)) is not None:
         return (_language_finding(text, foreign.start, foreign.end, f"in {foreign.language}"),)
@@ -64,7 +69,7 @@ def _findings(
         if rule in settings.ignored_rules or lint.lint_kind in settings.ignored_categories:
             continue
         start, end = lint.span.start, lint.span.end
-        if not _is_sure(rule, plain, start):
+        if plain[start : end + 2] != text[start : end + 2] or not _is_sure(rule, plain, start):
             continue
         if lint.lint_kind in _OF_WORDS and text[start:end] in allowed:
             continue
@@ -142,9 +147,9 @@ def _language_finding(text: str, start: int, end: int, what: str) -> GrammarFind
     )
 
 
-def _without_quotes(text: str) -> str:
-    """`text` with `X` for all that stands between quotation marks, so that places stay the same."""
-    return _QUOTED.sub(lambda match: "X" * len(match.group()), text)
+def _without(pattern: re.Pattern[str], text: str) -> str:
+    """`text` with `X` for all that a pattern finds, so that places stay the same."""
+    return pattern.sub(lambda match: "X" * len(match.group()), text)
 
 
 def _without_known(text: str, words: frozenset[str]) -> str:

@@ -52,6 +52,11 @@ A woman watches as two children play.
 The car that two men push is red.
 A fruit stand with apples stands beside the road.
 Two bus rides are on the ticket.
+"Stopp" is written on a board.
+A "No Parking" sign stands by a x * 2 formula and a 3 - 1 formula.
+The file is called grade.py and prints max(xs).
+The variable total starts at 0 and grows by i * 4 in each round.
+N runs over range(9), and w.upper() is called for each word.
 The kitchen has white cabinets and a steel stove.
 """.strip().splitlines()
 
@@ -132,7 +137,7 @@ def test_what_is_known_is_right() -> None:
 
 def test_settings_say_what_is_reported() -> None:
     strict = GrammarSettings(
-        ignored_categories=(), ignored_rules=(), words=(), names=False, quotes=False
+        ignored_categories=(), ignored_rules=(), words=(), names=False, quotes=False, code=False
     )
     assert [
         one.rule for one in check_grammar("a man falls off his skateboard in a park.", strict)
