@@ -13,6 +13,7 @@ BENCHMARKS = (
     ("benchmarks.video_decoding", []),
     ("benchmarks.association", []),
     ("benchmarks.street_tracking", []),
+    ("benchmarks.stills_seeing", []),
     ("benchmarks.retrieval_metrics", ["--rounds", "2"]),
     ("benchmarks.ccd_metrics", []),
     ("benchmarks.cfam_training", []),

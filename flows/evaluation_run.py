@@ -15,7 +15,7 @@ from flows.leaderboard import Leaderboard, collect, locate_release
 from flows.leaderboard_page import Written, leaderboard_folder, render_markdown, write_leaderboard
 from profiles.loader import load_profile
 from retrieval.embedders import CHECKPOINT_FILES
-from schemas.embedding import BuiltinEmbedder, EmbedderSpec
+from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder, EmbedderSpec
 from schemas.errors import UsageError
 
 _NAMED = re.compile(
@@ -145,10 +145,13 @@ def named_embedder(text: str) -> EmbedderSpec:
     """
     if text == "builtin":
         return BuiltinEmbedder()
+    if text == "builtin-stills":
+        return BuiltinStillsEmbedder()
     match = _NAMED.fullmatch(text)
     if match is None:
         raise UsageError(
-            f"an embedder must be 'builtin', or like 'open_clip:ViT-B-16-quickgelu@openai', "
+            f"an embedder must be 'builtin', 'builtin-stills', or like "
+            f"'open_clip:ViT-B-16-quickgelu@openai', "
             f"'transformers:google/siglip2-base-patch16-224@main' or 'qwen-vl:NAME@REVISION'; "
             f"got {text!r}"
         )

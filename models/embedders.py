@@ -7,6 +7,7 @@ from typing import Any, assert_never
 from models.embedding import ImageTextEmbedder
 from schemas.embedding import (
     BuiltinEmbedder,
+    BuiltinStillsEmbedder,
     OpenClipEmbedder,
     PlainModelSpec,
     QwenVLEmbedder,
@@ -29,6 +30,10 @@ def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
             from models.builtin.embedder.model import ColourLexiconEmbedder
 
             return ColourLexiconEmbedder(spec)
+        case BuiltinStillsEmbedder():
+            from models.builtin.embedder.stills import StillsLexiconEmbedder
+
+            return StillsLexiconEmbedder(spec)
         case OpenClipEmbedder():
             from models.open_clip_embedder import OpenClipImageTextEmbedder
 
@@ -55,7 +60,7 @@ def pinned(spec: PlainModelSpec) -> PlainModelSpec:
         ModelError: files cannot be read, or there is no such model.
     """
     match spec:
-        case BuiltinEmbedder():
+        case BuiltinEmbedder() | BuiltinStillsEmbedder():
             return spec
         case OpenClipEmbedder():
             return spec.model_copy(update=_open_clip_digests(spec))

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from models.chat import ChatModel
 from schemas.profile import (
+    BuiltinCaptioner,
     BuiltinDescriber,
     BuiltinRewriter,
     ChatModelSpec,
@@ -30,6 +31,10 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
             from models.builtin.describer.model import ColourDescriber
 
             return ColourDescriber(spec)
+        case BuiltinCaptioner():
+            from models.builtin.captioner.model import StillsCaptioner
+
+            return StillsCaptioner(spec)
         case OpenAIChat():
             from models.openai_chat import OpenAIChatModel
 

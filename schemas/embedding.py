@@ -36,6 +36,19 @@ class BuiltinEmbedder(_EmbedderBase):
         return {}
 
 
+class BuiltinStillsEmbedder(_EmbedderBase):
+    """What is seen in drawn stills, read by a lexicon out of texts: no download."""
+
+    provider: Literal["builtin-stills"] = "builtin-stills"
+    name: ModelWord = "loupe-stills-lexicon"
+    revision: ModelWord = "1"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside name and revision, determines a vector."""
+        return {}
+
+
 class _TorchEmbedder(_EmbedderBase):
     """`dtype` says what the network computes in, on every device: so a cached vector is right."""
 
@@ -149,7 +162,13 @@ class PrecomputedEmbedder(_EmbedderBase):
         return {"images_sha256": self.images_sha256, "texts_sha256": self.texts_sha256}
 
 
-PlainModelSpec = BuiltinEmbedder | OpenClipEmbedder | TransformersEmbedder | QwenVLEmbedder
+PlainModelSpec = (
+    BuiltinEmbedder
+    | BuiltinStillsEmbedder
+    | OpenClipEmbedder
+    | TransformersEmbedder
+    | QwenVLEmbedder
+)
 """What `models.embedders` builds."""
 
 EmbeddingModelSpec = Annotated[PlainModelSpec | CfamEmbedder, Field(discriminator="provider")]

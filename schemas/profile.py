@@ -75,6 +75,25 @@ class BuiltinDescriber(_ChatModelBase):
         return {"style": self.style}
 
 
+class BuiltinCaptioner(_ChatModelBase):
+    """The captioner that sees drawn stills and says what it is told: no download, deterministic.
+
+    `details` is how many details (things after the first, colours, numbers, a place …) a caption
+    has that is written for the first time.
+    """
+
+    provider: Literal["builtin-captioner"] = "builtin-captioner"
+    name: str = "loupe-stills-captioner"
+    revision: str = "1"
+    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
+    details: int = Field(default=4, ge=1, le=12)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an answer."""
+        return {"details": self.details}
+
+
 class _SampledModel(_ChatModelBase):
     sampling: Sampling = Sampling()
 
@@ -116,7 +135,12 @@ class TransformersChat(_SampledModel):
 
 
 ChatModelSpec = Annotated[
-    BuiltinRewriter | BuiltinDescriber | OpenAIChat | VllmChat | TransformersChat,
+    BuiltinRewriter
+    | BuiltinDescriber
+    | BuiltinCaptioner
+    | OpenAIChat
+    | VllmChat
+    | TransformersChat,
     Field(discriminator="provider"),
 ]
 

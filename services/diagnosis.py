@@ -17,6 +17,7 @@ from profiles.settings import Settings
 from schemas.base import Record
 from schemas.embedding import (
     BuiltinEmbedder,
+    BuiltinStillsEmbedder,
     CfamEmbedder,
     EmbedderSpec,
     OpenClipEmbedder,
@@ -24,6 +25,7 @@ from schemas.embedding import (
 )
 from schemas.errors import LoupeError
 from schemas.profile import (
+    BuiltinCaptioner,
     BuiltinDescriber,
     BuiltinRewriter,
     ChatModelSpec,
@@ -137,7 +139,7 @@ def check_models(profile: Profile) -> Iterator[Finding]:
 
 def _check_embedder(embedder: EmbedderSpec) -> Finding:
     """Evaluation alone needs embedders: what they lack stops nobody who builds a dataset."""
-    if isinstance(embedder, BuiltinEmbedder):
+    if isinstance(embedder, BuiltinEmbedder | BuiltinStillsEmbedder):
         return _has(embedder, "built in")
     if missing := [path for path in _files_of(embedder) if not path.exists()]:
         detail = f"there is no {missing[0]}; needed to evaluate releases"
@@ -175,7 +177,7 @@ def _check_detector(detector: BuiltinDetector | FairMOTDetector) -> Finding:
 
 def _check_model(model: ChatModelSpec) -> Finding:
     match model:
-        case BuiltinRewriter() | BuiltinDescriber():
+        case BuiltinRewriter() | BuiltinDescriber() | BuiltinCaptioner():
             return _has(model, "built in")
         case OpenAIChat():
             return _check_server_of(model)

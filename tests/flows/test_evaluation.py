@@ -25,6 +25,7 @@ from release.reading import ReadRelease, read_release
 from retrieval.chance import chance_scores
 from schemas.embedding import (
     BuiltinEmbedder,
+    BuiltinStillsEmbedder,
     OpenClipEmbedder,
     PrecomputedEmbedder,
     TransformersEmbedder,
@@ -265,7 +266,10 @@ def test_wrong_uses_are_one_sentence(
     for arguments, told in (
         ([tmp_path], "there is no release in"),
         ([released, "--split", "train"], "has no split 'train'; it has test"),
-        ([released, "--embedder", "clip"], "an embedder must be 'builtin', or like"),
+        (
+            [released, "--embedder", "clip"],
+            "an embedder must be 'builtin', 'builtin-stills', or like",
+        ),
         ([released, "--embedder", "builtin", "--profile", "small"], "in one way"),
         ([released, "--checkpoint", tmp_path / "none"], "there is no checkpoint in"),
         ([released, "--embeddings", images, texts], "--embeddings needs --name"),
@@ -303,6 +307,7 @@ def test_a_damaged_release_is_not_scored(
 
 def test_embedders_are_named_by_provider() -> None:
     assert named_embedder("builtin") == BuiltinEmbedder()
+    assert named_embedder("builtin-stills") == BuiltinStillsEmbedder()
     clip = named_embedder("open_clip:ViT-B-16-quickgelu@openai")
     assert clip == OpenClipEmbedder(
         provider="open_clip", name="ViT-B-16-quickgelu", revision="openai"
@@ -310,7 +315,7 @@ def test_embedders_are_named_by_provider() -> None:
     assert named_embedder("transformers:google/siglip-base-patch16-256") == TransformersEmbedder(
         provider="transformers", name="google/siglip-base-patch16-256", revision="main"
     )
-    with pytest.raises(UsageError, match="'builtin', or like"):
+    with pytest.raises(UsageError, match="'builtin', 'builtin-stills', or like"):
         named_embedder("word2vec:x")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from schemas.embedding import (
     BuiltinEmbedder,
+    BuiltinStillsEmbedder,
     OpenClipEmbedder,
     PlainModelSpec,
     QwenVLEmbedder,
@@ -230,6 +231,7 @@ def _gemma_tokenizer() -> Any:
 
 BUILDERS: dict[str, Callable[[Path], PlainModelSpec]] = {
     "builtin": lambda _: BuiltinEmbedder(),
+    "builtin-stills": lambda _: BuiltinStillsEmbedder(),
     "open_clip": lambda folder: OpenClipEmbedder(
         provider="open_clip",
         name=f"local-dir:{build_open_clip(folder)}",

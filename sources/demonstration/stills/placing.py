@@ -15,7 +15,7 @@ _FIGURE_PX = 112.0
 _SIGN_PX = 42.0
 _GAP_PX = 5.0
 _EDGE_PX = 8.0
-_ON_GAP_PX = 1.5
+_ON_GAP_PX = 3.0
 _SHRINK = 0.93
 _TRIES = 60
 

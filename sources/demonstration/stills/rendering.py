@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 from sources.demonstration.chance import Chance
 from sources.demonstration.colours import Rgb
@@ -26,7 +27,6 @@ from sources.demonstration.stills.vocabulary import COLOURS, OUTLINE
 _BOARD: Rgb = (252, 246, 226)
 _FRAME: Rgb = (178, 124, 78)
 _LETTERS: Rgb = (44, 58, 128)
-_INK_LEVEL = 8  # of 255: how far the softened shape reaches
 
 
 class Rendering(NamedTuple):
@@ -80,15 +80,22 @@ def _ink(canvas: Image.Image, sheet: Image.Image, box: Placed, line_px: float) -
     pad = round((line_px + 2) * FINE)
     padded = Image.new("RGBA", (sheet.width + 2 * pad, sheet.height + 2 * pad))
     padded.paste(sheet, (pad, pad))
-    alpha = padded.getchannel("A")
-    wide = alpha.filter(ImageFilter.GaussianBlur(line_px * FINE * 0.55))
-    shape = wide.point(lambda value: 255 if value > _INK_LEVEL else 0)
+    shape = Image.fromarray(_widened(np.asarray(padded.getchannel("A")), line_px * FINE))
     inked = Image.new("RGBA", padded.size, (*OUTLINE, 0))
     inked.putalpha(shape)
     inked = Image.alpha_composite(inked, padded)
     size = (max(1, inked.width // FINE), max(1, inked.height // FINE))
     small = _reduced(inked, size)
     canvas.paste(small, (round(box.left) - pad // FINE, round(box.top) - pad // FINE), small)
+
+
+def _widened(alpha: NDArray[np.uint8], by_px: float) -> NDArray[np.uint8]:
+    """What is covered, of shape (height, width), and everything as near to it as `by_px`."""
+    import cv2
+
+    side = 2 * round(by_px) + 1
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
+    return np.asarray(cv2.dilate(alpha, disc), np.uint8)
 
 
 def _reduced(picture: Image.Image, size: tuple[int, int]) -> Image.Image:

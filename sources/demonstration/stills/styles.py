@@ -13,7 +13,7 @@ LINE_PX: dict[Style, float] = {
     Style.FLAT: 2.4,
     Style.SKETCH: 2.2,
     Style.POSTER: 3.2,
-    Style.MOSAIC: 4.6,
+    Style.MOSAIC: 4.0,
 }
 """How wide the ink around things is."""
 
@@ -24,6 +24,7 @@ _DOT_PX = 6
 _STEP = 36.0
 _GRAY = 14
 _INK = 56.0
+_INK_SHARE = 0.3  # of a stone: with more, all of it is dark
 
 
 def in_style(picture: Image.Image, style: Style, chance: Chance) -> Image.Image:
@@ -71,10 +72,11 @@ def _poster(pixels: Field) -> Field:
 def _mosaic(pixels: Field, chance: Chance) -> Field:
     """Square stones, each of one colour, with grout between them."""
     height, width = pixels.shape[0] // _TILE_PX, pixels.shape[1] // _TILE_PX
-    tiles = pixels.reshape(height, _TILE_PX, width, _TILE_PX, 3)[:, 1:3, :, 1:3].mean(axis=(1, 3))
-    ink = tiles.max(axis=2, keepdims=True) < _INK
+    squares = pixels.reshape(height, _TILE_PX, width, _TILE_PX, 3)
+    tiles = squares[:, 1:3, :, 1:3].mean(axis=(1, 3))
+    ink = (squares.max(axis=4) < _INK).mean(axis=(1, 3))[..., None] > _INK_SHARE
     varied = tiles * (1 + 0.035 * chance.noise((height, width, 1)))
-    tiles = np.where(ink, tiles, np.maximum(varied, _INK + 4 * (varied > 0)))
+    tiles = np.where(ink, 20, np.maximum(varied, _INK + 6))
     stones = np.repeat(np.repeat(tiles, _TILE_PX, axis=0), _TILE_PX, axis=1)
     seam = np.zeros(stones.shape[:2], bool)
     seam[_TILE_PX - 1 :: _TILE_PX] = True

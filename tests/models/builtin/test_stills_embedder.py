@@ -1,0 +1,92 @@
+"""The embedder of stills: captions find their drawings, and what is false of a drawing is told."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from models.builtin.embedder.stills import StillsLexiconEmbedder
+from schemas.embedding import BuiltinStillsEmbedder
+from sources.demonstration.stills import StillTruth
+from sources.demonstration.stills.writing import draw_still, plan_stills
+
+EMBEDDER = StillsLexiconEmbedder(BuiltinStillsEmbedder())
+SEED, COUNT, PAIRS = 1618, 80, 24
+MARGIN = 0.02
+
+
+@pytest.fixture(scope="module")
+def truths() -> list[StillTruth]:
+    return [draw_still(still, SEED)[1] for still in _stills()]
+
+
+@pytest.fixture(scope="module")
+def images() -> NDArray[np.float32]:
+    return EMBEDDER.embed_images([draw_still(still, SEED)[0] for still in _stills()])
+
+
+def _stills() -> list:  # type: ignore[type-arg]
+    return list(plan_stills(SEED, COUNT, same_caption_pairs=PAIRS))
+
+
+def test_captions_and_drawings_find_each_other(
+    truths: list[StillTruth], images: NDArray[np.float32]
+) -> None:
+    own = np.arange(COUNT)
+    for place in range(5):
+        texts = EMBEDDER.embed_texts([truth.captions[place] for truth in truths[:COUNT]])
+        similarity = texts @ images[:COUNT].T
+        assert (similarity.argmax(axis=1) == own).mean() > 0.9  # chance: 0.0125
+        assert (similarity.argmax(axis=0) == own).mean() > 0.9
+
+
+def test_a_caption_that_is_true_of_two_drawings_is_as_near_to_both(
+    truths: list[StillTruth], images: NDArray[np.float32]
+) -> None:
+    planted = [truth for truth in truths if truth.same_caption_as is not None]
+    texts = EMBEDDER.embed_texts([truth.captions[0] for truth in planted])
+    near = [
+        text @ images[truth.image_id - 1] > text @ images[(truth.same_caption_as or 0) - 1] - MARGIN
+        for truth, text in zip(planted, texts, strict=True)
+    ]
+    assert np.mean(near) >= 0.95
+
+
+def test_variants_are_farther_from_the_caption_than_their_first(
+    truths: list[StillTruth], images: NDArray[np.float32]
+) -> None:
+    families: dict[int, list[StillTruth]] = defaultdict(list)
+    for truth in truths[:COUNT]:
+        families[truth.family].append(truth)
+    told = []
+    for first, *variants in families.values():
+        [text] = EMBEDDER.embed_texts([first.captions[0]])
+        for variant in variants:
+            farther = text @ images[first.image_id - 1] - text @ images[variant.image_id - 1]
+            told.append(farther > MARGIN)
+    assert np.mean(told) > 0.93
+
+
+def test_pictures_of_which_nothing_is_known_are_compared_by_their_layout() -> None:
+    random = np.random.default_rng(2)
+    scenes = [
+        Image.fromarray(random.integers(0, 255, (6, 8, 3), np.uint8)).resize((400, 300), 3)
+        for _ in range(6)
+    ]
+    noisy = [
+        Image.fromarray(
+            np.clip(np.asarray(s, np.int16) + random.normal(12, 6, (300, 400, 3)), 0, 255).astype(
+                np.uint8
+            )
+        ).resize((200, 150))
+        for s in scenes
+    ]
+    similarity = EMBEDDER.embed_images(scenes) @ EMBEDDER.embed_images(noisy).T
+    assert (similarity.argmax(axis=1) == np.arange(6)).all()
+    assert similarity.diagonal().min() > 0.9
+
+
+def test_it_says_in_its_name_what_it_is() -> None:
+    assert str(EMBEDDER.ref) == "loupe-stills-lexicon@1"
