@@ -216,7 +216,7 @@ def _end(process: subprocess.Popen[bytes], ending: _Ending) -> None:
 
 def _judged(language: Language, limits: Limits, ending: _Ending) -> ProgramResult:
     outcome, complaint = ending.stopped, ending.errors.decode("utf-8", "replace").strip()
-    if outcome is None and any(sign in complaint for sign in _OUT_OF_MEMORY):
+    if outcome is None and ending.code and any(sign in complaint for sign in _OUT_OF_MEMORY):
         outcome = Outcome.OUT_OF_MEMORY
     if outcome is None and ending.code in _STOPPED_BY_KERNEL:
         outcome = Outcome.OUT_OF_TIME

@@ -19,6 +19,11 @@ def test_what_a_program_prints() -> None:
     assert result.refusal() is None
 
 
+def test_a_program_that_ends_well_may_complain() -> None:
+    text = "import sys\nprint(1)\nprint('MemoryError', file=sys.stderr)"
+    assert run_program("python", text).outcome is Outcome.DONE
+
+
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
