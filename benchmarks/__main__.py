@@ -16,6 +16,7 @@ BENCHMARKS = (
     ("benchmarks.stills_seeing", []),
     ("benchmarks.retrieval_metrics", ["--rounds", "2"]),
     ("benchmarks.ccd_metrics", []),
+    ("benchmarks.near_duplicates", []),
     ("benchmarks.cfam_training", []),
 )
 

@@ -1,0 +1,201 @@
+"""Near-duplicates: recall and precision on planted variants, speed of hashing and of the search.
+
+    python -m benchmarks.near_duplicates [--originals 3000] [--hashes 1000000] [--peer PYTHON]
+
+Variants of originals (see `benchmarks.planted_duplicates`) are looked for among these. A pair that
+is found is right where both images come from one original; flips are counted as found pairs, too.
+Beside it stands what `imagehash.phash` finds on the same images, where equal hashes count, or those
+within six bits, which is what is usually done; it is not asked for flips.
+
+Hashing is measured in processor seconds of one thread, decoding included, on the same files:
+Loupe's fingerprint (which also makes the SHA-256, the hash of the mirror image and the spectrum),
+`imagehash.phash`, and `imagededup` in an environment of its own (made with `uv` where no `--peer`
+is given). The least of three rounds counts.
+
+The search is over random hashes among which near ones are planted, and over hashes whose bits hang
+together, as those of real images do.
+"""
+
+import argparse
+import io
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import imagehash
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
+from schemas.hamming import close_pairs
+from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from stages.near_duplicates.fingerprints import fingerprint
+from stages.near_duplicates.pairs import alike_pairs
+
+PEER_REQUIREMENT = "imagededup==0.3.3.post2"
+OF_EACH = 300
+HASHED = 400
+ROUNDS = 3
+RADIUS = 6
+TARGET_RECALL, TARGET_PRECISION, TARGET_RATIO, TARGET_SECONDS = 98.0, 99.0, 3.0, 60.0
+
+Pairs = set[tuple[int, int]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--originals", type=int, default=3000)
+    parser.add_argument("--hashes", type=int, default=1_000_000)
+    parser.add_argument("--peer", type=Path, help="a Python that has imagededup")
+    arguments = parser.parse_args()
+    console = Console(width=110)
+    images = list(originals(arguments.originals))
+    variants = list(planted(images, min(OF_EACH, len(images))))
+    report_recall(images, variants, console)
+    report_hashing(images[:HASHED], arguments.peer, console)
+    report_search(arguments.hashes, console)
+
+
+def report_recall(images: list[bytes], variants: list[Planted], console: Console) -> None:
+    owners = [*range(len(images)), *(one.original for one in variants)]
+    data = [*images, *(one.data for one in variants)]
+    ways: dict[str, Callable[[Sequence[bytes]], Pairs]] = {
+        "Loupe": found_by_loupe,
+        "pHash equal": lambda all_: found_by_phash(all_, 0),
+        f"pHash within {RADIUS}": lambda all_: found_by_phash(all_, RADIUS),
+    }
+    what = "compositions and streets" if photographs() else "streets only: no photographs are here"
+    table = Table("", *VARIANTS, "the first five", "precision", title=f"% found; {what}")
+    for name, find in ways.items():
+        pairs = find(data)
+        right = sum(owners[i] == owners[j] for i, j in pairs)
+        recall = recall_of(pairs, variants, len(images))
+        first = np.mean([recall[kind] for kind in list(VARIANTS)[:5]])
+        shares = (*(recall[kind] for kind in VARIANTS), first, 100 * right / max(1, len(pairs)))
+        table.add_row(name, *(f"{share:.1f}" for share in shares))
+    console.print(table)
+    console.print(
+        f"{len(images):,} originals, {len(variants):,} variants; "
+        f"wanted: {TARGET_RECALL:g} at a precision of {TARGET_PRECISION:g}"
+    )
+
+
+def recall_of(pairs: Pairs, variants: Sequence[Planted], first: int) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for place, variant in enumerate(variants, start=first):
+        found[variant.kind] += (variant.original, place) in pairs
+    planted_ = Counter(variant.kind for variant in variants)
+    return {kind: 100 * found[kind] / planted_[kind] for kind in planted_}
+
+
+def found_by_loupe(data: Sequence[bytes]) -> Pairs:
+    looks = {str(place): fingerprint(one, str(place)) for place, one in enumerate(data)}
+    images = {name: one for name, one in looks.items() if isinstance(one, ImageFingerprint)}
+    pairs = alike_pairs(images, NearDuplicateSettings())
+    return {(int(one.first), int(one.second)) for one in pairs if one.sameness == "same"}
+
+
+def found_by_phash(data: Sequence[bytes], radius: int) -> Pairs:
+    hashes = [int(str(imagehash.phash(Image.open(io.BytesIO(one)))), 16) for one in data]
+    return {(i, j) for i, j in close_pairs(np.array(hashes, np.uint64), radius).tolist()}
+
+
+def report_hashing(images: Sequence[bytes], peer: Path | None, console: Console) -> None:
+    ways: dict[str, Callable[[Path], float]] = {
+        "Loupe": lambda folder: seconds_of(folder, lambda data: fingerprint(data, "")),
+        "imagehash": lambda folder: seconds_of(
+            folder, lambda data: imagehash.phash(Image.open(io.BytesIO(data)))
+        ),
+    }
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        folder = root / "images"
+        folder.mkdir()
+        for place, data in enumerate(images):
+            (folder / f"{place:05}.jpg").write_bytes(data)
+        python = peer or make_peer(root)
+        ways["imagededup"] = lambda folder: peer_seconds(python, folder)
+        rounds = [{way: take(folder) for way, take in ways.items()} for _ in range(ROUNDS)]
+    speeds = {way: len(images) / min(one[way] for one in rounds) for way in ways}
+    for way, speed in speeds.items():
+        console.print(f"{way:<12} {speed:>8,.0f} images a processor second")
+    ratio = speeds["Loupe"] / max(speeds["imagehash"], speeds["imagededup"])
+    console.print(f"{'ratio':<12} {ratio:>8.2f} to the faster peer (wanted: {TARGET_RATIO:g})")
+
+
+def seconds_of(folder: Path, hash_of: Callable[[bytes], object]) -> float:
+    files = sorted(folder.iterdir())
+    hash_of(files[0].read_bytes())
+    started = time.process_time()
+    for file in files:
+        hash_of(file.read_bytes())
+    return time.process_time() - started
+
+
+def make_peer(folder: Path) -> Path:
+    environment = folder / "environment"
+    subprocess.run(["uv", "venv", "--quiet", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    install = ["uv", "pip", "install", "--quiet", "--python", str(python), PEER_REQUIREMENT]
+    subprocess.run(install, check=True)
+    return python
+
+
+def peer_seconds(python: Path, folder: Path) -> float:
+    script = Path(__file__).parent / "peers" / "imagededup_hash.py"
+    command = [str(python), str(script), str(folder)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout.strip().splitlines()[-1])
+
+
+def report_search(count: int, console: Console) -> None:
+    random = np.random.default_rng(0)
+    close_pairs(random.integers(0, 2**64, 10_000, np.uint64), RADIUS)  # compiles
+    for name, hashes in (
+        ("random", random_hashes(count, random)),
+        ("correlated", correlated_hashes(count, random)),
+    ):
+        started, processor = time.perf_counter(), time.process_time()
+        pairs = close_pairs(hashes, RADIUS)
+        elapsed, processor = time.perf_counter() - started, time.process_time() - processor
+        console.print(
+            f"{count:,} {name} hashes within {RADIUS} bits: {len(pairs):,} pairs in {elapsed:.1f} s"
+            f" ({processor:.1f} processor s; wanted: below {TARGET_SECONDS:g})"
+        )
+
+
+def random_hashes(count: int, random: np.random.Generator) -> NDArray[np.uint64]:
+    """Of which every tenth is within six bits of another."""
+    hashes = random.integers(0, 2**64, count, np.uint64)
+    near, others = random.integers(0, count, (2, count // 10))
+    hashes[near] = hashes[others] ^ _bits(random.integers(0, 64, (6, len(near))))
+    return hashes
+
+
+def _bits(places: Iterable[NDArray[np.int64]]) -> NDArray[np.uint64]:
+    found: NDArray[np.uint64] = np.bitwise_or.reduce(
+        [np.uint64(1) << one.astype(np.uint64) for one in places]
+    )
+    return found
+
+
+def correlated_hashes(count: int, random: np.random.Generator) -> NDArray[np.uint64]:
+    """Of spectra that six patterns and noise make up; half of the bits are set, as in a pHash."""
+    patterns = random.normal(size=(6, 64))
+    hashes = np.empty(count, np.uint64)
+    for start in range(0, count, 100_000):
+        size = len(hashes[start : start + 100_000])
+        spectra = random.normal(size=(size, 6)) @ patterns + random.normal(0, 1.2, (size, 64))
+        bits = spectra > np.median(spectra, axis=1, keepdims=True)
+        hashes[start : start + size] = np.packbits(bits, axis=1).view(">u8").ravel()
+    return hashes
+
+
+if __name__ == "__main__":
+    main()
