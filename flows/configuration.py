@@ -7,10 +7,17 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from schemas.build import SourceSpec, UFine3CBuild, UFine6926Build, VideoSourceSpec
+from schemas.build import (
+    RecosBuild,
+    SourceSpec,
+    TaskSpec,
+    UFine3CBuild,
+    UFine6926Build,
+    VideoSourceSpec,
+)
 from schemas.errors import ConfigurationError
 
-_Build = TypeVar("_Build", UFine3CBuild, UFine6926Build)
+_Build = TypeVar("_Build", UFine3CBuild, UFine6926Build, RecosBuild)
 _Source = TypeVar("_Source", SourceSpec, VideoSourceSpec)
 
 
@@ -34,6 +41,18 @@ def load_video_build(path: Path) -> UFine6926Build:
     build = _loaded(path, UFine6926Build)
     sources = tuple(_resolved_videos(source, path.parent) for source in build.sources)
     return build.model_copy(update={"sources": sources})
+
+
+def load_recos_build(path: Path) -> RecosBuild:
+    """The ReCoS-style build in `path`; relative paths in it are relative to the file.
+
+    Raises:
+        ConfigurationError: as for `load_build`.
+    """
+    build = _loaded(path, RecosBuild)
+    sources = tuple(_resolved(source, path.parent) for source in build.sources)
+    tasks = tuple(_resolved_task(task, path.parent) for task in build.tasks)
+    return build.model_copy(update={"sources": sources, "tasks": tasks})
 
 
 def _loaded(path: Path, form: type[_Build]) -> _Build:
@@ -104,6 +123,11 @@ def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:
         "images": folder / _at_home(source.images),
     }
     return source.model_copy(update=paths)
+
+
+def _resolved_task(task: TaskSpec, folder: Path) -> TaskSpec:
+    names = None if task.names is None else folder / _at_home(task.names)
+    return task.model_copy(update={"names": names})
 
 
 def _resolved_videos(source: VideoSourceSpec, folder: Path) -> VideoSourceSpec:

@@ -3,8 +3,17 @@
 import os
 from pathlib import Path
 
-from schemas.build import SourceSpec, UFine3CBuild, UFine6926Build, VideoSourceSpec
+from schemas.build import (
+    RecosBuild,
+    SourceSpec,
+    TaskSpec,
+    UFine3CBuild,
+    UFine6926Build,
+    VideoSourceSpec,
+)
+from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
 from sources.demonstration import DemonstrationWorld, write_people_world
+from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.demonstration.street import StreetWorld, write_street_world
 from sources.demonstration.truth import CITATION, LICENCE
 
@@ -12,6 +21,19 @@ SEED = 7
 IDENTITIES = 12
 VIDEOS = 4
 VIDEO_SECONDS = 6.0
+STILLS = 320
+TASK_IMAGES = 6
+DRAWN_IMAGES = 4
+_STILL_TASKS = (
+    RetrievalTask.COLOR,
+    RetrievalTask.COUNT,
+    RetrievalTask.LOCATION,
+    RetrievalTask.FIGURE,
+    RetrievalTask.OBJECT,
+    RetrievalTask.ACTION,
+    RetrievalTask.SCENE,
+    RetrievalTask.OCR,
+)
 _IMAGES_PER_IDENTITY = 3  # of the medium source alone, as for ICFG-PEDES in `UFine3CBuild`
 
 
@@ -43,6 +65,58 @@ def demonstration_video_build(home: Path, gate: str = "auto") -> UFine6926Build:
         descriptions_gate=gate,
         sources=(street,),
     )
+
+
+def demonstration_recos_build(home: Path, gate: str = "auto") -> RecosBuild:
+    """Draws stills under `home` where they are not yet, and gives the build of a benchmark."""
+    world = _stills(home / "demonstration" / f"stills-{SEED}")
+    stills = SourceSpec(
+        name="demo-stills",
+        format="coco-captions",
+        annotations=world.annotation_file,
+        images=world.image_root,
+        licence=LICENCE,
+        citation=CITATION,
+    )
+    shown = [
+        TaskSpec(
+            task=task, images=TASK_IMAGES, source=stills.name, names=world.folder / _names(task)
+        )
+        for task in _STILL_TASKS
+    ]
+    drawn = [TaskSpec(task=task, images=DRAWN_IMAGES) for task in RENDERED_TASKS]
+    return RecosBuild(
+        dataset="recos-demo",
+        seed=SEED,
+        neighbours=3,
+        captions_gate=gate,
+        confusions_gate=gate,
+        sources=(stills,),
+        tasks=(*shown, *drawn),
+    )
+
+
+def _stills(folder: Path) -> StillsWorld:
+    """The stills in `folder`, and for each task a list of the first of each family.
+
+    Variants of these are what they are confused with. `world.json` is written last, as elsewhere.
+    """
+    index = folder / "world.json"
+    if index.exists():
+        world = StillsWorld.model_validate_json(index.read_text(encoding="utf-8"))
+        if world.annotation_file.exists():
+            return world
+    world = write_stills_world(folder, SEED, STILLS)
+    firsts = [truth for truth in load_stills_truth(folder) if truth.change is None]
+    for task in _STILL_TASKS:
+        names = [truth.file_name for truth in firsts if truth.task == task]
+        (folder / _names(task)).write_text("\n".join(names) + "\n", encoding="utf-8")
+    index.write_text(world.model_dump_json(indent=2), encoding="utf-8")
+    return world
+
+
+def _names(task: RetrievalTask) -> str:
+    return f"{task.value.casefold()}.txt"
 
 
 def _street(folder: Path) -> StreetWorld:

@@ -29,6 +29,7 @@ class FlowName(StrEnum):
 
     BUILD_UFINE3C = "build-ufine3c"
     BUILD_UFINE6926 = "build-ufine6926"
+    BUILD_RECOS = "build-recos"
 
 
 def run(
@@ -84,6 +85,10 @@ def _builder(flow: FlowName) -> "Builder":
             from flows.ufine6926_build import run_build as build_ufine6926
 
             return build_ufine6926
+        case FlowName.BUILD_RECOS:
+            from flows.recos_build import run_build as build_recos
+
+            return build_recos
 
 
 def show_report(report: "BuildReport", *, as_json: bool) -> None:

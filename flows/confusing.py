@@ -1,0 +1,128 @@
+"""Writes the captions of v1: in the words of captions of v0, and true of their own images only."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from db.entities import (
+    NewEntity,
+    StoredEntity,
+    parents_of,
+)
+from db.work import Pending, WorkResult
+from flows.asking import ask, require_answers, without_answer
+from flows.captioning import (
+    PROMPTED_BY,
+    WRITTEN_WITH,
+    Captioner,
+    caption_entity,
+    facts_of,
+    task_of,
+)
+from flows.report import StageReport, StageResult
+from flows.rewriting import store_prompt
+from flows.runner import Stage, run_stage
+from flows.similar_images import SIMILAR_TO, Begun
+from prompts.loader import load_prompt
+from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
+from schemas.confusion_request import ConfusionBrief
+from schemas.records import Caption, Image, Rejection
+from stages.caption_images.request import MAX_CHARACTERS
+from stages.confusing_captions.request import STAGE, VERSION, read_confusion, request_confusion
+
+CONFUSES = "confuses"
+"""The role of the caption of v0 in whose words one of v1 is written."""
+
+
+def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
+    """Has for every image of v1 a caption written to each caption of its image of v0.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+    """
+    context, dataset = captioner.context, captioner.dataset
+    prompt = load_prompt(captioner.settings.confusion_prompt)
+    prompt_entity = store_prompt(context, dataset, prompt)
+    settings = captioner.settings_of(STAGE, VERSION, prompt)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": settings.id},
+        agents=(captioner.agent,),
+        workers=1,
+        label="write confusing captions",
+    )
+    parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
+
+    def work(images: Sequence[StoredEntity]) -> list[StageResult]:
+        similar = [image for image in images if image.record(Image).tier == "v1"]
+        partner = parents_of(context.store, [image.id for image in similar], SIMILAR_TO)
+        facts = facts_of(context.store, [image.id for image in similar])
+        asked = [
+            (image, caption)
+            for image in similar
+            for caption in begun.captions.get(partner[image.id][0], ())
+        ]
+        requests = [
+            request_confusion(
+                captioner.picture(image),
+                ConfusionBrief(
+                    task=task_of(image),
+                    caption=caption.record(Caption).text,
+                    facts=facts.get(image.id, ()),
+                ),
+                prompt,
+                MAX_CHARACTERS,
+            )
+            for image, caption in asked
+        ]
+        outcomes = ask(captioner.model, requests)
+        answered = [
+            _Answered(image, caption, request, outcomes.get(place))
+            for place, ((image, caption), request) in enumerate(zip(asked, requests, strict=True))
+        ]
+        return [
+            _written(captioner, image, [one for one in answered if one.image is image], parents)
+            for image in images
+        ]
+
+    report = run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",)), work)
+    require_answers(captioner.settings.model.ref, report)
+    return report
+
+
+class _Answered(NamedTuple):
+    image: StoredEntity
+    caption: StoredEntity
+    request: ChatRequest
+    outcome: ChatOutcome | None
+
+
+def _written(
+    captioner: Captioner,
+    image: StoredEntity,
+    answered: Sequence[_Answered],
+    parents: Sequence[tuple[str, str]],
+) -> StageResult:
+    """What was written for an image; an answer that is no use costs itself, unless all are."""
+    entities: list[NewEntity] = []
+    refused: list[Rejection] = []
+    for one in answered:
+        if not isinstance(one.outcome, ChatAnswer):
+            failed = without_answer(image, STAGE, one.outcome)
+            if not isinstance(failed, WorkResult) or failed.rejection is None:
+                return failed
+            refused.append(failed.rejection)
+            continue
+        caption = one.caption.record(Caption)
+        text = read_confusion(one.outcome, caption.text, MAX_CHARACTERS)
+        if isinstance(text, Rejection):
+            refused.append(text)
+            continue
+        call = captioner.model.key(one.request)
+        roles = [*parents, (CONFUSES, one.caption.id)]
+        entities.append(caption_entity(captioner, image, text, caption.position, roles, call))
+    if refused and not entities:
+        return WorkResult(image.seq, rejection=refused[0])
+    return WorkResult(image.seq, entities=tuple(entities))

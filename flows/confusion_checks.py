@@ -1,0 +1,220 @@
+"""Asks of every caption of v1 what would make the benchmark wrong, and does what was answered.
+
+Of each pair of captions two things are asked: does the new one not fit the image of v0, and does
+that one's not fit the new image. What the embedder is sure of is accepted; people see the rest,
+both images side by side, as the policy of the queue says.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from annotate.candidates import EXAMINES
+from annotate.queues import Queue
+from db.decisions import NewDecision, Verdict, append_decisions
+from db.entities import (
+    LIVE,
+    StoredEntity,
+    children_of,
+    fetch,
+    find,
+    new_entity,
+    pages,
+    parents_of,
+)
+from db.store import Store
+from db.work import WorkResult
+from flows.captioning import (
+    DESCRIBES,
+)
+from flows.confusing import CONFUSES
+from flows.context import RunContext
+from flows.embedding import CachedEmbedder
+from flows.report import StageReport
+from flows.runner import Stage, run_stream
+from flows.similar_images import SIMILAR_TO, Begun, Judge, images_of_tier
+from flows.task_images import embed_stored
+from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
+from schemas.proposals import Picture
+from schemas.quality import CaptionCheck, Confusion
+from schemas.records import Caption, Image
+from stages.check_grammar.check import check_grammar
+from stages.confusing_captions.two_way_check import STAGE as CHECK_STAGE
+from stages.confusing_captions.two_way_check import VERSION as CHECK_VERSION
+from stages.confusing_captions.two_way_check import ConfusedPair, PairVectors, check_confusions
+
+ASKS_ABOUT = "asks_about"
+"""The role of the caption that people are asked about."""
+ASKS_WITH = "asks_with"
+"""The role of the image of v1 that the question concerns."""
+_MEASURED = "measured"
+
+_PAGE = 500
+_SENTENCES = {
+    ConfusionFinding.CAPTION_FITS_SIMILAR: "It may fit the similar image as well.",
+    ConfusionFinding.CONFUSING_FITS_IMAGE: "It may fit the other image as well.",
+    ConfusionFinding.MANY_WORDS_CHANGED: "Many of its words differ from those of the caption that "
+    "it should be confused with.",
+    ConfusionFinding.SAME_WORDS: "Its words are those of the caption that it should be confused "
+    "with.",
+}
+
+
+def check_pairs(
+    context: RunContext,
+    dataset: str,
+    begun: Begun,
+    judge: Judge,
+    embedder: CachedEmbedder,
+    settings: ConfusionSettings,
+) -> StageReport:
+    """Measures every pair of captions whose new one waits, and proposes what is to be asked."""
+    pairs = list(_pairs(context.store, dataset))
+    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    pairs = [pair for pair in pairs if pair.image.id in numbers]
+    checks = _measured(context, pairs, numbers, judge, embedder, settings) if pairs else []
+    stage = Stage(
+        name=CHECK_STAGE,
+        version=CHECK_VERSION,
+        dataset=dataset,
+        configuration={
+            "calibration": judge.calibration.model_dump(mode="json"),
+            "settings": settings.model_dump(mode="json"),
+        },
+        label="check confusing captions",
+    )
+    items = [(pair.confusing.seq, (pair, check)) for pair, check in zip(pairs, checks, strict=True)]
+
+    def work(items: Sequence[tuple[int, tuple[_Pair, ConfusionCheck]]]) -> list[WorkResult]:
+        return [_questions(number, *item) for number, item in items]
+
+    return run_stream(context, stage, sorted(items, key=lambda one: one[0]), work, len(items))
+
+
+def follow_answers(context: RunContext, queue: Queue) -> int:
+    """Does what was decided on the questions; gives how many images of v1 fell away.
+
+    A new caption is accepted or rejected as it was judged. Where a caption of v0 fits the image of
+    v1, that image is rejected, whatever is said of it.
+    """
+    store = context.store
+    asked = list(find(store, queue.dataset, Confusion.kind, states=("accepted", "rejected")))
+    ids = [one.id for one in asked]
+    captions, images = parents_of(store, ids, ASKS_ABOUT), parents_of(store, ids, ASKS_WITH)
+    stored = fetch(store, {found[0] for found in (*captions.values(), *images.values())})
+    decisions: list[NewDecision] = []
+    fallen: set[str] = set()
+    for question in asked:
+        caption, image = stored[captions[question.id][0]], stored[images[question.id][0]]
+        about_new = question.record(Confusion).own.image_id == image.id
+        if about_new and caption.state == "proposed":
+            verdict: Verdict = "accept" if question.state == "accepted" else "reject"
+            reason = f"as the question {question.id[:12]} was answered"
+            decisions.append(NewDecision(caption.id, verdict, queue.agent, reason))
+        elif not about_new and question.state == "rejected" and image.state in LIVE:
+            fallen.add(image.id)
+    for image_id in sorted(fallen):
+        reason = "a caption of the image that it should be confused with fits it, too"
+        decisions.append(NewDecision(image_id, "reject", queue.agent, reason))
+    for page in pages(decisions, _PAGE):
+        with store.write() as connection:
+            append_decisions(connection, page)
+    return len(fallen)
+
+
+class _Pair(NamedTuple):
+    """A caption t of an image x, and the confusing one of the similar image x′."""
+
+    image: StoredEntity
+    caption: StoredEntity
+    similar: StoredEntity
+    confusing: StoredEntity
+
+
+def _pairs(store: Store, dataset: str) -> Iterator[_Pair]:
+    """All pairs whose confusing caption is still to be decided on."""
+    similar = {one.id: one for one in images_of_tier(store, dataset, "v1") if one.state in LIVE}
+    partner = parents_of(store, list(similar), SIMILAR_TO)
+    images = fetch(store, {found[0] for found in partner.values()})
+    below = children_of(store, list(similar), DESCRIBES)
+    captions = fetch(store, {one for many in below.values() for one in many})
+    confused = parents_of(store, list(captions), CONFUSES)
+    earlier = fetch(store, {found[0] for found in confused.values()})
+    for similar_id, many in below.items():
+        for one in many:
+            if captions[one].state == "proposed" and one in confused:
+                yield _Pair(
+                    images[partner[similar_id][0]],
+                    earlier[confused[one][0]],
+                    similar[similar_id],
+                    captions[one],
+                )
+
+
+def _measured(
+    context: RunContext,
+    pairs: Sequence[_Pair],
+    numbers: dict[str, int],
+    judge: Judge,
+    embedder: CachedEmbedder,
+    settings: ConfusionSettings,
+) -> list[ConfusionCheck]:
+    rows = np.array([numbers[pair.image.id] for pair in pairs], np.int64)
+    texts = [pair.caption.record(Caption).text for pair in pairs]
+    confusing = [pair.confusing.record(Caption).text for pair in pairs]
+    vectors = PairVectors(
+        judge.rows[rows],
+        embedder.embed_texts(texts),
+        embed_stored(context, embedder, [pair.similar for pair in pairs]),
+        embedder.embed_texts(confusing),
+    )
+    asked = [
+        ConfusedPair(caption, other, int(row))
+        for caption, other, row in zip(texts, confusing, rows, strict=True)
+    ]
+    return check_confusions(asked, vectors, judge.background, judge.calibration, settings)
+
+
+def _questions(number: int, pair: _Pair, check: ConfusionCheck) -> WorkResult:
+    """The measurement, and the two questions with what speaks against each."""
+    dataset = pair.confusing.dataset
+    measured = new_entity(check, dataset, parents=[(_MEASURED, pair.confusing.id)])
+    of_old = {ConfusionFinding.CAPTION_FITS_SIMILAR}
+    doubts_old = [_SENTENCES[one] for one in check.findings if one in of_old]
+    doubts_new = [_SENTENCES[one] for one in check.findings if one not in of_old]
+    doubts_new += [one.message for one in check_grammar(pair.confusing.record(Caption).text)]
+    entities = [measured]
+    for caption, own, other, doubts in (
+        (pair.confusing, pair.similar, pair.image, doubts_new),
+        (pair.caption, pair.image, pair.similar, doubts_old),
+    ):
+        record = caption.record(Caption)
+        question = new_entity(
+            Confusion(
+                source=record.source,
+                text=record.text,
+                own=_picture(own),
+                other=_picture(other),
+                caption_id=caption.id,
+                author=record.author or record.source,
+            ),
+            dataset,
+            parents=[(ASKS_ABOUT, caption.id), (ASKS_WITH, pair.similar.id)],
+        )
+        doubted = new_entity(
+            CaptionCheck(doubts=tuple(doubts)), dataset, parents=[(EXAMINES, question.id)]
+        )
+        entities += [question, doubted]
+    return WorkResult(number, entities=tuple(entities))
+
+
+def _picture(image: StoredEntity) -> Picture:
+    record = image.record(Image)
+    return Picture(
+        sha256=record.sha256,
+        media_type=record.media_type,
+        width_px=record.width_px,
+        height_px=record.height_px,
+        image_id=image.id,
+    )

@@ -1,0 +1,112 @@
+"""Adds to the images of v1 those of their sources that resemble them, without captions: v2."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from db.entities import LIVE, StoredEntity, parents_of
+from db.store import Store
+from db.work import WorkResult
+from flows.captioning import task_of
+from flows.context import RunContext
+from flows.image_pools import Pool
+from flows.report import StageReport
+from flows.runner import Stage, run_stream
+from flows.similar_images import images_of_tier
+from flows.single import store_entity
+from flows.task_images import SAMPLED_FROM, copied_image
+from retrieval.neighbours import nearest_rows
+from schemas.base import digest_of
+from schemas.near_duplicates import NearDuplicateSettings
+from schemas.similar_images import ExpansionReport, ExpansionSettings
+from stages.near_duplicates.clusters import NearDuplicates, find_near_duplicates
+from stages.similar_images.expansion import STAGE, VERSION, expand_images
+
+
+def expand_gallery(
+    context: RunContext,
+    dataset: str,
+    pool: Pool,
+    neighbours: int,
+    settings: NearDuplicateSettings,
+    embedder: str,
+) -> tuple[ExpansionReport, StageReport]:
+    """Copies the neighbours of all images of v1 into `dataset`, as images of v2; gives the counts.
+
+    An image has the task of an image of v1 that it is a neighbour of. Running again changes
+    nothing, unless v1 has changed: then what is new joins, and what there is stays.
+    """
+    v1 = _live_originals(context.store, dataset, pool)
+    near = _neighbours(pool, sorted(v1), neighbours)
+    found = expand_images(
+        near,
+        ExpansionSettings(neighbours=neighbours),
+        partial(_deduplicated, pool, settings, embedder),
+        embedder,
+    )
+    counts = store_entity(context, found.report, dataset)
+    tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"images": digest_of(*found.images), "counts": counts.id},
+        label="expand the gallery",
+    )
+    added = [pool.images[pool.place[one]] for one in found.images]
+    items = sorted(((image.seq, image) for image in added), key=lambda item: item[0])
+
+    def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [
+            WorkResult(number, entities=(copied_image(image, dataset, tasks[image.id], "v2", ()),))
+            for number, image in images
+        ]
+
+    return found.report, run_stream(context, stage, items, work, total=len(items))
+
+
+def _live_originals(store: Store, dataset: str, pool: Pool) -> dict[str, StoredEntity]:
+    """The live images of v1 by the image of the pool that each is a copy of."""
+    images = [
+        image
+        for tier in ("v0", "v1")
+        for image in images_of_tier(store, dataset, tier)
+        if image.state in LIVE
+    ]
+    originals = parents_of(store, [image.id for image in images], SAMPLED_FROM)
+    found = {originals[image.id][0]: image for image in images}
+    return {original: image for original, image in found.items() if original in pool.place}
+
+
+def _neighbours(pool: Pool, v1: Sequence[str], wanted: int) -> Mapping[str, list[str]]:
+    """For each image of v1 the most similar ones of its source, the nearest first."""
+    places = np.array([pool.place[one] for one in v1], np.int64)
+    found = nearest_rows(
+        pool.vectors[places],
+        pool.vectors,
+        min(wanted, len(pool.images)),
+        query_groups=pool.sources[places],
+        gallery_groups=pool.sources,
+        excluded=places,
+    )
+    return {
+        one: [pool.images[place].id for place in row if place >= 0]
+        for one, row in zip(v1, found.places.tolist(), strict=True)
+    }
+
+
+def _deduplicated(
+    pool: Pool,
+    settings: NearDuplicateSettings,
+    embedder: str,
+    images: Sequence[str],
+    protected: frozenset[str],
+) -> NearDuplicates:
+    return find_near_duplicates(
+        {image: pool.fingerprints[image] for image in images},
+        settings,
+        embeddings=pool.vectors[[pool.place[image] for image in images]],
+        embedder=embedder,
+        protected=protected,
+    )

@@ -1,0 +1,249 @@
+"""Finds for each image of v0 the image of v1 that it is to be confused with.
+
+An image is passed over where the embedder cannot tell that the captions of v0 do not fit it: it
+would be a right answer that counts as wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from db.entities import (
+    LIVE,
+    StoredEntity,
+    children_of,
+    fetch,
+    find,
+    new_entity,
+    parents_of,
+)
+from db.store import Store
+from db.work import WorkResult
+from flows.captioning import DESCRIBES, task_of
+from flows.context import RunContext
+from flows.embedding import CachedEmbedder
+from flows.image_pools import Pool
+from flows.report import StageReport
+from flows.runner import Stage, run_stream
+from flows.task_images import SAMPLED_FROM, copied_image
+from models.embedding import Vectors
+from retrieval.neighbours import nearest_rows
+from schemas.base import digest_of
+from schemas.confusion import ConfusionCalibration, ConfusionSettings
+from schemas.records import Caption, Image, Rejection
+from schemas.similar_images import ConfusionMatch
+from stages.confusing_captions.calibration import Background, calibrate
+from stages.similar_images.matching import (
+    STAGE,
+    VERSION,
+    Candidate,
+    Match,
+    match_similar_images,
+)
+
+SIMILAR_TO = "similar_to"
+"""The role of the image of v0 to which one of v1 is similar."""
+MATCHES = "matches"
+"""The role in which an image of v1 stands to how it was found."""
+_CANDIDATES = 100
+"""How many similar images are looked at for each; of more, hardly one could still be confused."""
+
+
+class Begun(NamedTuple):
+    """The images of v0 with the captions that were accepted.
+
+    Attributes:
+        images: those that have captions.
+        originals: the image of the source that each is a copy of, by id.
+        captions: of each image, by id, in the order of positions.
+    """
+
+    images: tuple[StoredEntity, ...]
+    originals: dict[str, str]
+    captions: dict[str, tuple[StoredEntity, ...]]
+
+
+class Judge(NamedTuple):
+    """What is known of v0 in vectors, to judge whether a caption fits another image.
+
+    Attributes:
+        rows: of the images of `Begun`, of shape (n, d).
+        texts: of their captions, of shape (m, d).
+        owners: for each caption the number of its image.
+        background: over these captions.
+        calibration: the margin.
+    """
+
+    rows: Vectors
+    texts: Vectors
+    owners: NDArray[np.int64]
+    background: Background
+    calibration: ConfusionCalibration
+
+
+def load_begun(store: Store, dataset: str) -> Begun:
+    """v0 as it stands: its live images and their accepted captions."""
+    images = [one for one in images_of_tier(store, dataset, "v0") if one.state in LIVE]
+    captions = captions_of(store, [image.id for image in images])
+    described = tuple(image for image in images if captions.get(image.id))
+    originals = parents_of(store, [image.id for image in described], SAMPLED_FROM)
+    return Begun(described, {id_: found[0] for id_, found in originals.items()}, captions)
+
+
+def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
+    """The images that first stand in a version, whatever was decided on them."""
+    images = find(store, dataset, Image.kind)
+    return [image for image in images if image.record(Image).tier == tier]
+
+
+def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
+    """The accepted captions of each image, by position."""
+    found = children_of(store, image_ids, DESCRIBES)
+    stored = fetch(store, {caption for many in found.values() for caption in many})
+    accepted = {
+        image: [stored[one] for one in many if stored[one].state == "accepted"]
+        for image, many in found.items()
+    }
+    return {
+        image: tuple(sorted(many, key=lambda one: (one.record(Caption).position, one.id)))
+        for image, many in accepted.items()
+    }
+
+
+def load_judge(
+    begun: Begun, pool: Pool, embedder: CachedEmbedder, settings: ConfusionSettings
+) -> Judge:
+    """Embeds the captions of v0, and finds the margin."""
+    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    captions = [
+        (numbers[image.id], one) for image in begun.images for one in begun.captions[image.id]
+    ]
+    texts = embedder.embed_texts([one.record(Caption).text for _, one in captions])
+    rows = pool.vectors[[pool.place[begun.originals[image.id]] for image in begun.images]]
+    owners = np.array([number for number, _ in captions], np.int64)
+    tasks = {task: number for number, task in enumerate(sorted({task_of(i) for i in begun.images}))}
+    groups = np.array([tasks[task_of(image)] for image in begun.images], np.int64)
+    calibration = calibrate(rows, texts, owners, settings, str(embedder.ref), groups=groups)
+    return Judge(rows, texts, owners, Background(texts, owners), calibration)
+
+
+def match_images(
+    context: RunContext,
+    dataset: str,
+    begun: Begun,
+    pool: Pool,
+    judge: Judge,
+) -> StageReport:
+    """Gives every image of v0 that has none a similar one of its source, as an image of v1.
+
+    What was rejected before, for any image, is not taken again. An image that finds none goes to
+    quarantine with the reason.
+    """
+    earlier = images_of_tier(context.store, dataset, "v1")
+    partner = parents_of(context.store, [one.id for one in earlier], SIMILAR_TO)
+    found_for = {partner[one.id][0] for one in earlier if one.state in LIVE}
+    looking = [image for image in begun.images if image.id not in found_for]
+    closed = set(begun.originals.values())
+    closed |= set(_originals(context.store, earlier).values())
+    closed |= {other for one in closed for other in pool.alike.get(one, ())}
+    candidates = _candidates(looking, begun, pool, judge, closed)
+    matches = match_similar_images(candidates, pool.alike)
+    by_original = {begun.originals[image.id]: image for image in looking}
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={
+            "matches": digest_of(*(f"{x} {m.candidate.image}" for x, m in matches.found.items())),
+            "calibration": judge.calibration.model_dump(mode="json"),
+        },
+        label="match similar images",
+    )
+    items = [
+        (image.seq, _Found(image, matches.found.get(x), matches.rejections.get(x)))
+        for x, image in by_original.items()
+    ]
+
+    def work(items: Sequence[tuple[int, _Found]]) -> list[WorkResult]:
+        return [_result(number, one, pool, judge, dataset) for number, one in items]
+
+    return run_stream(context, stage, items, work, total=len(items))
+
+
+class _Found(NamedTuple):
+    image: StoredEntity
+    match: Match | None
+    rejection: Rejection | None
+
+
+def _originals(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
+    parents = parents_of(store, [image.id for image in images], SAMPLED_FROM)
+    return {id_: found[0] for id_, found in parents.items()}
+
+
+def _candidates(
+    looking: Sequence[StoredEntity], begun: Begun, pool: Pool, judge: Judge, closed: set[str]
+) -> Mapping[str, list[Candidate]]:
+    """For each image, by its original, those that it may be confused with, nearest first."""
+    places = np.array([pool.place[begun.originals[image.id]] for image in looking], np.int64)
+    if not len(places):
+        return {}
+    found = nearest_rows(
+        pool.vectors[places],
+        pool.vectors,
+        min(_CANDIDATES + len(closed), len(pool.images)),
+        query_groups=pool.sources[places],
+        gallery_groups=pool.sources,
+        excluded=places,
+    )
+    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    candidates: dict[str, list[Candidate]] = {}
+    for row, image in enumerate(looking):
+        near = [
+            (int(place), float(similarity))
+            for place, similarity in zip(found.places[row], found.similarities[row], strict=True)
+            if place >= 0 and pool.images[place].id not in closed
+        ][:_CANDIDATES]
+        sure = _surely_others(numbers[image.id], [place for place, _ in near], pool, judge)
+        candidates[begun.originals[image.id]] = [
+            Candidate(pool.images[place].id, similarity)
+            for (place, similarity), is_sure in zip(near, sure, strict=True)
+            if is_sure
+        ]
+    return candidates
+
+
+def _surely_others(
+    number: int, places: Sequence[int], pool: Pool, judge: Judge
+) -> NDArray[np.bool_]:
+    """Which images none of the captions of image `number` fits, as far as can be told."""
+    if not places:
+        return np.zeros(0, bool)
+    captions = judge.texts[judge.owners == number].astype(np.float64)
+    others = pool.vectors[list(places)].astype(np.float64)
+    own = judge.rows[number : number + 1].astype(np.float64)
+    left_out = np.full(len(places), number, np.int64)
+    usual = judge.background.of(others, left_out) - judge.background.of(own, left_out[:1])
+    advantages = (captions @ own.T) - captions @ others.T + usual
+    sure: NDArray[np.bool_] = (advantages > judge.calibration.margin).all(axis=0)
+    return sure
+
+
+def _result(number: int, one: _Found, pool: Pool, judge: Judge, dataset: str) -> WorkResult:
+    if one.match is None:
+        return WorkResult(number, rejection=one.rejection)
+    original = pool.images[pool.place[one.match.candidate.image]]
+    similar = copied_image(
+        original, dataset, task_of(one.image), "v1", [(SIMILAR_TO, one.image.id)]
+    )
+    record = ConfusionMatch(
+        image=one.image.id,
+        similar=similar.id,
+        similarity=one.match.candidate.similarity,
+        rank=one.match.rank,
+        embedder=judge.calibration.embedder,
+    )
+    match = new_entity(record, dataset, parents=[(MATCHES, similar.id)])
+    return WorkResult(number, entities=(similar, match))
