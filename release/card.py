@@ -6,6 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from release.card_tasks import task_table, version_table
 from release.published import COMPARED, published_beside
 from schemas.leaks import Comparison
 from schemas.records import Split
@@ -46,6 +47,8 @@ def render_card(manifest: Manifest) -> str:
         published=published_beside(manifest),
         compared=COMPARED,
         splits=_by_split(manifest),
+        tasks=task_table(manifest),
+        versions=version_table(manifest),
         rewritten=_is_rewritten(manifest),
         imported=_is_imported(manifest),
         shown_videos=_SHOWN_VIDEOS,
@@ -70,9 +73,10 @@ def _by_split(manifest: Manifest) -> dict[Split, SplitStatistics]:
 
 def _is_rewritten(manifest: Manifest) -> bool:
     """Whether anything is said of rewrites: of descriptions that were made here there are none."""
-    rewrites = manifest.statistics.rewrites
+    statistics = manifest.statistics
+    rewrites = statistics.rewrites
     proposed = rewrites.released + rewrites.rejected + rewrites.pending
-    return proposed > 0 or manifest.statistics.descriptions is None
+    return proposed > 0 or (statistics.descriptions is None and not statistics.tasks)
 
 
 def _is_imported(manifest: Manifest) -> bool:

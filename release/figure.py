@@ -12,12 +12,16 @@ FIGURE = "words.svg"
 _WIDTH, _HEIGHT = 720, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 72, 52
 _LEAST_WORDS = 100
+_LEAST_WORDS_OF_SCENES = 40
 _BAR, _LINE, _TEXT, _FAINT = "#3b6ea5", "#b3541e", "#333", "#ddd"
 _TICKS = 4
 
 
 def word_figure(manifest: Manifest) -> str:
-    """The histogram of words per caption, with the mean lengths of published datasets."""
+    """The histogram of words per caption, with the mean lengths of published datasets.
+
+    These describe persons; a benchmark of tasks is shown without them.
+    """
     counts: Counter[int] = Counter()
     for one in manifest.statistics.granularities:
         counts.update(dict(one.histogram))
@@ -26,12 +30,13 @@ def word_figure(manifest: Manifest) -> str:
         f'font-family="sans-serif" font-size="12" fill="{_TEXT}">'
     )
     background = f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>'
-    drawn = _drawn(counts, manifest.statistics.words.mean)
+    drawn = _drawn(counts, manifest.statistics.words.mean, of_persons=not manifest.statistics.tasks)
     return "\n".join([opening, background, *drawn, "</svg>\n"])
 
 
-def _drawn(counts: Counter[int], mean: float) -> Iterator[str]:
-    longest = max(max(counts, default=0) + HISTOGRAM_STEP, _LEAST_WORDS)
+def _drawn(counts: Counter[int], mean: float, *, of_persons: bool) -> Iterator[str]:
+    least = _LEAST_WORDS if of_persons else _LEAST_WORDS_OF_SCENES
+    longest = max(max(counts, default=0) + HISTOGRAM_STEP, least)
     most = _round_up(max(counts.values(), default=1))
     across = (_WIDTH - _LEFT - _RIGHT) / longest
     up = (_HEIGHT - _TOP - _BOTTOM) / most
@@ -50,8 +55,10 @@ def _drawn(counts: Counter[int], mean: float) -> Iterator[str]:
         yield _text(_LEFT + words * across, floor + 18, str(words))
     yield _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 10, "words per caption")
     yield _text(_LEFT, 18, "captions", "middle")
-    marks = [(one.title, one.mean_words) for one in COMPARED]
-    marks += [("UFine6926", UFINE6926.mean_words or 0), ("this release", mean)]
+    marks = [("this release", mean)]
+    if of_persons:
+        marks += [(one.title, one.mean_words) for one in COMPARED]
+        marks.append(("UFine6926", UFINE6926.mean_words or 0))
     for row, (title, mean_words) in enumerate(sorted(marks, key=lambda mark: mark[1])):
         x = _LEFT + mean_words * across
         yield from _mark(title, mean_words, x, 14 + 13 * (row % 4), floor)

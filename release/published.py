@@ -2,6 +2,7 @@
 
 from schemas.base import Record
 from schemas.release import Manifest
+from schemas.retrieval_task import RetrievalTask, Tier
 
 _UFINEBENCH = (
     "Zuo et al., UFineBench: Towards Text-based Person Retrieval with Ultra-fine Granularity, "
@@ -27,7 +28,7 @@ class PublishedFigures(Record):
     title: str
     images: int
     captions: int
-    identities: int
+    identities: int | None = None
     sources: int | None = None
     mean_words: float | None = None
     longest_words: int | None = None
@@ -115,8 +116,65 @@ COMPARED = (
 )
 
 
+RECOS_TASKS: dict[RetrievalTask, int] = {
+    **dict.fromkeys(
+        (
+            RetrievalTask.COLOR,
+            RetrievalTask.COUNT,
+            RetrievalTask.LOCATION,
+            RetrievalTask.FIGURE,
+            RetrievalTask.OBJECT,
+            RetrievalTask.ACTION,
+            RetrievalTask.SCENE,
+        ),
+        50,
+    ),
+    **dict.fromkeys(
+        (
+            RetrievalTask.OCR,
+            RetrievalTask.CELEBRITY,
+            RetrievalTask.CALCULATION,
+            RetrievalTask.CODE,
+            RetrievalTask.TRANSLATION,
+        ),
+        30,
+    ),
+}
+"""How many images of v0 are for each task: ReCoS, figure 3 and section 3.1."""
+
+_RECOS_METHOD = {
+    "v0": "images for twelve tasks, each with five captions that were neither over- nor "
+    "under-detailed",
+    "v1": "images for twelve tasks, to each of them a similar one, and five captions for each that "
+    "are easily confused",
+    "v2": "images for twelve tasks, similar ones with captions that are easily confused, and for "
+    "each of them twenty similar ones without captions, duplicates removed",
+}
+_RECOS_SIZES: tuple[tuple[Tier, int, int], ...] = (
+    ("v0", 500, 2500),
+    ("v1", 1000, 5000),
+    ("v2", 15982, 5000),
+)
+RECOS: dict[Tier, PublishedFigures] = {
+    tier: PublishedFigures(
+        title=f"ReCoS {tier}",
+        images=images,
+        captions=captions,
+        method=_RECOS_METHOD[tier],
+        citation=(
+            "ReCoS: A Novel Benchmark for Cross-Modal Image-Text Retrieval in Complex Real-Life "
+            "Scenarios"
+        ),
+    )
+    for tier, images, captions in _RECOS_SIZES
+}
+"""The three versions of ReCoS: its table 1. What is in no version is compared with v1."""
+
+
 def published_beside(manifest: Manifest) -> PublishedFigures | None:
     """The published dataset that a release is built in the manner of, if any is."""
+    if manifest.statistics.tasks:
+        return RECOS[manifest.tier or "v1"]
     if manifest.videos:
         return UFINE6926
     return UFINE3C if manifest.dataset == "ufine3c" else None

@@ -1,0 +1,88 @@
+"""The card of a benchmark of tasks, beside the published one's table 1 and figure 3."""
+
+from pathlib import Path
+
+import pytest
+
+from release.build import build_release
+from release.card import render_card
+from release.card_tasks import task_table, version_table
+from release.figure import word_figure
+from release.published import RECOS, RECOS_TASKS
+from release.tiers import TIERS
+from schemas.release import Manifest
+from schemas.retrieval_task import RetrievalTask
+from tests.release.recos_world import PHOTOS, benchmark
+from tests.release.recos_world import RECOS as DATASET
+from tests.release.worlds import Composer, store_world
+
+
+@pytest.fixture(scope="module")
+def manifests(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
+    home = tmp_path_factory.mktemp("cards")
+    world = store_world(home / "world", benchmark().world.contents())
+    built = [
+        build_release(
+            world.store, world.blobs, DATASET, f"{rank}.1.0", home / tier, tier=tier
+        ).manifest
+        for rank, tier in enumerate(TIERS)
+    ]
+    world.store.close()
+    return built
+
+
+def test_what_is_published_adds_up() -> None:
+    assert sum(RECOS_TASKS.values()) == RECOS["v0"].images == 500
+    assert list(RECOS_TASKS) == list(RetrievalTask)
+    assert [RECOS[tier].captions for tier in TIERS] == [2500, 5000, 5000]
+
+
+def test_versions_stand_beside_table_1(manifests: list[Manifest]) -> None:
+    card = render_card(manifests[1])
+    assert "| v0 | 8 | 16 | 500 | 2,500 |" in card
+    assert "| **v1**, this release | 16 | 32 | 1,000 | 5,000 |" in card
+    assert "| v2 | – | – | 15,982 | 5,000 |" in card
+    assert f"of recos 0.1.0 (v0, id `{manifests[0].id}`) stand in this release" in card
+    assert "stand in this release" not in render_card(manifests[0])
+    lines = version_table(manifests[2])
+    assert [(one.images, one.captions) for one in lines] == [(8, 16), (16, 32), (28, 32)]
+
+
+def test_tasks_stand_beside_figure_3(manifests: list[Manifest]) -> None:
+    card = render_card(manifests[2])
+    assert "| task | v0 | v1 | v2 | images | captions | published images (v0) |" in card
+    assert "| color | 2 | 2 | 3 | 7 | 8 | 50 |" in card
+    assert "| OCR | 0 | 0 | 0 | 0 | 0 | 30 |" in card
+    lines = task_table(manifests[2])
+    assert sum(one.images for one in lines) == manifests[2].statistics.images
+    assert [len(one.tiers) for one in task_table(manifests[0])] == [1] * 12
+
+
+def test_candidates_are_told_of_where_there_are_any(manifests: list[Manifest]) -> None:
+    v1, v2 = render_card(manifests[1]), render_card(manifests[2])
+    assert "12 of the images have no captions" in v2
+    assert "Nobody described the 12 candidates" in v2
+    assert "candidates" not in v1
+
+
+def test_tasks_without_tiers_are_shown_without_versions(tmp_path: Path) -> None:
+    composer = Composer(DATASET)
+    for number, task in enumerate((RetrievalTask.OCR, None)):
+        image = composer.image(PHOTOS, str(number), f"{number}.jpg", sampled=False, task=task)
+        composer.caption(image, PHOTOS, "A sign in a street.")
+    world = store_world(tmp_path / "world", composer.contents())
+    folder = tmp_path / "out"
+    manifest = build_release(world.store, world.blobs, DATASET, "1.0.0", folder).manifest
+    world.store.close()
+    card = render_card(manifest)
+    assert "| task | images | captions | published images (v0) |" in card
+    assert "| OCR | 1 | 1 | 30 |" in card
+    assert "| not known | 1 | 1 | – |" in card
+    assert "| images | 2 | 1,000 |" in card  # beside v1, the standard version
+    assert version_table(manifest) == []
+
+
+def test_the_figure_shows_no_datasets_of_persons(manifests: list[Manifest]) -> None:
+    figure = word_figure(manifests[0])
+    assert "this release" in figure
+    assert "CUHK-PEDES" not in figure
