@@ -85,6 +85,9 @@ class StillsCaptioner:
         details = self._specification.details
         size = max(2, details - 1) if brief.facts else details
         found = distinct(teller, size, brief.count)
+        if len(found) < brief.count and request.images:  # little was seen, or told
+            colours = ColourTeller(_picture(request))
+            found += distinct(colours, 2, brief.count - len(found), without=found)
         return {CAPTIONS_FIELD: found} if len(found) == brief.count else None
 
 
@@ -96,12 +99,16 @@ def _teller(
         return FactTeller(facts), None
     if not request.images:
         raise FormatError("neither facts nor an image in the request")
-    with Image.open(io.BytesIO(request.images[0].data)) as picture:
-        image = plain_picture(picture)
+    image = _picture(request)
     content = content_of_image(see_still(image))
     if content.groups:
         return StillTeller(content, task), content
     return ColourTeller(image), None
+
+
+def _picture(request: ChatRequest) -> Image.Image:
+    with Image.open(io.BytesIO(request.images[0].data)) as picture:
+        return plain_picture(picture)
 
 
 def _confusion(request: ChatRequest, brief: ConfusionBrief) -> str | None:

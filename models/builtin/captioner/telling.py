@@ -24,7 +24,7 @@ class Teller(Protocol):
 
 def choices(details: Sequence[T], size: int, most: int = 60) -> Iterator[tuple[T, ...]]:
     """Choices of `size` details in their order, those with the most important ones first."""
-    size = max(1, min(size, len(details)))
+    size = min(size, len(details))
     for number, places in enumerate(sorted(combinations(range(len(details)), size), key=_cost)):
         if number == most:
             return

@@ -1,5 +1,6 @@
 """The built-in captioner says what is true, as detailed as wanted, and near when it confuses."""
 
+import io
 import json
 import re
 from collections import defaultdict
@@ -8,6 +9,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from models.builtin.captioner.confusing import confused, is_true
 from models.builtin.captioner.facts import FactTeller
@@ -301,6 +303,19 @@ def test_what_it_cannot_do_is_refused(purpose: str, subject: str, detail: str) -
     assert isinstance(outcome, ChatFailure)
     assert (outcome.reason, outcome.retriable) == ("refused_request", False)
     assert detail in outcome.detail
+
+
+@pytest.mark.parametrize("facts", [(), ("the sign says EXIT",)])
+def test_where_little_is_known_colours_make_up_for_it(facts: tuple[str, ...]) -> None:
+    buffer = io.BytesIO()
+    picture = Image.new("RGB", (90, 60), (44, 94, 190))
+    picture.paste((48, 142, 76), (0, 40, 90, 60))
+    picture.save(buffer, "PNG")
+    image = ChatImage(media_type="image/png", data=buffer.getvalue())
+    captions = said(ask(CAPTION_PURPOSE, CaptionBrief(task=RetrievalTask.OCR, facts=facts), image))
+    assert len(set(captions)) == 5
+    assert any("blue at the top" in caption for caption in captions)
+    assert any("green at the bottom" in caption for caption in captions)
 
 
 def test_a_broken_image_is_refused() -> None:
