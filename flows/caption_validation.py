@@ -44,7 +44,7 @@ from stages.caption_images.answer import read_revision
 from stages.caption_images.request import request_revision
 from stages.caption_validation.history import STAGE, CaptionHistory, reports_of
 from stages.caption_validation.loop import Draft, ValidationOutcome, run_validation
-from stages.check_grammar.check import check_grammar
+from stages.check_grammar.check import check_grammar, words_of
 
 VERSION = "1"
 REVISED_FROM = "revised_from"
@@ -283,10 +283,11 @@ class _Loop:
     def _checked(self, history: CaptionHistory, chosen: int) -> CaptionCheck:
         """What speaks against the text that was chosen."""
         attempt = history.attempts[chosen]
-        doubts = [finding.message for finding in check_grammar(attempt.text)]
+        known = words_of(self._facts.get(history.image, ()))
+        doubts = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
         if attempt.verdict is not CaptionVerdict.PASS:
             words = attempt.verdict.value.replace("_", "-")
-            doubts.append(f"It is still {words} after {history.round} revisions.")
+            doubts.append(f"It is {words}, and was written anew {history.round} times.")
         return CaptionCheck(doubts=tuple(doubts))
 
     def _about(

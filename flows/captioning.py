@@ -103,23 +103,21 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
     )
 
     def work(images: Sequence[StoredEntity]) -> list[StageResult]:
-        begun = [image for image in images if image.record(Image).tier == "v0"]
-        facts = facts_of(context.store, [image.id for image in begun])
+        facts = facts_of(context.store, [image.id for image in images])
         requests = [
             request_captions(
                 captioner.picture(image), task_of(image), facts.get(image.id, ()), prompt
             )
-            for image in begun
+            for image in images
         ]
         outcomes = ask(captioner.model, requests)
         parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
-        results = {
-            image.seq: _result(captioner, image, request, outcomes.get(place), parents)
-            for place, (image, request) in enumerate(zip(begun, requests, strict=True))
-        }
-        return [results.get(image.seq, WorkResult(image.seq)) for image in images]
+        return [
+            _result(captioner, image, request, outcomes.get(place), parents)
+            for place, (image, request) in enumerate(zip(images, requests, strict=True))
+        ]
 
-    report = run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",)), work)
+    report = run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",), "v0"), work)
     require_answers(captioner.settings.model.ref, report)
     return settings, report
 

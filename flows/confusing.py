@@ -26,6 +26,7 @@ from prompts.loader import load_prompt
 from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from schemas.confusion_request import ConfusionBrief
 from schemas.records import Caption, Image, Rejection
+from stages.caption_images.answer import folded
 from stages.caption_images.request import MAX_CHARACTERS
 from stages.confusing_captions.request import STAGE, VERSION, read_confusion, request_confusion
 
@@ -56,12 +57,11 @@ def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
     parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
 
     def work(images: Sequence[StoredEntity]) -> list[StageResult]:
-        similar = [image for image in images if image.record(Image).tier == "v1"]
-        partner = parents_of(context.store, [image.id for image in similar], SIMILAR_TO)
-        facts = facts_of(context.store, [image.id for image in similar])
+        partner = parents_of(context.store, [image.id for image in images], SIMILAR_TO)
+        facts = facts_of(context.store, [image.id for image in images])
         asked = [
             (image, caption)
-            for image in similar
+            for image in images
             for caption in begun.captions.get(partner[image.id][0], ())
         ]
         requests = [
@@ -87,7 +87,7 @@ def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
             for image in images
         ]
 
-    report = run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",)), work)
+    report = run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",), "v1"), work)
     require_answers(captioner.settings.model.ref, report)
     return report
 
@@ -108,6 +108,7 @@ def _written(
     """What was written for an image; an answer that is no use costs itself, unless all are."""
     entities: list[NewEntity] = []
     refused: list[Rejection] = []
+    said: set[str] = set()
     for one in answered:
         if not isinstance(one.outcome, ChatAnswer):
             failed = without_answer(image, STAGE, one.outcome)
@@ -116,13 +117,22 @@ def _written(
             refused.append(failed.rejection)
             continue
         caption = one.caption.record(Caption)
-        text = read_confusion(one.outcome, caption.text, MAX_CHARACTERS)
+        text = _different(read_confusion(one.outcome, caption.text, MAX_CHARACTERS), said)
         if isinstance(text, Rejection):
             refused.append(text)
             continue
+        said.add(folded(text))
         call = captioner.model.key(one.request)
         roles = [*parents, (CONFUSES, one.caption.id)]
         entities.append(caption_entity(captioner, image, text, caption.position, roles, call))
     if refused and not entities:
         return WorkResult(image.seq, rejection=refused[0])
     return WorkResult(image.seq, entities=tuple(entities))
+
+
+def _different(text: str | Rejection, said: set[str]) -> str | Rejection:
+    """A caption, or why it is no use where others of its image say it already."""
+    if isinstance(text, Rejection) or folded(text) not in said:
+        return text
+    detail = f"Another caption of the image says the same: {text!r}."
+    return Rejection(stage=STAGE, reason="same_captions", detail=detail, context={"text": text})

@@ -27,6 +27,7 @@ from db.store import Store
 from db.work import WorkResult
 from flows.captioning import (
     DESCRIBES,
+    facts_of,
 )
 from flows.confusing import CONFUSES
 from flows.context import RunContext
@@ -39,7 +40,7 @@ from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSetting
 from schemas.proposals import Picture
 from schemas.quality import CaptionCheck, Confusion
 from schemas.records import Caption, Image
-from stages.check_grammar.check import check_grammar
+from stages.check_grammar.check import check_grammar, words_of
 from stages.confusing_captions.two_way_check import STAGE as CHECK_STAGE
 from stages.confusing_captions.two_way_check import VERSION as CHECK_VERSION
 from stages.confusing_captions.two_way_check import ConfusedPair, PairVectors, check_confusions
@@ -74,6 +75,7 @@ def check_pairs(
     numbers = {image.id: number for number, image in enumerate(begun.images)}
     pairs = [pair for pair in pairs if pair.image.id in numbers]
     checks = _measured(context, pairs, numbers, judge, embedder, settings) if pairs else []
+    facts = facts_of(context.store, [pair.similar.id for pair in pairs])
     stage = Stage(
         name=CHECK_STAGE,
         version=CHECK_VERSION,
@@ -87,7 +89,10 @@ def check_pairs(
     items = [(pair.confusing.seq, (pair, check)) for pair, check in zip(pairs, checks, strict=True)]
 
     def work(items: Sequence[tuple[int, tuple[_Pair, ConfusionCheck]]]) -> list[WorkResult]:
-        return [_questions(number, *item) for number, item in items]
+        return [
+            _questions(number, pair, check, facts.get(pair.similar.id, ()))
+            for number, (pair, check) in items
+        ]
 
     return run_stream(context, stage, sorted(items, key=lambda one: one[0]), work, len(items))
 
@@ -176,14 +181,18 @@ def _measured(
     return check_confusions(asked, vectors, judge.background, judge.calibration, settings)
 
 
-def _questions(number: int, pair: _Pair, check: ConfusionCheck) -> WorkResult:
-    """The measurement, and the two questions with what speaks against each."""
+def _questions(number: int, pair: _Pair, check: ConfusionCheck, facts: Sequence[str]) -> WorkResult:
+    """The measurement, and the two questions with what speaks against each.
+
+    `facts` are known of the similar image, and so are their words.
+    """
     dataset = pair.confusing.dataset
     measured = new_entity(check, dataset, parents=[(_MEASURED, pair.confusing.id)])
     of_old = {ConfusionFinding.CAPTION_FITS_SIMILAR}
     doubts_old = [_SENTENCES[one] for one in check.findings if one in of_old]
     doubts_new = [_SENTENCES[one] for one in check.findings if one not in of_old]
-    doubts_new += [one.message for one in check_grammar(pair.confusing.record(Caption).text)]
+    found = check_grammar(pair.confusing.record(Caption).text, known_words=words_of(facts))
+    doubts_new += [one.message for one in found]
     entities = [measured]
     for caption, own, other, doubts in (
         (pair.confusing, pair.similar, pair.image, doubts_new),

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from db.entities import LIVE, StoredEntity, parents_of
+from db.entities import LIVE, StoredEntity
 from db.store import Store
 from db.work import WorkResult
 from flows.captioning import task_of
@@ -13,9 +13,9 @@ from flows.context import RunContext
 from flows.image_pools import Pool
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
-from flows.similar_images import images_of_tier
+from flows.similar_images import images_of_tier, originals_of
 from flows.single import store_entity
-from flows.task_images import SAMPLED_FROM, copied_image
+from flows.task_images import copied_image
 from retrieval.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.near_duplicates import NearDuplicateSettings
@@ -37,8 +37,8 @@ def expand_gallery(
     An image has the task of an image of v1 that it is a neighbour of. Running again changes
     nothing, unless v1 has changed: then what is new joins, and what there is stays.
     """
-    v1 = _live_originals(context.store, dataset, pool)
-    near = _neighbours(pool, sorted(v1), neighbours)
+    v1, turned_down = _by_original(context.store, dataset, pool)
+    near = _neighbours(pool, sorted(v1), neighbours, turned_down)
     found = expand_images(
         near,
         ExpansionSettings(neighbours=neighbours),
@@ -66,33 +66,38 @@ def expand_gallery(
     return found.report, run_stream(context, stage, items, work, total=len(items))
 
 
-def _live_originals(store: Store, dataset: str, pool: Pool) -> dict[str, StoredEntity]:
-    """The live images of v1 by the image of the pool that each is a copy of."""
-    images = [
-        image
-        for tier in ("v0", "v1")
-        for image in images_of_tier(store, dataset, tier)
-        if image.state in LIVE
-    ]
-    originals = parents_of(store, [image.id for image in images], SAMPLED_FROM)
-    found = {originals[image.id][0]: image for image in images}
-    return {original: image for original, image in found.items() if original in pool.place}
+def _by_original(
+    store: Store, dataset: str, pool: Pool
+) -> tuple[dict[str, StoredEntity], frozenset[str]]:
+    """The live images of v1 by the image of the pool that each is a copy of; and those turned down.
+
+    What people or the policy turned down, as a caption of another image fits it, must not come back
+    among the images that captions are lost in.
+    """
+    images = [image for tier in ("v0", "v1") for image in images_of_tier(store, dataset, tier)]
+    originals = originals_of(store, images)
+    live = {originals[image.id]: image for image in images if image.state in LIVE}
+    turned_down = frozenset(originals[image.id] for image in images) - live.keys()
+    return {one: image for one, image in live.items() if one in pool.place}, turned_down
 
 
-def _neighbours(pool: Pool, v1: Sequence[str], wanted: int) -> Mapping[str, list[str]]:
+def _neighbours(
+    pool: Pool, v1: Sequence[str], wanted: int, turned_down: frozenset[str]
+) -> Mapping[str, list[str]]:
     """For each image of v1 the most similar ones of its source, the nearest first."""
     places = np.array([pool.place[one] for one in v1], np.int64)
     found = nearest_rows(
         pool.vectors[places],
         pool.vectors,
-        min(wanted, len(pool.images)),
+        min(wanted + len(turned_down), len(pool.images)),
         query_groups=pool.sources[places],
         gallery_groups=pool.sources,
         excluded=places,
     )
+    rows = ([pool.images[place].id for place in row if place >= 0] for row in found.places.tolist())
     return {
-        one: [pool.images[place].id for place in row if place >= 0]
-        for one, row in zip(v1, found.places.tolist(), strict=True)
+        one: [other for other in row if other not in turned_down][:wanted]
+        for one, row in zip(v1, rows, strict=True)
     }
 
 

@@ -19,7 +19,7 @@ def build_recos(
     """Builds a ReCoS-style benchmark of tasks, version by version, as far as it can be done now.
 
     Args:
-        config: the build file (TOML); without one, drawn stills, calculations, programs and signs are used.
+        config: the build file (TOML); without one, drawn stills, calculations, programs and signs.
         profile: name or file of the profile; without one, `LOUPE_PROFILE` says which.
         max_cost: stop cleanly when model calls have cost this much.
         max_tokens: stop cleanly when model calls have used this many tokens.

@@ -15,7 +15,7 @@ from db.entities import (
     StoredEntity,
     children_of,
     fetch,
-    find,
+    find_in_groups,
     new_entity,
     parents_of,
 )
@@ -88,14 +88,12 @@ def load_begun(store: Store, dataset: str) -> Begun:
     images = [one for one in images_of_tier(store, dataset, "v0") if one.state in LIVE]
     captions = captions_of(store, [image.id for image in images])
     described = tuple(image for image in images if captions.get(image.id))
-    originals = parents_of(store, [image.id for image in described], SAMPLED_FROM)
-    return Begun(described, {id_: found[0] for id_, found in originals.items()}, captions)
+    return Begun(described, originals_of(store, described), captions)
 
 
 def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
     """The images that first stand in a version, whatever was decided on them."""
-    images = find(store, dataset, Image.kind)
-    return [image for image in images if image.record(Image).tier == tier]
+    return find_in_groups(store, dataset, Image.kind, [tier])
 
 
 def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
@@ -143,10 +141,11 @@ def match_images(
     """
     earlier = images_of_tier(context.store, dataset, "v1")
     partner = parents_of(context.store, [one.id for one in earlier], SIMILAR_TO)
-    found_for = {partner[one.id][0] for one in earlier if one.state in LIVE}
+    standing = {one.id for one in earlier if one.state in LIVE}
+    found_for = {partner[one][0] for one in standing}
     looking = [image for image in begun.images if image.id not in found_for]
-    closed = set(begun.originals.values())
-    closed |= set(_originals(context.store, earlier).values())
+    taken = [*images_of_tier(context.store, dataset, "v0"), *earlier]
+    closed = set(originals_of(context.store, taken).values())
     closed |= {other for one in closed for other in pool.alike.get(one, ())}
     candidates = _candidates(looking, begun, pool, judge, closed)
     matches = match_similar_images(candidates, pool.alike)
@@ -156,7 +155,7 @@ def match_images(
         version=VERSION,
         dataset=dataset,
         configuration={
-            "matches": digest_of(*(f"{x} {m.candidate.image}" for x, m in matches.found.items())),
+            "turned_down": digest_of(*sorted(set(partner) - standing)),
             "calibration": judge.calibration.model_dump(mode="json"),
         },
         label="match similar images",
@@ -178,7 +177,8 @@ class _Found(NamedTuple):
     rejection: Rejection | None
 
 
-def _originals(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
+def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
+    """For each image of a benchmark the image of its source, by their ids."""
     parents = parents_of(store, [image.id for image in images], SAMPLED_FROM)
     return {id_: found[0] for id_, found in parents.items()}
 

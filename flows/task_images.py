@@ -113,14 +113,17 @@ def copied_image(
     tier: Tier,
     parents: Sequence[tuple[str, str]],
 ) -> NewEntity:
-    """An image of a source as one of the benchmark; all that is released is for testing."""
+    """An image of a source as one of the benchmark; all that is released is for testing.
+
+    Its group is the tier: what is to be done with images hangs on that.
+    """
     record = image.record(Image)
     return new_entity(
         record.model_copy(update={"split": "test", "task": task, "tier": tier}),
         dataset,
         parents=[(SAMPLED_FROM, image.id), *parents],
         split="test",
-        group=f"{record.source}/{record.identity}",
+        group=tier,
     )
 
 

@@ -6,7 +6,15 @@ from pydantic import Field, model_validator
 
 from schemas.base import Record
 from schemas.chat import ModelRef
-from schemas.embedding import BuiltinEmbedder, EmbedderSpec
+from schemas.confusion import ConfusionSettings
+from schemas.embedding import (
+    BuiltinEmbedder,
+    BuiltinStillsEmbedder,
+    EmbedderSpec,
+    PlainModelSpec,
+)
+from schemas.near_duplicates import NearDuplicateSettings
+from schemas.recos import DiscriminabilitySettings
 from schemas.tracking import FilterSettings, TrackingSettings
 
 
@@ -199,6 +207,22 @@ class FaithfulnessSettings(Record):
     strict: bool = False
 
 
+class CaptioningSettings(Record):
+    """Who captions images for tasks, and when captions and images are near each other.
+
+    `model` is a multimodal one; `embedder` says what is similar (BLIP-2 in ReCoS).
+    """
+
+    model: ChatModelSpec = BuiltinCaptioner()
+    prompt: str = "caption_image"
+    revision_prompt: str = "caption_revision"
+    confusion_prompt: str = "confuse_caption"
+    embedder: PlainModelSpec = BuiltinStillsEmbedder()
+    discriminability: DiscriminabilitySettings = DiscriminabilitySettings()
+    confusion: ConfusionSettings = ConfusionSettings()
+    near_duplicates: NearDuplicateSettings = NearDuplicateSettings()
+
+
 class EvaluationSettings(Record):
     """The models that releases are scored with, where no other one is named."""
 
@@ -215,4 +239,5 @@ class Profile(Record):
     describe: DescribeSettings = DescribeSettings()
     tracking: TrackingSettings = TrackingSettings()
     filter: FilterSettings = FilterSettings()
+    captioning: CaptioningSettings = CaptioningSettings()
     evaluation: EvaluationSettings = EvaluationSettings()

@@ -1,0 +1,234 @@
+"""`build-recos` in this process: from drawn images to three releases, nobody asked."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotate.projects import Desks
+from db.entities import StoredEntity, find, parents_of
+from db.store import Store
+from flows.captioning import DESCRIBES, RENDERED_FROM
+from flows.confusing import CONFUSES
+from flows.context import RunContext
+from flows.recos_build import build_dataset
+from flows.report import BuildReport
+from flows.similar_images import SIMILAR_TO
+from flows.task_images import SAMPLED_FROM
+from profiles.loader import load_profile
+from release.verify import verify_release
+from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.confusion import ConfusionCheck
+from schemas.errors import ConfigurationError, DegenerateCriterionError
+from schemas.profile import Profile
+from schemas.quality import Confusion
+from schemas.records import Caption, Image
+from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
+from schemas.retrieval_task import RetrievalTask
+from schemas.similar_images import ExpansionReport
+from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
+from tests.flows.runs import context_of
+
+DATASET = "tasks"
+SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
+
+
+@pytest.fixture(scope="session")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    """Drawn stills; nobody changes them."""
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=120)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
+    firsts = [one for one in load_stills_truth(stills.folder) if one.change is None]
+    names = tmp_path / "colours.txt"
+    colours = [one.file_name for one in firsts if one.task is RetrievalTask.COLOR]
+    names.write_text("\n".join([*colours, "none-such.jpg"]), encoding="utf-8")
+    source = SourceSpec(
+        name="stills",
+        format="coco-captions",
+        annotations=stills.annotation_file,
+        images=stills.image_root,
+        licence="CC0-1.0",
+        citation="none",
+    )
+    return RecosBuild(
+        dataset=DATASET,
+        seed=3,
+        neighbours=4,
+        sources=(source,),
+        tasks=(
+            TaskSpec(task=RetrievalTask.COLOR, images=4, source="stills", names=names),
+            TaskSpec(task=RetrievalTask.SCENE, images=4, source="stills", query="a snowy place"),
+            TaskSpec(task=RetrievalTask.OBJECT, images=4, source="stills"),
+            TaskSpec(task=RetrievalTask.CALCULATION, images=2, pool=12),
+        ),
+    )
+
+
+def profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
+    builtin = load_profile("builtin")
+    captioning = builtin.captioning.model_copy(update={"discriminability": settings})
+    return builtin.model_copy(update={"captioning": captioning})
+
+
+def no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+def go(run: RunContext, build: RecosBuild, chosen: Profile | None = None) -> BuildReport:
+    return build_dataset(run, build, chosen or profile(), no_desks)
+
+
+def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
+    return list(find(run.store, DATASET, kind, states=states or None))
+
+
+def rows(run: RunContext, version: str) -> list[dict[str, Any]]:
+    folder = run.settings.home / "releases" / f"{DATASET}-{version}"
+    published: list[dict[str, Any]] = json.loads((folder / f"{DATASET}.json").read_text())
+    return published
+
+
+def test_three_versions_are_released_each_within_the_next(
+    run: RunContext, build: RecosBuild
+) -> None:
+    report = go(run, build)
+    assert report.waiting == 0
+    versions = [rows(run, version) for version in ("0.1.0", "1.1.0", "2.1.0")]
+    for version in ("0.1.0", "1.1.0", "2.1.0"):
+        assert verify_release(run.settings.home / "releases" / f"{DATASET}-{version}") == []
+    captions = [
+        {(row["source"], tuple(row["captions"])) for row in release if row["captions"]}
+        for release in versions
+    ]
+    assert captions[0] < captions[1] == captions[2]
+    tiers = [Counter(row["tier"] for row in release) for release in versions]
+    assert set(tiers[0]) == {"v0"}
+    assert tiers[1]["v0"] == tiers[2]["v0"] == tiers[0]["v0"]
+    assert tiers[2]["v2"] > tiers[2]["v1"] > 0
+    assert all(not row["captions"] for row in versions[2] if row["tier"] == "v2")
+    assert {row["task"] for row in versions[0]} == {one.task.value for one in build.tasks}
+
+
+def test_a_second_run_does_nothing_and_gives_the_same_releases(
+    run: RunContext, build: RecosBuild
+) -> None:
+    first = go(run, build)
+    before = [one.id for kind in KINDS for one in entities(run, kind)]
+    second = go(run, build)
+    assert second.release_id == first.release_id
+    assert [one.id for kind in KINDS for one in entities(run, kind)] == before
+    assert sum(stage.done for stage in second.stages) == 0
+
+
+KINDS = (Image.kind, Caption.kind, DiscriminabilityReport.kind, Confusion.kind)
+
+
+def test_every_released_caption_passed_and_what_was_tried_is_kept(
+    run: RunContext, build: RecosBuild
+) -> None:
+    go(run, build.model_copy(update={"last": "v0"}))
+    reports = [
+        one.record(DiscriminabilityReport) for one in entities(run, "discriminability_report")
+    ]
+    measured = {
+        parents[0]: report
+        for report, parents in zip(
+            reports,
+            (parents_of(run.store, [one.id], "measures")[one.id]
+             for one in entities(run, "discriminability_report")),
+            strict=True,
+        )
+    }  # fmt: skip
+    captions = entities(run, Caption.kind)
+    assert {one.id for one in captions} == set(measured)
+    for caption in captions:
+        if caption.state == "accepted":
+            assert measured[caption.id].verdict is CaptionVerdict.PASS
+    assert {report.temperature for report in reports} == {reports[0].temperature}
+    assert max(report.round for report in reports) <= SETTINGS.rounds
+    tried = Counter(report.round for report in reports)
+    assert tried[0] == 5 * len(entities(run, Image.kind))
+    assert tried[1] > 0
+
+
+def test_what_is_drawn_is_described_by_what_is_known_of_it(
+    run: RunContext, build: RecosBuild
+) -> None:
+    go(run, build.model_copy(update={"last": "v0"}))
+    drawn = [
+        one for one in entities(run, Image.kind)
+        if one.record(Image).task is RetrievalTask.CALCULATION
+    ]  # fmt: skip
+    originals = parents_of(run.store, [one.id for one in drawn], SAMPLED_FROM)
+    truths = parents_of(run.store, [found[0] for found in originals.values()], RENDERED_FROM)
+    assert len(truths) == len(drawn) == 2
+
+
+def test_similar_images_are_different_ones_of_the_same_source(
+    run: RunContext, build: RecosBuild
+) -> None:
+    go(run, build.model_copy(update={"last": "v1"}))
+    similar = [one for one in entities(run, Image.kind) if one.record(Image).tier == "v1"]
+    partners = parents_of(run.store, [one.id for one in similar], SIMILAR_TO)
+    images = {one.id: one.record(Image) for one in entities(run, Image.kind)}
+    assert len(similar) > 5
+    assert len({found[0] for found in partners.values()}) == len(similar)
+    pictures = Counter(image.sha256 for image in images.values())
+    assert set(pictures.values()) == {1}
+    for one in similar:
+        other = images[partners[one.id][0]]
+        assert (other.source, other.task) == (images[one.id].source, images[one.id].task)
+    confusing = list(entities(run, Caption.kind, "accepted"))
+    of_similar = parents_of(run.store, [one.id for one in confusing], CONFUSES)
+    described = parents_of(run.store, list(of_similar), DESCRIBES)
+    assert of_similar
+    assert all(images[found[0]].tier == "v1" for found in described.values())
+    checks = [one.record(ConfusionCheck) for one in entities(run, ConfusionCheck.kind)]
+    assert all(check.caption_advantage > check.margin for check in checks)
+
+
+def test_counts_of_the_expansion_add_up(run: RunContext, build: RecosBuild) -> None:
+    go(run, build)
+    (counts,) = (one.record(ExpansionReport) for one in entities(run, ExpansionReport.kind))
+    new = [one for one in entities(run, Image.kind) if one.record(Image).tier == "v2"]
+    assert counts.new == len(new) == counts.outside - counts.exact - counts.near
+    assert counts.found == counts.images * build.neighbours - counts.short * 0
+
+
+def test_a_criterion_that_tells_nothing_apart_stops_the_run_loudly(
+    run: RunContext, build: RecosBuild
+) -> None:
+    settings = DiscriminabilitySettings(k=6, temperature=1.0, eta=0.5)
+    with pytest.raises(DegenerateCriterionError, match="does not tell captions apart: 0 of 70"):
+        go(run, build, profile(settings))
+    assert not (run.settings.home / "releases").exists()
+    assert {one.state for one in entities(run, Caption.kind)} == {"proposed"}
+
+
+def test_names_that_the_source_does_not_know_go_to_quarantine(
+    run: RunContext, build: RecosBuild
+) -> None:
+    report = go(run, build.model_copy(update={"last": "v0"}))
+    (taken,) = (one for one in report.stages if one.stage == "take color from stills")
+    assert (taken.done, taken.rejected) == (4, {"unknown_name": 1})
+
+
+def test_too_few_images_are_told_with_what_to_change(run: RunContext, build: RecosBuild) -> None:
+    with pytest.raises(ConfigurationError, match="held against 20 other images each"):
+        go(run, build, profile(DiscriminabilitySettings(k=20)))
+
+
+def test_another_draw_needs_another_dataset(run: RunContext, build: RecosBuild) -> None:
+    go(run, build.model_copy(update={"last": "v0"}))
+    with pytest.raises(ConfigurationError, match="already holds another draw of object images"):
+        go(run, build.model_copy(update={"seed": 4, "tasks": build.tasks[2:3]}))
