@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, cast
 from db.evaluations import Stored, store_evaluation
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
-from flows.evaluation_sides import sides
+from flows.evaluation_sides import scored_directions, sides
 from flows.hardware import hardware
 from flows.image_reading import ImageFile
 from models.embedding import Vectors
@@ -18,7 +18,6 @@ from retrieval.evaluation import INTERVAL, PROTOCOL, Side, score_direction
 from retrieval.precomputed import read_vectors
 from schemas.embedding import EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder, directed
 from schemas.evaluation import (
-    DIRECTIONS,
     Direction,
     EvaluatedModel,
     EvaluatedRelease,
@@ -45,7 +44,9 @@ def evaluate_release(
     split: str | None = None,
     check_images: bool = True,
 ) -> Stored:
-    """Scores `spec` on a split of the release in `folder`, in both directions, and stores it.
+    """Scores `spec` on a split of the release in `folder` and stores it.
+
+    In both directions, but from text to image only where images have no captions.
 
     Args:
         context: stores, progress, code revision.
@@ -63,10 +64,11 @@ def evaluate_release(
     read = read_release(folder, split, check_images=check_images)
     source = _source(context, read, spec)
     started = time.monotonic()
-    embedded = {direction: source.embedded(direction) for direction in DIRECTIONS}
+    directions = scored_directions(read)
+    embedded = {direction: source.embedded(direction) for direction in directions}
     embedding_seconds = time.monotonic() - started
     started = time.monotonic()
-    scored = [score_direction(one, *_asked(read, one, embedded[one])) for one in DIRECTIONS]
+    scored = [score_direction(one, *_asked(read, one, embedded[one])) for one in directions]
     result = EvaluationResult(
         release=_released(read),
         split=read.split,

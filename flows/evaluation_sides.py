@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from models.embedding import Vectors
 from release.reading import ReadRelease, ReadRow
 from retrieval.evaluation import Side
-from schemas.evaluation import ShownItem
+from schemas.evaluation import DIRECTIONS, Direction, ShownItem
 from schemas.release import UNSTATED, Manifest
 
 _REWRITES = ("rewrite", "edited_rewrite")
+UNKNOWN_TASK = "not known"
+"""The group of images whose task is not known."""
 Groups = dict[str, list[str]]
 
 
@@ -52,10 +54,21 @@ def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
             yield image.model_copy(update=told)
 
 
+def scored_directions(read: ReadRelease) -> tuple[Direction, ...]:
+    """The directions in which a release is scored.
+
+    Where images have no captions they are candidates only, and image to text says nothing (ReCoS
+    scores its v2 in one direction).
+    """
+    return DIRECTIONS if all(row.captions for row in read.rows) else ("text-to-image",)
+
+
 def _groups(manifest: Manifest, rows: list[ReadRow]) -> Groups:
     granularity = {one.name: one.granularity for one in manifest.sources if one.granularity}
     name = {source: f"{source} ({how})" for source, how in granularity.items()}
     return {
+        "task": [row.task or UNKNOWN_TASK for row in rows],
+        "tier": [row.tier or UNSTATED for row in rows],
         "source": [name.get(row.source, row.source) for row in rows],
         "granularity": [granularity.get(row.source, UNSTATED) for row in rows],
     }

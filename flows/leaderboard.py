@@ -8,24 +8,25 @@ from typing import Literal, NamedTuple
 from db.evaluations import StoredEvaluation, evaluations_of
 from db.releases import find_release
 from db.store import Store
+from flows.leaderboard_groups import GroupTable, group_tables, ordered_metrics
 from release.manifest import MANIFEST
 from release.reading import chosen_split, read_listed
 from retrieval.published import PublishedTable, published_on
 from schemas.errors import UsageError
 from schemas.evaluation import (
     DIRECTIONS,
-    METRICS,
     Direction,
     DirectionResult,
     EvaluatedModel,
-    EvaluationResult,
-    GroupResult,
     Scores,
 )
 from schemas.records import Split
 from schemas.release import Manifest
 
 RowKind = Literal["model", "chance"]
+
+
+IMAGE_TO_TEXT: Direction = "image-to-text"
 
 
 class Row(NamedTuple):
@@ -63,24 +64,6 @@ class Board(NamedTuple):
         return next((row for row in self.rows if row.kind == "chance"), None)
 
 
-class GroupRow(NamedTuple):
-    """A model's scores in each group of a table; None where it was not scored on one."""
-
-    name: str
-    cells: tuple[GroupResult | None, ...]
-
-
-class GroupTable(NamedTuple):
-    """One metric by model and by group of queries, in one direction."""
-
-    dimension: str
-    direction: Direction
-    metric: str
-    groups: tuple[str, ...]
-    queries: tuple[int, ...]
-    rows: tuple[GroupRow, ...]
-
-
 class Leaderboard(NamedTuple):
     """Everything that is shown of one split of a release.
 
@@ -95,6 +78,15 @@ class Leaderboard(NamedTuple):
     evaluations: int
     boards: tuple[Board, ...]
     tables: tuple[GroupTable, ...]
+
+    @property
+    def unscored(self) -> dict[Direction, str]:
+        """The direction that nobody was scored in because images have no captions, with words."""
+        statistics = self.manifest.statistics
+        if not statistics.candidates or any(one.direction == IMAGE_TO_TEXT for one in self.boards):
+            return {}
+        of = f"{statistics.candidates:,} of the {statistics.images:,} images"
+        return {IMAGE_TO_TEXT: f"Image to text is not scored: {of} have no captions to be found."}
 
 
 class FoundRelease(NamedTuple):
@@ -151,16 +143,19 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
         like,
         len(stored),
         tuple(board for board in boards if board.rows),
-        tuple(_group_tables(newest, names)),
+        tuple(group_tables(newest, names)),
     )
 
 
 def published_dataset(manifest: Manifest) -> str | None:
     """The published dataset that a release has the form of, if any.
 
-    What is cut out of videos, or was published as UFine6926, is like UFine6926; sources of several
-    granularities together, or what was published as UFine3C, like UFine3C.
+    A benchmark of tasks is like the version of ReCoS that it is a version of, or like v1, the
+    standard one. What is cut out of videos, or was published as UFine6926, is like UFine6926;
+    sources of several granularities together, or what was published as UFine3C, like UFine3C.
     """
+    if manifest.statistics.tasks:
+        return f"ReCoS {manifest.tier or 'v1'}"
     formats = {source.format for source in manifest.sources}
     granularities = {source.granularity for source in manifest.sources} - {None}
     if formats == {"ufine3c"} or (len(granularities) > 1 and not manifest.videos):
@@ -197,7 +192,7 @@ def _board(
         if (found := one.result.direction(direction)) is not None
     ]
     first = rows[0].found if rows else None
-    metrics = _ordered({metric for row in rows for metric in row.scores})
+    metrics = ordered_metrics({metric for row in rows for metric in row.scores})
     rows.sort(key=lambda row: _rank(row.scores, metrics))
     if first is not None and first.chance:
         rows.append(Row("chance", "chance", first.chance, found=first))
@@ -212,49 +207,7 @@ def _board(
     )
 
 
-def _ordered(metrics: Iterable[str]) -> tuple[str, ...]:
-    """Metrics in the order in which they are always shown, unknown ones last, by name."""
-    known = {metric: place for place, metric in enumerate(METRICS)}
-    return tuple(sorted(metrics, key=lambda metric: (known.get(metric, len(known)), metric)))
-
-
 def _rank(scores: Scores, metrics: tuple[str, ...]) -> tuple[float, ...]:
     """What models are ordered by: their percentages in the order of the columns."""
     shown = [metric for metric in metrics if metric != "median_rank"]
     return tuple(-scores[metric].value if metric in scores else 0.0 for metric in shown)
-
-
-def _group_tables(
-    evaluations: Sequence[StoredEvaluation], names: dict[str, str]
-) -> Iterable[GroupTable]:
-    """A table for each direction and dimension, in the order in which they were scored."""
-    results = [one.result for one in evaluations]
-    for direction in DIRECTIONS:
-        found = [one for result in results for one in result.groups if one.direction == direction]
-        for dimension in dict.fromkeys(one.dimension for one in found):
-            chosen = [one for one in found if one.dimension == dimension]
-            yield _group_table(chosen, results, names)
-
-
-def _group_table(
-    chosen: Sequence[GroupResult], results: Sequence[EvaluationResult], names: dict[str, str]
-) -> GroupTable:
-    dimension, direction = chosen[0].dimension, chosen[0].direction
-    groups = {one.group: one.queries for one in chosen}
-    metric = _ordered({metric for one in chosen for metric in one.scores})[0]
-    rows = []
-    for result in results:
-        cells = {
-            one.group: one
-            for one in result.groups
-            if (one.dimension, one.direction) == (dimension, direction)
-        }
-        rows.append(GroupRow(names[result.id], tuple(cells.get(group) for group in groups)))
-    rows.sort(key=lambda row: [-_value(cell, metric) for cell in row.cells])
-    return GroupTable(
-        dimension, direction, metric, tuple(groups), tuple(groups.values()), tuple(rows)
-    )
-
-
-def _value(cell: GroupResult | None, metric: str) -> float:
-    return cell.scores[metric].value if cell and metric in cell.scores else 0.0

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from flows.leaderboard import Board, GroupTable, Leaderboard
+from flows.leaderboard import Board, Leaderboard
+from flows.leaderboard_groups import GroupTable
 
 
 def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
         "demonstration": manifest.demonstration,
         "split": board.split,
         "like": board.like,
+        "unscored": board.unscored,
         "boards": [_board_document(one) for one in board.boards],
         "tables": [_table_document(one) for one in board.tables],
         "evaluations": [

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.leaderboard import Board, GroupTable, Leaderboard, Row
+from flows.leaderboard import Board, Leaderboard, Row
 from flows.leaderboard_document import leaderboard_document
-from flows.leaderboard_plots import Plot, plots_of, similarity_plot
+from flows.leaderboard_drawing import Plot
+from flows.leaderboard_groups import GroupTable
+from flows.leaderboard_plots import plots_of, similarity_plot
 from flows.leaderboard_text import column_title, interval_text, score_text
 from flows.pages import page_environment, shrunk_uri
 from schemas.base import sha256_of
@@ -72,6 +74,7 @@ def render_page(board: Leaderboard) -> str:
     environment.filters["interval"] = interval_text
     return environment.get_template(_TEMPLATE).render(
         board=board,
+        titles=DIRECTION_TITLES,
         sections=[_section(board, one) for one in board.boards],
         thumbnail=_Thumbnails(board.folder),
         not_ours=NOT_OURS,
@@ -142,6 +145,7 @@ def _markdown_lines(board: Leaderboard) -> Iterator[str]:
         for table in board.tables:
             if table.direction == one.direction:
                 yield from _table_lines(table)
+    yield from (f"\n{sentence}" for sentence in board.unscored.values())
     yield "\n## How it was measured\n"
     for row in _models(board):
         if row.evaluation is not None:

@@ -144,10 +144,9 @@ class DirectionResult(Record):
 class GroupResult(Record):
     """The scores of a part of the queries, against the whole gallery.
 
-    `dimension` says by what queries are told apart ("source", "granularity" or "wording"), `group`
-    which part this is. A release of ReCoS will be scored by "task" and one of CCD by "contrast",
-    when such releases are built; until then, `loupe metrics recos` and `loupe metrics ccd` score
-    them from vectors.
+    `dimension` says by what queries are told apart ("task", "tier", "source", "granularity" or
+    "wording"), `group` which part this is. A release of CCD will be scored by "contrast", when such
+    releases are built; until then, `loupe metrics ccd` scores it from vectors.
     """
 
     dimension: str

@@ -82,6 +82,8 @@ def print_evaluations(report: "EvaluationReport") -> None:
     first, *rest = map(column_title, METRICS)
     columns = ["model", "direction", first, "95 %", *rest]
     print_table(f"scores on {report.dataset}", columns, _rows(report))
+    for sentence in report.board.unscored.values():
+        out.print(sentence, markup=False, soft_wrap=True)
     if old := sum(not one.is_new for one in report.stored):
         out.print(f"{old:,} of them had been evaluated so before; the stored result stands")
 

@@ -54,6 +54,8 @@ def print_boards(board: "Leaderboard") -> None:
     """The tables of a leaderboard, on a terminal."""
     for one in board.boards:
         print_table(_title(board, one), _columns(one), _rows(one))
+    for sentence in board.unscored.values():
+        out.print(sentence, markup=False, soft_wrap=True)
 
 
 def _title(board: "Leaderboard", one: "Board") -> str:

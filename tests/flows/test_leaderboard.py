@@ -271,7 +271,7 @@ def test_the_page_opens_whole_in_a_browser(
     assert page.locator("tbody.published tr").count() == 7
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
     assert len(ids) == len(set(ids))
-    assert page.evaluate(_OVERLAPS) == []
+    assert page.evaluate(OVERLAPS) == []
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(245, 245, 242)"
     first = page.locator("article.query").first
     assert first.locator("li img").count() >= 4
@@ -279,7 +279,7 @@ def test_the_page_opens_whole_in_a_browser(
     page.close()
 
 
-_OVERLAPS = """() => {
+OVERLAPS = """() => {
   const found = []
   for (const svg of document.querySelectorAll('.plots svg')) {
     const texts = [...svg.querySelectorAll('text')]

@@ -1,0 +1,188 @@
+"""Scoring a benchmark of tasks: by task, in both directions or one, beside ReCoS's own rows."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flows.context import RunContext
+from flows.evaluation import evaluate_release
+from flows.leaderboard import FoundRelease, Leaderboard, arranged
+from flows.leaderboard_document import leaderboard_document
+from flows.leaderboard_page import render_markdown, render_page
+from release.build import build_release
+from release.reading import ReadRelease, read_release
+from release.tiers import TIERS
+from retrieval.recos_samples import RecosSamples
+from retrieval.recos_scores import score_recos
+from schemas.embedding import PrecomputedEmbedder
+from schemas.evaluation import EvaluationResult
+from schemas.retrieval_task import RetrievalTask, Tier
+from tests.flows.command_line import Loupe
+from tests.flows.test_leaderboard import OVERLAPS
+from tests.release.recos_world import RECOS, benchmark
+from tests.release.worlds import store_world
+
+TASKS = tuple(reversed(RetrievalTask))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Tier, Path]:
+    """v0, v1 and v2 of a benchmark of all tasks."""
+    home = tmp_path_factory.mktemp("benchmark")
+    world = store_world(home / "world", benchmark(TASKS).world.contents())
+    for rank, tier in enumerate(TIERS):
+        build_release(world.store, world.blobs, RECOS, f"{rank}.1.0", home / tier, tier=tier)
+    world.store.close()
+    return {tier: home / tier for tier in TIERS}
+
+
+class Given:
+    """Random vectors of a release, captions near their image, as files."""
+
+    def __init__(self, read: ReadRelease, folder: Path, noise: float = 1.0, seed: int = 5) -> None:
+        chance = np.random.default_rng(seed)
+        places = [place for place, row in enumerate(read.rows) for _ in row.captions]
+        self.images = chance.normal(size=(len(read.rows), 6))
+        self.texts = self.images[places] + noise * chance.normal(size=(len(places), 6))
+        self.paths = (folder / f"images-{noise}.npy", folder / f"texts-{noise}.npy")
+        for path, vectors in zip(self.paths, (self.images, self.texts), strict=True):
+            np.save(path, vectors)
+
+    def spec(self, name: str = "given") -> PrecomputedEmbedder:
+        images, texts = self.paths
+        return PrecomputedEmbedder(provider="precomputed", name=name, images=images, texts=texts)
+
+
+def scored(run: RunContext, folder: Path, home: Path, noise: float = 1.0) -> EvaluationResult:
+    given = Given(read_release(folder), home, noise)
+    return evaluate_release(run, folder, given.spec(f"noise {noise}")).evaluation.result
+
+
+def board_of(run: RunContext, folder: Path, home: Path, *noises: float) -> Leaderboard:
+    read, stored = read_release(folder), []
+    for noise in noises or (1.0,):
+        given = Given(read, home, noise)
+        stored.append(evaluate_release(run, folder, given.spec(f"noise {noise}")).evaluation)
+    return arranged(FoundRelease(read.manifest, folder), "test", stored)
+
+
+def samples_of(read: ReadRelease) -> RecosSamples:
+    return RecosSamples(
+        tuple(row.entity_id for row in read.rows),
+        tuple(row.task for row in read.rows),
+        np.array([len(row.captions) for row in read.rows]),
+    )
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_scores_by_task_are_those_of_the_benchmark_s_own_metric(
+    home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path, tier: Tier
+) -> None:
+    read = read_release(folders[tier])
+    result, given = scored(home_run, folders[tier], tmp_path), Given(read, tmp_path)
+    literal = score_recos(given.images, given.texts, samples_of(read)).recall
+    for direction, wanted in literal.items():
+        found = result.direction(direction)
+        if wanted is None:
+            assert (tier, direction, found) == ("v2", "image-to-text", None)
+            continue
+        assert found is not None
+        by_task = {
+            one.group: one
+            for one in result.groups
+            if (one.dimension, one.direction) == ("task", direction)
+        }
+        assert set(by_task) == {task.value for task in RetrievalTask}
+        for depth, value in wanted.overall.percent.items():
+            assert found.scores[f"R@{depth}"].value == pytest.approx(value)
+            for task, recall in wanted.tasks.items():
+                score = by_task[task].scores[f"R@{depth}"]
+                assert score.value == pytest.approx(recall.percent[depth])
+                assert by_task[task].queries == recall.queries
+
+
+def test_candidates_are_found_but_do_not_ask(
+    home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path
+) -> None:
+    (direction,) = scored(home_run, folders["v2"], tmp_path).directions
+    assert (direction.direction, direction.queries) == ("text-to-image", 96)
+    assert (direction.gallery, direction.unmatched) == (84, 0)
+
+
+def test_tasks_and_tiers_have_tables_in_the_paper_s_order(
+    home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path
+) -> None:
+    board = board_of(home_run, folders["v1"], tmp_path, 0.5, 2.0)
+    told = [(one.dimension, one.direction) for one in board.tables]
+    assert ("task", "image-to-text") in told
+    assert ("tier", "text-to-image") in told
+    for table in board.tables:
+        assert table.metric == "R@1"
+        if table.dimension == "task":
+            assert table.groups == tuple(task.value for task in RetrievalTask)
+            assert table.rows[0].name.startswith("noise 0.5")
+
+
+@pytest.mark.parametrize(
+    ("tier", "directions", "models"),
+    [
+        ("v0", ["text-to-image", "image-to-text"], ["CLIP"]),
+        ("v1", ["text-to-image", "image-to-text"], ["BLIP2", "X2-VLM", "VSE++"]),
+        ("v2", ["text-to-image"], ["CLIP"]),
+    ],
+)
+def test_published_rows_are_those_of_the_version(
+    home_run: RunContext,
+    folders: dict[Tier, Path],
+    tmp_path: Path,
+    tier: Tier,
+    directions: list[str],
+    models: list[str],
+) -> None:
+    board = board_of(home_run, folders[tier], tmp_path)
+    assert board.like == f"ReCoS {tier}"
+    assert [one.direction for one in board.boards] == directions
+    for one in board.boards:
+        (table,) = one.published
+        assert table.dataset == f"ReCoS {tier}"
+        assert set(models) <= {row.model for row in table.rows}
+
+
+def test_what_is_not_scored_is_said(
+    home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path
+) -> None:
+    board = board_of(home_run, folders["v2"], tmp_path)
+    told = "Image to text is not scored: 36 of the 84 images have no captions to be found."
+    assert told in render_page(board)
+    assert told in render_markdown(board)
+    assert leaderboard_document(board)["unscored"] == {"image-to-text": told}
+    assert board_of(home_run, folders["v1"], tmp_path).unscored == {}
+
+
+def test_the_command_says_it_too(loupe: Loupe, folders: dict[Tier, Path], tmp_path: Path) -> None:
+    given = Given(read_release(folders["v2"]), tmp_path)
+    said = loupe("evaluate", folders["v2"], "--embeddings", *given.paths, "--name", "mine")
+    assert said.exit_code == 0
+    assert "Image to text is not scored: 36 of the 84 images" in said.out
+    assert "Image to text is not scored" in loupe("leaderboard", folders["v2"]).out
+
+
+@pytest.mark.browser
+def test_bars_by_task_take_the_page_s_width(
+    home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path, browser: Any
+) -> None:
+    board = board_of(home_run, folders["v1"], tmp_path, 0.3, 1.0, 2.0)
+    path = tmp_path / "leaderboard.html"
+    path.write_text(render_page(board), encoding="utf-8")
+    for width in (1360, 390):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto(path.as_uri())
+        assert page.locator("figure.wide").count() == 2  # one for each direction
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        texts = page.locator("figure.wide").first.locator("svg text").all_text_contents()
+        assert {"color", "numerical", "translation"} <= set(texts)
+        assert page.evaluate(OVERLAPS) == []
+        assert "person" not in page.locator("article.query").first.inner_text()
+        page.close()
