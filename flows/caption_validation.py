@@ -6,6 +6,7 @@ comes to the same. What came of each image is then committed as any other work.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +27,14 @@ from flows.captioning import (
     task_of,
 )
 from flows.context import RunContext
+from flows.discriminability_report import report_on
+from flows.discriminability_report_page import write_report
 from flows.embedding import CachedEmbedder
+from flows.pages import thumbnail_uri
 from flows.report import StageReport
 from flows.rewriting import store_prompt
 from flows.runner import Stage, run_stream
-from flows.task_images import embed_stored
+from flows.task_images import embed_stored, picture_of
 from models.embedding import Vectors
 from prompts.loader import load_prompt
 from retrieval.discriminability.validation import CaptionValidator
@@ -49,6 +53,7 @@ from stages.check_grammar.check import check_grammar, words_of
 VERSION = "1"
 REVISED_FROM = "revised_from"
 """The role of the caption in whose place one was written."""
+_SIDE_PX = 160
 VALIDATED_WITH = "validated_with"
 """The role in which the settings of a validation stand to what came of it."""
 MEASURES = "measures"
@@ -56,11 +61,12 @@ MEASURES = "measures"
 
 
 class Validation(NamedTuple):
-    """What came of all captions, and with which temperature."""
+    """What came of all captions, with which temperature, and where that can be looked at."""
 
     outcome: ValidationOutcome
     temperature: float
     report: StageReport
+    page: Path
 
 
 def validate_captions(
@@ -80,7 +86,7 @@ def validate_captions(
     """
     loop = _Loop(captioner, written_with, embedder)
     outcome = loop.run()
-    return Validation(outcome, loop.temperature, loop.store(outcome))
+    return Validation(outcome, loop.temperature, loop.store(outcome), loop.show(outcome))
 
 
 class _Loop:
@@ -155,6 +161,24 @@ class _Loop:
             return [self._result(number, of_image, told, prompt) for number, of_image in items]
 
         return run_stream(self._context, stage, items, work, total=len(items))
+
+    def show(self, outcome: ValidationOutcome) -> Path:
+        """Writes the page that shows what came of the captions."""
+        context = self._context
+        report = report_on(
+            self._captioner.dataset,
+            outcome.histories,
+            self._settings,
+            self.temperature,
+            str(self._embedder.ref),
+        )
+        path = context.settings.home / "reports" / f"{self._captioner.dataset}-captions.html"
+
+        def thumbnail(image_id: str) -> str | None:
+            return thumbnail_uri(context.blobs, picture_of(self._image(image_id)), _SIDE_PX)
+
+        write_report(report, thumbnail, path)
+        return path
 
     def _written(self, settings_id: str) -> dict[str, StoredEntity]:
         """The captions as they were first written, by id, in the order of images and positions."""

@@ -35,11 +35,10 @@ from flows.embedding import CachedEmbedder
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
 from flows.similar_images import SIMILAR_TO, Begun, Judge, images_of_tier
-from flows.task_images import embed_stored
+from flows.task_images import embed_stored, picture_of
 from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
-from schemas.proposals import Picture
 from schemas.quality import CaptionCheck, Confusion
-from schemas.records import Caption, Image
+from schemas.records import Caption
 from stages.check_grammar.check import check_grammar, words_of
 from stages.confusing_captions.two_way_check import STAGE as CHECK_STAGE
 from stages.confusing_captions.two_way_check import VERSION as CHECK_VERSION
@@ -203,8 +202,8 @@ def _questions(number: int, pair: _Pair, check: ConfusionCheck, facts: Sequence[
             Confusion(
                 source=record.source,
                 text=record.text,
-                own=_picture(own),
-                other=_picture(other),
+                own=picture_of(own),
+                other=picture_of(other),
                 caption_id=caption.id,
                 author=record.author or record.source,
             ),
@@ -216,14 +215,3 @@ def _questions(number: int, pair: _Pair, check: ConfusionCheck, facts: Sequence[
         )
         entities += [question, doubted]
     return WorkResult(number, entities=tuple(entities))
-
-
-def _picture(image: StoredEntity) -> Picture:
-    record = image.record(Image)
-    return Picture(
-        sha256=record.sha256,
-        media_type=record.media_type,
-        width_px=record.width_px,
-        height_px=record.height_px,
-        image_id=image.id,
-    )

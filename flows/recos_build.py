@@ -150,6 +150,7 @@ class _Steps:
         self.report.stages.append(report)
         validated = validate_captions(self._captioner, written_with, self._embedder)
         self.report.stages.append(validated.report)
+        self._context.progress.say(f"how captions were validated is in {validated.page}")
         self._review(self._captions)
 
     def confuse(self) -> None:

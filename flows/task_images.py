@@ -23,6 +23,7 @@ from models.embedding import Vectors
 from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
+from schemas.proposals import Picture
 from schemas.records import Image, Rejection, Sample, Source
 from schemas.recos import TaskDraw
 from schemas.retrieval_task import RetrievalTask, Tier
@@ -104,6 +105,18 @@ def stored_image(context: RunContext, image: StoredEntity) -> StoredImage:
     record = image.record(Image)
     name = f"{record.source}/{record.file_path}"
     return StoredImage(record.sha256, record.media_type, name, context.blobs)
+
+
+def picture_of(image: StoredEntity) -> Picture:
+    """The picture of an image, for a record that holds all that people are shown."""
+    record = image.record(Image)
+    return Picture(
+        sha256=record.sha256,
+        media_type=record.media_type,
+        width_px=record.width_px,
+        height_px=record.height_px,
+        image_id=image.id,
+    )
 
 
 def copied_image(
