@@ -15,7 +15,7 @@ from db.agents import AgentRef
 from db.release_rows import snapshot
 from db.store import Store
 from db.work import ActivityRecord, register_plan, store_activity
-from release.contents import Contents
+from release.contents import Contents, described_tier
 from release.rows import ReleaseRow
 from release.scratch import Scratch
 from schemas.proposals import Picture
@@ -35,7 +35,8 @@ def released_samples(store: Store, dataset: str) -> list[Sample]:
     scratch = Scratch()
     try:
         with snapshot(store) as connection:
-            contents = Contents(connection, dataset, scratch)
+            tier = described_tier(connection, dataset)
+            contents = Contents(connection, dataset, scratch, tier)
             contents.arrange()
             for found in contents.rows():
                 samples.append(_sample(found.row, len(samples), captions))

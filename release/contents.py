@@ -33,6 +33,13 @@ from schemas.release import (
 from schemas.retrieval_task import Tier
 
 _PAGE = 250
+_DESCRIBED: Tier = "v1"
+
+
+def described_tier(connection: Connection, dataset: str) -> Tier | None:
+    """The tier that holds all images of a dataset with captions; None where it has no tiers."""
+    images = (one.record(Image) for one in live_images(connection, dataset))
+    return _DESCRIBED if any(image.tier is not None for image in images) else None
 
 
 class FoundRow(NamedTuple):

@@ -2,17 +2,22 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from db.decisions import NewDecision
 from db.work import register_plan
+from flows.choices import released_samples
 from release.build import BuiltRelease, build_release
 from release.reading import read_release
+from release.task_counts import TaskCounter
 from release.tiers import TIERS, version_in
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
@@ -264,3 +269,37 @@ def test_other_releases_say_nothing_of_tasks(tmp_path: Path) -> None:
     assert not re.search(r'"(task|tier|tasks|contains)"', (folder / "manifest.json").read_text())
     table = pq.read_table(folder / "data/test-00000-of-00001.parquet")
     assert not {"task", "tier"} & set(table.column_names)
+
+
+def test_choices_are_among_what_is_described(made: Benchmark, stored: Stored) -> None:
+    samples = released_samples(stored(made.world).store, RECOS)
+    assert len(samples) == 16
+    assert all(len(one.captions) == CAPTIONS for one in samples)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*RetrievalTask, None]),
+            st.sampled_from([*TIERS, None]),
+            st.integers(0, 5),
+        )
+    )
+)
+def test_counts_by_task_and_tier_lose_nothing(
+    images: list[tuple[RetrievalTask | None, Tier | None, int]],
+) -> None:
+    counter = TaskCounter()
+    for image in images:
+        counter.add(*image)
+    counted = counter.result()
+    if all(image[:2] == (None, None) for image in images):
+        assert counted == ()
+        return
+    assert sum(one.images for one in counted) == len(images)
+    assert sum(one.captions for one in counted) == sum(captions for *_, captions in images)
+    for one in counted:
+        wanted = Counter(tier for task, tier, _ in images if task is one.task)
+        assert one.images == wanted.total()
+        del wanted[None]
+        assert {tier.tier: tier.images for tier in one.tiers} == wanted
