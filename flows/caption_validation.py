@@ -5,6 +5,7 @@ an embedder gave is in the store, so that a run that was stopped computes it aga
 comes to the same. What came of each image is then committed as any other work.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -118,6 +119,9 @@ class _Loop:
         self._validator = CaptionValidator(rows, self._settings, name="the images of v0")
         self._calls: dict[tuple[str, str], str] = {}
         drafts = self._drafts()
+        self._said: dict[str, dict[str, str]] = {}
+        for draft in drafts:
+            self._said.setdefault(draft.image, {})[draft.key] = draft.text
         texts, targets = self._embedded(drafts)
         self.temperature = self._validator.calibrate(texts, targets)
 
@@ -224,6 +228,19 @@ class _Loop:
         return found
 
     def _rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
+        """New texts; captions of one image are asked for one after the other, so as to differ."""
+        answers: dict[str, str | Rejection] = {}
+        waves: dict[int, list[CaptionHistory]] = {}
+        asked: Counter[str] = Counter()
+        for history in failing:
+            waves.setdefault(asked[history.image], []).append(history)
+            asked[history.image] += 1
+        for wave in waves.values():
+            answers.update(self._ask(wave))
+        return [answers[history.key] for history in failing]
+
+    def _ask(self, failing: Sequence[CaptionHistory]) -> dict[str, str | Rejection]:
+        """A new text for each of captions of different images."""
         requests = [
             request_revision(
                 self._captioner.picture(self._image(history.image)),
@@ -234,15 +251,23 @@ class _Loop:
                 self._prompt,
                 too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
                 too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
+                taken=self._others(history),
             )
             for history in failing
         ]
         outcomes = ask(self._captioner.model, requests)
-        answers = [self._read(outcomes.get(place)) for place in range(len(requests))]
-        for history, request, answer in zip(failing, requests, answers, strict=True):
+        answers: dict[str, str | Rejection] = {}
+        for place, (history, request) in enumerate(zip(failing, requests, strict=True)):
+            answer = answers[history.key] = self._read(outcomes.get(place))
             if isinstance(answer, str):
                 self._calls[history.key, answer] = self._captioner.model.key(request)
+                self._said[history.image][history.key] = answer
         return answers
+
+    def _others(self, history: CaptionHistory) -> list[str]:
+        """What the other captions of its image say now."""
+        said = self._said[history.image]
+        return [text for key, text in said.items() if key != history.key]
 
     def _read(self, outcome: ChatOutcome | None) -> str | Rejection:
         if isinstance(outcome, ChatAnswer):
@@ -311,7 +336,7 @@ class _Loop:
         doubts = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
         if attempt.verdict is not CaptionVerdict.PASS:
             words = attempt.verdict.value.replace("_", "-")
-            doubts.append(f"It is {words}, and was written anew {history.round} times.")
+            doubts.append(f"It is {words} after {_rounds(history.round)}.")
         return CaptionCheck(doubts=tuple(doubts))
 
     def _about(
@@ -326,3 +351,7 @@ def _why_not(report: DiscriminabilityReport) -> str:
         return "another text was nearer to what passes"
     words = report.verdict.value.replace("_", "-")
     return f"{words}: dis(t) {report.dis:.3f} is not in [{report.lower:.3f}, {report.upper:.3f}]"
+
+
+def _rounds(number: int) -> str:
+    return "1 round" if number == 1 else f"{number} rounds"

@@ -19,9 +19,11 @@ has these lines, too::
     Direction: more detail
     Tried, too detailed: A red car with a dent stands left of a blue bicycle.
     Tried, too general: A car.
+    Taken: A bicycle stands to the right of a car.
 
 `Task` (a value of `RetrievalTask`) and `Captions` (how many are wanted) stand once; `Fact`, of what
-is known to be true, the most important first, and both kinds of `Tried` any number of times;
+is known to be true, the most important first, both kinds of `Tried`, and `Taken`, of what other
+captions of the image say, any number of times;
 `Caption to replace` and `Direction` (`less detail` or `more detail`) together or not at all. Values
 are on one line. `CaptionBrief.text` writes a brief and `CaptionBrief.parse` reads it.
 
@@ -52,11 +54,17 @@ CAPTION_TO_REPLACE = "Caption to replace"
 DIRECTION = "Direction"
 TOO_DETAILED = "Tried, too detailed"
 TOO_GENERAL = "Tried, too general"
+TAKEN = "Taken"
 
 CAPTIONS_OF_AN_IMAGE = 5
 
 _ONCE = {TASK: "task", CAPTIONS: "count", CAPTION_TO_REPLACE: "caption", DIRECTION: "direction"}
-_REPEATED = {FACT: "facts", TOO_DETAILED: "too_detailed", TOO_GENERAL: "too_general"}
+_REPEATED = {
+    FACT: "facts",
+    TOO_DETAILED: "too_detailed",
+    TOO_GENERAL: "too_general",
+    TAKEN: "taken",
+}
 
 
 class Direction(StrEnum):
@@ -89,6 +97,7 @@ class CaptionBrief(Record):
         direction: how the new one is to differ from it.
         too_detailed: earlier captions, of the same place, that were too detailed; oldest first.
         too_general: those that were too general.
+        taken: the other captions of the image, which the new one must differ from.
     """
 
     task: RetrievalTask
@@ -98,6 +107,7 @@ class CaptionBrief(Record):
     direction: Direction | None = None
     too_detailed: tuple[str, ...] = ()
     too_general: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _has_both_or_none(self) -> "CaptionBrief":
@@ -113,6 +123,7 @@ class CaptionBrief(Record):
             lines += [(CAPTION_TO_REPLACE, self.caption), (DIRECTION, str(self.direction))]
         lines += [(TOO_DETAILED, caption) for caption in self.too_detailed]
         lines += [(TOO_GENERAL, caption) for caption in self.too_general]
+        lines += [(TAKEN, caption) for caption in self.taken]
         return "\n".join(f"{name}: {' '.join(value.split())}" for name, value in lines)
 
     @classmethod

@@ -60,6 +60,7 @@ def request_revision(
     *,
     too_detailed: Sequence[str] = (),
     too_general: Sequence[str] = (),
+    taken: Sequence[str] = (),
 ) -> ChatRequest:
     """The request for a caption in the place of `caption`, which failed as `verdict` says.
 
@@ -72,6 +73,7 @@ def request_revision(
         prompt: `caption_revision`.
         too_detailed: captions of earlier rounds that were over-detailed, the oldest first.
         too_general: those that were under-detailed.
+        taken: what other captions of the image say.
 
     Raises:
         ValueError: the caption passed.
@@ -85,6 +87,7 @@ def request_revision(
         direction=direction,
         too_detailed=tuple(too_detailed),
         too_general=tuple(too_general),
+        taken=tuple(taken),
     ).text()
     return ChatRequest(
         purpose=REVISION_PURPOSE,

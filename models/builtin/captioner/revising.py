@@ -22,7 +22,7 @@ def revised(teller: Teller, brief: CaptionBrief) -> str | None:
         wanted = size - 1 if not low else (size + max(low)) // 2
     else:
         wanted = size + 1 if not high else -(-(size + min(high)) // 2)
-    tried = (caption, *brief.too_detailed, *brief.too_general)
+    tried = (caption, *brief.too_detailed, *brief.too_general, *brief.taken)
     found = distinct(teller, max(1, wanted), _ENOUGH, without=tried)
     fitting = (
         text
