@@ -6,7 +6,7 @@ from typing import NamedTuple
 from annotate.policies import Auto, Required, Sample
 from annotate.queues import Queue
 from db.decisions import NewDecision, append_decisions
-from db.entities import StoredEntity, children_of, fetch, find, pages
+from db.entities import StoredEntity, children_of, fetch, find, pages, parents_of
 from db.store import Store
 from schemas.faithfulness import FaithfulnessReport
 from schemas.proposals import Tracklet
@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
 
 def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
     """The queue's proposed entities, oldest first; where they are to be checked, the checked."""
-    for page in pages(find(store, queue.dataset, queue.kind, states=("proposed",)), _PAGE):
+    for page in pages(proposed(store, queue), _PAGE):
         if not queue.checked:
             doubted = newest_doubts(store, [entity.id for entity in page])
             for entity in page:
@@ -39,6 +39,14 @@ def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
         for entity in page:
             if entity.id in reports:
                 yield Candidate(entity, reports[entity.id].verdict == "suspect")
+
+
+def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
+    """What is proposed for the queue, checked or not, oldest first."""
+    for page in pages(find(store, queue.dataset, queue.kind, states=("proposed",)), _PAGE):
+        ids = [entity.id for entity in page]
+        elsewhere = parents_of(store, ids, queue.left_out) if queue.left_out else {}
+        yield from (entity for entity in page if entity.id not in elsewhere)
 
 
 def _shows_several(entity: StoredEntity) -> bool:

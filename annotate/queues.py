@@ -41,6 +41,8 @@ class Step(Record):
         kind: the kind of entity that is looked at.
         interface: the labelling interface, by name.
         checked: only what a check has reported on comes into the queue.
+        left_out: what was derived from another entity in this role is decided on elsewhere, and
+            does not come into the queue; None for everything of the kind.
         policy: who looks: `required`, `sample:RATE[:SEED]` or `auto`.
         marked_always: what the checks suspect goes to people under `sample` too.
         overlap: how many people answer each item, none knowing what the others say.
@@ -59,6 +61,7 @@ class Step(Record):
     kind: str
     interface: str
     checked: bool = False
+    left_out: str | None = None
     policy: Annotated[Policy, BeforeValidator(_policy)] = Required()
     marked_always: bool = True
     overlap: int = Field(default=1, ge=1, le=9)

@@ -10,11 +10,13 @@ from db.tables import Agent
 from schemas.base import digest_of
 from schemas.chat import ModelRef
 
+AgentKind = Literal["person", "model", "software"]
+
 
 class AgentRef(NamedTuple):
     """A person (by pseudonym), a model at a revision, or a piece of software at a version."""
 
-    kind: Literal["person", "model", "software"]
+    kind: AgentKind
     name: str
     revision: str = ""
 

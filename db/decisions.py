@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from sqlalchemy import Connection, insert, select, update
 
-from db.agents import AgentRef, register_agents
+from db.agents import AgentKind, AgentRef, register_agents
 from db.entities import pages
 from db.store import Store
-from db.tables import Decision, Entity
+from db.tables import Agent, Decision, Entity
 
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
@@ -78,6 +78,22 @@ def last_reasons(store: Store, entity_ids: Sequence[str]) -> dict[str, str]:
     with store.read() as connection:
         last = _last_decisions(connection, entity_ids)
     return {entity_id: str(row["reason"]) for entity_id, row in last.items()}
+
+
+def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
+    """For each entity that was decided on, who decided last."""
+    found: dict[str, AgentRef] = {}
+    with store.read() as connection:
+        for page in pages(entity_ids):
+            query = (
+                select(Decision.entity_id, Agent.kind, Agent.name, Agent.revision)
+                .join(Agent, Agent.id == Decision.agent_id)
+                .where(Decision.entity_id.in_(page))
+                .order_by(Decision.id)
+            )
+            for entity_id, kind, name, revision in connection.execute(query):
+                found[entity_id] = AgentRef(cast("AgentKind", kind), name, revision)
+    return found
 
 
 def _take_turns(connection: Connection, entity_ids: Sequence[str]) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from annotate.candidates import EXAMINES
 from annotate.queues import Queue
-from db.decisions import NewDecision, Verdict, append_decisions
+from db.agents import AgentRef
+from db.decisions import RETIRED, NewDecision, Verdict, append_decisions, last_agents
 from db.entities import (
     LIVE,
     StoredEntity,
@@ -51,6 +52,8 @@ ASKS_WITH = "asks_with"
 _MEASURED = "measured"
 
 _PAGE = 500
+_VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}
+_FITS_BOTH = "a caption of the image that it should be confused with fits it, too"
 _SENTENCES = {
     ConfusionFinding.CAPTION_FITS_SIMILAR: "It may fit the similar image as well.",
     ConfusionFinding.CONFUSING_FITS_IMAGE: "It may fit the other image as well.",
@@ -99,32 +102,66 @@ def check_pairs(
 def follow_answers(context: RunContext, queue: Queue) -> int:
     """Does what was decided on the questions; gives how many images of v1 fell away.
 
-    A new caption is accepted or rejected as it was judged. Where a caption of v0 fits the image of
-    v1, that image is rejected, whatever is said of it.
+    A new caption is accepted or rejected as it was judged, by whoever judged it. Where a caption of
+    v0 fits the image of v1, that image is rejected, whatever is said of it; what was written for it
+    and is asked about it then goes, too.
     """
     store = context.store
-    asked = list(find(store, queue.dataset, Confusion.kind, states=("accepted", "rejected")))
+    asked = list(find(store, queue.dataset, Confusion.kind))
     ids = [one.id for one in asked]
     captions, images = parents_of(store, ids, ASKS_ABOUT), parents_of(store, ids, ASKS_WITH)
     stored = fetch(store, {found[0] for found in (*captions.values(), *images.values())})
-    decisions: list[NewDecision] = []
-    fallen: set[str] = set()
-    for question in asked:
-        caption, image = stored[captions[question.id][0]], stored[images[question.id][0]]
-        about_new = question.record(Confusion).own.image_id == image.id
-        if about_new and caption.state == "proposed":
-            verdict: Verdict = "accept" if question.state == "accepted" else "reject"
-            reason = f"as the question {question.id[:12]} was answered"
-            decisions.append(NewDecision(caption.id, verdict, queue.agent, reason))
-        elif not about_new and question.state == "rejected" and image.state in LIVE:
-            fallen.add(image.id)
-    for image_id in sorted(fallen):
-        reason = "a caption of the image that it should be confused with fits it, too"
-        decisions.append(NewDecision(image_id, "reject", queue.agent, reason))
+    agents = last_agents(store, ids)
+    questions = [
+        _Question(one, stored[captions[one.id][0]], stored[images[one.id][0]]) for one in asked
+    ]
+    fallen = {one.image.id for one in questions if one.rules_out and one.image.state in LIVE}
+    decisions = [
+        NewDecision(image_id, "reject", queue.agent, _FITS_BOTH) for image_id in sorted(fallen)
+    ]
+    for one in questions:
+        if one.image.id in fallen or one.image.state not in LIVE:
+            decisions += one.retired(context.software)
+        else:
+            decisions += one.followed(agents.get(one.entity.id, queue.agent))
     for page in pages(decisions, _PAGE):
         with store.write() as connection:
             append_decisions(connection, page)
     return len(fallen)
+
+
+class _Question(NamedTuple):
+    """A question, the caption that it is about, and the image of v1 that it concerns."""
+
+    entity: StoredEntity
+    caption: StoredEntity
+    image: StoredEntity
+
+    @property
+    def is_of_new(self) -> bool:
+        """Whether it is about a caption that was written for the image of v1."""
+        return self.entity.record(Confusion).own.image_id == self.image.id
+
+    @property
+    def rules_out(self) -> bool:
+        """Whether the answer was that a caption of v0 fits the image of v1."""
+        return self.entity.state == "rejected" and not self.is_of_new
+
+    def retired(self, agent: AgentRef) -> list[NewDecision]:
+        """What takes it out of the way, and what was written for the image with it."""
+        waiting = [self.entity.id] if self.entity.state == "proposed" else []
+        if self.is_of_new and self.caption.state in LIVE:
+            waiting.append(self.caption.id)
+        return [NewDecision(one, "reject", agent, RETIRED) for one in waiting]
+
+    def followed(self, agent: AgentRef) -> list[NewDecision]:
+        """What the answer, which is `agent`'s, says of the caption."""
+        if not self.is_of_new or self.entity.state not in _VERDICTS:
+            return []
+        if self.caption.state not in ("proposed", *_VERDICTS):
+            return []
+        reason = f"as the question {self.entity.id[:12]} was answered"
+        return [NewDecision(self.caption.id, _VERDICTS[self.entity.state], agent, reason)]
 
 
 class _Pair(NamedTuple):

@@ -33,9 +33,6 @@ from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.profile import Profile
 from schemas.retrieval_task import Tier
 
-_MOST_MATCHES = 5
-"""How often images whose similar one fell away are given another."""
-
 
 def run_build(
     context: RunContext, config: str | None, profile: str | None, *, wait: bool = False
@@ -157,13 +154,14 @@ class _Steps:
         """v1: finds similar images, has captions written to confuse, asks people what fits both.
 
         Where a caption of v0 turns out to fit the similar image, that one falls away, and the next
-        is looked for.
+        is looked for, as often as `flows.similar_images` allows.
         """
         store, dataset = self._context.store, self._build.dataset
         begun = load_begun(store, dataset)
         pool = self._load_pool()
         judge = load_judge(begun, pool, self._embedder, self._settings.confusion)
-        for _ in range(_MOST_MATCHES):
+        fallen = 1
+        while fallen:
             self.report.stages += [
                 match_images(self._context, dataset, begun, pool, judge),
                 write_confusing_captions(self._captioner, begun),
@@ -173,8 +171,6 @@ class _Steps:
             ]
             self._review(self._confusions)
             fallen = follow_answers(self._context, self._confusions)
-            if self.report.waiting or not fallen:
-                return
 
     def expand(self) -> None:
         """v2: adds what resembles v1, without captions."""

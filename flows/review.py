@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable
 
-from annotate.candidates import apply_policy
+from annotate.candidates import apply_policy, proposed
 from annotate.projects import Desks
 from annotate.pull import pull
 from annotate.push import push
 from annotate.queues import Queue
-from db.entities import count_entities
 from flows.context import RunContext
 from flows.desk import images_url
 from schemas.errors import ConfigurationError
@@ -45,4 +44,4 @@ def review(
 
 
 def _proposed(context: RunContext, queue: Queue) -> int:
-    return count_entities(context.store, queue.dataset, queue.kind, states=("proposed",))
+    return sum(1 for _ in proposed(context.store, queue))

@@ -4,6 +4,7 @@ An image is passed over where the embedder cannot tell that the captions of v0 d
 would be a right answer that counts as wrong.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -40,6 +41,7 @@ from stages.similar_images.matching import (
     VERSION,
     Candidate,
     Match,
+    Matches,
     match_similar_images,
 )
 
@@ -47,6 +49,8 @@ SIMILAR_TO = "similar_to"
 """The role of the image of v0 to which one of v1 is similar."""
 MATCHES = "matches"
 """The role in which an image of v1 stands to how it was found."""
+MOST_MATCHES = 5
+"""How many similar images may fall away before no other is looked for."""
 _CANDIDATES = 100
 """How many similar images are looked at for each; of more, hardly one could still be confused."""
 
@@ -136,20 +140,21 @@ def match_images(
 ) -> StageReport:
     """Gives every image of v0 that has none a similar one of its source, as an image of v1.
 
-    What was rejected before, for any image, is not taken again. An image that finds none goes to
-    quarantine with the reason.
+    What was rejected before, for any image, is not taken again. An image that finds none, or of
+    which too many fell away, goes to quarantine with the reason.
     """
     earlier = images_of_tier(context.store, dataset, "v1")
     partner = parents_of(context.store, [one.id for one in earlier], SIMILAR_TO)
     standing = {one.id for one in earlier if one.state in LIVE}
     found_for = {partner[one][0] for one in standing}
-    looking = [image for image in begun.images if image.id not in found_for]
+    fallen = Counter(partner[one.id][0] for one in earlier if one.id not in standing)
+    open_ = [image for image in begun.images if image.id not in found_for]
+    looking = [image for image in open_ if fallen[image.id] < MOST_MATCHES]
     taken = [*images_of_tier(context.store, dataset, "v0"), *earlier]
     closed = set(originals_of(context.store, taken).values())
     closed |= {other for one in closed for other in pool.alike.get(one, ())}
     candidates = _candidates(looking, begun, pool, judge, closed)
     matches = match_similar_images(candidates, pool.alike)
-    by_original = {begun.originals[image.id]: image for image in looking}
     stage = Stage(
         name=STAGE,
         version=VERSION,
@@ -161,8 +166,8 @@ def match_images(
         label="match similar images",
     )
     items = [
-        (image.seq, _Found(image, matches.found.get(x), matches.rejections.get(x)))
-        for x, image in by_original.items()
+        (image.seq, _found(image, begun.originals[image.id], fallen[image.id], matches))
+        for image in open_
     ]
 
     def work(items: Sequence[tuple[int, _Found]]) -> list[WorkResult]:
@@ -175,6 +180,18 @@ class _Found(NamedTuple):
     image: StoredEntity
     match: Match | None
     rejection: Rejection | None
+
+
+def _found(image: StoredEntity, original: str, fallen: int, matches: Matches) -> _Found:
+    if fallen < MOST_MATCHES:
+        return _Found(image, matches.found.get(original), matches.rejections.get(original))
+    detail = (
+        f"image {image.id} gets no similar image: {fallen} fell away, as captions of it fit them"
+    )
+    refused = Rejection(
+        stage=STAGE, reason="similar_images_fell_away", detail=detail, context={"image": image.id}
+    )
+    return _Found(image, None, refused)
 
 
 def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:

@@ -1,0 +1,95 @@
+"""A small benchmark of tasks to build: drawn stills, and a profile that validates few captions."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from profiles.loader import load_profile
+from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.profile import Profile
+from schemas.recos import DiscriminabilitySettings
+from schemas.retrieval_task import RetrievalTask
+from sources.demonstration.stills import StillsWorld, load_stills_truth
+from tests.flows.worlds import write_toml
+
+DATASET = "tasks"
+SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
+SHOWN = (RetrievalTask.COLOR, RetrievalTask.OBJECT)
+
+
+def stills_source(stills: StillsWorld) -> SourceSpec:
+    """The stills as a source named `stills`."""
+    return SourceSpec(
+        name="stills",
+        format="coco-captions",
+        annotations=stills.annotation_file,
+        images=stills.image_root,
+        licence="CC0-1.0",
+        citation="none",
+    )
+
+
+def write_names(stills: StillsWorld, task: RetrievalTask, file: Path) -> Path:
+    """Writes the names of the stills that are the first of their family, for one task."""
+    firsts = [one for one in load_stills_truth(stills.folder) if one.change is None]
+    names = [one.file_name for one in firsts if one.task is task]
+    file.write_text("\n".join([*names, ""]), encoding="utf-8")
+    return file
+
+
+def small_build(stills: StillsWorld, folder: Path, **values: Any) -> RecosBuild:
+    """Four images of each of two tasks, and two calculations."""
+    tasks = [
+        TaskSpec(
+            task=task,
+            images=4,
+            source="stills",
+            names=write_names(stills, task, folder / f"{task}.txt"),
+        )
+        for task in SHOWN
+    ]
+    drawn = TaskSpec(task=RetrievalTask.CALCULATION, images=2, pool=12)
+    return RecosBuild(
+        dataset=DATASET,
+        seed=3,
+        neighbours=4,
+        sources=(stills_source(stills),),
+        tasks=(*tasks, drawn),
+        **values,
+    )
+
+
+def small_profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
+    """The built-in models, and fewer images that a caption is held against."""
+    builtin = load_profile("builtin")
+    captioning = builtin.captioning.model_copy(update={"discriminability": settings})
+    return builtin.model_copy(update={"captioning": captioning})
+
+
+def write_build(build: RecosBuild, file: Path) -> Path:
+    """The build as a file."""
+    return write_toml(file, _plain(build.model_dump(mode="json")))
+
+
+def write_profile(file: Path, captioning: Mapping[str, Any] | None = None) -> Path:
+    """The profile as a file; `captioning` adds to its settings of captions."""
+    settings = {"discriminability": {"k": SETTINGS.k, "rounds": SETTINGS.rounds}}
+    values = {
+        "description": "few captions",
+        "rewrite": {"models": [{"provider": "builtin"}]},
+        "captioning": {**settings, **(captioning or {})},
+    }
+    return write_toml(file, values)
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is not set, for TOML has no word for that."""
+    return {
+        name: [_plain(one) for one in value] if _is_tables(value) else value
+        for name, value in values.items()
+        if value not in (None, [])
+    }
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, Sequence) and any(isinstance(one, Mapping) for one in value)
