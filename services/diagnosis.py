@@ -128,12 +128,13 @@ def _check_profile(settings: Settings) -> Iterator[Finding]:
 
 def check_models(profile: Profile) -> Iterator[Finding]:
     """For each model of the profile: whether what it runs on is there."""
-    for model in (*profile.rewrite.models, *profile.describe.models):
+    captioning = profile.captioning
+    for model in (*profile.rewrite.models, *profile.describe.models, captioning.model):
         yield _check_model(model)
     yield _check_detector(profile.tracking.detector)
     if profile.filter.pose_model is not None:
         yield _check_extra_of(profile.filter.pose_model, "torch")
-    for embedder in profile.evaluation.embedders:
+    for embedder in dict.fromkeys((*profile.evaluation.embedders, captioning.embedder)):
         yield _check_embedder(embedder)
 
 
