@@ -1,6 +1,6 @@
 """Has the images that tasks begin with described by the profile's multimodal model.
 
-Facts that are known of a rendered image stand in the request, so that what is said of it is true.
+Facts that are known of an image stand in the request, so that what is said of it is true.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from db.store import Store
 from db.work import Pending, WorkResult
 from flows.asking import ask, require_answers, without_answer
 from flows.context import RunContext
+from flows.importing import KNOWN_FROM
 from flows.ledger import RecordedChatModel
 from flows.report import StageReport, StageResult
 from flows.rewriting import store_prompt
@@ -22,7 +23,7 @@ from prompts.loader import Prompt, load_prompt
 from schemas.caption_request import CAPTION_PURPOSE
 from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
 from schemas.profile import CaptioningSettings
-from schemas.records import Caption, Image, Rejection
+from schemas.records import Caption, Image, ImageFacts, Rejection
 from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
 from schemas.tracked_video import StageSettings
@@ -123,14 +124,24 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
 
 
 def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What is known of those images that were rendered, by the ids of the images."""
+    """What is known of those images that were rendered, or whose source tells it; by their ids."""
     copied = parents_of(store, image_ids, SAMPLED_FROM)
-    drawn = parents_of(store, {one for found in copied.values() for one in found}, RENDERED_FROM)
-    truths = fetch(store, {one for found in drawn.values() for one in found})
+    originals = {one for found in copied.values() for one in found}
+    facts: dict[str, tuple[str, ...]] = {}
+    kinds: tuple[tuple[str, type[RenderedTruth | ImageFacts]], ...] = (
+        (RENDERED_FROM, RenderedTruth),
+        (KNOWN_FROM, ImageFacts),
+    )
+    for role, kind in kinds:
+        known = parents_of(store, originals, role)
+        records = fetch(store, {one for found in known.values() for one in found})
+        facts |= {
+            original: records[one].record(kind).facts
+            for original, found in known.items()
+            for one in found
+        }
     return {
-        image_id: truths[truth].record(RenderedTruth).facts
-        for image_id, (original,) in copied.items()
-        for truth in drawn.get(original, ())
+        image_id: facts[original] for image_id, (original,) in copied.items() if facts.get(original)
     }
 
 

@@ -12,15 +12,17 @@ from flows.runner import Stage, run_stream
 from flows.single import store_entity
 from schemas.build import SourceSpec
 from schemas.errors import ConfigurationError, FormatError
-from schemas.records import Caption, Image, Sample, Source
+from schemas.records import Caption, Image, ImageFacts, Sample, Source
 from sources.description import describe_source
-from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_image
+from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
 from sources.importer import Importer, importer_for
 from sources.reading import read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 
 VERSION = "1"
 STAGE = "import_source"
+KNOWN_FROM = "known_from"
+"""The role of what a source says of an image beside its captions."""
 
 
 def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
@@ -92,25 +94,42 @@ class _Import:
         """What becomes of the row with that number."""
         if isinstance(row, BadRow):
             return WorkResult(number, rejection=row.as_rejection())
-        inspected = inspect_image(self.image_root, row.file_path, self.limits)
+        inspected = inspect_any(self.image_root, row, self.limits)
         if isinstance(inspected, ImageProblem):
             bad_row = inspected.as_bad_row(row, self.source.annotation_file)
             return WorkResult(number, rejection=bad_row.as_rejection())
         self.context.blobs.put(inspected.data, inspected.media_type)
-        image = self._image(row, inspected)
-        return WorkResult(number, entities=(image, *self._captions(row, image)))
+        facts = self._facts(row, inspected)
+        image = self._image(row, inspected, facts)
+        return WorkResult(number, entities=(*facts, image, *self._captions(row, image)))
 
-    def _image(self, row: SourceRow, inspected: InspectedImage) -> NewEntity:
+    def _facts(self, row: SourceRow, inspected: InspectedImage) -> list[NewEntity]:
+        """What is known of the image, in one entity; none where nothing is."""
+        if not (row.facts or row.categories):
+            return []
+        record = ImageFacts(
+            source=self.source.name,
+            file_path=inspected.file_path,
+            facts=row.facts,
+            categories=row.categories,
+        )
+        return [new_entity(record, self.source.name, parents=[("imported_from", self.source_id)])]
+
+    def _image(
+        self, row: SourceRow, inspected: InspectedImage, facts: Sequence[NewEntity]
+    ) -> NewEntity:
         record = Image(
             source=self.source.name,
             identity=row.identity,
             split=row.split,
+            attribution=row.attribution,
             **inspected.model_dump(exclude={"data"}),
         )
+        known = [(KNOWN_FROM, one.id) for one in facts]
         return new_entity(
             record,
             self.source.name,
-            parents=[("imported_from", self.source_id)],
+            parents=[("imported_from", self.source_id), *known],
             split=row.split,
             group=f"{self.source.name}/{row.identity}",
         )

@@ -22,7 +22,7 @@ from flows.image_pools import Pool, load_pool
 from flows.importing import import_source
 from flows.queues import declared_queues
 from flows.releasing import release
-from flows.rendered_images import FORMAT, drawn_source, import_rendered
+from flows.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.report import BuildReport
 from flows.review import review
 from flows.similar_images import load_begun, load_judge, match_images
@@ -30,8 +30,11 @@ from flows.task_images import take_task_images
 from profiles.loader import load_profile
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.errors import ConfigurationError
 from schemas.profile import Profile
+from schemas.records import Rejection
 from schemas.retrieval_task import Tier
+from sources.rendered import RenderOptions
 
 
 def run_build(
@@ -61,21 +64,24 @@ def build_dataset(
     open_desks: Callable[[], Desks],
     *,
     wait: bool = False,
+    drawing: RenderOptions | None = None,
 ) -> BuildReport:
     """Does what can be done now, version by version, and releases each that is complete.
 
     Every step goes on from what is stored. People are asked twice: whether captions are right, and
     whether those that can be confused fit one image only. Each time what they need is pushed to the
-    desk and the run ends (with `wait`: waits).
+    desk and the run ends (with `wait`: waits). Tasks without a source are drawn with `drawing`;
+    those that cannot be, as a font is missing, are told of and left out.
 
     Raises:
+        ConfigurationError: no task is left, or too few images.
         DegenerateCriterionError: the criterion of captions does not tell them apart.
         UsageError: the build, a source or the profile cannot be used.
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: a model could not be loaded, or its server is gone.
         ServiceError: the review desk is gone.
     """
-    steps = _Steps(context, build, profile, open_desks, wait)
+    steps = _Steps(context, build, profile, open_desks, wait, drawing)
     versions: tuple[tuple[Tier, Callable[[], None]], ...] = (
         ("v0", steps.begin),
         ("v1", steps.confuse),
@@ -102,12 +108,14 @@ class _Steps:
         profile: Profile,
         open_desks: Callable[[], Desks],
         wait: bool,
+        drawing: RenderOptions | None,
     ) -> None:
         self._context = context
         self._build = build
         self._settings = profile.captioning
         self._open_desks = open_desks
         self._wait = wait
+        self._drawing = drawing
         self._captioner = Captioner(context, build.dataset, profile.captioning)
         self._embedder = CachedEmbedder(
             context.store, pinned(profile.captioning.embedder), context.progress
@@ -125,9 +133,24 @@ class _Steps:
 
     def begin(self) -> None:
         """v0: takes images, has them captioned, holds captions against their likes, asks people."""
+        self._take_images()
+        written_with, report = write_captions(self._captioner)
+        self.report.stages.append(report)
+        validated = validate_captions(self._captioner, written_with, self._embedder)
+        self.report.stages.append(validated.report)
+        self._context.progress.say(f"how captions were validated is in {validated.page}")
+        self._review(self._captions)
+
+    def _take_images(self) -> None:
+        """Imports the sources, and takes the images of each task out of its own."""
         imported: dict[str, NewEntity] = {}
+        refusals: list[Rejection] = []
         for task in self._build.tasks:
             spec = self._source_of(task)
+            if isinstance(spec, Rejection):
+                refusals.append(spec)
+                self.report.stages.append(leave_out(self._context, self._build.dataset, task, spec))
+                continue
             if spec.name not in imported:
                 take_in = import_rendered if spec.format == FORMAT else import_source
                 imported[spec.name], report = take_in(self._context, spec)
@@ -142,13 +165,9 @@ class _Steps:
                     self._embedder,
                 )
             )
+        if not imported:
+            raise ConfigurationError(f"no task can be drawn: {refusals[0].detail}")
         self._sources = list(imported.values())
-        written_with, report = write_captions(self._captioner)
-        self.report.stages.append(report)
-        validated = validate_captions(self._captioner, written_with, self._embedder)
-        self.report.stages.append(validated.report)
-        self._context.progress.say(f"how captions were validated is in {validated.page}")
-        self._review(self._captions)
 
     def confuse(self) -> None:
         """v1: finds similar images, has captions written to confuse, asks people what fits both.
@@ -198,9 +217,10 @@ class _Steps:
         rows = cost_rows(self._context.store, self._build.dataset)
         self.report.costs = [row for row in rows if row.tokens_in]
 
-    def _source_of(self, task: TaskSpec) -> SourceSpec:
+    def _source_of(self, task: TaskSpec) -> SourceSpec | Rejection:
         if task.source is None:
-            return drawn_source(self._context.settings.home, task, self._build.seed)
+            home = self._context.settings.home
+            return drawn_source(home, task, self._build.seed, self._drawing)
         return next(spec for spec in self._build.sources if spec.name == task.source)
 
     def _load_pool(self) -> Pool:

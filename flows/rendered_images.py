@@ -13,13 +13,15 @@ from flows.single import store_entity
 from schemas.build import SourceSpec, TaskSpec
 from schemas.records import Image, Rejection, Source
 from schemas.retrieval_task import RetrievalTask
-from sources.description import digest_file
+from sources.digests import digest_file
 from sources.images import ImageProblem, inspect_image
 from sources.rendered import (
     GENERATOR,
     TRUTHS_FILE,
     CollectionEntry,
+    RenderOptions,
     read_rendered_collection,
+    task_refusal,
     write_rendered_collection,
 )
 
@@ -32,16 +34,24 @@ _LICENCE = "CC0-1.0"
 _CITATION = f"Drawn by {GENERATOR} of Loupe; texts and programs are its own"
 
 
-def drawn_source(home: Path, task: TaskSpec, seed: int) -> SourceSpec:
-    """The images of a task that are drawn, as a source; what is drawn already is not drawn again.
+def drawn_source(
+    home: Path, task: TaskSpec, seed: int, options: RenderOptions | None = None
+) -> SourceSpec | Rejection:
+    """The images of a task that are drawn, as a source; or why none can be: a font is missing.
+
+    What is drawn already is not drawn again, and needs no font.
 
     Raises:
-        ConfigurationError: a font is missing.
         UsageError: there are not so many different ones.
         ServiceError: no program could be run.
     """
     folder = home / "rendered" / f"{_slug(task.task)}-{seed}-{task.drawn}"
-    truths = write_rendered_collection(folder, task.task, seed, task.drawn)
+    truths = folder / TRUTHS_FILE
+    refusal = task_refusal(task.task, options)
+    if refusal is None:
+        write_rendered_collection(folder, task.task, seed, task.drawn, options)
+    elif not truths.exists():
+        return refusal
     return SourceSpec(
         name=source_name(task, seed),
         format=FORMAT,
@@ -50,6 +60,23 @@ def drawn_source(home: Path, task: TaskSpec, seed: int) -> SourceSpec:
         licence=_LICENCE,
         citation=_CITATION,
     )
+
+
+def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Rejection) -> StageReport:
+    """Puts a task that cannot be drawn into the quarantine of `dataset`: the others go on."""
+    stage = Stage(
+        name=refusal.stage,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"refusal": refusal.model_dump(mode="json")},
+        label=f"draw {task.task}",
+    )
+    context.progress.say(f"task {task.task} is left out: {refusal.detail}")
+
+    def work(items: Sequence[tuple[int, Rejection]]) -> list[WorkResult]:
+        return [WorkResult(number, rejection=refused) for number, refused in items]
+
+    return run_stream(context, stage, [(0, refusal)], work, total=1)
 
 
 def source_name(task: TaskSpec, seed: int) -> str:

@@ -10,12 +10,21 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from db.entities import NewEntity, StoredEntity, find, find_children, new_entity
+from db.entities import (
+    NewEntity,
+    StoredEntity,
+    fetch,
+    find,
+    find_children,
+    new_entity,
+    parents_of,
+)
 from db.store import Store
 from db.work import WorkResult
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
 from flows.image_reading import StoredImage
+from flows.importing import KNOWN_FROM
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
 from flows.single import store_entity
@@ -24,7 +33,7 @@ from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.proposals import Picture
-from schemas.records import Image, Rejection, Sample, Source
+from schemas.records import Image, ImageFacts, Rejection, Sample, Source
 from schemas.recos import TaskDraw
 from schemas.retrieval_task import RetrievalTask, Tier
 
@@ -33,7 +42,7 @@ VERSION = "1"
 SAMPLED_FROM = "sampled_from"
 """The role of the image in its source's dataset, of which one in the build is a copy."""
 
-Way = Literal["named", "nearest", "random"]
+Way = Literal["named", "nearest", "categories", "random"]
 
 
 def take_task_images(
@@ -47,7 +56,7 @@ def take_task_images(
     """Copies the images that `task` begins with from `source` into `dataset`, as of v0.
 
     A picture that the dataset has already, for another task, is passed over: each is there once.
-    What is named and not in the source goes to quarantine.
+    What is named and not in the source goes to quarantine, a category that no image has included.
 
     Raises:
         ConfigurationError: the source has no usable image, or the dataset holds another draw for
@@ -81,7 +90,7 @@ def take_task_images(
 
 
 class _Item(NamedTuple):
-    """An image that is taken, or a name that no image of the source has."""
+    """An image that is taken, or a name or a category that no image of the source has."""
 
     name: str = ""
     image: StoredEntity | None = None
@@ -159,7 +168,30 @@ def _ordered(
         order = sorted(range(len(images)), key=lambda at: (-cosines[at], images[at].id))
         return "nearest", [images[at] for at in order], []
     drawn = sorted(images, key=lambda image: digest_of("task", str(seed), task.task, image.id))
+    if task.categories:
+        found, unknown = _with_categories(context.store, drawn, task.categories)
+        return "categories", found, unknown
     return "random", drawn, []
+
+
+def _with_categories(
+    store: Store, images: Sequence[StoredEntity], categories: Sequence[str]
+) -> tuple[list[StoredEntity], list[str]]:
+    """The images that have at least one of the categories; and the categories that none has."""
+    known = parents_of(store, [image.id for image in images], KNOWN_FROM)
+    records = fetch(store, {one for found in known.values() for one in found})
+    of_record = {
+        id_: {name.casefold() for name in entity.record(ImageFacts).categories}
+        for id_, entity in records.items()
+    }
+    wanted = {" ".join(name.casefold().split()): name for name in categories}
+    found = [
+        image
+        for image in images
+        if any(not wanted.keys().isdisjoint(of_record[one]) for one in known.get(image.id, ()))
+    ]
+    seen = set().union(*of_record.values())
+    return found, [name for folded, name in wanted.items() if folded not in seen]
 
 
 def _names(path: Path) -> list[str]:
@@ -201,6 +233,7 @@ def _record(
         source=source.dataset,
         way=way,
         query=task.query,
+        categories=task.categories,
         embedder=str(embedder.ref) if way == "nearest" else None,
         seed=seed,
         images_wanted=task.images,
@@ -228,8 +261,12 @@ def _taken(
 ) -> WorkResult:
     if item.image is None:
         detail = f"{task.names} names {item.name!r}, which is no usable image of {source.dataset}."
+        reason = "unknown_name"
+        if task.categories:
+            detail = f"No usable image of {source.dataset} has the category {item.name!r}."
+            reason = "unknown_category"
         context = {"name": item.name}
-        rejection = Rejection(stage=STAGE, reason="unknown_name", detail=detail, context=context)
+        rejection = Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
         return WorkResult(number, rejection=rejection)
     copy = copied_image(item.image, dataset, task.task, "v0", [("member_of", draw.id)])
     return WorkResult(number, entities=(copy,))

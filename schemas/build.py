@@ -11,6 +11,8 @@ from schemas.records import Granularity, Split
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+LICENSED_IMAGES = "licensed-images"
+"""The format of sources in which each image has a licence of its own."""
 _POOL_OF_EACH = 8
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
 
@@ -113,7 +115,8 @@ class TaskSpec(Record):
     """The images that a task begins with: so many of a source, or drawn for it.
 
     Of a source, images are taken that a file `names` (a path a line), or those nearest to `query`
-    by the profile's embedder, or else at random. Without a source they are drawn, where the task is
+    by the profile's embedder, or at random: of those that have at least one of `categories`, where
+    the source knows them, or of all. Without a source they are drawn, where the task is
     one of those that are: then `pool` is how many, as what is drawn is also what they are confused
     with and lost among.
     """
@@ -123,6 +126,9 @@ class TaskSpec(Record):
     source: Name | None = None
     names: Path | None = None
     query: str | None = Field(default=None, pattern=r"\S")
+    categories: Annotated[
+        tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)
+    ] = ()
     pool: int | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
@@ -130,12 +136,13 @@ class TaskSpec(Record):
         if self.source is None and self.task not in RENDERED_TASKS:
             drawn = ", ".join(RENDERED_TASKS)
             raise ValueError(f"task {self.task}: source is missing; only {drawn} can be drawn")
-        if self.source is None and (self.names or self.query):
-            raise ValueError(f"task {self.task}: names and query need a source")
+        ways = [name for name in ("names", "query", "categories") if getattr(self, name)]
+        if self.source is None and ways:
+            raise ValueError(f"task {self.task}: names, query and categories need a source")
         if self.source is not None and self.pool is not None:
             raise ValueError(f"task {self.task}: pool is for tasks without a source")
-        if self.names and self.query:
-            raise ValueError(f"task {self.task}: give names or query, not both")
+        if len(ways) > 1:
+            raise ValueError(f"task {self.task}: give {' or '.join(ways)}, not both")
         return self
 
     @property
@@ -174,9 +181,28 @@ class RecosBuild(Record):
             raise ValueError(f"tasks must name sources of this build; got {unknown[0]!r}")
         return self
 
+    @model_validator(mode="after")
+    def _show_only_people_with_licences(self) -> Self:
+        """People of public life have rights in their pictures: the user has to know these."""
+        formats = {one.name: format_name(one.format) for one in self.sources}
+        for task in self.tasks:
+            if task.task is not RetrievalTask.CELEBRITY or task.source is None:
+                continue
+            if formats.get(task.source) != LICENSED_IMAGES:
+                raise ValueError(
+                    f"task {task.task}: its source must state a licence for each image (format "
+                    f"{LICENSED_IMAGES!r}); got {task.source!r} in format {formats[task.source]!r}"
+                )
+        return self
+
     def version(self, tier: Tier) -> str:
         """The version that a tier is released as."""
         return f"{tier[1:]}.{self.revision}"
+
+
+def format_name(written: str) -> str:
+    """A format's name from how the user writes it: case, blanks around and underscores aside."""
+    return written.strip().casefold().replace("_", "-")
 
 
 def _refuse_equal_names(dataset: str, sources: Sequence[str]) -> None:

@@ -34,6 +34,14 @@ class Source(EntityRecord):
     granularity: Granularity | None = None
 
 
+class Attribution(Record):
+    """The terms of one image, where they are its own, and whom to name for it."""
+
+    licence: str
+    creator: str | None = None
+    source_url: str | None = None
+
+
 class Image(EntityRecord):
     """An image whose bytes lie in the blob store under `sha256`, upright and known to decode.
 
@@ -41,8 +49,9 @@ class Image(EntityRecord):
     person (or, where the source knows no persons, the image) as the source names it.
     `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied or
     metadata that told a place had to be taken out. `task` and `tier` are for benchmarks of tasks:
-    what the image is for, and the version that it first stands in; elsewhere they are no part of
-    the payload.
+    what the image is for, and the version that it first stands in; `attribution` is for images that
+    have terms of their own beside those of their source. Elsewhere these are no part of the
+    payload.
     """
 
     kind: ClassVar[str] = "image"
@@ -57,6 +66,21 @@ class Image(EntityRecord):
     height_px: int = Field(gt=0)
     task: RetrievalTask | None = Field(default=None, exclude_if=lambda task: task is None)
     tier: Tier | None = Field(default=None, exclude_if=lambda tier: tier is None)
+    attribution: Attribution | None = Field(default=None, exclude_if=lambda own: own is None)
+
+
+class ImageFacts(EntityRecord):
+    """What a source knows of an image beside its captions.
+
+    `facts` are short English sentences that are true of the image, the most important first: a
+    caption may say each of them. `categories` are the source's words for what is in it.
+    """
+
+    kind: ClassVar[str] = "image_facts"
+    source: str
+    file_path: str
+    facts: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 class Caption(EntityRecord):

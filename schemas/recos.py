@@ -79,15 +79,16 @@ class DiscriminabilityReport(EntityRecord):
 class TaskDraw(EntityRecord):
     """The images of a source that a task begins with: how they were found, and which came out.
 
-    `way` is `named`, `nearest` (to `query`, by `embedder`) or `random`; `digest` is that of the ids
-    of the images in their order.
+    `way` is `named`, `nearest` (to `query`, by `embedder`), `categories` (at random, of those that
+    have one of them) or `random`; `digest` is that of the ids of the images in their order.
     """
 
     kind: ClassVar[str] = "task_draw"
     task: RetrievalTask
     source: str
-    way: Literal["named", "nearest", "random"]
+    way: Literal["named", "nearest", "categories", "random"]
     query: str | None
+    categories: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     embedder: str | None
     seed: int
     images_wanted: int

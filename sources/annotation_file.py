@@ -16,6 +16,7 @@ def read_elements(
     stream: Stream,
     sections: Mapping[str, frozenset[str]],
     options: ReadOptions,
+    optional: frozenset[str] = frozenset(),
 ) -> Iterator[Element | BadRow]:
     """The records of `path`, and one last bad row of scope `file` where it breaks off.
 
@@ -26,6 +27,7 @@ def read_elements(
         sections: the arrays that matter, each with the fields of which its first record must have
             at least one; other arrays are read past.
         options: the limits on what is read.
+        optional: those of the arrays that may be missing or empty.
 
     Raises:
         FormatError: the file cannot be opened, is not JSON, lacks one of the arrays, or its first
@@ -49,7 +51,7 @@ def read_elements(
             yield _end_of_file(path, fault, sum(counts.values()))
             return
     for section, count in counts.items():
-        if count == 0:
+        if count == 0 and section not in optional:
             where = f"under {section!r}" if section else "in its list"
             raise FormatError(f"{path} is not a {format} file: it has no records {where}")
 

@@ -1,24 +1,9 @@
 """A source as it is recorded: what was imported, under which terms."""
 
-import hashlib
 from pathlib import Path
 
-from schemas.errors import FormatError
 from schemas.records import Granularity, Source
 from sources.importer import Importer
-
-
-def digest_file(path: Path) -> str:
-    """The SHA-256 of a file as 64 hex digits, read piece by piece.
-
-    Raises:
-        FormatError: it cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as fault:
-        raise FormatError(f"{path} cannot be read: {fault.strerror}") from fault
 
 
 def describe_source(
@@ -38,13 +23,13 @@ def describe_source(
     is kept, so that the same file imported from another folder is the same source.
 
     Raises:
-        FormatError: the file cannot be read.
+        FormatError: the annotations cannot be read.
     """
     return Source(
         name=name or importer.format,
         format=importer.format,
         annotation_file=path.name,
-        annotation_sha256=digest_file(path),
+        annotation_sha256=importer.digest(path),
         licence=licence or importer.licence,
         citation=citation or importer.citation,
         homepage=homepage or (None if citation else importer.homepage),

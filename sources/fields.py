@@ -100,9 +100,15 @@ def checked_rows(raw: RawRow, file: str, options: ReadOptions) -> Iterator[Row]:
 
 
 def bad_row(
-    fault: FieldError, file: str, index: int, record: Any, *, caption: bool = False
+    fault: FieldError,
+    file: str,
+    index: int,
+    record: Any,
+    *,
+    caption: bool = False,
+    fact: bool = False,
 ) -> BadRow:
-    """`fault` as the bad row of record `index`, or of one caption of it."""
+    """`fault` as the bad row of record `index`, or of one caption or fact of it."""
     return BadRow(
         file=file,
         index=index,
@@ -110,7 +116,7 @@ def bad_row(
         reason=fault.reason,
         detail=fault.detail,
         raw=raw_text(record),
-        scope="caption" if caption else "record",
+        scope="caption" if caption else "fact" if fact else "record",
     )
 
 

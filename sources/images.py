@@ -75,6 +75,17 @@ def inspect_image(
         return ImageProblem(file_path=storable(file_path), reason=refusal.reason, detail=detail)
 
 
+def inspect_any(
+    image_root: Path, row: SourceRow, limits: ImageLimits | None = None
+) -> InspectedImage | ImageProblem:
+    """The image of a row, under the first of its paths that leads to a file; else as above."""
+    for path in (row.file_path, *row.other_paths):
+        inspected = inspect_image(image_root, path, limits)
+        if isinstance(inspected, InspectedImage) or inspected.reason != "missing_image":
+            return inspected
+    return inspect_image(image_root, row.file_path, limits)
+
+
 def _read_inside(image_root: Path, file_path: str, max_bytes: int) -> bytes:
     target = _resolved_inside(image_root, file_path)
     try:

@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
+from schemas.build import format_name
 from schemas.errors import UsageError
 from schemas.records import Granularity
 from sources.coco import COCO_CAPTIONS
+from sources.coco_instances import COCO_INSTANCES
 from sources.image_list import IMAGE_LIST
 from sources.json_lines import JSON_LINES
 from sources.karpathy import KARPATHY_COCO, KARPATHY_FLICKR30K
+from sources.licensed_images import LICENSED_IMAGES
 from sources.pedes import CUHK_PEDES, ICFG_PEDES, RSTPREID, UFINE3C, UFINE6926
 from sources.records import ReadOptions, Row
+from sources.total_text import TOTAL_TEXT
 
 
 class Importer(Protocol):
@@ -37,12 +41,19 @@ class Importer(Protocol):
     def granularity(self) -> Granularity | None:
         """How detailed the captions are, where all of the collection's are alike."""
 
+    def digest(self, path: Path) -> str:
+        """The SHA-256 of the annotations, by which they are known again.
+
+        Raises:
+            FormatError: they cannot be read.
+        """
+
     def rows(self, path: Path, options: ReadOptions | None = None) -> Iterator[Row]:
         """The file's records in its order, holding one at a time in memory.
 
         Each record gives exactly one `SourceRow` or one `BadRow` of scope `record`; a row whose
-        captions are partly bad is preceded by one `BadRow` of scope `caption` for each of those; a
-        file that breaks off ends with one `BadRow` of scope `file`.
+        captions or facts are partly bad is preceded by one `BadRow` of scope `caption` or `fact`
+        for each of those; a file that breaks off ends with one `BadRow` of scope `file`.
 
         Raises:
             FormatError: on the first step, where the file is not of this format at all.
@@ -60,6 +71,9 @@ _KNOWN: Final[tuple[Importer, ...]] = (
     KARPATHY_FLICKR30K,
     JSON_LINES,
     IMAGE_LIST,
+    COCO_INSTANCES,
+    TOTAL_TEXT,
+    LICENSED_IMAGES,
 )
 IMPORTERS: Final[dict[str, Importer]] = {importer.format: importer for importer in _KNOWN}
 
@@ -70,7 +84,7 @@ def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the comma
     Raises:
         UsageError: no format is called so.
     """
-    importer = IMPORTERS.get(format.strip().casefold().replace("_", "-"))
+    importer = IMPORTERS.get(format_name(format))
     if importer is None:
         known = ", ".join(IMPORTERS)
         raise UsageError(f"no format is called {format!r}; the known ones are {known}")

@@ -17,7 +17,7 @@ _KNOWN_FIELDS = frozenset({"file_name", "captions"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
     """A line that is not blank: its place among those, its number in the file from 1, its text."""
 
     index: int
@@ -43,7 +43,7 @@ class JsonLinesImporter(ImporterTerms):
         options = options or ReadOptions()
         is_empty = True
         with open_annotations(path) as file:
-            for line in _lines(file, options.max_record_characters):
+            for line in lines_of(file, options.max_record_characters):
                 if is_empty:
                     _refuse_stranger(path, line, self.format)
                     is_empty = False
@@ -51,9 +51,9 @@ class JsonLinesImporter(ImporterTerms):
         if is_empty:
             raise FormatError(f"{path} is not a {self.format} file: it has no records")
 
-    def _rows_of(self, line: _Line, file: str, options: ReadOptions) -> Iterator[Row]:
+    def _rows_of(self, line: Line, file: str, options: ReadOptions) -> Iterator[Row]:
         try:
-            record = checked_object(_parsed(line, options))
+            record = checked_object(parsed_line(line, options))
         except FieldError as fault:
             yield bad_row(fault, file, line.index, line.text)
             return
@@ -71,20 +71,25 @@ class JsonLinesImporter(ImporterTerms):
         yield from checked_rows(raw, file, options)
 
 
-def _lines(file: BinaryIO, max_bytes: int) -> Iterator[_Line]:
+def lines_of(file: BinaryIO, max_bytes: int) -> Iterator[Line]:
     """The lines that are not blank, each read no further than one byte past the limit."""
     index = number = 0
     while data := file.readline(max_bytes + 1):
         number += 1
         text = data.decode("utf-8", "surrogateescape")
         if text.strip("\ufeff \t\r\n"):
-            yield _Line(index, number, text.strip("\ufeff \t\r\n"))
+            yield Line(index, number, text.strip("\ufeff \t\r\n"))
             index += 1
         while len(data) > max_bytes and not data.endswith(b"\n"):
             data = file.readline(max_bytes + 1)
 
 
-def _parsed(line: _Line, options: ReadOptions) -> Any:
+def parsed_line(line: Line, options: ReadOptions) -> Any:
+    """The JSON value that a line is.
+
+    Raises:
+        FieldError: it is too long, or none.
+    """
     if len(line.text) > options.max_record_characters:
         detail = (
             f"line {line.number:,} is too long, wanted at most "
@@ -102,7 +107,7 @@ def _parsed(line: _Line, options: ReadOptions) -> Any:
         raise FieldError("", "malformed_json", detail) from fault
 
 
-def _refuse_stranger(path: Path, line: _Line, format: str) -> None:  # noqa: A002
+def _refuse_stranger(path: Path, line: Line, format: str) -> None:  # noqa: A002
     try:
         record = DECODER.decode(line.text)
     except (json.JSONDecodeError, RecursionError):

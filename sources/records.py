@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Record
-from schemas.records import Rejection, Split
+from schemas.records import Attribution, Rejection, Split
 
 _RAW_CHARACTERS = 2000
 _SHOWN_CHARACTERS = 80
@@ -18,8 +18,9 @@ class SourceRow(Record):
     `index` counts the file's records from 0 (in line formats: lines that are not blank). `captions`
     are those that could be used and `positions[i]` is where `captions[i]` stood in the record, so
     that a quarantined caption leaves a gap and not a shift; formats of bare images have none.
-    `file_path` has forward slashes; that
-    it stays inside the image root is checked when the image is opened.
+    `file_path` has forward slashes; that it stays inside the image root is checked when the image
+    is opened. `other_paths` are tried where there is no such file. `facts` and `categories` are
+    those of `schemas.records.ImageFacts`.
     """
 
     index: int = Field(ge=0)
@@ -28,15 +29,19 @@ class SourceRow(Record):
     file_path: str
     captions: tuple[str, ...]
     positions: tuple[int, ...]
+    other_paths: tuple[str, ...] = Field(default=(), exclude_if=lambda paths: not paths)
+    facts: tuple[str, ...] = Field(default=(), exclude_if=lambda facts: not facts)
+    categories: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    attribution: Attribution | None = Field(default=None, exclude_if=lambda own: own is None)
 
 
 class BadRow(Record):
     """What could not be used, and why.
 
-    `scope` tells what was lost: one `caption` (its row goes on with the others), one `record`, or
-    the rest of the `file`. `field` is written as a path (`captions[1]`), empty where the record as
-    a whole is wrong. `reason` is a stable snake_case word for counting, `detail` the sentence for
-    people, `raw` the record's JSON text, cut to a readable length.
+    `scope` tells what was lost: one `caption` or one `fact` (its row goes on with the others), one
+    `record`, or the rest of the `file`. `field` is written as a path (`captions[1]`), empty where
+    the record as a whole is wrong. `reason` is a stable snake_case word for counting, `detail` the
+    sentence for people, `raw` the record's JSON text, cut to a readable length.
     """
 
     file: str
@@ -45,7 +50,7 @@ class BadRow(Record):
     reason: str
     detail: str
     raw: str
-    scope: Literal["caption", "record", "file"] = "record"
+    scope: Literal["caption", "fact", "record", "file"] = "record"
 
     def as_rejection(self) -> Rejection:
         """The same as the rejection that goes to quarantine."""

@@ -1,7 +1,10 @@
 """What every importer says of the collection it reads."""
 
+from pathlib import Path
+
 from schemas.base import Record
 from schemas.records import Granularity
+from sources.digests import digest_file
 
 
 class ImporterTerms(Record):
@@ -15,3 +18,11 @@ class ImporterTerms(Record):
     citation: str
     homepage: str | None = None
     granularity: Granularity | None = None
+
+    def digest(self, path: Path) -> str:
+        """The SHA-256 of the annotations: of one file, unless the format is a folder of them.
+
+        Raises:
+            FormatError: they cannot be read.
+        """
+        return digest_file(path)

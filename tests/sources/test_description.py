@@ -5,7 +5,8 @@ import pytest
 
 from schemas.errors import FormatError
 from schemas.records import Granularity, Source
-from sources.description import describe_source, digest_file
+from sources.description import describe_source
+from sources.digests import digest_file
 from sources.importer import importer_for
 
 

@@ -18,6 +18,9 @@ def test_formats_are_known_by_their_names() -> None:
         "karpathy-flickr30k",
         "json-lines",
         "image-list",
+        "coco-instances",
+        "total-text",
+        "licensed-images",
     ]
     for name, importer in IMPORTERS.items():
         assert importer.format == name

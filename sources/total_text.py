@@ -1,0 +1,152 @@
+"""Total-Text: images with writing, and for each a text file with the words that are on it.
+
+The annotations are the folder with those files; its folders stand as those of the images do::
+
+    Groundtruth/Test/poly_gt_img1.txt      Images/Test/img1.jpg
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from schemas.errors import FormatError
+from schemas.records import Split
+from sources.digests import digest_folder
+from sources.fields import SPLITS, Field, FieldError, bad_row, checked_path
+from sources.records import ReadOptions, Row, SourceRow, storable
+from sources.terms import ImporterTerms
+from sources.total_text_words import Word, has_records, words_of
+
+_PREFIX = "poly_gt_"
+_SPELLED = re.compile(r"(?:^|[^a-z])(train|val|test)(?![a-z])")
+_SUFFIXES = (".jpg", ".JPG", ".jpeg", ".png")
+"""Of an image of which its ground truth gives the name alone; one of Total-Text's is `.JPG`."""
+
+
+class TotalTextImporter(ImporterTerms):
+    """Reads the words on images, each its own identity; a picture without a legible word stays.
+
+    The split is that of the folder that a file lies in, where it is named so (`Train`, `Test`),
+    else the one asked for on reading, else test.
+    """
+
+    default_split: Split = "test"
+
+    def digest(self, path: Path) -> str:
+        """The SHA-256 of the list of all files of ground truth.
+
+        Raises:
+            FormatError: there is none, or one cannot be read.
+        """
+        return digest_folder(path, self._files(path))
+
+    def rows(self, path: Path, options: ReadOptions | None = None) -> Iterator[Row]:
+        """For each file its bad words, one bad row for each, and its row, or one bad row.
+
+        Raises:
+            FormatError: there is no such file in the folder, or the first with content has no word.
+        """
+        options = options or ReadOptions()
+        is_known = False
+        for index, name in enumerate(self._files(path)):
+            try:
+                text = _text(path / name, options)
+            except FieldError as fault:
+                yield bad_row(fault, storable(name), index, name)
+                continue
+            if text.strip() and not is_known:
+                self._refuse_stranger(path / name, text)
+                is_known = True
+            yield from self._rows_of(index, name, text, options)
+
+    def _files(self, folder: Path) -> list[str]:
+        """The files of ground truth below a folder, by name."""
+        if not folder.is_dir():
+            raise FormatError(f"{folder} cannot be read: wanted a folder of {self.format} files")
+        found = (one for one in folder.rglob(f"{_PREFIX}*.txt") if one.is_file())
+        names = sorted(one.relative_to(folder).as_posix() for one in found)
+        if not names:
+            raise FormatError(
+                f"{folder} is not a {self.format} folder: it has no file such as "
+                f"{_PREFIX}img1.txt, below it or in it"
+            )
+        return names
+
+    def _refuse_stranger(self, path: Path, text: str) -> None:
+        if not has_records(text):
+            raise FormatError(
+                f"{path} is not a {self.format} file: it has no line such as "
+                f"x: [[…]], y: [[…]], ornt: [u'c'], transcriptions: [u'the']"
+            )
+
+    def _rows_of(self, index: int, name: str, text: str, options: ReadOptions) -> Iterator[Row]:
+        parent = PurePosixPath(name).parent
+        stem = PurePosixPath(name).stem.removeprefix(_PREFIX)
+        try:
+            identity = checked_path(Field("file", (parent / stem).as_posix()))
+        except FieldError as fault:
+            yield bad_row(fault, storable(name), index, name)
+            return
+        words: list[Word] = []
+        for word in words_of(text, options):
+            if isinstance(word, Word):
+                words.append(word)
+            else:
+                yield bad_row(word, storable(name), index, str(word), fact=True)
+        first, *others = (f"{identity}{suffix}" for suffix in _SUFFIXES)
+        yield SourceRow(
+            index=index,
+            identity=identity,
+            split=_split_of(parent) or options.split or self.default_split,
+            file_path=first,
+            other_paths=tuple(others),
+            captions=(),
+            positions=(),
+            facts=_facts(words),
+        )
+
+
+def _text(path: Path, options: ReadOptions) -> str:
+    limit = options.max_record_characters
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as fault:
+        detail = f"{path.name} cannot be read: {fault.strerror}"
+        raise FieldError("", "unreadable_file", detail) from fault
+    if len(data) > limit:
+        detail = f"{path.name} is too long, wanted at most {limit:,} bytes"
+        raise FieldError("", "record_too_large", detail)
+    return data.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
+
+
+def _split_of(folder: PurePosixPath) -> Split | None:
+    """The split that the innermost folder with such a name is named after."""
+    for part in reversed(folder.parts):
+        found = _SPELLED.search(part.casefold())
+        if found:
+            return next(split for split in SPLITS if split == found.group(1))
+    return None
+
+
+def _facts(words: list[Word]) -> tuple[str, ...]:
+    """A sentence for each different word, the one that is written largest first."""
+    largest: dict[str, float] = {}
+    for word in words:
+        largest[word.text] = max(word.area_px, largest.get(word.text, 0.0))
+    ordered = sorted(largest, key=lambda text: -largest[text])
+    return tuple(f"The word “{text}” is written." for text in ordered)
+
+
+TOTAL_TEXT = TotalTextImporter(
+    format="total-text",
+    licence=(
+        "Non-commercial academic research, no redistribution (Total-Text Dataset Research Use "
+        "Terms); images under the rights of their owners"
+    ),
+    citation=(
+        "Ch'ng, Chan, Liu: Total-Text: Towards Orientation Robustness in Scene Text Detection. "
+        "International Journal on Document Analysis and Recognition 23, 2020"
+    ),
+    homepage="https://github.com/cs-chan/Total-Text-Dataset",
+)

@@ -1,0 +1,121 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import FormatError
+from schemas.records import Attribution
+from sources.importer import importer_for
+from sources.reading import read_source
+from sources.records import BadRow, ReadOptions, Row, SourceRow
+
+ADA = {
+    "file_name": "people/ada.jpg",
+    "licence": "CC BY 4.0",
+    "name": "Ada Lovelace",
+    "creator": "A. E. Chalon",
+    "source_url": "https://example.org/ada",
+}
+ADA_ROW = SourceRow(
+    index=0,
+    identity="people/ada.jpg",
+    split="test",
+    file_path="people/ada.jpg",
+    captions=(),
+    positions=(),
+    facts=("The person is Ada Lovelace.",),
+    attribution=Attribution(
+        licence="CC BY 4.0", creator="A. E. Chalon", source_url="https://example.org/ada"
+    ),
+)
+
+
+def read(path: Path, text: str, options: ReadOptions | None = None) -> list[Row]:
+    path.write_text(text, encoding="utf-8", newline="")
+    return list(read_source(importer_for("licensed-images"), path, options))
+
+
+def lines(*records: Any) -> str:
+    return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+def test_json_lines_and_csv_say_the_same(tmp_path: Path) -> None:
+    table = ",".join(ADA) + "\r\n" + ",".join(f'"{value}"' for value in ADA.values()) + "\r\n"
+    assert read(tmp_path / "a.jsonl", lines(ADA)) == [ADA_ROW]
+    assert read(tmp_path / "a.csv", "\ufeff" + table) == [ADA_ROW]
+
+
+def test_a_licence_is_enough(tmp_path: Path) -> None:
+    (row,) = read(tmp_path / "a.csv", "license,file_name,name,creator\nCC0-1.0,1.jpg,,\n\n,,,\n")
+    assert isinstance(row, SourceRow)
+    assert (row.facts, row.attribution) == ((), Attribution(licence="CC0-1.0"))
+
+
+@pytest.mark.parametrize("licence", [None, "", "  ", "Unknown", "n/a", "-"])
+def test_an_image_without_a_licence_is_told_in_a_sentence(tmp_path: Path, licence: Any) -> None:
+    (bad, good) = read(tmp_path / "a.jsonl", lines(ADA | {"licence": licence}, ADA))
+    assert isinstance(bad, BadRow)
+    assert (bad.scope, bad.field, bad.reason) == ("record", "licence", "missing_licence")
+    assert bad.detail == (
+        f'image "people/ada.jpg" has no licence: got {json.dumps(licence)}, wanted the terms that '
+        f"it may be used under"
+    )
+    assert isinstance(good, SourceRow)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"licence": 4}, "wrong_type"),
+        ({"name": ["Ada"]}, "wrong_type"),
+        ({"source_url": "javascript:alert(1)"}, "not_an_address"),
+        ({"file_name": ""}, "empty_field"),
+        ({"creator": "A\x00"}, "control_characters"),
+    ],
+)
+def test_a_bad_field_costs_its_record(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    bad, good = read(tmp_path / "a.jsonl", lines(ADA | change, ADA))
+    assert isinstance(bad, BadRow)
+    assert bad.reason == reason
+    assert isinstance(good, SourceRow)
+
+
+def test_an_image_that_stands_twice_is_told(tmp_path: Path) -> None:
+    _, bad = read(tmp_path / "a.jsonl", lines(ADA, ADA | {"licence": "CC0-1.0"}))
+    assert isinstance(bad, BadRow)
+    assert (bad.index, bad.reason) == (1, "duplicate_image")
+
+
+def test_a_table_that_breaks_keeps_what_was_before(tmp_path: Path) -> None:
+    table = 'file_name,licence\n1.jpg,CC0-1.0\n2.jpg,"CC0\n3.jpg,CC0\n'
+    good, bad = read(tmp_path / "a.csv", table)
+    assert isinstance(good, SourceRow)
+    assert isinstance(bad, BadRow)
+    assert (bad.scope, bad.reason, bad.index) == ("file", "malformed_csv", 1)
+
+
+@pytest.mark.parametrize("text", ["", "1.jpg\n2.jpg\n", "[1]\n", '{"file_name": "1.jpg"}\n', "{\n"])
+def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FormatError, match=r"is not a licensed-images file|is empty"):
+        read(tmp_path / "a", text)
+
+
+@given(
+    cells=st.lists(
+        st.tuples(st.text(max_size=9), st.text(max_size=9), st.text(max_size=9)), max_size=6
+    )
+)
+def test_every_line_of_a_table_is_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str, str]]
+) -> None:
+    def quoted(text: str) -> str:
+        return '"' + text.replace('"', '""') + '"'
+
+    table = "".join(",".join(map(quoted, row)) + "\n" for row in cells)
+    rows = read(tmp_path_factory.mktemp("any") / "a.csv", f"file_name,licence,name\n{table}")
+    assert len(rows) == sum(any(cell.strip() for cell in row) for row in cells)
+    for row in rows:
+        row.model_dump_json().encode("utf-8")

@@ -1,0 +1,161 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import FormatError
+from sources.description import describe_source
+from sources.importer import importer_for
+from sources.reading import read_source
+from sources.records import BadRow, ReadOptions, Row, SourceRow
+from sources.total_text_words import Word, words_of
+
+ALPACA = (
+    "x: [[153 161 179 195 184 177]], y: [[347 323 305 315 331 357]], ornt: [u'c'], "
+    "transcriptions: [u'the']\n"
+    "x: [[184 222 273 269 230 202]], y: [[293 269 270 296 297 317]], ornt: [u'c'], "
+    "transcriptions: [u'alpaca']\n"
+)
+UNREAD = "x: [[1 9 9 1]], y: [[1 1 5 5]], ornt: [u'#'], transcriptions: [u'#']\n"
+
+
+def folder_of(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
+def read(folder: Path, options: ReadOptions | None = None) -> list[Row]:
+    return list(read_source(importer_for("total-text"), folder, options))
+
+
+def word(text: str) -> Word:
+    (found,) = words_of(text, ReadOptions())
+    assert isinstance(found, Word)
+    return found
+
+
+def test_the_words_of_a_picture_are_facts_the_largest_first(tmp_path: Path) -> None:
+    folder_of(tmp_path, {"Test/poly_gt_img1.txt": ALPACA, "Train/poly_gt_img7.txt": UNREAD})
+    first, second = read(tmp_path)
+    assert first == SourceRow(
+        index=0,
+        identity="Test/img1",
+        split="test",
+        file_path="Test/img1.jpg",
+        other_paths=("Test/img1.JPG", "Test/img1.jpeg", "Test/img1.png"),
+        captions=(),
+        positions=(),
+        facts=("The word “alpaca” is written.", "The word “the” is written."),
+    )
+    assert isinstance(second, SourceRow)
+    assert (second.identity, second.split, second.facts) == ("Train/img7", "train", ())
+
+
+def test_a_folder_of_one_split_lies_beside_the_images(tmp_path: Path) -> None:
+    folder_of(tmp_path, {"poly_gt_img1.txt": ALPACA, "README.txt": "x: nothing"})
+    (row,) = read(tmp_path, ReadOptions(split="val"))
+    assert isinstance(row, SourceRow)
+    assert (row.file_path, row.split) == ("img1.jpg", "val")
+
+
+@pytest.mark.parametrize(
+    ("record", "text", "area_px"),
+    [
+        ("x: [[0 4 4 0]], y: [[0 0 3 3]], ornt: [u'h'], transcriptions: [u'A']", "A", 12),
+        ("x: [[0,4,4,0]], y: [[0, 0, 3, 3]], ornt: ['h'], transcriptions: ['A']", "A", 12),
+        ("x: [[ 0  4\n  4  0]], y: [[0 0\n 3 3]], ornt: [u'h'], transcriptions: [u'A']", "A", 12),
+        (
+            "x: array([[0, 4]], dtype=int16), y: array([[0, 3]]), ornt: [], transcriptions: ['A']",
+            "A",
+            0,
+        ),
+        ('x: [[0 1 0]], y: [[0 0 1]], ornt: [], transcriptions: [u"Joe\'s"]', "Joe's", 0.5),
+        ("x: [[0 1 0]], y: [[0 0 1]], ornt: [u'c'], transcriptions: [u'caf\\xe9']", "café", 0.5),
+        ("x: [[0 1 0]], y: [[0 0 1]], ornt: [u'c'], transcriptions: [u'[x: 5]']", "[x: 5]", 0.5),
+    ],
+)
+def test_arrays_are_read_however_numpy_prints_them(record: str, text: str, area_px: float) -> None:
+    assert word(record) == Word(text, area_px)
+
+
+def test_a_broken_word_costs_itself(tmp_path: Path) -> None:
+    broken = [
+        "x: [[1 2 3]], y: [[1 2]], ornt: [u'c'], transcriptions: [u'lost']\n",
+        "x: [[1 2 3]], y: [[1 2 3]], ornt: [u'c'], transcriptions: [u'lo\n",
+        "x: [[1 2 -]], y: [[1 2 3]], ornt: [u'c'], transcriptions: [u'lost']\n",
+        "x: [[1 2 3]], y: [[1 2 3]], ornt: [u'c'], transcriptions: [u'\\u202elost']\n",
+    ]
+    folder_of(tmp_path, {"poly_gt_img1.txt": "".join([*broken, ALPACA])})
+    *bad, row = read(tmp_path)
+    assert [(one.scope, one.field, one.reason) for one in bad if isinstance(one, BadRow)] == [
+        ("fact", "words[0]", "malformed_record"),
+        ("fact", "words[1]", "malformed_record"),
+        ("fact", "words[2]", "malformed_record"),
+        ("fact", "words[3]", "control_characters"),
+    ]
+    assert isinstance(row, SourceRow)
+    assert len(row.facts) == 2
+
+
+def test_a_file_that_is_too_long_costs_its_image(tmp_path: Path) -> None:
+    folder_of(tmp_path, {"poly_gt_img1.txt": ALPACA, "poly_gt_img2.txt": ALPACA * 9})
+    good, bad = read(tmp_path, ReadOptions(max_record_characters=400))
+    assert isinstance(good, SourceRow)
+    assert isinstance(bad, BadRow)
+    assert (bad.scope, bad.reason, bad.file) == ("record", "record_too_large", "poly_gt_img2.txt")
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "has no file such as poly_gt_img1.txt"),
+        ({"poly_gt_img1.txt": "377,117,463,117,465,130,378,130,Genaxis"}, "has no line such as x:"),
+    ],
+)
+def test_another_folder_is_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read(folder_of(tmp_path, files))
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    path = folder_of(tmp_path, {"poly_gt_img1.txt": ALPACA}) / "poly_gt_img1.txt"
+    with pytest.raises(FormatError, match="wanted a folder of total-text files"):
+        describe_source(importer_for("total-text"), path)
+
+
+def test_the_digest_is_of_all_files_as_sha256sum_lists_them(tmp_path: Path) -> None:
+    folder_of(tmp_path, {"Test/poly_gt_img2.txt": UNREAD, "Test/poly_gt_img1.txt": ALPACA})
+    listed = "".join(
+        f"{hashlib.sha256(text.encode()).hexdigest()}  Test/poly_gt_img{number}.txt\n"
+        for number, text in ((1, ALPACA), (2, UNREAD))
+    )
+    source = describe_source(importer_for("total-text"), tmp_path)
+    assert source.annotation_sha256 == hashlib.sha256(listed.encode()).hexdigest()
+    folder_of(tmp_path, {"Test/.DS_Store": "x"})
+    assert describe_source(importer_for("total-text"), tmp_path) == source
+    (tmp_path / "Test/poly_gt_img2.txt").rename(tmp_path / "Test/poly_gt_img3.txt")
+    assert describe_source(importer_for("total-text"), tmp_path) != source
+
+
+@given(st.lists(st.text(min_size=1).filter(lambda text: "\r" not in text), max_size=5))
+def test_what_python_prints_is_read_back(texts: list[str]) -> None:
+    records = [
+        f"x: [[0 1 0]], y: [[0 0 1]], ornt: [u'c'], transcriptions: [u{text!r}]" for text in texts
+    ]
+    found = list(words_of("\n".join(records), ReadOptions()))
+    legible = [text for text in texts if any(map(str.isalnum, text))]
+    assert len(found) == len(legible)
+    plain = [text for text in legible if text.isascii() and text.isprintable()]
+    assert {" ".join(text.split()) for text in plain} <= {
+        one.text for one in found if isinstance(one, Word)
+    }
+
+
+@given(st.text(alphabet="x:y[]'u 0123\n,#ornt\\") | st.text())
+def test_any_text_gives_words_or_faults(text: str) -> None:
+    for one in words_of(text, ReadOptions()):
+        assert isinstance(one, Word) or one.reason
