@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from annotate.candidates import newest_reports
+from annotate.candidates import newest_doubts, newest_reports
 from db.entities import StoredEntity, fetch, parents_of
 from db.store import Store
 from schemas.errors import IntegrityError
@@ -18,13 +18,17 @@ INHERITED = (REWRITE_OF, DESCRIBES)
 
 
 class CaptionItem(NamedTuple):
-    """A caption and all that is needed to judge it."""
+    """A caption and all that is needed to judge it.
+
+    `doubts` are what speaks against it, None where it was not examined.
+    """
 
     entity: StoredEntity
     caption: Caption
     image: Image
     image_id: str
     report: FaithfulnessReport | None
+    doubts: tuple[str, ...] | None
 
 
 class RewriteItem(NamedTuple):
@@ -48,6 +52,7 @@ def load_caption_items(store: Store, entities: Sequence[StoredEntity]) -> list[C
     images = _only_parent(store, caption_ids, DESCRIBES)
     stored = fetch(store, set(images.values()))
     reports = newest_reports(store, caption_ids)
+    doubts = newest_doubts(store, caption_ids)
     return [
         CaptionItem(
             entity=entity,
@@ -55,6 +60,7 @@ def load_caption_items(store: Store, entities: Sequence[StoredEntity]) -> list[C
             image=stored[images[entity.id]].record(Image),
             image_id=images[entity.id],
             report=reports.get(entity.id),
+            doubts=doubts.get(entity.id),
         )
         for entity in entities
     ]

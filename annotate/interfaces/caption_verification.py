@@ -9,6 +9,7 @@ from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.marked_text import finding_list, finding_marks, marked_text
 from annotate.interfaces.page import image_address, resource, with_text_keys
+from annotate.interfaces.task_words import caption_heading
 from annotate.interfaces.text_verdict import TEXT, read_text_verdict, text_verdict_summary
 from annotate.items import CaptionItem, load_caption_items
 from db.entities import StoredEntity
@@ -55,14 +56,22 @@ class CaptionVerification(LabellingPage):
 
 
 def caption_page(item: CaptionItem, images_url: str) -> TaskContent:
-    """What the page of a caption is filled with; a check's suspicions are marked in the text."""
+    """What the page of a caption is filled with; a check's suspicions are marked in the text.
+
+    Of a caption of a task it says what it is to tell apart, and what speaks against it.
+    """
     findings = item.report.findings if item.report is not None else ()
     # A check compares two texts; the caption that was checked is the one it calls the rewrite.
     marks = finding_marks(findings, "rewrite")
+    examined = item.report is not None or item.doubts is not None
+    noticed = (
+        finding_list(findings, item.doubts or ()) if examined else "<p>It was not checked.</p>"
+    )
     data = {
         "image": image_address(images_url, item.image.sha256),
+        "heading": caption_heading(item.image.task),
         "caption_html": marked_text(item.caption.text, marks),
-        "findings_html": finding_list(findings) if item.report else "<p>It was not checked.</p>",
+        "findings_html": noticed,
         "text": item.caption.text,
     }
     shown = ShownImage(item.image.sha256, item.image.media_type, item.image_id)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.candidates import newest_doubts
 from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.labelling_page import LabellingPage
-from annotate.interfaces.marked_text import marked_text
+from annotate.interfaces.marked_text import finding_list, marked_text
 from annotate.interfaces.page import image_address, only_choice
 from annotate.interfaces.pictures import shown_image
 from db.entities import StoredEntity
@@ -35,12 +36,16 @@ class ConfusingCaption(LabellingPage):
 
     def pages(
         self,
-        store: Store,  # noqa: ARG002 - the record holds all that the page shows
+        store: Store,
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
         """One page per caption and pair of images, in order."""
-        return [confusion_page(entity.record(Confusion), images_url) for entity in entities]
+        doubts = newest_doubts(store, [entity.id for entity in entities])
+        return [
+            confusion_page(entity.record(Confusion), images_url, doubts.get(entity.id, ()))
+            for entity in entities
+        ]
 
     def read_annotation(
         self,
@@ -67,11 +72,13 @@ class ConfusingCaption(LabellingPage):
         )
 
 
-def confusion_page(confusion: Confusion, images_url: str) -> TaskContent:
-    """What the page is filled with."""
+def confusion_page(
+    confusion: Confusion, images_url: str, doubts: Sequence[str] = ()
+) -> TaskContent:
+    """What the page is filled with; what speaks against the caption stands below it."""
     data = {
         "own": image_address(images_url, confusion.own.sha256),
         "other": image_address(images_url, confusion.other.sha256),
-        "caption_html": marked_text(confusion.text),
+        "caption_html": marked_text(confusion.text) + (finding_list((), doubts) if doubts else ""),
     }
     return TaskContent(data, [], (shown_image(confusion.own), shown_image(confusion.other)))

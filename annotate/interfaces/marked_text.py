@@ -58,13 +58,14 @@ def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"
     ]
 
 
-def finding_list(findings: Sequence[Finding]) -> str:
-    """The messages of findings as HTML, the grave ones first."""
+def finding_list(findings: Sequence[Finding], doubts: Sequence[str] = ()) -> str:
+    """The messages of findings as HTML, the grave ones first, and what else is doubted."""
     rows = [
         f'<li><mark class="loupe-{_style(finding)}">{_CHANGES[finding.change]}</mark> '
         f"{escape(finding.message)}</li>"
         for finding in sorted(findings, key=lambda finding: (finding.minor, finding.change))
     ]
+    rows += [f"<li>{escape(doubt)}</li>" for doubt in doubts]
     return f"<ul>{''.join(rows)}</ul>" if rows else "<p>Nothing stands out.</p>"
 
 

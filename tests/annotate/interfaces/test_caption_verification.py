@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.candidates import CHECKS
+from annotate.candidates import CHECKS, EXAMINES
 from annotate.interfaces.caption_verification import CaptionVerification
 from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.task_words import caption_heading
 from annotate.items import DESCRIBES
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
 from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
+from schemas.quality import CaptionCheck
 from schemas.records import Caption, Image
+from schemas.retrieval_task import RetrievalTask
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, photograph
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written
@@ -20,6 +23,10 @@ from tests.annotate.world import DATASET, World
 
 PAGE = CaptionVerification()
 TEXT = "A red bicycle is chained to a post on a city street."
+DOUBTS = (
+    "It is under-detailed, and was written anew 2 times.",
+    "“chained” may be misspelt: “chaired”?",
+)
 
 
 @pytest.fixture
@@ -27,7 +34,14 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def a_caption(world: World, text: str = TEXT, *, checked: bool = False) -> StoredEntity:
+def a_caption(
+    world: World,
+    text: str = TEXT,
+    *,
+    checked: bool = False,
+    task: RetrievalTask | None = None,
+    doubts: tuple[str, ...] | None = None,
+) -> StoredEntity:
     drawn, _ = photograph(2)
     image = new_entity(
         Image(
@@ -40,13 +54,20 @@ def a_caption(world: World, text: str = TEXT, *, checked: bool = False) -> Store
             media_type="image/png",
             width_px=drawn.picture.width_px,
             height_px=drawn.picture.height_px,
+            task=task,
+            tier="v0" if task else None,
         ),
         DATASET,
     )
     caption = new_entity(
         Caption(source="coco", text=text, position=3), DATASET, parents=[(DESCRIBES, image.id)]
     )
-    world.keep(image, caption, *([_check(caption, text)] if checked else []))
+    world.keep(
+        image,
+        caption,
+        *([_check(caption, text)] if checked else []),
+        *([_examined(caption, doubts)] if doubts is not None else []),
+    )
     return fetch(world.store, [caption.id])[caption.id]
 
 
@@ -56,6 +77,10 @@ def _check(caption: NewEntity, text: str) -> NewEntity:
     finding = Finding(change="contradicted", message="The bicycle is blue elsewhere.", rewrite=fact)
     report = FaithfulnessReport(verdict="suspect", findings=(finding,))
     return new_entity(report, DATASET, parents=[(CHECKS, caption.id)])
+
+
+def _examined(caption: NewEntity, doubts: tuple[str, ...]) -> NewEntity:
+    return new_entity(CaptionCheck(doubts=doubts), DATASET, parents=[(EXAMINES, caption.id)])
 
 
 def content_of(world: World, shown: StoredEntity, images_url: str = "http://images") -> TaskContent:
@@ -77,6 +102,33 @@ def test_where_there_was_no_check_the_page_says_so(world: World) -> None:
     parsed = ParsedHtml(data["caption_html"])
     assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
     assert data["findings_html"] == "<p>It was not checked.</p>"
+
+
+def test_doubts_and_the_task_stand_beside_the_caption(world: World) -> None:
+    shown = a_caption(world, task=RetrievalTask.COUNT, doubts=(*DOUBTS, HOSTILE))
+    data = content_of(world, shown).data
+    assert data["heading"] == "Caption for the task count: how many there are of each kind"
+    parsed = ParsedHtml(data["findings_html"])
+    assert parsed.tags == ["ul", "li", "li", "li"]
+    assert parsed.text == "".join((*DOUBTS, HOSTILE))
+
+
+def test_a_check_and_doubts_stand_together(world: World) -> None:
+    data = content_of(world, a_caption(world, checked=True, doubts=DOUBTS[:1])).data
+    assert ParsedHtml(data["findings_html"]).text.endswith(
+        f"The bicycle is blue elsewhere.{DOUBTS[0]}"
+    )
+    assert data["heading"] == "Caption"
+
+
+def test_where_nothing_speaks_against_it_the_page_says_so(world: World) -> None:
+    data = content_of(world, a_caption(world, doubts=())).data
+    assert data["findings_html"] == "<p>Nothing stands out.</p>"
+
+
+@pytest.mark.parametrize("task", RetrievalTask)
+def test_every_task_has_its_words(task: RetrievalTask) -> None:
+    assert caption_heading(task).startswith(f"Caption for the task {task}: ")
 
 
 def test_an_edited_caption_keeps_its_place_and_tells_its_author(world: World) -> None:
@@ -116,3 +168,30 @@ def test_a_person_rejects_by_keyboard(
     assert isinstance(answer, ReviewAnswer)
     assert (answer.verdict, answer.reason) == ("reject", "too vague")
     assert page.browser_page.evaluate("window.hacked") is None
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_mends_a_caption_of_a_task(
+    world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    shown = a_caption(world, task=RetrievalTask.TRANSLATION, doubts=DOUBTS)
+    drawn, _ = photograph(2)
+    page = bench.open(
+        PAGE, content_of(world, shown, bench.images_url), {drawn.picture.sha256: drawn.data}
+    )
+    page.read_instructions()
+    page.wait_for_images()
+    page.press("2")
+    page.assert_in_view(".loupe-image", ".loupe-texts li", ".loupe-write", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-image", ".loupe-texts", SUBMIT)
+    heading, noticed = "text=Caption for the task text translation", "text=What a program noticed"
+    page.assert_in_view(heading, noticed)
+    page.assert_apart(heading, noticed, ".loupe-texts li", ".loupe-write", SUBMIT)
+    keep_screenshot(page)
+    page.press("Enter", "End")
+    page.type(" At night.")
+    page.press("Escape")
+    answer = PAGE.read_annotation(page.submit(), shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert (answer.verdict, answer.texts["text"]) == ("edit", f"{TEXT} At night.")

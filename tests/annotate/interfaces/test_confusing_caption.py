@@ -7,10 +7,12 @@ import pytest
 from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.candidates import EXAMINES
 from annotate.interfaces.confusing_caption import OUTCOMES, ConfusingCaption
 from annotate.interfaces.interface import TaskContent
+from db.entities import new_entity
 from db.store import Store
-from schemas.quality import Confusion
+from schemas.quality import CaptionCheck, Confusion
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import (
     HOSTILE,
@@ -20,8 +22,13 @@ from tests.annotate.interfaces.proposed import (
     proposal,
 )
 from tests.annotate.interfaces.regions import ParsedHtml, ticked
+from tests.db.samples import store_entities
 
 PAGE = ConfusingCaption()
+DOUBTS = (
+    "It may fit the other image as well.",
+    "Many of its words differ from those of the caption that it should be confused with.",
+)
 
 
 def a_confusion(text: str = "A blue bicycle is locked to a post near a street.") -> Proposal:
@@ -64,6 +71,30 @@ def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
     ]
 
 
+def test_what_is_doubted_stands_below_the_caption(sqlite_store: Store) -> None:
+    shown = a_confusion()
+    keep_doubts(sqlite_store, shown, *DOUBTS, HOSTILE)
+    parsed = ParsedHtml(content_of(shown, sqlite_store).data["caption_html"])
+    assert parsed.tags == ["p", "ul", "li", "li", "li"]
+    assert parsed.text.endswith("".join((*DOUBTS, HOSTILE)))
+
+
+def test_where_nothing_is_doubted_nothing_stands_there(sqlite_store: Store) -> None:
+    shown = a_confusion()
+    before = content_of(shown, sqlite_store)
+    keep_doubts(sqlite_store, shown)
+    assert content_of(shown, sqlite_store) == before
+
+
+def keep_doubts(store: Store, asked: Proposal, *doubts: str) -> None:
+    """Stores the question, and what speaks against its caption."""
+    question = new_entity(asked.shown.record(Confusion), asked.shown.dataset)
+    assert question.id == asked.shown.id
+    check = CaptionCheck(doubts=doubts)
+    examined = new_entity(check, asked.shown.dataset, parents=[(EXAMINES, question.id)])
+    store_entities(store, [question, examined])
+
+
 def test_the_two_images_must_differ() -> None:
     record = a_confusion().shown.record(Confusion)
     with pytest.raises(ValidationError, match="must be two images"):
@@ -76,12 +107,13 @@ def test_a_person_answers_by_keyboard(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown = a_confusion(f"A blue bicycle is locked to a post. {HOSTILE}")
+    keep_doubts(sqlite_store, shown, *DOUBTS)
     page = bench.open(PAGE, content_of(shown, sqlite_store, bench.images_url), shown.pictures)
     assert "Which of the two images does the caption fit?" in page.read_instructions()
     page.wait_for_images()
     page.press("1", "2")
     keep_screenshot(page)
-    page.assert_in_view(".loupe-caption", ".loupe-one", ".lsf-choice", SUBMIT)
+    page.assert_in_view(".loupe-caption", ".loupe-caption li", ".loupe-one", ".lsf-choice", SUBMIT)
     page.assert_apart(".loupe-caption", ".loupe-pair", ".loupe-answer", SUBMIT)
     answer = PAGE.read_annotation(page.submit(), shown.shown)
     assert isinstance(answer, ReviewAnswer)
