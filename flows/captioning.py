@@ -145,6 +145,13 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
     }
 
 
+def truths_of(store: Store, originals: Sequence[str]) -> dict[str, RenderedTruth]:
+    """What was drawn into images of sources, by the ids of those of which it is known."""
+    drawn = parents_of(store, originals, RENDERED_FROM)
+    truths = fetch(store, {one for found in drawn.values() for one in found})
+    return {original: truths[found[0]].record(RenderedTruth) for original, found in drawn.items()}
+
+
 def task_of(image: StoredEntity) -> RetrievalTask:
     """What an image of the benchmark is for."""
     task = image.record(Image).task

@@ -29,18 +29,20 @@ from db.work import WorkResult
 from flows.captioning import (
     DESCRIBES,
     facts_of,
+    truths_of,
 )
 from flows.confusing import CONFUSES
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
-from flows.similar_images import SIMILAR_TO, Begun, Judge, images_of_tier
+from flows.similar_images import SIMILAR_TO, Begun, Judge, images_of_tier, originals_of
 from flows.task_images import embed_stored, picture_of
 from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
 from schemas.quality import CaptionCheck, Confusion
 from schemas.records import Caption
 from stages.check_grammar.check import check_grammar, words_of
+from stages.confusing_captions.known_truth import is_known_apart
 from stages.confusing_captions.two_way_check import STAGE as CHECK_STAGE
 from stages.confusing_captions.two_way_check import VERSION as CHECK_VERSION
 from stages.confusing_captions.two_way_check import ConfusedPair, PairVectors, check_confusions
@@ -78,6 +80,7 @@ def check_pairs(
     pairs = [pair for pair in pairs if pair.image.id in numbers]
     checks = _measured(context, pairs, numbers, judge, embedder, settings) if pairs else []
     facts = facts_of(context.store, [pair.similar.id for pair in pairs])
+    known = _known_apart(context.store, pairs)
     stage = Stage(
         name=CHECK_STAGE,
         version=CHECK_VERSION,
@@ -92,7 +95,7 @@ def check_pairs(
 
     def work(items: Sequence[tuple[int, tuple[_Pair, ConfusionCheck]]]) -> list[WorkResult]:
         return [
-            _questions(number, pair, check, facts.get(pair.similar.id, ()))
+            _questions(number, pair, check, facts.get(pair.similar.id, ()), known[pair])
             for number, (pair, check) in items
         ]
 
@@ -217,18 +220,45 @@ def _measured(
     return check_confusions(asked, vectors, judge.background, judge.calibration, settings)
 
 
-def _questions(number: int, pair: _Pair, check: ConfusionCheck, facts: Sequence[str]) -> WorkResult:
+def _known_apart(store: Store, pairs: Sequence[_Pair]) -> dict[_Pair, frozenset[ConfusionFinding]]:
+    """What an embedder may find in a pair, and is not so by what was drawn into both images."""
+    originals = originals_of(store, [one for pair in pairs for one in (pair.image, pair.similar)])
+    truths = truths_of(store, sorted(set(originals.values())))
+
+    def findings(pair: _Pair) -> Iterator[ConfusionFinding]:
+        own, other = (truths.get(originals[one.id]) for one in (pair.image, pair.similar))
+        if is_known_apart(pair.caption.record(Caption).text, own, other):
+            yield ConfusionFinding.CAPTION_FITS_SIMILAR
+        if is_known_apart(pair.confusing.record(Caption).text, other, own):
+            yield ConfusionFinding.CONFUSING_FITS_IMAGE
+
+    return {pair: frozenset(findings(pair)) for pair in pairs}
+
+
+def _questions(
+    number: int,
+    pair: _Pair,
+    check: ConfusionCheck,
+    facts: Sequence[str],
+    known_apart: frozenset[ConfusionFinding],
+) -> WorkResult:
     """The measurement, and the two questions with what speaks against each.
 
-    `facts` are known of the similar image, and so are their words.
+    Args:
+        number: of the input.
+        pair: the captions and their images.
+        check: what was measured.
+        facts: what is known of the similar image; so its words are right.
+        known_apart: findings that are not so.
     """
     dataset = pair.confusing.dataset
     measured = new_entity(check, dataset, parents=[(_MEASURED, pair.confusing.id)])
     of_old = {ConfusionFinding.CAPTION_FITS_SIMILAR}
-    doubts_old = [_SENTENCES[one] for one in check.findings if one in of_old]
-    doubts_new = [_SENTENCES[one] for one in check.findings if one not in of_old]
-    found = check_grammar(pair.confusing.record(Caption).text, known_words=words_of(facts))
-    doubts_new += [one.message for one in found]
+    found = [one for one in check.findings if one not in known_apart]
+    doubts_old = [_SENTENCES[one] for one in found if one in of_old]
+    doubts_new = [_SENTENCES[one] for one in found if one not in of_old]
+    faults = check_grammar(pair.confusing.record(Caption).text, known_words=words_of(facts))
+    doubts_new += [one.message for one in faults]
     entities = [measured]
     for caption, own, other, doubts in (
         (pair.confusing, pair.similar, pair.image, doubts_new),

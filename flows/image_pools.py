@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.entities import NewEntity, StoredEntity
+from flows.captioning import truths_of
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
 from flows.fingerprints import fingerprint_images, fingerprints_of
@@ -16,6 +17,7 @@ from flows.task_images import embed_stored, images_of_source
 from models.embedding import Vectors
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.records import Image
+from schemas.recos import RenderedTruth
 from stages.near_duplicates.pairs import alike_pairs
 from stages.similar_images.matching import Alike, alike_of
 
@@ -30,6 +32,7 @@ class Pool(NamedTuple):
         vectors: a row for each, of shape (n, d).
         fingerprints: what each looks like, by id.
         alike: those that have, or may have, the same content.
+        truths: what was drawn into those that were rendered.
     """
 
     images: tuple[StoredEntity, ...]
@@ -38,6 +41,7 @@ class Pool(NamedTuple):
     vectors: Vectors
     fingerprints: dict[str, ImageFingerprint]
     alike: Alike
+    truths: dict[str, RenderedTruth]
 
 
 def load_pool(
@@ -70,6 +74,7 @@ def load_pool(
         vectors,
         ordered,
         alike_of(pairs, _same_bytes(images)),
+        truths_of(context.store, list(ordered)),
     )
     return pool, reports
 

@@ -9,7 +9,7 @@ from annotate.queues import Queue
 from db.calls import cost_rows
 from db.entities import NewEntity
 from flows.caption_validation import validate_captions
-from flows.captioning import Captioner, write_captions
+from flows.captioning import Captioner, task_of, write_captions
 from flows.configuration import load_recos_build
 from flows.confusing import write_confusing_captions
 from flows.confusion_checks import check_pairs, follow_answers
@@ -140,6 +140,19 @@ class _Steps:
         self.report.stages.append(validated.report)
         self._context.progress.say(f"how captions were validated is in {validated.page}")
         self._review(self._captions)
+        if not self.report.waiting:
+            self._say_what_is_lost()
+
+    def _say_what_is_lost(self) -> None:
+        """Names the tasks of which no caption was accepted: they are in no release."""
+        begun = load_begun(self._context.store, self._build.dataset)
+        left = {task_of(image) for image in begun.images}
+        for task in self._build.tasks:
+            if task.task not in left:
+                self._context.progress.say(
+                    f"{task.task}: no caption was accepted, so that the task is left out; look at "
+                    f"the page above, or ask people (captions_gate)"
+                )
 
     def _take_images(self) -> None:
         """Imports the sources, and takes the images of each task out of its own."""

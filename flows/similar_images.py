@@ -34,8 +34,10 @@ from retrieval.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.confusion import ConfusionCalibration, ConfusionSettings
 from schemas.records import Caption, Image, Rejection
+from schemas.recos import RenderedTruth
 from schemas.similar_images import ConfusionMatch
 from stages.confusing_captions.calibration import Background, calibrate
+from stages.confusing_captions.known_truth import is_known_apart
 from stages.similar_images.matching import (
     STAGE,
     VERSION,
@@ -75,6 +77,7 @@ class Judge(NamedTuple):
     Attributes:
         rows: of the images of `Begun`, of shape (n, d).
         texts: of their captions, of shape (m, d).
+        wordings: the captions.
         owners: for each caption the number of its image.
         background: over these captions.
         calibration: the margin.
@@ -82,6 +85,7 @@ class Judge(NamedTuple):
 
     rows: Vectors
     texts: Vectors
+    wordings: tuple[str, ...]
     owners: NDArray[np.int64]
     background: Background
     calibration: ConfusionCalibration
@@ -122,13 +126,14 @@ def load_judge(
     captions = [
         (numbers[image.id], one) for image in begun.images for one in begun.captions[image.id]
     ]
-    texts = embedder.embed_texts([one.record(Caption).text for _, one in captions])
+    wordings = tuple(one.record(Caption).text for _, one in captions)
+    texts = embedder.embed_texts(wordings)
     rows = pool.vectors[[pool.place[begun.originals[image.id]] for image in begun.images]]
     owners = np.array([number for number, _ in captions], np.int64)
     tasks = {task: number for number, task in enumerate(sorted({task_of(i) for i in begun.images}))}
     groups = np.array([tasks[task_of(image)] for image in begun.images], np.int64)
     calibration = calibrate(rows, texts, owners, settings, str(embedder.ref), groups=groups)
-    return Judge(rows, texts, owners, Background(texts, owners), calibration)
+    return Judge(rows, texts, wordings, owners, Background(texts, owners), calibration)
 
 
 def match_images(
@@ -223,7 +228,9 @@ def _candidates(
             for place, similarity in zip(found.places[row], found.similarities[row], strict=True)
             if place >= 0 and pool.images[place].id not in closed
         ][:_CANDIDATES]
-        sure = _surely_others(numbers[image.id], [place for place, _ in near], pool, judge)
+        others = [place for place, _ in near]
+        own = pool.truths.get(begun.originals[image.id])
+        sure = _surely_others(numbers[image.id], own, others, pool, judge)
         candidates[begun.originals[image.id]] = [
             Candidate(pool.images[place].id, similarity)
             for (place, similarity), is_sure in zip(near, sure, strict=True)
@@ -233,9 +240,12 @@ def _candidates(
 
 
 def _surely_others(
-    number: int, places: Sequence[int], pool: Pool, judge: Judge
+    number: int, truth: RenderedTruth | None, places: Sequence[int], pool: Pool, judge: Judge
 ) -> NDArray[np.bool_]:
-    """Which images none of the captions of image `number` fits, as far as can be told."""
+    """Which images none of the captions of image `number` fits, as far as is known or can be told.
+
+    `truth` is what was drawn into that image, where it was.
+    """
     if not places:
         return np.zeros(0, bool)
     captions = judge.texts[judge.owners == number].astype(np.float64)
@@ -244,7 +254,14 @@ def _surely_others(
     left_out = np.full(len(places), number, np.int64)
     usual = judge.background.of(others, left_out) - judge.background.of(own, left_out[:1])
     advantages = (captions @ own.T) - captions @ others.T + usual
-    sure: NDArray[np.bool_] = (advantages > judge.calibration.margin).all(axis=0)
+    theirs = [pool.truths.get(pool.images[place].id) for place in places]
+    known = [
+        [is_known_apart(judge.wordings[caption], truth, other) for other in theirs]
+        for caption in np.flatnonzero(judge.owners == number)
+    ]
+    sure: NDArray[np.bool_] = (np.array(known) | (advantages > judge.calibration.margin)).all(
+        axis=0
+    )
     return sure
 
 
