@@ -13,7 +13,7 @@ from flows.context import RunContext
 from flows.image_pools import Pool
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
-from flows.similar_images import images_of_tier, originals_of
+from flows.similar_images import captions_of, images_of_tier, originals_of
 from flows.single import store_entity
 from flows.task_images import copied_image
 from retrieval.neighbours import nearest_rows
@@ -69,14 +69,19 @@ def expand_gallery(
 def _by_original(
     store: Store, dataset: str, pool: Pool
 ) -> tuple[dict[str, StoredEntity], frozenset[str]]:
-    """The live images of v1 by the image of the pool that each is a copy of; and those turned down.
+    """The images of v1 by the image of the pool that each is a copy of; and those turned down.
 
     What people or the policy turned down, as a caption of another image fits it, must not come back
-    among the images that captions are lost in.
+    among the images that captions are lost in; nor has an image neighbours that has no captions.
     """
     images = [image for tier in ("v0", "v1") for image in images_of_tier(store, dataset, tier)]
     originals = originals_of(store, images)
-    live = {originals[image.id]: image for image in images if image.state in LIVE}
+    captions = captions_of(store, [image.id for image in images])
+    live = {
+        originals[image.id]: image
+        for image in images
+        if image.state in LIVE and captions.get(image.id)
+    }
     turned_down = frozenset(originals[image.id] for image in images) - live.keys()
     return {one: image for one, image in live.items() if one in pool.place}, turned_down
 
