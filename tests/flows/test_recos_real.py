@@ -1,0 +1,110 @@
+"""`build-recos` on real photographs, some of them broken: all is accounted for, and v2 verifies.
+
+The built-in captioner says of a photograph only which colours are where, so that little is asked of
+what the captions say.
+"""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.entities import find
+from db.quarantine import quarantined
+from db.store import Store
+from flows.recos_build import build_dataset
+from flows.report import BuildReport
+from release.verify import verify_release
+from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.records import Caption, Image
+from schemas.recos import DiscriminabilitySettings
+from schemas.retrieval_task import RetrievalTask
+from schemas.similar_images import ExpansionReport
+from tests.flows.recos_world import small_profile
+from tests.flows.runs import context_of
+from tests.flows.test_recos_build import no_desks
+from tests.requirements import unavailable
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+COCO, PHOTOS = DATA / "coco_captions", DATA / "photos"
+BEGUN = {RetrievalTask.OBJECT: 5, RetrievalTask.SCENE: 3}
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> RecosBuild:
+    """Ten captioned photographs and six bare ones; of each collection one more file is broken."""
+    if not (COCO.is_dir() and PHOTOS.is_dir()):
+        unavailable("the photographs are not there: ../shared/data/coco_captions and photos")
+    coco = shutil.copytree(COCO, tmp_path / "coco")
+    whole = (coco / "0.jpg").read_bytes()
+    (coco / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    with (coco / "annotations.jsonl").open("a") as file:
+        file.write("\n" + json.dumps({"file_name": "cut.jpg", "captions": ["It is cut off."]}))
+    photos = shutil.copytree(PHOTOS, tmp_path / "photos")
+    (photos / "text.jpg").write_text("A letter, not a picture.")
+    names = sorted(path.name for path in photos.glob("*.jpg"))
+    (photos / "list.txt").write_text("\n".join(names))
+    sources = (
+        SourceSpec(
+            name="coco",
+            format="json-lines",
+            annotations=coco / "annotations.jsonl",
+            images=coco,
+            licence="CC BY 4.0 (annotations)",
+        ),
+        SourceSpec(
+            name="photos",
+            format="image-list",
+            annotations=photos / "list.txt",
+            images=photos,
+            licence="for tests only",
+        ),
+    )
+    tasks = (
+        TaskSpec(task=RetrievalTask.OBJECT, images=5, source="coco"),
+        TaskSpec(task=RetrievalTask.SCENE, images=3, source="photos"),
+    )
+    return RecosBuild(dataset="real", seed=1, neighbours=3, sources=sources, tasks=tasks)
+
+
+def stage(report: BuildReport, name: str) -> Any:
+    (found,) = (one for one in report.stages if one.stage == name)
+    return found
+
+
+def test_photographs_become_a_benchmark_and_broken_ones_are_told(
+    build: RecosBuild, sqlite_store: Store, tmp_path: Path
+) -> None:
+    run = context_of(sqlite_store, tmp_path / "home")
+    settings = DiscriminabilitySettings(k=4, eta=0.6, rounds=2)
+    report = build_dataset(run, build, small_profile(settings), no_desks)
+
+    coco, photos = stage(report, "import coco"), stage(report, "import photos")
+    assert (coco.done, coco.rejected) == (10, {"truncated_image": 1})
+    assert (photos.done, photos.rejected) == (6, {"not_an_image": 1})
+    lost = [*quarantined(sqlite_store, "coco"), *quarantined(sqlite_store, "photos")]
+    assert {one.detail for one in lost} == {
+        "image 'cut.jpg' is cut off: the file ends before its last pixel",
+        "image 'text.jpg' is not an image: begins with b'A letter', wanted JPEG, PNG, WebP or BMP",
+    }
+
+    stored = list(find(sqlite_store, "real", Image.kind))
+    images = [one.record(Image) for one in stored]
+    assert Counter(one.task for one in images if one.tier == "v0") == BEGUN
+    assert len({one.sha256 for one in images}) == len(images) == 16  # each is somewhere, once
+    captions = list(find(sqlite_store, "real", Caption.kind))
+    assert {one.state for one in captions} == {"accepted", "rejected"}
+    described = {one.group for one in captions if one.state == "accepted"}
+    begun = {one.id for one in stored if one.record(Image).tier == "v0"}
+    matched = stage(report, "match similar images")
+    assert matched.finished == len(begun & described)
+    (counts,) = (
+        one.record(ExpansionReport) for one in find(sqlite_store, "real", ExpansionReport.kind)
+    )
+    assert counts.new == counts.outside - counts.exact - counts.near
+    assert counts.new == sum(one.tier == "v2" for one in images)
+    for version in ("0.1.0", "1.1.0", "2.1.0"):
+        assert verify_release(run.settings.home / "releases" / f"real-{version}") == []

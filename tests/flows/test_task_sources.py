@@ -1,0 +1,234 @@
+"""What sources know of images, from their annotations to requests and releases."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image as Picture
+from pydantic import ValidationError
+
+from annotate.candidates import EXAMINES
+from db.entities import find, parents_of
+from db.quarantine import quarantined
+from db.store import Store
+from flows.captioning import facts_of
+from flows.context import RunContext
+from flows.embedding import CachedEmbedder
+from flows.importing import KNOWN_FROM, import_source
+from flows.recos_build import build_dataset
+from flows.report import StageReport
+from flows.task_images import SAMPLED_FROM, take_task_images
+from retrieval.embedders import pinned
+from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.errors import ConfigurationError
+from schemas.profile import OpenAIChat, Profile
+from schemas.quality import CaptionCheck
+from schemas.records import Attribution, Caption, Image
+from schemas.recos import DiscriminabilitySettings, TaskDraw
+from schemas.retrieval_task import RetrievalTask
+from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
+from sources.rendered import FontShelf, RenderOptions
+from sources.rendered.fonts import installed_folder
+from tests.flows.recos_world import small_profile, stills_source
+from tests.flows.runs import context_of
+from tests.flows.test_recos_build import no_desks
+from tests.servers.counting_server import CountingServer, Fault
+
+DATASET = "known"
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=5, count=24)
+
+
+def write_pictures(folder: Path, names: Sequence[str]) -> Path:
+    """Pictures of different colours."""
+    for number, name in enumerate(names):
+        buffer = io.BytesIO()
+        Picture.new("RGB", (32, 24), (40 * number % 256, 90, 200)).save(buffer, "JPEG")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(buffer.getvalue())
+    return folder
+
+
+def take(run: RunContext, source: SourceSpec, **task: Any) -> StageReport:
+    """Imports the source and takes images for a task out of it."""
+    entity, _ = import_source(run, source)
+    embedder = CachedEmbedder(run.store, pinned(small_profile().captioning.embedder))
+    values = {"task": RetrievalTask.OBJECT, "images": 9, "source": source.name, **task}
+    return take_task_images(run, DATASET, TaskSpec(**values), entity, 3, embedder)
+
+
+def facts(run: RunContext) -> dict[str, tuple[str, ...]]:
+    """What captions may say of the images of the build, by path."""
+    images = list(find(run.store, DATASET, Image.kind))
+    known = facts_of(run.store, [one.id for one in images])
+    return {one.record(Image).file_path: known.get(one.id, ()) for one in images}
+
+
+def total_text(folder: Path) -> SourceSpec:
+    line = "x: [[0 4 4 0]], y: [[0 0 3 3]], ornt: [u'h'], transcriptions: [u'{}']\n"
+    truths = folder / "truth"
+    truths.mkdir()
+    for number, word in ((1, "EXIT"), (2, "#"), (3, "Bakery")):
+        (truths / f"poly_gt_img{number}.txt").write_text(line.format(word))
+    images = write_pictures(folder / "images", ["img1.jpg", "img2.jpg", "img3.JPG"])
+    return SourceSpec(name="text", format="total-text", annotations=truths, images=images)
+
+
+def coco(folder: Path) -> SourceSpec:
+    categories = {1: "person", 3: "car", 18: "dog"}
+    things = {1: [18, 18], 2: [3], 3: [1], 4: []}
+    content = {
+        "licenses": [{"id": 1, "name": "CC BY 2.0"}],
+        "images": [{"id": one, "file_name": f"{one}.jpg", "license": 1} for one in things],
+        "annotations": [
+            {"image_id": image, "category_id": thing}
+            for image, found in things.items()
+            for thing in found
+        ],
+        "categories": [{"id": one, "name": name} for one, name in categories.items()],
+    }
+    folder.mkdir(exist_ok=True)
+    annotations = folder / "instances_val2017.json"
+    annotations.write_text(json.dumps(content))
+    write_pictures(folder, [f"{one}.jpg" for one in things])
+    return SourceSpec(name="coco", format="coco-instances", annotations=annotations, images=folder)
+
+
+def licensed(folder: Path) -> SourceSpec:
+    people = [
+        {"file_name": "a.jpg", "licence": "CC BY 4.0", "name": "Ada Lovelace", "creator": "Chalon"},
+        {"file_name": "b.jpg", "name": "Charles Babbage"},
+    ]
+    write_pictures(folder, [str(one["file_name"]) for one in people])
+    annotations = folder / "people.jsonl"
+    annotations.write_text("\n".join(map(json.dumps, people)))
+    return SourceSpec(
+        name="people", format="Licensed_Images", annotations=annotations, images=folder
+    )
+
+
+def test_the_words_on_a_picture_reach_whoever_captions_it(run: RunContext, tmp_path: Path) -> None:
+    assert take(run, total_text(tmp_path), task=RetrievalTask.OCR).done == 3
+    assert facts(run) == {
+        "img1.jpg": ("The word “EXIT” is written.",),
+        "img2.jpg": (),
+        "img3.JPG": ("The word “Bakery” is written.",),
+    }
+
+
+def test_images_are_taken_by_what_is_in_them(run: RunContext, tmp_path: Path) -> None:
+    report = take(run, coco(tmp_path / "coco"), categories=("Dog", "car", "unicorn"))
+    assert (report.done, report.rejected) == (2, {"unknown_category": 1})
+    assert facts(run) == {"1.jpg": ("There are two dogs.",), "2.jpg": ("There is a car.",)}
+    (lost,) = quarantined(run.store, DATASET)
+    assert lost.detail == "No usable image of coco has the category 'unicorn'."
+    (draw,) = (one.record(TaskDraw) for one in find(run.store, DATASET, TaskDraw.kind))
+    assert (draw.way, draw.categories) == ("categories", ("Dog", "car", "unicorn"))
+
+
+def test_the_licence_of_an_image_goes_where_it_goes(run: RunContext, tmp_path: Path) -> None:
+    assert take(run, licensed(tmp_path / "people"), task=RetrievalTask.CELEBRITY).done == 1
+    (image,) = find(run.store, DATASET, Image.kind)
+    assert image.record(Image).attribution == Attribution(licence="CC BY 4.0", creator="Chalon")
+    assert facts(run) == {"a.jpg": ("The person is Ada Lovelace.",)}
+    (lost,) = quarantined(run.store, "people")
+    assert lost.reason == "missing_licence"
+    (original,) = parents_of(run.store, [image.id], SAMPLED_FROM)[image.id]
+    assert len(parents_of(run.store, [original], KNOWN_FROM)[original]) == 1
+
+
+def test_people_of_public_life_need_a_licence_each(tmp_path: Path) -> None:
+    task = TaskSpec(task=RetrievalTask.CELEBRITY, images=1, source="coco")
+    message = (
+        "task celebrity: its source must state a licence for each image "
+        r"\(format 'licensed-images'\); got 'coco' in format 'coco-instances'"
+    )
+    with pytest.raises(ValidationError, match=message):
+        RecosBuild(sources=(coco(tmp_path),), tasks=(task,))
+    people = licensed(tmp_path / "people")
+    RecosBuild(sources=(people,), tasks=(task.model_copy(update={"source": "people"}),))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"query": "a dog", "categories": "dog"}, "give query or categories, not both"),
+        ({"source": None, "categories": "dog"}, "names, query and categories need a source"),
+    ],
+)
+def test_a_task_has_one_way(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        TaskSpec(**{"task": "code reasoning", "images": 1, "source": "coco", **values})
+
+
+def without_chinese(module: str) -> Path | None:
+    return None if module == "pylopdf_fonts_zh_cn" else installed_folder(module)
+
+
+def test_a_missing_font_costs_its_task_alone(run: RunContext) -> None:
+    drawing = RenderOptions(shelf=FontShelf(without_chinese))
+    tasks = [
+        TaskSpec(task=RetrievalTask.CALCULATION, images=8, pool=8),
+        TaskSpec(task=RetrievalTask.TRANSLATION, images=2, pool=2),
+    ]
+    build = RecosBuild(dataset=DATASET, last="v0", tasks=tuple(tasks))
+    report = build_dataset(run, build, small_profile(), no_desks, drawing=drawing)
+    assert report.release_id
+    (left_out,) = (one for one in report.stages if one.stage == "draw text translation")
+    assert left_out.rejected == {"missing_font": 1}
+    (lost,) = quarantined(run.store, DATASET)
+    assert lost.detail == (
+        "the font 'Noto Sans SC' is not installed, wanted the package 'pylopdf-fonts-zh-cn'; "
+        "install it with: uv pip install pylopdf-fonts-zh-cn"
+    )
+    alone = build.model_copy(update={"tasks": tuple(tasks[1:])})
+    with pytest.raises(ConfigurationError, match="no task can be drawn: the font 'Noto Sans SC'"):
+        build_dataset(run, alone, small_profile(), no_desks, drawing=drawing)
+
+
+FOREIGN = (
+    "Ein roter Ball liegt neben einem blauen Würfel auf der grünen Wiese.",
+    "A red ball and 一个蓝色的杯子 on a table.",
+)
+
+
+def test_captions_in_other_languages_are_left_out(
+    run: RunContext, stills: StillsWorld, counting: CountingServer
+) -> None:
+    truths = load_stills_truth(stills.folder)[:12]
+    for truth in truths:
+        answer = json.dumps({"captions": [*truth.captions[:3], *FOREIGN]})
+        counting.ledger.add_faults(Fault("content", text=answer))
+    task = TaskSpec(task=RetrievalTask.OBJECT, images=12, source="stills")
+    build = RecosBuild(dataset=DATASET, last="v0", sources=(stills_source(stills),), tasks=(task,))
+    build_dataset(run, build, _asking(counting), no_desks)
+    captions = {one.id: one for one in find(run.store, DATASET, Caption.kind)}
+    assert len(captions) == 60
+    foreign = {id_ for id_, one in captions.items() if one.record(Caption).text in FOREIGN}
+    checks = list(find(run.store, DATASET, CaptionCheck.kind))
+    doubted = parents_of(run.store, [one.id for one in checks], EXAMINES)
+    doubts = {doubted[one.id][0]: " ".join(one.record(CaptionCheck).doubts) for one in checks}
+    assert all("must be in English" in doubts[one] for one in foreign)
+    assert {captions[one].state for one in foreign} == {"rejected"}
+    accepted = {id_ for id_, one in captions.items() if one.state == "accepted"}
+    assert accepted  # some in English are
+    assert not any(doubts[one] for one in accepted)
+
+
+def _asking(server: CountingServer) -> Profile:
+    """A profile whose captions come from a server, and are not written anew."""
+    profile = small_profile(DiscriminabilitySettings(k=6, eta=0.9, rounds=0))
+    model = OpenAIChat(provider="openai", name="scripted", revision="1", base_url=server.base_url)
+    captioning = profile.captioning.model_copy(update={"model": model})
+    return profile.model_copy(update={"captioning": captioning})
