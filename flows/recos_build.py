@@ -29,7 +29,7 @@ from flows.similar_images import load_begun, load_judge, match_images
 from flows.task_images import take_task_images
 from profiles.loader import load_profile
 from retrieval.embedders import pinned
-from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
 from schemas.profile import Profile
 from schemas.records import Rejection
@@ -165,7 +165,8 @@ class _Steps:
                 self.report.stages.append(leave_out(self._context, self._build.dataset, task, spec))
                 continue
             if spec.name not in imported:
-                take_in = import_rendered if spec.format == FORMAT else import_source
+                is_rendered = format_name(spec.format) == FORMAT
+                take_in = import_rendered if is_rendered else import_source
                 imported[spec.name], report = take_in(self._context, spec)
                 self.report.stages.append(report)
             self.report.stages.append(
