@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -134,6 +134,10 @@ class Ledger:
             }
 
 
+Complete = Callable[[dict[str, Any]], dict[str, Any]]
+"""Makes the completion of a chat request, from the request alone."""
+
+
 class CountingServer(ThreadingHTTPServer):
     """The server on a loopback port (0: a free one), with its ledger."""
 
@@ -141,9 +145,14 @@ class CountingServer(ThreadingHTTPServer):
     request_queue_size = 256
 
     def __init__(
-        self, port: int = 0, state_file: Path | None = None, delay_seconds: float = 0
+        self,
+        port: int = 0,
+        state_file: Path | None = None,
+        delay_seconds: float = 0,
+        complete: Complete | None = None,
     ) -> None:
         self.ledger = Ledger(state_file)
+        self.complete = complete or completion
         self.delay_seconds = delay_seconds
         super().__init__(("127.0.0.1", port), _Handler)
 
@@ -159,9 +168,11 @@ class CountingServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def counting_server(delay_seconds: float = 0) -> Iterator[CountingServer]:
+def counting_server(
+    delay_seconds: float = 0, complete: Complete | None = None
+) -> Iterator[CountingServer]:
     """A server in a thread of this process, on a free port."""
-    with CountingServer(delay_seconds=delay_seconds) as server:
+    with CountingServer(delay_seconds=delay_seconds, complete=complete) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
@@ -209,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.ledger.taking(seen) as fault:
             time.sleep(self.server.delay_seconds)
             if fault is None:
-                self._send_json(completion(request))
+                self._send_json(self.server.complete(request))
             else:
                 self._go_wrong(fault, request)
 
@@ -222,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_json(error, fault.status, headers)
             case "slow":
                 time.sleep(fault.seconds)
-                self._send_json(completion(request))
+                self._send_json(self.server.complete(request))
             case "reset":
                 # Lingering for no time makes the kernel send RST instead of FIN.
                 linger = struct.pack("ii", 1, 0)
@@ -230,11 +241,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 self.connection.close()
             case "malformed":
-                self._send(json.dumps(completion(request)).encode()[:-20], "application/json")
+                self._send(
+                    json.dumps(self.server.complete(request)).encode()[:-20], "application/json"
+                )
             case "page":
                 self._send(b"<html><body>Please log in.</body></html>", "text/html")
             case "content":
-                answer = completion(request)
+                answer = self.server.complete(request)
                 answer["choices"][0]["message"]["content"] = fault.text
                 answer["choices"][0]["finish_reason"] = fault.finish_reason
                 self._send_json(answer)
@@ -265,11 +278,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 def completion(request: dict[str, Any]) -> dict[str, Any]:
     """A chat completion for `request`; the same request always gets the same one."""
-    prompt = prompt_text(request)
-    text = reworded(prompt)
+    text = reworded(prompt_text(request))
     schema = request.get("response_format", {}).get("json_schema", {}).get("schema")
     if schema is not None:
         text = json.dumps(instance_of(schema, text), ensure_ascii=False)
+    return completion_of(request, text)
+
+
+def completion_of(request: dict[str, Any], text: str) -> dict[str, Any]:
+    """A chat completion that says `text`."""
+    prompt = prompt_text(request)
     tokens_in, tokens_out = len(prompt.split()), len(text.split())
     return {
         "id": "chatcmpl-" + hashlib.sha256(prompt.encode()).hexdigest()[:16],

@@ -1,0 +1,142 @@
+"""False negatives that were planted: what is true of two images confuses nobody in a release."""
+
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+from numpy.typing import NDArray
+
+from annotate.projects import Desks
+from db.entities import fetch, parents_of
+from db.store import Store
+from flows.recos_build import build_dataset
+from flows.similar_images import SIMILAR_TO, images_of_tier
+from models.builtin.embedder.stills import StillsLexiconEmbedder
+from schemas.build import RecosBuild, TaskSpec
+from schemas.confusion import ConfusionSettings, ConfusionVerdict
+from schemas.embedding import BuiltinStillsEmbedder
+from schemas.records import Image
+from schemas.retrieval_task import RetrievalTask
+from sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world
+from sources.demonstration.stills.writing import draw_still, plan_stills
+from stages.confusing_captions.calibration import Background, calibrate
+from stages.confusing_captions.two_way_check import ConfusedPair, PairVectors, check_confusions
+from tests.flows.recos_world import DATASET, SHOWN, small_profile, stills_source
+from tests.flows.runs import context_of
+
+SEED, COUNT, PAIRS = 29, 140, 70
+SETTINGS = ConfusionSettings()
+
+
+def test_what_a_caption_is_true_of_is_not_taken_as_similar(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    """The other image of a pair is nearer than most, and is passed over all the same."""
+    stills = write_stills_world(tmp_path / "stills", seed=11, count=60, same_caption_pairs=30)
+    truths = load_stills_truth(stills.folder)
+    by_id = {one.image_id: one for one in truths}
+    pairs = [one for one in truths if one.same_caption_as is not None]
+    partner = {by_id[one.same_caption_as or 0].file_name: one.file_name for one in pairs}
+    tasks = []
+    for task in SHOWN:
+        names = tmp_path / f"{task}.txt"
+        named = [one.file_name for one in truths if one.task is task and one.file_name in partner]
+        names.write_text("\n".join(named), encoding="utf-8")
+        tasks.append(TaskSpec(task=task, images=len(named), source="stills", names=names))
+    source = stills_source(stills)
+    build = RecosBuild(
+        dataset=DATASET, seed=3, last="v1", sources=(source,), tasks=tuple(tasks), neighbours=4
+    )
+    run = context_of(sqlite_store, tmp_path / "home")
+    build_dataset(run, build, small_profile(), _nobody)
+
+    found = images_of_tier(run.store, DATASET, "v1")
+    of = parents_of(run.store, [one.id for one in found], SIMILAR_TO)
+    images = fetch(run.store, {one[0] for one in of.values()})
+    chosen = {
+        images[of[one.id][0]].record(Image).file_path: one.record(Image).file_path for one in found
+    }
+    begun = {one.record(Image).file_path for one in images_of_tier(run.store, DATASET, "v0")}
+    assert len(begun) >= 7
+    assert begun <= partner.keys()
+    assert chosen, "others are similar, and may be confused"
+    assert not [name for name, similar in chosen.items() if partner[name] == similar]
+    nearer = partners_nearer(stills.image_root, chosen, partner)
+    assert nearer > 0, "by similarity alone some of them would have been taken"
+
+
+def partners_nearer(root: Path, chosen: dict[str, str], partner: dict[str, str]) -> int:
+    """Of how many images the other of the pair is nearer than what was found."""
+    embedder = StillsLexiconEmbedder(BuiltinStillsEmbedder())
+
+    def row(name: str) -> NDArray[np.float32]:
+        with PIL.Image.open(root / name) as picture:
+            return np.asarray(embedder.embed_images([picture.convert("RGB")])[0])
+
+    return sum(
+        bool(row(name) @ row(partner[name]) > row(name) @ row(similar))
+        for name, similar in chosen.items()
+    )
+
+
+def _nobody() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+@pytest.fixture(scope="module")
+def stills() -> list[StillTruth]:
+    return [draw_still(one, SEED)[1] for one in plan_stills(SEED, COUNT, same_caption_pairs=PAIRS)]
+
+
+def test_planted_pairs_are_flagged_and_few_others_are(stills: list[StillTruth]) -> None:
+    """Forced upon the check: x′ is the same scene laid out anew, or one of another family."""
+    embedder = StillsLexiconEmbedder(BuiltinStillsEmbedder())
+    plan = plan_stills(SEED, COUNT, same_caption_pairs=PAIRS)
+    pictures = [draw_still(one, SEED)[0] for one in plan]
+    rows = np.asarray(embedder.embed_images(pictures))
+    texts = [caption for one in stills[:COUNT] for caption in one.captions]
+    owners = np.repeat(np.arange(COUNT), [len(one.captions) for one in stills[:COUNT]])
+    captions = np.asarray(embedder.embed_texts(texts))
+    tasks = list(RetrievalTask)
+    groups = np.array([tasks.index(one.task) for one in stills])
+    calibration = calibrate(
+        rows[:COUNT], captions, owners, SETTINGS, str(embedder.ref), groups=groups[:COUNT]
+    )
+    background = Background(captions, owners)
+
+    def flagged(pairs: list[tuple[int, int]]) -> float:
+        first = np.array([x for x, _ in pairs])
+        other = np.array([y for _, y in pairs])
+        said = [stills[x].captions[0] for x, _ in pairs]
+        confusing = [stills[y].captions[0] for _, y in pairs]
+        vectors = PairVectors(
+            rows[first],
+            np.asarray(embedder.embed_texts(said)),
+            rows[other],
+            np.asarray(embedder.embed_texts(confusing)),
+        )
+        asked = [
+            ConfusedPair(t, t2, int(x)) for t, t2, x in zip(said, confusing, first, strict=True)
+        ]
+        checks = check_confusions(asked, vectors, background, calibration, SETTINGS)
+        fits = [one.caption_advantage <= one.margin for one in checks]
+        assert all(
+            (one.verdict is not ConfusionVerdict.CLEAR) >= fit
+            for one, fit in zip(checks, fits, strict=True)
+        )
+        return float(np.mean(fits))
+
+    planted = [
+        ((one.same_caption_as or 0) - 1, one.image_id - 1)
+        for one in stills
+        if one.same_caption_as is not None
+    ]
+    assert len(planted) >= 60
+    others = [
+        (one.image_id - 1, (one.image_id + 40) % COUNT)
+        for one in stills[:COUNT]
+        if stills[(one.image_id + 40) % COUNT].family != one.family
+    ]
+    assert flagged(planted) >= 0.95
+    assert flagged(others) <= 0.05
