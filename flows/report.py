@@ -119,7 +119,10 @@ class RunReport(Protocol):
 
 @dataclass
 class BuildReport:
-    """What a run of a flow came to; `release` is None while people have still to decide."""
+    """What a run of a flow came to.
+
+    `release` is the newest one; None while people have to decide before there can be one.
+    """
 
     dataset: str
     stages: list[StageReport] = field(default_factory=list)
@@ -136,12 +139,14 @@ class BuildReport:
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
+        waiting = (
+            f"{self.waiting} items of {self.dataset} wait for people; "
+            f"run again when they have decided"
+        )
         if self.release is None:
-            return (
-                f"{self.waiting} items of {self.dataset} wait for people; "
-                f"run again when they have decided"
-            )
-        return f"release {(self.release_id or '')[:12]} of {self.dataset} is in {self.release}"
+            return waiting
+        built = f"release {(self.release_id or '')[:12]} of {self.dataset} is in {self.release}"
+        return f"{waiting}; {built}" if self.waiting else built
 
     @property
     def markdown(self) -> str:

@@ -123,7 +123,8 @@ def test_people_are_asked_twice_and_what_they_say_is_done(
 
     assert answer(run, office, opinion) == len(captions)
     second = go(run, build, office)
-    released(run, "0.1.0")
+    assert str(released(run, "0.1.0")) in second.sentence
+    assert second.sentence.startswith(f"{second.waiting} items of {DATASET} wait for people")
     assert_the_edit_takes_the_place(run, edited, refused)
 
     confusing = proposed(run, Caption.kind)
