@@ -158,16 +158,18 @@ class _Join:
 
     def orphans(self) -> Iterator[BadRow]:
         """One bad row for each good instance whose image or category is not there."""
+        lost = "image NOT IN (SELECT id FROM image) OR category NOT IN (SELECT id FROM category)"
+        self._tables.execute(
+            f"INSERT OR IGNORE INTO miscounted SELECT image FROM instance WHERE {lost}"  # noqa: S608
+        )
         found = self._tables.execute(
-            "SELECT place, image, category, image IN (SELECT id FROM image) FROM instance "
-            "WHERE image NOT IN (SELECT id FROM image) "
-            "OR category NOT IN (SELECT id FROM category) ORDER BY place"
-        ).fetchall()
+            "SELECT place, image, category, image IN (SELECT id FROM image) "  # noqa: S608
+            f"FROM instance WHERE {lost} ORDER BY place"
+        )
         for place, image, category, has_image in found:
             what, got = ("category", category) if has_image else ("image", image)
             field = f"annotations[{place}].{what}_id"
             detail = f"{field} names no {what} that can be used: got {got}, wanted one of the list"
-            self._miscounted(image)
             fault = FieldError(field, f"unknown_{what}", detail)
             record = {"image_id": image, "category_id": category}
             yield bad_row(fault, self._file, place, record, fact=True)

@@ -21,6 +21,7 @@ from flows.importing import KNOWN_FROM, import_source
 from flows.recos_build import build_dataset
 from flows.report import StageReport
 from flows.task_images import SAMPLED_FROM, take_task_images
+from release.verify import verify_release
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ConfigurationError
@@ -158,6 +159,29 @@ def test_people_of_public_life_need_a_licence_each(tmp_path: Path) -> None:
         RecosBuild(sources=(coco(tmp_path),), tasks=(task,))
     people = licensed(tmp_path / "people")
     RecosBuild(sources=(people,), tasks=(task.model_copy(update={"source": "people"}),))
+
+
+def test_images_with_a_licence_each_are_released(run: RunContext, stills: StillsWorld) -> None:
+    truths = load_stills_truth(stills.folder)[:8]
+    table = stills.folder / "people.csv"
+    lines = [
+        f"{one.file_name},CC BY 4.0,Person {place}" for place, one in enumerate(truths, start=1)
+    ]
+    table.write_text("\n".join(["file_name,licence,name", *lines]))
+    people = SourceSpec(
+        name="people", format="licensed-images", annotations=table, images=stills.image_root
+    )
+    task = TaskSpec(task=RetrievalTask.CELEBRITY, images=8, source="people")
+    build = RecosBuild(dataset=DATASET, last="v0", sources=(people,), tasks=(task,))
+    report = build_dataset(
+        run, build, small_profile(DiscriminabilitySettings(k=4, rounds=1)), no_desks
+    )
+    assert report.release is not None
+    assert verify_release(report.release) == []
+    manifest = json.loads((report.release / "manifest.json").read_text())
+    assert [one["licence"] for one in manifest["sources"]] == ["Each image under its own licence"]
+    captions = [one.record(Caption).text for one in find(run.store, DATASET, Caption.kind)]
+    assert any("person is Person" in text for text in captions)
 
 
 @pytest.mark.parametrize(
