@@ -15,10 +15,12 @@ from services.installation import bring_up, take_down
 from services.process import free_port
 from sources.demonstration.street import StreetWorld
 from tests.flows.command_line import Finished, Loupe
+from tests.flows.installations import Installation, running_installation
 from tests.flows.prefect_runs import Prefect
 from tests.flows.runs import context_of
 from tests.flows.street import KnownStreet, write_short_street
 from tests.flows.worlds import own_environment
+from tests.services.fixtures import LabelStudioServer
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +47,19 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
         yield Prefect(settings)
     finally:
         take_down(home)
+
+
+@pytest.fixture(scope="session")
+def installation(
+    label_studio: LabelStudioServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """An installation, started once. Mark tests with `prefect` and `label_studio`.
+
+    Tests share its store and its people: choose datasets and names that no other test uses, and say
+    in `queues.toml` who works in a queue.
+    """
+    with running_installation(tmp_path_factory.mktemp("installation"), label_studio) as running:
+        yield running
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -19,19 +17,15 @@ from db.entities import StoredEntity, find
 from db.lineage import trace
 from db.store import Store
 from flows.configuration import load_build
-from profiles.settings import Settings, load_settings
 from schemas.base import sha256_of
 from schemas.proposals import Tracklet
 from schemas.records import Caption, Image, PromptText, Rewrite, Source
-from services.components import Component
-from services.installation import bring_up, take_down
-from services.prefect_server import prefect_environment
-from services.process import free_port
 from sources.demonstration import write_people_world
 from sources.demonstration.street import StreetWorld
 from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.flows.installations import Installation
 from tests.flows.scripted_annotators import chosen, hire, written
-from tests.flows.worlds import loupe, own_environment, write_toml
+from tests.flows.worlds import loupe, write_toml
 from tests.requirements import unavailable
 from tests.servers.processes import REPOSITORY
 from tests.servers.vllm_server import VllmServer
@@ -50,83 +44,12 @@ DESCRIPTION = (
 EDITED = "What a reviewer wrote by hand, text number {}."
 
 
-class Installation(NamedTuple):
-    """Prefect with a worker, the image server, and the Label Studio of the tests."""
-
-    settings: Settings
-
-    @property
-    def api_url(self) -> str:
-        return f"http://127.0.0.1:{self.settings.prefect_port}/api"
-
-    @property
-    def store(self) -> Store:
-        return Store.open(self.settings.database_url)
-
-    def run(self, config: Path, profile: str, flow: str = "build-ufine3c") -> "FlowRun":
-        """What a user types, and what became of it."""
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "prefect", "deployment", "run", f"{flow}/default"),
-                *("--param", f"config={config}", "--param", f"profile={profile}", "--watch"),
-            ],
-            cwd=self.settings.home,
-            env=prefect_environment(self.settings.home, self.api_url.removesuffix("/api")),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        newest = {"sort": "EXPECTED_START_TIME_DESC", "limit": 1}
-        state = self.ask("flow_runs/filter", newest)[0]["state"]
-        return FlowRun(done.returncode, done.stdout, state["type"], state["message"])
-
-    def ask(self, what: str, query: dict[str, Any]) -> Any:
-        answer = httpx.post(f"{self.api_url}/{what}", json=query, timeout=60, trust_env=False)
-        return answer.raise_for_status().json()
-
-    def artifacts(self) -> dict[str, dict[str, Any]]:
-        """The newest artifact of each key."""
-        found = self.ask("artifacts/latest/filter", {"limit": 200})
-        return {artifact["key"]: artifact for artifact in found}
-
-
-class FlowRun(NamedTuple):
-    """How a run ended: for its user, and on the server."""
-
-    exit_code: int
-    output: str
-    state: str
-    message: str
-
-
 class Answer(NamedTuple):
     """What a person says about a rewrite."""
 
     verdict: str
     regions: Regions
     text: str = ""
-
-
-@pytest.fixture(scope="module")
-def installation(
-    label_studio: LabelStudioServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
-    with own_environment():
-        settings = load_settings(
-            home=tmp_path_factory.mktemp("installation"),
-            prefect_port=free_port(),
-            blobs_port=free_port(),
-            label_studio_url=label_studio.url,
-            label_studio_token=label_studio.token,
-        )
-        try:
-            steps: list[str] = []
-            bring_up(settings, list(Component), settings.home, steps.append)
-            yield Installation(settings)
-        finally:
-            take_down(settings.home)
 
 
 @pytest.fixture
