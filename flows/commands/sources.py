@@ -21,8 +21,8 @@ def import_(
         typer.Argument(
             metavar="FORMAT",
             help="cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, coco-captions, "
-            "karpathy-coco, karpathy-flickr30k, json-lines, image-list, coco-instances, total-text, "
-            "licensed-images or videos.",
+            "karpathy-coco, karpathy-flickr30k, json-lines, image-list, total-text, "
+            "coco-instances, licensed-images or videos.",
         ),
     ],
     path: Annotated[
