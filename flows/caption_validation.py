@@ -6,7 +6,7 @@ comes to the same. What came of each image is then committed as any other work.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,13 +71,16 @@ class Validation(NamedTuple):
 
 
 def validate_captions(
-    captioner: Captioner, written_with: NewEntity, embedder: CachedEmbedder
+    captioner: Captioner,
+    written_with: NewEntity,
+    embedder: CachedEmbedder,
+    before_storing: Callable[[], None] = lambda: None,
 ) -> Validation:
     """Validates the captions that were written with those settings, and stores what came of it.
 
     Of what was tried for a caption, the text nearest to what passes stays proposed; the others are
     rejected with what was found of them. What does not pass, or what the grammar check doubts, is
-    marked for the people of the queue.
+    marked for the people of the queue. `before_storing` is called when the loop came to its end.
 
     Raises:
         DegenerateCriterionError: the criterion does not tell the captions apart.
@@ -87,6 +90,7 @@ def validate_captions(
     """
     loop = _Loop(captioner, written_with, embedder)
     outcome = loop.run()
+    before_storing()
     return Validation(outcome, loop.temperature, loop.store(outcome), loop.show(outcome))
 
 

@@ -18,6 +18,7 @@ from flows.captioning import (
     facts_of,
     task_of,
 )
+from flows.confusion_questions import question
 from flows.report import StageReport, StageResult
 from flows.rewriting import store_prompt
 from flows.runner import Stage, run_stage
@@ -30,6 +31,7 @@ from stages.caption_images.answer import folded
 from stages.caption_images.request import MAX_CHARACTERS
 from stages.confusing_captions.request import STAGE, VERSION, read_confusion, request_confusion
 
+_SAME_WORDS = "The model described the similar image in the same words."
 CONFUSES = "confuses"
 """The role of the caption of v0 in whose words one of v1 is written."""
 
@@ -51,6 +53,7 @@ def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
         dataset=dataset,
         configuration={"settings": settings.id},
         agents=(captioner.agent,),
+        chunk_size=50,  # of pictures, which are held
         workers=1,
         label="write confusing captions",
     )
@@ -64,9 +67,10 @@ def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
             for image in images
             for caption in begun.captions.get(partner[image.id][0], ())
         ]
+        pictures = {image.id: captioner.picture(image) for image in images}
         requests = [
             request_confusion(
-                captioner.picture(image),
+                pictures[image.id],
                 ConfusionBrief(
                     task=task_of(image),
                     caption=caption.record(Caption).text,
@@ -78,8 +82,9 @@ def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
             for image, caption in asked
         ]
         outcomes = ask(captioner.model, requests)
+        first = {image.id: image for image in begun.images}
         answered = [
-            _Answered(image, caption, request, outcomes.get(place))
+            _Answered(image, first[partner[image.id][0]], caption, request, outcomes.get(place))
             for place, ((image, caption), request) in enumerate(zip(asked, requests, strict=True))
         ]
         return [
@@ -93,7 +98,10 @@ def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
 
 
 class _Answered(NamedTuple):
+    """An answer about an image of v1, a caption of v0, and the image that this one describes."""
+
     image: StoredEntity
+    partner: StoredEntity
     caption: StoredEntity
     request: ChatRequest
     outcome: ChatOutcome | None
@@ -105,7 +113,11 @@ def _written(
     answered: Sequence[_Answered],
     parents: Sequence[tuple[str, str]],
 ) -> StageResult:
-    """What was written for an image; an answer that is no use costs itself, unless all are."""
+    """What was written for an image; an answer that is no use costs itself, unless all are.
+
+    People are asked of the caption of v0 all the same: where the model gave back its words, it may
+    well fit both.
+    """
     entities: list[NewEntity] = []
     refused: list[Rejection] = []
     said: set[str] = set()
@@ -120,12 +132,14 @@ def _written(
         text = _different(read_confusion(one.outcome, caption.text, MAX_CHARACTERS), said)
         if isinstance(text, Rejection):
             refused.append(text)
+            doubts = (_SAME_WORDS,) if text.reason == "same_words" else ()
+            entities += question(one.caption, one.partner, image, image, doubts)
             continue
         said.add(folded(text))
         call = captioner.model.key(one.request)
         roles = [*parents, (CONFUSES, one.caption.id)]
         entities.append(caption_entity(captioner, image, text, caption.position, roles, call))
-    if refused and not entities:
+    if refused and not said:
         return WorkResult(image.seq, rejection=refused[0])
     return WorkResult(image.seq, entities=tuple(entities))
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annotate.candidates import EXAMINES
 from annotate.queues import Queue
 from db.agents import AgentRef
 from db.decisions import RETIRED, NewDecision, Verdict, append_decisions, last_agents
@@ -32,14 +31,15 @@ from flows.captioning import (
     truths_of,
 )
 from flows.confusing import CONFUSES
+from flows.confusion_questions import ASKS_ABOUT, ASKS_WITH, question
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
 from flows.similar_images import SIMILAR_TO, Begun, Judge, images_of_tier, originals_of
-from flows.task_images import embed_stored, picture_of
+from flows.task_images import embed_stored
 from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
-from schemas.quality import CaptionCheck, Confusion
+from schemas.quality import Confusion
 from schemas.records import Caption
 from stages.check_grammar.check import check_grammar, words_of
 from stages.confusing_captions.known_truth import is_known_apart
@@ -47,15 +47,12 @@ from stages.confusing_captions.two_way_check import STAGE as CHECK_STAGE
 from stages.confusing_captions.two_way_check import VERSION as CHECK_VERSION
 from stages.confusing_captions.two_way_check import ConfusedPair, PairVectors, check_confusions
 
-ASKS_ABOUT = "asks_about"
-"""The role of the caption that people are asked about."""
-ASKS_WITH = "asks_with"
-"""The role of the image of v1 that the question concerns."""
 _MEASURED = "measured"
 
 _PAGE = 500
 _VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}
 _FITS_BOTH = "a caption of the image that it should be confused with fits it, too"
+_NO_CAPTION = "no caption of it was accepted"
 _SENTENCES = {
     ConfusionFinding.CAPTION_FITS_SIMILAR: "It may fit the similar image as well.",
     ConfusionFinding.CONFUSING_FITS_IMAGE: "It may fit the other image as well.",
@@ -107,7 +104,7 @@ def follow_answers(context: RunContext, queue: Queue) -> int:
 
     A new caption is accepted or rejected as it was judged, by whoever judged it. Where a caption of
     v0 fits the image of v1, that image is rejected, whatever is said of it; what was written for it
-    and is asked about it then goes, too.
+    and is asked about it then goes, too. So is an image of which no caption is left.
     """
     store = context.store
     asked = list(find(store, queue.dataset, Confusion.kind))
@@ -130,7 +127,25 @@ def follow_answers(context: RunContext, queue: Queue) -> int:
     for page in pages(decisions, _PAGE):
         with store.write() as connection:
             append_decisions(connection, page)
-    return len(fallen)
+    return len(fallen) + _reject_bare(context, queue)
+
+
+def _reject_bare(context: RunContext, queue: Queue) -> int:
+    """Rejects the images of v1 of which no caption was or may be accepted; how many they are."""
+    images = images_of_tier(context.store, queue.dataset, "v1")
+    live = [image.id for image in images if image.state in LIVE]
+    below = children_of(context.store, live, DESCRIBES)
+    captions = fetch(context.store, {one for many in below.values() for one in many})
+    bare = [
+        image
+        for image in live
+        if not any(captions[one].state in LIVE for one in below.get(image, ()))
+    ]
+    with context.store.write() as connection:
+        append_decisions(
+            connection, [NewDecision(one, "reject", queue.agent, _NO_CAPTION) for one in bare]
+        )
+    return len(bare)
 
 
 class _Question(NamedTuple):
@@ -260,25 +275,7 @@ def _questions(
     faults = check_grammar(pair.confusing.record(Caption).text, known_words=words_of(facts))
     doubts_new += [one.message for one in faults]
     entities = [measured]
-    for caption, own, other, doubts in (
-        (pair.confusing, pair.similar, pair.image, doubts_new),
-        (pair.caption, pair.image, pair.similar, doubts_old),
-    ):
-        record = caption.record(Caption)
-        question = new_entity(
-            Confusion(
-                source=record.source,
-                text=record.text,
-                own=picture_of(own),
-                other=picture_of(other),
-                caption_id=caption.id,
-                author=record.author or record.source,
-            ),
-            dataset,
-            parents=[(ASKS_ABOUT, caption.id), (ASKS_WITH, pair.similar.id)],
-        )
-        doubted = new_entity(
-            CaptionCheck(doubts=tuple(doubts)), dataset, parents=[(EXAMINES, question.id)]
-        )
-        entities += [question, doubted]
+    similar = pair.similar
+    entities += question(pair.confusing, similar, pair.image, similar, doubts_new)
+    entities += question(pair.caption, pair.image, similar, similar, doubts_old)
     return WorkResult(number, entities=tuple(entities))

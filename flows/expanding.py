@@ -12,6 +12,7 @@ from flows.captioning import task_of
 from flows.context import RunContext
 from flows.image_pools import Pool
 from flows.report import StageReport
+from flows.retiring import keep_current
 from flows.runner import Stage, run_stream
 from flows.similar_images import captions_of, images_of_tier, originals_of
 from flows.single import store_entity
@@ -19,6 +20,7 @@ from flows.task_images import copied_image
 from retrieval.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.near_duplicates import NearDuplicateSettings
+from schemas.records import Image
 from schemas.similar_images import ExpansionReport, ExpansionSettings
 from stages.near_duplicates.clusters import NearDuplicates, find_near_duplicates
 from stages.similar_images.expansion import STAGE, VERSION, expand_images
@@ -35,7 +37,7 @@ def expand_gallery(
     """Copies the neighbours of all images of v1 into `dataset`, as images of v2; gives the counts.
 
     An image has the task of an image of v1 that it is a neighbour of. Running again changes
-    nothing, unless v1 has changed: then what is new joins, and what there is stays.
+    nothing, unless v1 has changed: then what is new joins, and what is no neighbour now is retired.
     """
     v1, turned_down = _by_original(context.store, dataset, pool)
     near = _neighbours(pool, sorted(v1), neighbours, turned_down)
@@ -57,13 +59,17 @@ def expand_gallery(
     added = [pool.images[pool.place[one]] for one in found.images]
     items = sorted(((image.seq, image) for image in added), key=lambda item: item[0])
 
-    def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [
-            WorkResult(number, entities=(copied_image(image, dataset, tasks[image.id], "v2", ()),))
-            for number, image in images
-        ]
+    copies = {
+        image.id: copied_image(image, dataset, tasks[image.id], "v2", ()) for _, image in items
+    }
+    wanted = {copy.id for copy in copies.values()}
 
-    return found.report, run_stream(context, stage, items, work, total=len(items))
+    def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [WorkResult(number, entities=(copies[image.id],)) for number, image in images]
+
+    report = run_stream(context, stage, items, work, total=len(items))
+    keep_current(context, dataset, Image.kind, lambda one: one.group != "v2" or one.id in wanted)
+    return found.report, report
 
 
 def _by_original(
@@ -82,8 +88,10 @@ def _by_original(
         for image in images
         if image.state in LIVE and captions.get(image.id)
     }
-    turned_down = frozenset(originals[image.id] for image in images) - live.keys()
-    return {one: image for one, image in live.items() if one in pool.place}, turned_down
+    turned_down = {originals[image.id] for image in images} - live.keys()
+    rejected = {originals[image.id] for image in images if image.state not in LIVE}
+    turned_down |= {other for one in rejected for other in pool.alike.get(one, ())} - live.keys()
+    return {one: image for one, image in live.items() if one in pool.place}, frozenset(turned_down)
 
 
 def _neighbours(
@@ -113,10 +121,14 @@ def _deduplicated(
     images: Sequence[str],
     protected: frozenset[str],
 ) -> NearDuplicates:
-    return find_near_duplicates(
-        {image: pool.fingerprints[image] for image in images},
+    """One image of each content; what was rendered is never twice the same, however alike."""
+    compared = [image for image in images if image not in pool.truths]
+    found = find_near_duplicates(
+        {image: pool.fingerprints[image] for image in compared},
         settings,
-        embeddings=pool.vectors[[pool.place[image] for image in images]],
+        embeddings=pool.vectors[[pool.place[image] for image in compared]],
         embedder=embedder,
-        protected=protected,
+        protected=protected & set(compared),
     )
+    kept = set(found.kept) | pool.truths.keys()
+    return found._replace(kept=tuple(image for image in images if image in kept))

@@ -18,6 +18,7 @@ from models.embedding import Vectors
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.records import Image
 from schemas.recos import RenderedTruth
+from stages.confusing_captions.known_truth import shows_another
 from stages.near_duplicates.pairs import alike_pairs
 from stages.similar_images.matching import Alike, alike_of
 
@@ -66,7 +67,12 @@ def load_pool(
     images = tuple(image for _, image in usable)
     vectors = embed_stored(context, embedder, images)
     ordered = {image.id: fingerprints[image.id] for image in images}
-    pairs = alike_pairs(ordered, settings, vectors)
+    truths = truths_of(context.store, list(ordered))
+    pairs = [
+        pair
+        for pair in alike_pairs(ordered, settings, vectors)
+        if not shows_another(truths.get(pair.first), truths.get(pair.second))
+    ]
     pool = Pool(
         images,
         {image.id: place for place, image in enumerate(images)},
@@ -74,7 +80,7 @@ def load_pool(
         vectors,
         ordered,
         alike_of(pairs, _same_bytes(images)),
-        truths_of(context.store, list(ordered)),
+        truths,
     )
     return pool, reports
 

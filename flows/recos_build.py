@@ -21,6 +21,7 @@ from flows.expanding import expand_gallery
 from flows.image_pools import Pool, load_pool
 from flows.importing import import_source
 from flows.queues import declared_queues
+from flows.recos_settings import keep_settings, refuse_other_settings, retire_other_captions
 from flows.releasing import release
 from flows.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.report import BuildReport
@@ -133,10 +134,17 @@ class _Steps:
 
     def begin(self) -> None:
         """v0: takes images, has them captioned, holds captions against their likes, asks people."""
+        refuse_other_settings(self._context, self._build, self._settings)
         self._take_images()
         written_with, report = write_captions(self._captioner)
         self.report.stages.append(report)
-        validated = validate_captions(self._captioner, written_with, self._embedder)
+        retire_other_captions(self._context, self._build.dataset, written_with.id)
+        validated = validate_captions(
+            self._captioner,
+            written_with,
+            self._embedder,
+            lambda: keep_settings(self._context, self._build, self._settings),
+        )
         self.report.stages.append(validated.report)
         self._context.progress.say(f"how captions were validated is in {validated.page}")
         self._review(self._captions)
@@ -151,7 +159,8 @@ class _Steps:
             if task.task not in left:
                 self._context.progress.say(
                     f"{task.task}: no caption was accepted, so that the task is left out; look at "
-                    f"the page above, or ask people (captions_gate)"
+                    f"the page above (with people at captions_gate, under another dataset name, "
+                    f"they would decide)"
                 )
 
     def _take_images(self) -> None:
@@ -219,7 +228,8 @@ class _Steps:
         self._context.progress.say(
             f"expanded {counts.images:,} images of v1: {counts.found:,} neighbours, "
             f"{counts.outside:,} different ones outside v1, less {counts.exact:,} equal and "
-            f"{counts.near:,} near-duplicates: {counts.new:,} new"
+            f"{counts.near:,} near-duplicates: {counts.new:,} new "
+            f"({counts.doubtful:,} pairs in doubt)"
         )
 
     def release(self, tier: Tier) -> None:

@@ -22,6 +22,13 @@ def is_known_apart(caption: str, own: RenderedTruth | None, other: RenderedTruth
     )
 
 
+def shows_another(own: RenderedTruth | None, other: RenderedTruth | None) -> bool:
+    """Whether it is known of two images that they show something else, however alike they look."""
+    if own is None or other is None:
+        return False
+    return _folded(own.question) != _folded(other.question)
+
+
 def _names(caption: str, value: str) -> bool:
     """Whether a value stands in a caption as a whole, no part of a longer word or number."""
     pattern = rf"(?<![\w.,/]){re.escape(_folded(value))}(?![\w/]|[.,]\d)"

@@ -17,14 +17,14 @@ from flows.confusing import CONFUSES
 from flows.context import RunContext
 from flows.recos_build import build_dataset
 from flows.report import BuildReport
-from flows.similar_images import SIMILAR_TO
+from flows.similar_images import SIMILAR_TO, captions_of
 from flows.task_images import SAMPLED_FROM
 from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.confusion import ConfusionCheck
 from schemas.errors import ConfigurationError, DegenerateCriterionError
-from schemas.profile import Profile
+from schemas.profile import BuiltinCaptioner, Profile
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
@@ -190,9 +190,10 @@ def test_what_is_drawn_is_described_by_what_is_known_of_it(
 def test_similar_images_are_different_ones_of_the_same_source(
     built: RunContext, build: RecosBuild
 ) -> None:
-    similar = [one for one in entities(built, Image.kind) if one.record(Image).tier == "v1"]
+    live = entities(built, Image.kind, "proposed", "accepted")
+    similar = [one for one in live if one.record(Image).tier == "v1"]
     partners = parents_of(built.store, [one.id for one in similar], SIMILAR_TO)
-    images = {one.id: one.record(Image) for one in entities(built, Image.kind)}
+    images = {one.id: one.record(Image) for one in live}
     assert len(similar) > 5
     assert len({found[0] for found in partners.values()}) == len(similar)
     pictures = Counter(image.sha256 for image in images.values())
@@ -242,5 +243,42 @@ def test_too_few_images_are_told_with_what_to_change(run: RunContext, build: Rec
 
 def test_another_draw_needs_another_dataset(run: RunContext, build: RecosBuild) -> None:
     go(run, build.model_copy(update={"last": "v0"}))
-    with pytest.raises(ConfigurationError, match="already holds another draw of object images"):
+    with pytest.raises(ConfigurationError, match=r"validated with other settings \(seed, tasks\)"):
         go(run, build.model_copy(update={"seed": 4, "tasks": build.tasks[2:3]}))
+
+
+def test_what_was_validated_is_not_mixed_with_other_settings(
+    run: RunContext, build: RecosBuild
+) -> None:
+    only = build.model_copy(update={"last": "v0"})
+    go(run, only)
+    states = {one.id: one.state for one in entities(run, Caption.kind)}
+    with pytest.raises(ConfigurationError, match=r"with other settings \(discriminability\)"):
+        go(run, only, profile(SETTINGS.model_copy(update={"eta": 0.6})))
+    assert {one.id: one.state for one in entities(run, Caption.kind)} == states
+
+
+def test_captions_of_a_run_that_stopped_do_not_stand_beside_later_ones(
+    run: RunContext, build: RecosBuild
+) -> None:
+    only = build.model_copy(update={"last": "v0"})
+    with pytest.raises(DegenerateCriterionError):
+        go(run, only, profile(DiscriminabilitySettings(k=6, temperature=1.0, eta=0.5)))
+    chosen = profile()
+    model = BuiltinCaptioner(details=3)
+    captioning = chosen.captioning.model_copy(update={"model": model})
+    go(run, only, chosen.model_copy(update={"captioning": captioning}))
+    images = parents_of(
+        run.store, [one.id for one in entities(run, Caption.kind, "accepted")], DESCRIBES
+    )
+    assert max(Counter(found[0] for found in images.values()).values()) <= 5
+
+
+def test_every_similar_image_has_captions(built: RunContext) -> None:
+    similar = [
+        one
+        for one in entities(built, Image.kind, "proposed", "accepted")
+        if one.record(Image).tier == "v1"
+    ]
+    captions = captions_of(built.store, [one.id for one in similar])
+    assert all(captions.get(one.id) for one in similar)

@@ -13,11 +13,11 @@ from db.reviews import tasks_by_key
 from db.store import Store
 from flows.captioning import DESCRIBES
 from flows.confusing import CONFUSES
-from flows.confusion_checks import ASKS_WITH
+from flows.confusion_questions import ASKS_WITH
 from flows.context import RunContext
 from flows.recos_build import build_dataset
 from flows.report import BuildReport
-from flows.similar_images import MOST_MATCHES, SIMILAR_TO, images_of_tier
+from flows.similar_images import MOST_MATCHES, SIMILAR_TO, captions_of, images_of_tier
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
@@ -128,7 +128,9 @@ def test_people_are_asked_twice_and_what_they_say_is_done(
     assert_the_edit_takes_the_place(run, edited, refused)
 
     confusing = proposed(run, Caption.kind)
-    assert second.waiting == len(proposed(run, Confusion.kind)) == 2 * len(confusing)
+    asked = proposed(run, Confusion.kind)
+    assert second.waiting == len(asked)
+    assert_each_is_asked_about(run, confusing, asked)
     assert go(run, build, office).waiting == second.waiting, "and nothing is asked twice"
     assert {one.state for one in fetch(run.store, [one.id for one in confusing]).values()} == {
         "proposed"
@@ -145,6 +147,20 @@ def test_people_are_asked_twice_and_what_they_say_is_done(
         released(run, version)
     assert_what_people_saw_is_said_to_be_reviewed(run)
     assert go(run, build, office).release_id == last.release_id
+
+
+def assert_each_is_asked_about(
+    run: RunContext, confusing: list[StoredEntity], asked: list[StoredEntity]
+) -> None:
+    """One question of each new caption, and of each caption of v0 with each similar image."""
+    about = [one.record(Confusion).caption_id for one in asked]
+    new = {one.id for one in confusing}
+    assert {one for one in about if one in new} == new
+    images = [one.id for one in of_tier(run, "v1")]
+    partners = parents_of(run.store, images, SIMILAR_TO)
+    begun = captions_of(run.store, [found[0] for found in partners.values()])
+    earlier = sum(len(begun[found[0]]) for found in partners.values())
+    assert len(about) == len(new) + earlier
 
 
 def assert_the_edit_takes_the_place(
@@ -255,7 +271,7 @@ def test_a_gate_that_nobody_stands_at_leaves_the_other_to_people(
     alone = build.model_copy(update={"captions_gate": "auto", "last": "v1"})
     first, second = (go(run, alone, office) for _ in range(2))
     assert first.waiting == second.waiting == len(proposed(run, Confusion.kind)) > 0
-    assert 2 * len(proposed(run, Caption.kind)) == first.waiting
+    assert_each_is_asked_about(run, proposed(run, Caption.kind), proposed(run, Confusion.kind))
     answer(run, office, fits_own)
     assert go(run, alone, office).waiting == 0
     of_new = confusing_of(run)
