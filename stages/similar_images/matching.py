@@ -112,9 +112,11 @@ def _next(image: str, candidates: Sequence[Candidate], place: int) -> _Entry | N
 
 
 def _none_left(image: str, candidates: int) -> Rejection:
-    detail = (
-        f"image {image!r} has no similar image of its own: all of {candidates:,} candidates of its "
-        "source are taken, belong to the images that look for one, or have the content of such"
+    detail = f"image {image!r} has no similar image of its own: " + (
+        f"all of {candidates:,} candidates of its source are taken, belong to the images that "
+        "look for one, or have the content of such"
+        if candidates
+        else "its source has no other one that is free and that none of its captions fits"
     )
     return Rejection(
         stage=STAGE,
