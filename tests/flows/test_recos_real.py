@@ -71,8 +71,8 @@ def build(tmp_path: Path) -> RecosBuild:
 
 
 def stage(report: BuildReport, name: str) -> Any:
-    (found,) = (one for one in report.stages if one.stage == name)
-    return found
+    """The stage of that name, where it runs several times the first."""
+    return next(one for one in report.stages if one.stage == name)
 
 
 def test_photographs_become_a_benchmark_and_broken_ones_are_told(

@@ -216,7 +216,7 @@ def test_a_missing_font_costs_its_task_alone(run: RunContext) -> None:
         "the font 'Noto Sans SC' is not installed, wanted the package 'pylopdf-fonts-zh-cn'; "
         "install it with: uv pip install pylopdf-fonts-zh-cn"
     )
-    alone = build.model_copy(update={"tasks": tuple(tasks[1:])})
+    alone = build.model_copy(update={"dataset": "alone", "tasks": tuple(tasks[1:])})
     with pytest.raises(ConfigurationError, match="no task can be drawn: the font 'Noto Sans SC'"):
         build_dataset(run, alone, small_profile(), no_desks, drawing=drawing)
 
