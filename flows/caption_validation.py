@@ -14,19 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotate.candidates import EXAMINES
+from annotate.drafts import PROMPTED_BY
+from annotate.items import DESCRIBES
 from db.decisions import NewDecision
-from db.entities import NewEntity, StoredEntity, find, find_children, new_entity, parents_of
+from db.entities import NewEntity, StoredEntity, find_children, new_entity, parents_of
 from db.work import WorkResult
 from flows.asking import ask
-from flows.captioning import (
-    DESCRIBES,
-    PROMPTED_BY,
-    WRITTEN_WITH,
-    Captioner,
-    caption_entity,
-    facts_of,
-    task_of,
-)
+from flows.captioning import WRITTEN_WITH, Captioner, caption_entity, facts_of, task_of
 from flows.context import RunContext
 from flows.discriminability_report import report_on
 from flows.discriminability_report_page import write_report
@@ -35,7 +29,7 @@ from flows.pages import thumbnail_uri
 from flows.report import StageReport
 from flows.rewriting import store_prompt
 from flows.runner import Stage, run_stream
-from flows.task_images import embed_stored, picture_of
+from flows.task_images import embed_stored, images_of_tier, picture_of
 from models.embedding import Vectors
 from prompts.loader import load_prompt
 from retrieval.discriminability.validation import CaptionValidator
@@ -43,7 +37,7 @@ from schemas.base import EntityRecord
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome
 from schemas.errors import ConfigurationError, ModelError
 from schemas.quality import CaptionCheck
-from schemas.records import Caption, Image, Rejection
+from schemas.records import Caption, Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport
 from stages.caption_images.answer import read_revision
 from stages.caption_images.request import request_revision
@@ -62,10 +56,8 @@ MEASURES = "measures"
 
 
 class Validation(NamedTuple):
-    """What came of all captions, with which temperature, and where that can be looked at."""
+    """What came of all captions, and where that can be looked at."""
 
-    outcome: ValidationOutcome
-    temperature: float
     report: StageReport
     page: Path
 
@@ -91,7 +83,7 @@ def validate_captions(
     loop = _Loop(captioner, written_with, embedder)
     outcome = loop.run()
     before_storing()
-    return Validation(outcome, loop.temperature, loop.store(outcome), loop.show(outcome))
+    return Validation(loop.store(outcome), loop.show(outcome))
 
 
 class _Loop:
@@ -105,11 +97,7 @@ class _Loop:
         self._settings = captioner.settings.discriminability
         self._embedder = embedder
         self._prompt = load_prompt(captioner.settings.revision_prompt)
-        self._images = [
-            image
-            for image in find(self._context.store, captioner.dataset, Image.kind)
-            if image.record(Image).tier == "v0"
-        ]
+        self._images = images_of_tier(self._context.store, captioner.dataset, "v0")
         if len(self._images) <= self._settings.k:
             raise ConfigurationError(
                 f"captions of {captioner.dataset!r} are to be held against {self._settings.k} "
@@ -122,17 +110,17 @@ class _Loop:
         rows = embed_stored(self._context, embedder, self._images)
         self._validator = CaptionValidator(rows, self._settings, name="the images of v0")
         self._calls: dict[tuple[str, str], str] = {}
-        drafts = self._drafts()
+        self._drafts = self._drafted()
         self._said: dict[str, dict[str, str]] = {}
-        for draft in drafts:
+        for draft in self._drafts:
             self._said.setdefault(draft.image, {})[draft.key] = draft.text
-        texts, targets = self._embedded(drafts)
-        self.temperature = self._validator.calibrate(texts, targets)
+        texts, targets = self._embedded(self._drafts)
+        self._temperature = self._validator.calibrate(texts, targets)
 
     def run(self) -> ValidationOutcome:
         """Validates, asks anew, validates again."""
         return run_validation(
-            self._drafts(), self._measure, self._rewrite, self._settings, self.temperature
+            self._drafts, self._measure, self._rewrite, self._settings, self._temperature
         )
 
     def store(self, outcome: ValidationOutcome) -> StageReport:
@@ -143,7 +131,7 @@ class _Loop:
             VERSION,
             self._prompt,
             discriminability=self._settings.model_dump(mode="json"),
-            temperature=self.temperature,
+            temperature=self._temperature,
             embedder=str(self._embedder.ref),
             images=sorted(self._place),
             captions=sorted(self._captions),
@@ -177,7 +165,7 @@ class _Loop:
             self._captioner.dataset,
             outcome.histories,
             self._settings,
-            self.temperature,
+            self._temperature,
             str(self._embedder.ref),
         )
         path = context.settings.home / "reports" / f"{self._captioner.dataset}-captions.html"
@@ -208,7 +196,7 @@ class _Loop:
         )
         return {one.id: one for one in captions}
 
-    def _drafts(self) -> list[Draft]:
+    def _drafted(self) -> list[Draft]:
         return [
             Draft(
                 id_,
@@ -228,7 +216,7 @@ class _Loop:
 
     def _measure(self, drafts: Sequence[Draft]) -> list[float]:
         texts, targets = self._embedded(drafts)
-        found: list[float] = self._validator.score(texts, targets, self.temperature).dis.tolist()
+        found: list[float] = self._validator.score(texts, targets, self._temperature).dis.tolist()
         return found
 
     def _rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
@@ -296,7 +284,9 @@ class _Loop:
             revised = self._revised(history, told, prompt)
             entities += revised
             ids = [history.key, *(one.id for one in revised)]
-            reports = reports_of(history, self._settings, self.temperature, str(self._embedder.ref))
+            reports = reports_of(
+                history, self._settings, self._temperature, str(self._embedder.ref)
+            )
             entities += [
                 self._about(report, MEASURES, id_, told)
                 for report, id_ in zip(reports, ids, strict=True)

@@ -5,6 +5,8 @@ Facts that are known of an image stand in the request, so that what is said of i
 
 from collections.abc import Sequence
 
+from annotate.drafts import PROMPTED_BY
+from annotate.items import DESCRIBES
 from db.agents import AgentRef
 from db.entities import NewEntity, StoredEntity, fetch, new_entity, parents_of
 from db.store import Store
@@ -32,8 +34,6 @@ from stages.caption_images.request import VERSION, request_captions
 
 RENDERED_FROM = "rendered_from"
 """The role of what a generator drew, of which an image is the picture."""
-DESCRIBES = "describes"
-PROMPTED_BY = "prompted_by"
 WRITTEN_WITH = "written_with"
 """The role in which the settings of a caption stand to it: model, parameters, prompt."""
 

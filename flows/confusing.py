@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from annotate.drafts import PROMPTED_BY
 from db.entities import (
     NewEntity,
     StoredEntity,
@@ -10,14 +11,7 @@ from db.entities import (
 )
 from db.work import Pending, WorkResult
 from flows.asking import ask, require_answers, without_answer
-from flows.captioning import (
-    PROMPTED_BY,
-    WRITTEN_WITH,
-    Captioner,
-    caption_entity,
-    facts_of,
-    task_of,
-)
+from flows.captioning import WRITTEN_WITH, Captioner, caption_entity, facts_of, task_of
 from flows.confusion_questions import question
 from flows.report import StageReport, StageResult
 from flows.rewriting import store_prompt

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from annotate.items import DESCRIBES
 from annotate.queues import Queue
 from db.agents import AgentRef
 from db.decisions import RETIRED, NewDecision, Verdict, append_decisions, last_agents
@@ -25,19 +26,15 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import WorkResult
-from flows.captioning import (
-    DESCRIBES,
-    facts_of,
-    truths_of,
-)
+from flows.captioning import facts_of, truths_of
 from flows.confusing import CONFUSES
 from flows.confusion_questions import ASKS_ABOUT, ASKS_WITH, question
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
-from flows.similar_images import SIMILAR_TO, Begun, Judge, images_of_tier, originals_of
-from flows.task_images import embed_stored
+from flows.similar_images import SIMILAR_TO, Begun, Judge
+from flows.task_images import embed_stored, images_of_tier, originals_of
 from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
 from schemas.quality import Confusion
 from schemas.records import Caption

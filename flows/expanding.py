@@ -14,9 +14,9 @@ from flows.image_pools import Pool
 from flows.report import StageReport
 from flows.retiring import keep_current
 from flows.runner import Stage, run_stream
-from flows.similar_images import captions_of, images_of_tier, originals_of
+from flows.similar_images import captions_of
 from flows.single import store_entity
-from flows.task_images import copied_image
+from flows.task_images import copied_image, images_of_tier, originals_of
 from retrieval.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.near_duplicates import NearDuplicateSettings

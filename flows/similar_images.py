@@ -11,29 +11,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from annotate.items import DESCRIBES
 from db.entities import (
     LIVE,
     StoredEntity,
     children_of,
     fetch,
-    find_in_groups,
     new_entity,
     parents_of,
 )
 from db.store import Store
 from db.work import WorkResult
-from flows.captioning import DESCRIBES, task_of
+from flows.captioning import task_of
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
 from flows.image_pools import Pool
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
-from flows.task_images import SAMPLED_FROM, copied_image
+from flows.task_images import copied_image, images_of_tier, originals_of
 from models.embedding import Vectors
 from retrieval.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.confusion import ConfusionCalibration, ConfusionSettings
-from schemas.records import Caption, Image, Rejection
+from schemas.records import Caption, Rejection
 from schemas.recos import RenderedTruth
 from schemas.similar_images import ConfusionMatch
 from stages.confusing_captions.calibration import Background, calibrate
@@ -97,11 +97,6 @@ def load_begun(store: Store, dataset: str) -> Begun:
     captions = captions_of(store, [image.id for image in images])
     described = tuple(image for image in images if captions.get(image.id))
     return Begun(described, originals_of(store, described), captions)
-
-
-def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
-    """The images that first stand in a version, whatever was decided on them."""
-    return find_in_groups(store, dataset, Image.kind, [tier])
 
 
 def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
@@ -197,12 +192,6 @@ def _found(image: StoredEntity, original: str, fallen: int, matches: Matches) ->
         stage=STAGE, reason="similar_images_fell_away", detail=detail, context={"image": image.id}
     )
     return _Found(image, None, refused)
-
-
-def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
-    """For each image of a benchmark the image of its source, by their ids."""
-    parents = parents_of(store, [image.id for image in images], SAMPLED_FROM)
-    return {id_: found[0] for id_, found in parents.items()}
 
 
 def _candidates(

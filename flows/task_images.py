@@ -16,6 +16,7 @@ from db.entities import (
     fetch,
     find,
     find_children,
+    find_in_groups,
     new_entity,
     parents_of,
 )
@@ -100,6 +101,17 @@ def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
     """The images that were imported from a source and not turned down, in the order of import."""
     children = find_children(store, source_id, "imported_from")
     return [one for one in children if one.kind == Image.kind and one.state == "proposed"]
+
+
+def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
+    """The images that first stand in a version, whatever was decided on them."""
+    return find_in_groups(store, dataset, Image.kind, [tier])
+
+
+def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
+    """For each image of a benchmark the image of its source, by their ids."""
+    parents = parents_of(store, [image.id for image in images], SAMPLED_FROM)
+    return {id_: found[0] for id_, found in parents.items()}
 
 
 def embed_stored(

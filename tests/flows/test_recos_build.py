@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from annotate.items import DESCRIBES
 from annotate.projects import Desks
 from db.entities import StoredEntity, find, parents_of
 from db.store import Store
-from flows.captioning import DESCRIBES, RENDERED_FROM
+from flows.captioning import RENDERED_FROM
 from flows.confusing import CONFUSES
 from flows.context import RunContext
 from flows.recos_build import build_dataset

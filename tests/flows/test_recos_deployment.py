@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from annotate.items import DESCRIBES
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.evaluations import evaluations_of
 from db.store import Store
-from flows.captioning import DESCRIBES
 from flows.confusing import CONFUSES
-from flows.similar_images import images_of_tier
+from flows.task_images import images_of_tier
 from release.reading import read_release
 from schemas.quality import Confusion
 from schemas.records import Caption, Image

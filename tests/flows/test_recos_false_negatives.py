@@ -11,7 +11,8 @@ from annotate.projects import Desks
 from db.entities import fetch, parents_of
 from db.store import Store
 from flows.recos_build import build_dataset
-from flows.similar_images import SIMILAR_TO, images_of_tier
+from flows.similar_images import SIMILAR_TO
+from flows.task_images import images_of_tier
 from models.builtin.embedder.stills import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
 from schemas.confusion import ConfusionSettings, ConfusionVerdict

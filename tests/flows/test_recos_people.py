@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from annotate.items import EDITED_FROM
+from annotate.items import DESCRIBES, EDITED_FROM
 from annotate.queues import HOUSE
 from db.decisions import last_agents
 from db.entities import LIVE, StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
 from db.store import Store
-from flows.captioning import DESCRIBES
 from flows.confusing import CONFUSES
 from flows.confusion_questions import ASKS_WITH
 from flows.context import RunContext
 from flows.recos_build import build_dataset
 from flows.report import BuildReport
-from flows.similar_images import MOST_MATCHES, SIMILAR_TO, captions_of, images_of_tier
+from flows.similar_images import MOST_MATCHES, SIMILAR_TO, captions_of
+from flows.task_images import images_of_tier
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
