@@ -1,15 +1,16 @@
 """What a queue has to decide on, who decides on it, and what the policy decides by itself."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from annotate.policies import Auto, Required, Sample
 from annotate.queues import Queue
 from db.decisions import NewDecision, append_decisions
 from db.entities import StoredEntity, children_of, fetch, find, pages, parents_of
+from db.gate_decisions import decided_under_other_policies
 from db.store import Store
+from schemas import proposals
 from schemas.faithfulness import FaithfulnessReport
-from schemas.proposals import Tracklet
 from schemas.quality import CaptionCheck
 
 CHECKS = "checks"
@@ -18,32 +19,57 @@ EXAMINES = "examines"
 """The role in which a caption stands to what speaks against it."""
 
 _PAGE = 500
+_DOUBTED: dict[str, type[proposals.Candidate | proposals.CaptionGroup]] = {
+    record.kind: record for record in (proposals.Candidate, proposals.CaptionGroup)
+}
+"""Records that hold what speaks against them."""
+_NOBODY_LOOKED = "nobody looked"
 
 
 class Candidate(NamedTuple):
-    """A proposed entity, and whether its check suspects it (of tracklets, the filter)."""
+    """A proposed entity, and whether its check suspects it.
+
+    Of tracklets that is the filter; of what has doubts written in it (candidates and groups of a
+    contrastive benchmark), those. `doubts` are what is known to speak against it, a sentence each.
+    """
 
     entity: StoredEntity
     suspect: bool
+    doubts: tuple[str, ...] = ()
 
 
 def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
     """The queue's proposed entities, oldest first; where they are to be checked, the checked."""
     for page in pages(proposed(store, queue), _PAGE):
-        if not queue.checked:
-            doubted = newest_doubts(store, [entity.id for entity in page])
-            for entity in page:
-                yield Candidate(entity, _shows_several(entity) or bool(doubted.get(entity.id)))
-            continue
-        reports = newest_reports(store, [entity.id for entity in page])
+        yield from _judged(store, queue, page)
+
+
+def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator[Candidate]:
+    """A candidate for each entity that may come into the queue by now."""
+    if not queue.checked:
+        doubted = newest_doubts(store, [entity.id for entity in page])
         for entity in page:
-            if entity.id in reports:
-                yield Candidate(entity, reports[entity.id].verdict == "suspect")
+            doubts = (*own_doubts(entity), *doubted.get(entity.id, ()))
+            yield Candidate(entity, _shows_several(entity) or bool(doubts), doubts)
+        return
+    reports = newest_reports(store, [entity.id for entity in page])
+    for entity in page:
+        if entity.id in reports:
+            doubts = own_doubts(entity)
+            suspect = reports[entity.id].verdict == "suspect" or bool(doubts)
+            yield Candidate(entity, suspect, doubts)
 
 
 def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
     """What is proposed for the queue, checked or not, oldest first."""
-    for page in pages(find(store, queue.dataset, queue.kind, states=("proposed",)), _PAGE):
+    return _of_queue(store, queue, find(store, queue.dataset, queue.kind, states=("proposed",)))
+
+
+def _of_queue(
+    store: Store, queue: Queue, entities: Iterable[StoredEntity]
+) -> Iterator[StoredEntity]:
+    """Those that are not decided on elsewhere."""
+    for page in pages(entities, _PAGE):
         ids = [entity.id for entity in page]
         elsewhere = parents_of(store, ids, queue.left_out) if queue.left_out else {}
         yield from (entity for entity in page if entity.id not in elsewhere)
@@ -51,7 +77,15 @@ def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
 
 def _shows_several(entity: StoredEntity) -> bool:
     """Whether the filter suspects that a tracklet passes from one person to another."""
-    return entity.kind == Tracklet.kind and bool(entity.record(Tracklet).switches)
+    return entity.kind == proposals.Tracklet.kind and bool(
+        entity.record(proposals.Tracklet).switches
+    )
+
+
+def own_doubts(entity: StoredEntity) -> tuple[str, ...]:
+    """What is written in a record as speaking against it; nothing for kinds that have no doubts."""
+    kind = _DOUBTED.get(entity.kind)
+    return () if kind is None else entity.record(kind).doubts
 
 
 def newest_doubts(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
@@ -97,7 +131,7 @@ def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecisi
             candidate.entity.id,
             "reject" if candidate.suspect else "accept",
             queue.agent,
-            f"nobody looked (policy {queue.policy}): {_opinion(queue, candidate)}",
+            f"{_NOBODY_LOOKED} (policy {queue.policy}): {_opinion(queue, candidate)}",
         )
         for candidate in found
         if not goes_to_people(queue, candidate)
@@ -105,13 +139,38 @@ def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecisi
 
 
 def _opinion(queue: Queue, candidate: Candidate) -> str:
+    if candidate.doubts:
+        more = len(candidate.doubts) - 1
+        others = f" (and {more} more)" if more else ""
+        return f"something speaks against it: {candidate.doubts[0]}{others}"
     if candidate.suspect and not queue.checked:
-        if candidate.entity.kind == Tracklet.kind:
+        if candidate.entity.kind == proposals.Tracklet.kind:
             return "the filter suspects that it shows more than one person"
         return "something speaks against it"
     if not queue.checked:
         return "there is no check"
     return f"the check found it {'suspect' if candidate.suspect else 'faithful'}"
+
+
+def reopen_for_people(store: Store, queue: Queue) -> int:
+    """Opens again what the gate decided alone, where people are asked for now; gives how much.
+
+    Nothing that people decided is touched, and nothing that another policy would leave to the gate.
+    """
+    if isinstance(queue.policy, Auto):
+        return 0
+    decided = decided_under_other_policies(
+        store, queue.dataset, queue.kind, queue.agent.name, str(queue.policy), _NOBODY_LOOKED
+    )
+    count = 0
+    for page in pages(_of_queue(store, queue, decided), _PAGE):
+        asked = [one for one in _judged(store, queue, page) if goes_to_people(queue, one)]
+        why = f"people are asked now (policy {queue.policy})"
+        reopened = [NewDecision(one.entity.id, "reopen", queue.agent, why) for one in asked]
+        with store.write() as connection:
+            append_decisions(connection, reopened)
+        count += len(reopened)
+    return count
 
 
 def apply_policy(store: Store, queue: Queue) -> int:

@@ -14,9 +14,14 @@ BENCHMARKS = (
     ("benchmarks.association", []),
     ("benchmarks.street_tracking", []),
     ("benchmarks.stills_seeing", []),
+    ("benchmarks.stills_editing", ["--stills", "60"]),
     ("benchmarks.retrieval_metrics", ["--rounds", "2"]),
     ("benchmarks.ccd_metrics", []),
     ("benchmarks.near_duplicates", []),
+    ("benchmarks.contamination", []),
+    ("benchmarks.image_download", []),
+    ("benchmarks.release_export", []),
+    ("benchmarks.release_report", []),
     ("benchmarks.cfam_training", []),
 )
 

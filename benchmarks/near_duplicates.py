@@ -1,6 +1,7 @@
 """Near-duplicates: recall and precision on planted variants, speed of hashing and of the search.
 
-    python -m benchmarks.near_duplicates [--originals 3000] [--hashes 1000000] [--peer PYTHON]
+    python -m benchmarks.near_duplicates [--originals 3000] [--hashes 1000000] [--alike 2000]
+        [--peer PYTHON]
 
 Variants of originals (see `benchmarks.planted_duplicates`) are looked for among these. A pair that
 is found is right where both images come from one original; flips are counted as found pairs, too.
@@ -12,6 +13,9 @@ Loupe's fingerprint (which also makes the SHA-256, the hash of the mirror image 
 `imagehash.phash`, and `imagededup` in an environment of its own (made with `uv` where no `--peer`
 is given). The least of three rounds counts.
 
+Pairs and what is kept of them are also measured where all images look alike (whose pairs are the
+square of their number), and where none do.
+
 The search is over random hashes among which near ones are planted, and over hashes whose bits hang
 together, as those of real images do.
 """
@@ -21,6 +25,7 @@ import io
 import subprocess
 import tempfile
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -35,6 +40,7 @@ from rich.table import Table
 from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
 from schemas.hamming import close_pairs
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from stages.near_duplicates.clusters import find_near_duplicates
 from stages.near_duplicates.fingerprints import fingerprint
 from stages.near_duplicates.pairs import alike_pairs
 
@@ -52,6 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--originals", type=int, default=3000)
     parser.add_argument("--hashes", type=int, default=1_000_000)
+    parser.add_argument("--alike", type=int, default=2000)
     parser.add_argument("--peer", type=Path, help="a Python that has imagededup")
     arguments = parser.parse_args()
     console = Console(width=110)
@@ -59,6 +66,7 @@ def main() -> None:
     variants = list(planted(images, min(OF_EACH, len(images))))
     report_recall(images, variants, console)
     report_hashing(images[:HASHED], arguments.peer, console)
+    report_clusters(arguments.alike, console)
     report_search(arguments.hashes, console)
 
 
@@ -152,6 +160,49 @@ def peer_seconds(python: Path, folder: Path) -> float:
     command = [str(python), str(script), str(folder)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.strip().splitlines()[-1])
+
+
+def report_clusters(alike: int, console: Console) -> None:
+    for name, images in (("alike", look_alikes(alike)), ("different", strangers(50 * alike))):
+        tracemalloc.start()
+        find_near_duplicates(images, NearDuplicateSettings())
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        started = time.perf_counter()
+        found = find_near_duplicates(images, NearDuplicateSettings())
+        elapsed = time.perf_counter() - started
+        console.print(
+            f"{len(images):,} images that are {name}: {len(found.pairs):,} pairs, "
+            f"{len(found.kept):,} kept, in {elapsed:.1f} s and {peak / 1e6:,.0f} MB beside them"
+        )
+
+
+def look_alikes(count: int) -> dict[str, ImageFingerprint]:
+    """Of one picture, each with some noise of its own."""
+    random = np.random.default_rng(0)
+    spectra = random.integers(-100, 100, 255) + random.normal(0, 4, (count, 255))
+    return _looking(spectra.astype(np.int8), random.integers(0, 2, count, np.uint64))
+
+
+def strangers(count: int) -> dict[str, ImageFingerprint]:
+    """Images that have nothing in common."""
+    random = np.random.default_rng(0)
+    spectra = random.integers(-127, 128, (count, 255)).astype(np.int8)
+    return _looking(spectra, random.integers(0, 2**64, count, np.uint64))
+
+
+def _looking(spectra: NDArray[np.int8], hashes: NDArray[np.uint64]) -> dict[str, ImageFingerprint]:
+    return {
+        str(number): ImageFingerprint(
+            sha256=f"{number:064x}",
+            width_px=640,
+            height_px=480,
+            perceptual_hash=f"{hash_:016x}",
+            mirrored_hash=f"{hash_ ^ (1 << 64) - 1:016x}",
+            spectrum=spectrum.tobytes().hex(),
+        )
+        for number, (spectrum, hash_) in enumerate(zip(spectra, hashes.tolist(), strict=True))
+    }
 
 
 def report_search(count: int, console: Console) -> None:

@@ -24,10 +24,10 @@ from release.verify import verify_release
 from tests.release.worlds import DATASET, SOURCES, Composer, picture, store_world
 
 
-def fill(home: Path, images: int, kilobytes: int) -> None:
-    """A dataset of noisy pictures, two captions and four rewrites each."""
+def fill(home: Path, images: int, kilobytes: int, rewrites: int = 2) -> None:
+    """A dataset of noisy pictures with two captions each, and so many rewrites of every one."""
     world = Composer()
-    side = int((kilobytes * 1024 / 1.6 / 2) ** 0.5)
+    side = int((kilobytes * 1024 / 0.8 / 2) ** 0.5)
     originals = [picture(number, (side, 2 * side)) for number in range(50)]
     for number in range(images):
         of = SOURCES[number % 3]
@@ -37,8 +37,8 @@ def fill(home: Path, images: int, kilobytes: int) -> None:
         for position in range(2):
             text = f"A tall person {number} in a blue coat with a bag, seen {position}."
             caption = world.caption(image, of, text, position)
-            world.rewrite(caption, f"{text} Said again.")
-            world.rewrite(caption, f"{text} Once more.")
+            for again in range(rewrites):
+                world.rewrite(caption, f"{text} Said again {again}.")
     store_world(home, world.contents()).store.close()
 
 

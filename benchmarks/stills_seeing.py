@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
+from models.builtin.drawing.figures import Figure
+from models.builtin.drawing.vocabulary import COLOURS, HAIR, KINDS, SKIN, Action, Place, Style
 from models.builtin.stills.cutting import Cut, background, cut_things
 from models.builtin.stills.knowledge import NOTHING, Knowledge, fit, save_knowledge
 from models.builtin.stills.preparing import prepare
@@ -27,19 +29,9 @@ from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.chance import Chance
 from sources.demonstration.stills.placing import FIGURE, SIGN, Placed
 from sources.demonstration.stills.rendering import render_still
-from sources.demonstration.stills.scene import Figure, Group, Scene
+from sources.demonstration.stills.scene import Group, Scene
 from sources.demonstration.stills.truth import StillTruth
-from sources.demonstration.stills.vocabulary import (
-    COLOURS,
-    HAIR,
-    KINDS,
-    SKIN,
-    WORDS,
-    Action,
-    Place,
-    Size,
-    Style,
-)
+from sources.demonstration.stills.vocabulary import WORDS, Size
 from sources.demonstration.stills.writing import draw_still, jpeg_of, plan_stills
 
 LEARNING_SEED, HELD_OUT_SEED = 40_000, 977

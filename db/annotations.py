@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, case, func, insert, select
+from sqlalchemy import Connection, Select, case, func, insert, select, true
 from sqlalchemy.orm import aliased
 
 from db.agents import AgentRef, register_agents
@@ -98,16 +98,18 @@ def insert_annotations(
 
 
 def counted_answers(
-    connection: Connection, queue: str, entity_ids: Iterable[str]
+    connection: Connection, queue: str | None, entity_ids: Iterable[str]
 ) -> dict[str, list[CountedAnswer]]:
-    """For each entity the answers that count in a queue, oldest first; gold ones never do.
+    """For each entity the answers that count in a queue (None: in any), oldest first.
+
+    Those to gold items never do.
 
     Of a task that was answered several times it is the last answer that was clear.
     """
     found: dict[str, list[CountedAnswer]] = defaultdict(list)
     for page in pages(entity_ids):
         query = _answers().where(
-            ReviewTask.queue == queue,
+            true() if queue is None else ReviewTask.queue == queue,
             ReviewTask.entity_id.in_(page),
             ReviewTask.state == "answered",
             ReviewTask.gold.is_(False),

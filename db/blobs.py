@@ -111,6 +111,31 @@ class BlobStore:
             )
         return data
 
+    def erase(self, sha256: str, media_type: str) -> bool:
+        """Removes a blob for good; False where there is none.
+
+        On a local disk it is gone for whoever looks for it, once this returns; copies that a file
+        system, a backup or a bucket with versions keeps are not reached from here.
+
+        Raises:
+            ServiceError: we may not remove it.
+        """
+        path = self.path_of(sha256, media_type)
+        try:
+            self._filesystem.invalidate_cache()
+            if not self._filesystem.exists(path):
+                return False
+            self._filesystem.rm_file(path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise ServiceError(
+                f"the blob store cannot erase {path!r}: {error.strerror or error}"
+            ) from error
+        if self._is_local:
+            _flush(Path(path).parent)
+        return True
+
     def path_of(self, sha256: str, media_type: str) -> str:
         """Where a blob lies on the file system of the store."""
         if not _SHA256.fullmatch(sha256):
@@ -134,6 +159,15 @@ def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _flush(folder: Path) -> None:
+    """Makes what happened to the files of a folder last a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _remove_abandoned(incoming: Path) -> None:

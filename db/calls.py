@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 
 from db.agents import AgentRef, register_agents
 from db.engine import insert_new
@@ -13,6 +13,9 @@ from db.store import Store
 from db.tables import Agent, ModelCall
 from schemas.base import sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+
+SEARCH_STAGE = "search"
+"""The stage of searches for images (`db.search_calls`), which are kept beside the calls."""
 
 
 class NewCall(NamedTuple):
@@ -29,7 +32,11 @@ class NewCall(NamedTuple):
 
 
 class CostRow(NamedTuple):
-    """What a model was paid for in a stage; `cost` is None where the profile gives no prices."""
+    """What a model, or an image search, was asked and paid for in a stage.
+
+    `requests` are those that a search service counts; models have none. `cost` is None where the
+    profile gives no prices.
+    """
 
     model: str
     stage: str
@@ -38,6 +45,7 @@ class CostRow(NamedTuple):
     failed: int
     tokens_in: int
     tokens_out: int
+    requests: int
     seconds: float
     cost: float | None
     currency: str | None
@@ -70,7 +78,8 @@ def find_call(store: Store, key: str) -> ChatOutcome | None:
 
 
 def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
-    """Calls, tokens, seconds and money by model, stage and dataset."""
+    """Calls, tokens, requests, seconds and money by model or service, stage and dataset."""
+    is_search = ModelCall.stage == SEARCH_STAGE
     failed = func.count().filter(ModelCall.status.not_in(("answered", "truncated")))
     query = (
         select(
@@ -80,8 +89,9 @@ def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
             ModelCall.dataset,
             func.count(),
             failed,
-            func.sum(ModelCall.tokens_in),
+            func.sum(case((is_search, 0), else_=ModelCall.tokens_in)),
             func.sum(ModelCall.tokens_out),
+            func.sum(case((is_search, ModelCall.tokens_in), else_=0)),
             func.sum(ModelCall.seconds),
             func.sum(ModelCall.cost),
             ModelCall.currency,

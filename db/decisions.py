@@ -18,13 +18,14 @@ State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
 RETIRED = "no longer proposed: settings or decisions before it have changed"
 """The reason, which nobody else gives, of a rejection that lasts until it is proposed again."""
 
-_STATE_AFTER: dict[str, State] = {
+STATE_AFTER: dict[str, State] = {
     "accept": "accepted",
     "reject": "rejected",
     "edit": "superseded",
     "withdraw": "withdrawn",
     "reopen": "proposed",
 }
+"""The state that a verdict alone would make."""
 
 
 class NewDecision(NamedTuple):
@@ -46,7 +47,7 @@ def fold(verdicts: Sequence[str]) -> State:
     state: State = "proposed"
     for verdict in verdicts:
         if state != "withdrawn":
-            state = _STATE_AFTER[verdict]
+            state = STATE_AFTER[verdict]
     return state
 
 
@@ -93,6 +94,20 @@ def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
             )
             for entity_id, kind, name, revision in connection.execute(query):
                 found[entity_id] = AgentRef(cast("AgentKind", kind), name, revision)
+    return found
+
+
+def decided_by_people(store: Store, entity_ids: Sequence[str]) -> set[str]:
+    """Those entities that a person has ever decided on."""
+    found: set[str] = set()
+    with store.read() as connection:
+        for page in pages(entity_ids):
+            query = (
+                select(Decision.entity_id)
+                .join(Agent, Agent.id == Decision.agent_id)
+                .where(Decision.entity_id.in_(page), Agent.kind == "person")
+            )
+            found.update(connection.execute(query).scalars())
     return found
 
 

@@ -22,6 +22,7 @@ _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "foreign_keys=ON",
+    "secure_delete=ON",  # what is erased does not stay in free pages
     "cache_size=-8192",  # 8 MiB a connection
     "wal_autocheckpoint=4096",  # ids are random, so a checkpoint touches many pages: be rare
 )

@@ -84,6 +84,12 @@ def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
         yield page
 
 
+def datasets_of(store: Store) -> list[str]:
+    """The names of all datasets that anything stands in, sorted."""
+    with store.read() as connection:
+        return sorted(connection.execute(select(Entity.dataset).distinct()).scalars())
+
+
 def select_entities() -> SelectEntities:
     """A query for the columns of `StoredEntity`, to be narrowed down."""
     return select(

@@ -1,14 +1,20 @@
-"""Evaluations: what models scored on releases. They are added, never changed."""
+"""Evaluations: what models scored on releases. They are added; their scores never change.
 
+The queries that they show as the hardest ones are examples: one that shows anything that was
+withdrawn is not kept, and goes where files are erased. The scores, which show nobody, stay.
+"""
+
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select, update
 
 from db.engine import insert_new
+from db.entities import pages
 from db.store import Store
-from db.tables import Evaluation
-from schemas.evaluation import EvaluationResult
+from db.tables import Entity, Evaluation
+from schemas.evaluation import EvaluationResult, HardQuery
 from schemas.records import Split
 
 
@@ -28,16 +34,15 @@ class Stored(NamedTuple):
 
 def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
     """Stores an evaluation; of equal ones (`EvaluationResult.id`) the first stands."""
-    now = datetime.now(UTC)
-    row = {
-        "id": result.id,
-        "release_id": result.release.id,
-        "split": result.split,
-        "result": result.model_dump(mode="json"),
-        "evaluated_at": now,
-    }
     query = select(Evaluation.result, Evaluation.evaluated_at).where(Evaluation.id == result.id)
     with store.write() as connection:
+        row = {
+            "id": result.id,
+            "release_id": result.release.id,
+            "split": result.split,
+            "result": _without(result, _withdrawn(connection, result)).model_dump(mode="json"),
+            "evaluated_at": datetime.now(UTC),
+        }
         is_new = connection.execute(query).one_or_none() is None
         insert_new(connection, Evaluation, [row])
         stored = _stored(*connection.execute(query).one())
@@ -56,6 +61,48 @@ def evaluations_of(
     query = query.order_by(Evaluation.evaluated_at, Evaluation.id)
     with store.read() as connection:
         return [_stored(*row) for row in connection.execute(query)]
+
+
+def forget_examples(store: Store, entity_ids: Iterable[str]) -> int:
+    """Removes, for good, the examples that show any of these; gives of how many evaluations."""
+    gone, changed = set(entity_ids), 0
+    with store.write() as connection:
+        for id_ in connection.execute(select(Evaluation.id)).scalars().all():
+            own = Evaluation.id == id_
+            stored = connection.execute(select(Evaluation.result).where(own)).scalar_one()
+            result = EvaluationResult.model_validate(stored)
+            kept = _without(result, gone)
+            if kept != result:
+                values = {"result": kept.model_dump(mode="json")}
+                connection.execute(update(Evaluation).where(own).values(values))
+                changed += 1
+    return changed
+
+
+def _withdrawn(connection: Connection, result: EvaluationResult) -> set[str]:
+    """What is withdrawn by now of that which the examples show."""
+    shown = {id_ for one in result.directions for hard in one.hardest for id_ in _shown(hard)}
+    query = select(Entity.id).where(Entity.state == "withdrawn")
+    found: set[str] = set()
+    for page in pages(sorted(shown)):
+        found.update(connection.execute(query.where(Entity.id.in_(page))).scalars())
+    return found
+
+
+def _without(result: EvaluationResult, gone: set[str]) -> EvaluationResult:
+    """The same without the examples that show what is gone."""
+    directions = tuple(
+        one.model_copy(
+            update={"hardest": tuple(hard for hard in one.hardest if gone.isdisjoint(_shown(hard)))}
+        )
+        for one in result.directions
+    )
+    return result.model_copy(update={"directions": directions})
+
+
+def _shown(hard: HardQuery) -> Iterator[str]:
+    yield hard.query.entity_id
+    yield from (one.item.entity_id for one in hard.retrieved)
 
 
 def _stored(result: dict[str, Any], evaluated_at: datetime) -> StoredEvaluation:

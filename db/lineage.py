@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, select
 
 from db.engine import escape_like
-from db.entities import StoredEntity, pages, select_entities
+from db.entities import pages
 from db.store import Store
 from db.tables import (
     Activity,
@@ -19,23 +19,40 @@ from db.tables import (
     ModelCall,
     Plan,
 )
+from schemas.base import EntityRecord
 from schemas.errors import UsageError
 
-_SHORTEST_PREFIX = 6
+R = TypeVar("R", bound=EntityRecord)
+SHORTEST_PREFIX = 6
+"""How many digits of an id are enough to look for it."""
 
 
-class ActivityNode(NamedTuple):
-    """An activity with its plan and its agents' ids."""
+WITHHELD_WHOLE = "*"
+"""Stands in `TracedEntity.withheld` where nothing of the payload is told."""
 
-    id: int
-    stage: str
-    version: str
-    configuration: dict[str, Any]
+
+class ActivityRun(NamedTuple):
+    """When an activity ran, by which code, in which run of a flow: only the store knows."""
+
     code_revision: str
     flow_run: str
     started_at: datetime
     ended_at: datetime
+
+
+class ActivityNode(NamedTuple):
+    """An activity with its plan and its agents' ids.
+
+    In the store it is one run over one chunk, and `id` its number. A release knows no runs: there
+    `id` is a digest of the plan and the agents.
+    """
+
+    id: str
+    stage: str
+    version: str
+    configuration: dict[str, Any]
     agent_ids: tuple[str, ...]
+    run: ActivityRun | None = None
 
 
 class AgentNode(NamedTuple):
@@ -52,7 +69,7 @@ class AgentNode(NamedTuple):
 
 
 class CallNode(NamedTuple):
-    """The model call that an entity's text came from."""
+    """The model call that an entity's text came from; a release does not know when it was made."""
 
     key: str
     agent_id: str
@@ -61,25 +78,42 @@ class CallNode(NamedTuple):
     status: str
     tokens_in: int
     tokens_out: int
-    called_at: datetime
+    cost: float | None
+    currency: str | None
+    called_at: datetime | None = None
 
 
 class DecisionNode(NamedTuple):
-    """A decision on an entity."""
+    """A decision on an entity; a release does not know when it was made."""
 
     entity_id: str
     verdict: str
     agent_id: str
     reason: str
-    decided_at: datetime
     successor_id: str | None
+    decided_at: datetime | None = None
+
+
+class TracedEntity(NamedTuple):
+    """An entity as lineage tells it; `withheld` names fields of the payload that are not told."""
+
+    id: str
+    dataset: str
+    kind: str
+    state: str
+    payload: str
+    withheld: tuple[str, ...] = ()
+
+    def record(self, record_type: type[R]) -> R:
+        """The payload as the record it was made from."""
+        return record_type.model_validate_json(self.payload)
 
 
 class EntityNode(NamedTuple):
     """An entity, the activity that made it, and its (role, parent id) links."""
 
-    entity: StoredEntity
-    activity_id: int
+    entity: TracedEntity
+    activity_id: str
     model_call_key: str | None
     parents: tuple[tuple[str, str], ...]
 
@@ -89,7 +123,7 @@ class Lineage(NamedTuple):
 
     root: str
     entities: dict[str, EntityNode]
-    activities: dict[int, ActivityNode]
+    activities: dict[str, ActivityNode]
     agents: dict[str, AgentNode]
     calls: dict[str, CallNode]
     decisions: dict[str, list[DecisionNode]]
@@ -101,8 +135,8 @@ def find_entity_id(store: Store, prefix: str) -> str:
     Raises:
         UsageError: the prefix is too short, or no or several entities have it.
     """
-    if len(prefix) < _SHORTEST_PREFIX:
-        raise UsageError(f"an id needs at least {_SHORTEST_PREFIX} digits; got {prefix!r}")
+    if len(prefix) < SHORTEST_PREFIX:
+        raise UsageError(f"an id needs at least {SHORTEST_PREFIX} digits; got {prefix!r}")
     pattern = f"{escape_like(prefix.lower())}%"
     query = select(Entity.id).where(Entity.id.like(pattern, escape="\\")).limit(2)
     with store.read() as connection:
@@ -120,15 +154,17 @@ def trace(store: Store, entity_id: str) -> Lineage:
     """The lineage of an entity, from one state of the store."""
     with store.read() as connection:
         entities = _ancestors(connection, entity_id)
-        activities = _activities(connection, {node.activity_id for node in entities.values()})
-        calls = _calls(
+        activities = activities_by_number(
+            connection, {int(node.activity_id) for node in entities.values()}
+        )
+        calls = calls_by_key(
             connection, [n.model_call_key for n in entities.values() if n.model_call_key]
         )
         decisions = _decisions(connection, list(entities))
         agent_ids = {agent for activity in activities.values() for agent in activity.agent_ids}
         agent_ids.update(call.agent_id for call in calls.values())
         agent_ids.update(one.agent_id for many in decisions.values() for one in many)
-        agents = _agents(connection, agent_ids)
+        agents = agents_by_id(connection, agent_ids)
     return Lineage(entity_id, entities, activities, agents, calls, decisions)
 
 
@@ -148,13 +184,19 @@ def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
     nodes = []
     for page in pages(ids):
         parents = _parents(connection, page)
-        query = select_entities().add_columns(Entity.activity_id, Entity.model_call_key)
+        query = select(
+            Entity.id,
+            Entity.dataset,
+            Entity.kind,
+            Entity.state,
+            Entity.payload,
+            Entity.activity_id,
+            Entity.model_call_key,
+        )
         for row in connection.execute(query.where(Entity.id.in_(page))):
-            *columns, activity_id, call_key = row
-            entity = StoredEntity._make(columns)
-            nodes.append(
-                EntityNode(entity, activity_id, call_key, tuple(parents.get(entity.id, ())))
-            )
+            entity = TracedEntity(row.id, row.dataset, row.kind, row.state, row.payload)
+            links = tuple(parents.get(row.id, ()))
+            nodes.append(EntityNode(entity, str(row.activity_id), row.model_call_key, links))
     return nodes
 
 
@@ -173,9 +215,10 @@ def _parents(connection: Connection, ids: Sequence[str]) -> dict[str, list[tuple
     return links
 
 
-def _activities(connection: Connection, ids: Iterable[int]) -> dict[int, ActivityNode]:
-    found: dict[int, ActivityNode] = {}
-    for page in pages(sorted(ids)):
+def activities_by_number(connection: Connection, numbers: Iterable[int]) -> dict[str, ActivityNode]:
+    """The activities with these numbers in the store."""
+    found: dict[str, ActivityNode] = {}
+    for page in pages(sorted(numbers)):
         agents: dict[int, list[str]] = {}
         links = select(Association.activity_id, Association.agent_id).where(
             Association.activity_id.in_(page)
@@ -192,18 +235,28 @@ def _activities(connection: Connection, ids: Iterable[int]) -> dict[int, Activit
             Activity.started_at,
             Activity.ended_at,
         ).join(Plan, Plan.id == Activity.plan_id)
-        for row in connection.execute(query.where(Activity.id.in_(page))):
-            found[row.id] = ActivityNode._make((*row, tuple(sorted(agents.get(row.id, ())))))
+        for number, stage, version, configuration, *run in connection.execute(
+            query.where(Activity.id.in_(page))
+        ):
+            agent_ids = tuple(sorted(agents.get(number, ())))
+            found[str(number)] = ActivityNode(
+                str(number), stage, version, configuration, agent_ids, ActivityRun(*run)
+            )
     return found
 
 
-def _agents(connection: Connection, ids: Iterable[str]) -> dict[str, AgentNode]:
+def agents_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, AgentNode]:
+    """The agents with these ids."""
     query = select(Agent.id, Agent.kind, Agent.name, Agent.revision)
-    rows = connection.execute(query.where(Agent.id.in_(sorted(ids))))
-    return {row.id: AgentNode(*row) for row in rows}
+    found: dict[str, AgentNode] = {}
+    for page in pages(sorted(ids)):
+        rows = connection.execute(query.where(Agent.id.in_(page)))
+        found.update((row.id, AgentNode(*row)) for row in rows)
+    return found
 
 
-def _calls(connection: Connection, keys: Iterable[str]) -> dict[str, CallNode]:
+def calls_by_key(connection: Connection, keys: Iterable[str]) -> dict[str, CallNode]:
+    """The model calls with these keys."""
     query = select(
         ModelCall.key,
         ModelCall.agent_id,
@@ -212,6 +265,8 @@ def _calls(connection: Connection, keys: Iterable[str]) -> dict[str, CallNode]:
         ModelCall.status,
         ModelCall.tokens_in,
         ModelCall.tokens_out,
+        ModelCall.cost,
+        ModelCall.currency,
         ModelCall.called_at,
     )
     found: dict[str, CallNode] = {}
@@ -227,8 +282,8 @@ def _decisions(connection: Connection, ids: Sequence[str]) -> dict[str, list[Dec
         Decision.verdict,
         Decision.agent_id,
         Decision.reason,
-        Decision.decided_at,
         Decision.successor_id,
+        Decision.decided_at,
     ).order_by(Decision.id)
     found: dict[str, list[DecisionNode]] = {}
     for page in pages(ids):

@@ -20,6 +20,7 @@ _AGENT_TYPES = {
 def prov_document(lineage: Lineage) -> ProvDocument:
     """Entities, activities and agents of `lineage` with the relations between them.
 
+    Times, code revisions and flow runs stand in it where they are known: in a release they are not.
     Decisions are activities of their own: they use the entity that they are about.
     """
     document = ProvDocument()
@@ -62,19 +63,15 @@ def _add_agent(document: ProvDocument, agent: AgentNode) -> None:
 
 def _add_activity(document: ProvDocument, activity: ActivityNode) -> None:
     name = f"loupe:activity-{activity.id}"
-    document.activity(
-        name,
-        activity.started_at,
-        activity.ended_at,
-        _attributes(
-            {
-                "prov:label": f"{activity.stage} {activity.version}",
-                "loupe:configuration": json.dumps(activity.configuration, sort_keys=True),
-                "loupe:code_revision": activity.code_revision,
-                "loupe:flow_run": activity.flow_run,
-            }
-        ),
-    )
+    told = {
+        "prov:label": f"{activity.stage} {activity.version}",
+        "loupe:configuration": json.dumps(activity.configuration, sort_keys=True),
+    }
+    started_at = ended_at = None
+    if (run := activity.run) is not None:
+        started_at, ended_at = run.started_at, run.ended_at
+        told |= {"loupe:code_revision": run.code_revision, "loupe:flow_run": run.flow_run}
+    document.activity(name, started_at, ended_at, _attributes(told))
     for agent_id in activity.agent_ids:
         document.wasAssociatedWith(name, f"loupe:agent-{agent_id}")
 
@@ -101,17 +98,15 @@ def _add_call(document: ProvDocument, call: CallNode) -> None:
 def _add_entity(document: ProvDocument, node: EntityNode) -> None:
     entity = node.entity
     name = f"loupe:{entity.id}"
-    document.entity(
-        name,
-        _attributes(
-            {
-                "prov:type": _LOUPE[entity.kind],
-                "loupe:dataset": entity.dataset,
-                "loupe:state": entity.state,
-                "prov:value": entity.payload,
-            }
-        ),
-    )
+    told = {
+        "prov:type": _LOUPE[entity.kind],
+        "loupe:dataset": entity.dataset,
+        "loupe:state": entity.state,
+        "prov:value": entity.payload,
+    }
+    if entity.withheld:
+        told["loupe:withheld"] = ", ".join(entity.withheld)
+    document.entity(name, _attributes(told))
     document.wasGeneratedBy(name, f"loupe:activity-{node.activity_id}")
     if node.model_call_key:
         document.wasInfluencedBy(name, f"loupe:call-{node.model_call_key}")

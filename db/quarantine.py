@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 
 from db.store import Store
 from db.tables import Activity, Plan, Work
@@ -58,3 +58,15 @@ def quarantined(
     with store.read() as connection:
         for text in connection.execute(query).scalars():
             yield Rejection.model_validate_json(text or "{}")
+
+
+def put_back(store: Store, dataset: str, reason: str) -> int:
+    """Takes the inputs that were rejected for a reason out of quarantine; how many there were.
+
+    They are pending again: the next run works on them as if they were new, and whatever it finds
+    takes the place of what was found before.
+    """
+    own = select(Activity.id).where(Activity.dataset == dataset)
+    rejected = Work.status == "rejected", Work.reason == reason, Work.activity_id.in_(own)
+    with store.write() as connection:
+        return connection.execute(delete(Work).where(*rejected)).rowcount

@@ -14,16 +14,18 @@ earlier one, and `prompted_by` its own prompt.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.orm import aliased
 
+from db.as_of import PastState, look_back
 from db.crop_origins import CROP_OF, CropOrigin, crop_origins
+from db.engine import faults_as_errors
 from db.entities import LIVE, StoredEntity, pages, select_entities
 from db.store import Store
-from db.tables import Agent, Decision, Derivation, Entity, ModelCall, ReleaseItem
+from db.tables import Agent, Decision, Derivation, Entity, ModelCall, Release, ReleaseItem
 
 _DOWN = ("describes", "rewrite_of", "edited_from")
 _UP = ("imported_from", "sampled_from", CROP_OF)
@@ -82,12 +84,33 @@ class _Node(NamedTuple):
 
 
 @contextmanager
-def snapshot(store: Store) -> Iterator[Connection]:
-    """A connection that sees one state of the database until it is closed, on any database."""
-    with store.read() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        yield connection
+def snapshot(store: Store, past: PastState | None = None) -> Iterator[Connection]:
+    """A connection that sees one state of the database until it is closed, on any database.
+
+    That state is the present one, or `past`. Nothing can be written by it.
+
+    The present one has a mark (`db.as_of.current_mark`) only because nobody is in the middle of
+    writing as it begins: PostgreSQL gives out numbers before what they number can be seen, and so
+    what is stored later may have a smaller one. What is seen of the past has been marked so.
+
+    Raises:
+        ServiceError: the database is gone or failed.
+    """
+    with faults_as_errors(store.engine), store.engine.connect() as connection:
+        is_postgres = connection.dialect.name == "postgresql"
+        if is_postgres:  # not read-only yet: views are made in it
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin() as transaction:
+            try:
+                with store.no_writers() if past is None else nullcontext():
+                    connection.execute(select(Release.id).limit(1))  # begins to see
+                if past is not None:
+                    look_back(connection, past)
+                if is_postgres:
+                    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+                yield connection
+            finally:
+                transaction.rollback()
 
 
 def live_images(connection: Connection, dataset: str) -> Iterator[StoredEntity]:
@@ -118,7 +141,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
     images = entities_by_id(connection, ids)
     sources = _sources_of(connection, ids)
     nodes = _texts_below(connection, ids)
-    edited = {child for child, _, _ in _parents(connection, nodes, ("edited_from",))}
+    edited = {child for child, _, _ in derived_from(connection, nodes, ("edited_from",))}
     reviewed = _decided_by_people(connection, nodes)
     prompts = _prompts_of(connection, nodes)
     drafts = _drafts_of(connection, edited)
@@ -206,7 +229,7 @@ def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     below: dict[str, list[str]] = {id_: [id_] for id_ in ids}
     while below:
         above: dict[str, list[str]] = defaultdict(list)
-        for child_id, parent_id, kind in _parents(connection, list(below), _UP):
+        for child_id, parent_id, kind in derived_from(connection, list(below), _UP):
             for image in below[child_id]:
                 if kind == "source":
                     sources[image] = min(sources.get(image, parent_id), parent_id)
@@ -218,7 +241,7 @@ def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
 
 def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
     prompts: dict[str, list[str]] = defaultdict(list)
-    for child_id, parent_id, _ in _parents(connection, ids, ("prompted_by",)):
+    for child_id, parent_id, _ in derived_from(connection, ids, ("prompted_by",)):
         prompts[child_id].append(parent_id)
     return prompts
 
@@ -236,14 +259,14 @@ def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEn
 
 def _edited_captions(connection: Connection, ids: Iterable[str]) -> dict[str, str]:
     """What those of `ids` that are edits of captions were made of."""
-    edits = _parents(connection, ids, ("edited_from",))
+    edits = derived_from(connection, ids, ("edited_from",))
     return {child: parent for child, parent, kind in edits if kind == "caption"}
 
 
-def _parents(
+def derived_from(
     connection: Connection, ids: Iterable[str], roles: Sequence[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """(child id, parent id, parent's kind) for what `ids` were derived from in `roles`."""
+    """(child id, parent id, parent's kind): what `ids` were derived from in any of `roles`."""
     child, parent = aliased(Entity), aliased(Entity)
     query = (
         select(child.id, parent.id, parent.kind)
@@ -269,6 +292,15 @@ def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
         for entity_id, verdict in connection.execute(query.where(Decision.entity_id.in_(page))):
             (decided.discard if verdict == "reopen" else decided.add)(entity_id)
     return decided
+
+
+def candidates_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
+    """For each contrastive image among `ids` the candidate that it was, where it was made here."""
+    parents = {
+        child: parent for child, parent, _ in derived_from(connection, ids, ("accepted_from",))
+    }
+    candidates = entities_by_id(connection, set(parents.values()))
+    return {child: candidates[parent] for child, parent in parents.items()}
 
 
 def released_rows(connection: Connection, release_id: str) -> Iterator[str]:

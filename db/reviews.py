@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, exists, func, or_, select, true, update
 from sqlalchemy.orm import aliased
 
 from db.engine import insert_new
 from db.entities import LIVE, pages
 from db.store import Store
-from db.tables import DeskCursor, Entity, Pseudonym, ReviewImage, ReviewTask
+from db.tables import Derivation, DeskCursor, Entity, Pseudonym, ReviewImage, ReviewTask
 
 TaskState = Literal["open", "unclear", "answered", "skipped", "returned", "closed"]
 WAITING: tuple[TaskState, ...] = ("open", "unclear")
@@ -232,11 +232,15 @@ def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, 
         return {row.user_id: row.name for row in connection.execute(query)}
 
 
-def count_states(store: Store, kind: str) -> dict[str, dict[str, int]]:
-    """For each dataset how many entities of a kind are in which state."""
+def count_states(store: Store, kind: str, left_out: str | None = None) -> dict[str, dict[str, int]]:
+    """For each dataset how many entities of a kind are in which state.
+
+    Not counted are those that were derived from others in the role `left_out`.
+    """
+    derived = exists().where(Derivation.child_seq == Entity.seq, Derivation.role == left_out)
     query = (
         select(Entity.dataset, Entity.state, func.count())
-        .where(Entity.kind == kind)
+        .where(Entity.kind == kind, true() if left_out is None else ~derived)
         .group_by(Entity.dataset, Entity.state)
         .order_by(Entity.dataset)
     )

@@ -4,9 +4,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, func, select
 
 from db.engine import faults_as_errors, migrate, open_engine
+
+_WRITERS = 7061711
 
 
 class Store:
@@ -64,7 +66,26 @@ class Store:
             self.engine.connect().execution_options(writes=True) as connection,
             connection.begin(),
         ):
+            self._count_as_writer(connection)
             yield connection
+
+    def _count_as_writer(self, connection: Connection) -> None:
+        """Shares a lock with all who write, before anything else is locked, until the end."""
+        if self.engine.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock_shared(_WRITERS)))
+
+    @contextmanager
+    def no_writers(self) -> Iterator[None]:
+        """A moment in which nobody is writing: waits for who is, and lets others wait for its end.
+
+        On SQLite, which has one writer, whose numbers grow as they are seen, it is any moment.
+        """
+        if self.engine.dialect.name != "postgresql":
+            yield
+            return
+        with self.engine.connect() as connection, connection.begin():
+            connection.execute(select(func.pg_advisory_xact_lock(_WRITERS)))
+            yield
 
     def close(self) -> None:
         """Closes all connections."""

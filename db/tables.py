@@ -117,9 +117,14 @@ class Association(Base):
 
 
 class ModelCall(Base):
-    """One request to a model and its answer, stored the moment it returned: paid for once."""
+    """One request to a model and its answer, stored the moment it returned: paid for once.
+
+    A search of images on the web is a call, too (`db.search_calls`): its `tokens_in` are the
+    requests that the service counts.
+    """
 
     __tablename__ = "model_call"
+    __table_args__ = (Index("ix_model_call_agent_id_called_at", "agent_id", "called_at"),)
 
     key: Mapped[str] = mapped_column(Digest, primary_key=True)
     agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
@@ -421,7 +426,11 @@ class SecondLook(Base):
 
 
 class Release(Base):
-    """An immutable snapshot; `id` is the digest of its manifest."""
+    """An immutable snapshot; `id` is the digest of its manifest.
+
+    The marks say up to where the store was read for it (`db.as_of`): the last entity, decision and
+    withdrawal that counted.
+    """
 
     __tablename__ = "release"
 
@@ -431,6 +440,9 @@ class Release(Base):
     folder: Mapped[str] = mapped_column(Text)
     manifest: Mapped[dict[str, Any]]
     built_at: Mapped[datetime]
+    entity_mark: Mapped[int] = mapped_column(Number, server_default="0")
+    decision_mark: Mapped[int] = mapped_column(Number, server_default="0")
+    withdrawal_mark: Mapped[int] = mapped_column(Number, server_default="0")
 
 
 class ReleaseItem(Base):
@@ -440,6 +452,80 @@ class ReleaseItem(Base):
 
     release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+
+
+class Withdrawal(Base):
+    """Something that was taken back, with everything derived from it: by whom, why, how far it is.
+
+    `key` is made from what was asked for, so that asking again finds the same row; `target` is that
+    as JSON. `ground` is a word of `schemas.withdrawal`, `reason` the words of who asked, which stay
+    here. `erases` says whether bytes go as well. `state` is confirmed, then finished.
+    """
+
+    __tablename__ = "withdrawal"
+
+    id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    key: Mapped[str] = mapped_column(Digest, unique=True)
+    target: Mapped[dict[str, Any]]
+    ground: Mapped[str] = mapped_column(String(16))
+    reason: Mapped[str] = mapped_column(Text)
+    erases: Mapped[bool]
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    state: Mapped[str] = mapped_column(String(16))
+    confirmed_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+
+
+class WithdrawnEntity(Base):
+    """An entity that a withdrawal takes back."""
+
+    __tablename__ = "withdrawn_entity"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+
+
+class WithdrawnDigest(Base):
+    """A file that a withdrawal takes back: by its digest.
+
+    `media_type` is None where no file of ours has it (videos, and images as they came).
+    `is_refused` says that it is not taken in again, `is_erased` that ours goes, on grounds that
+    demand it.
+    """
+
+    __tablename__ = "withdrawn_digest"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
+    media_type: Mapped[str | None] = mapped_column(String(32))
+    is_refused: Mapped[bool]
+    is_erased: Mapped[bool]
+
+
+class WithdrawalNotice(Base):
+    """What holders of a release are told of a withdrawal, as it was decided with it.
+
+    `notice` is a `schemas.withdrawal.WithdrawalNotice`.
+    """
+
+    __tablename__ = "withdrawal_notice"
+
+    withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
+    release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
+    notice: Mapped[dict[str, Any]]
+
+
+class WithdrawalStep(Base):
+    """A step of a withdrawal that was done, and what it came to."""
+
+    __tablename__ = "withdrawal_step"
+
+    withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
+    step: Mapped[str] = mapped_column(String(128), primary_key=True)
+    told: Mapped[dict[str, Any]]
+    done_at: Mapped[datetime]
 
 
 class Evaluation(Base):

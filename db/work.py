@@ -32,6 +32,7 @@ from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new, insert_new_text
 from db.entities import NewEntity, StoredEntity, insert_derivations, pages, select_entities
+from db.late_children import withdraw_late_children
 from db.store import Store
 from db.tables import Activity, Association, Claim, Entity, Plan, Work
 from schemas.base import canonical_json, digest_of
@@ -156,7 +157,9 @@ def claim_chunk(
         inputs = tuple(map(StoredEntity._make, connection.execute(query).all()))
         if not inputs:
             return None
-        claim_id = _insert_claim(connection, plan_id, pending.dataset, inputs)
+        claim_id = _insert_claim(
+            connection, plan_id, pending.dataset, inputs[0].seq, inputs[-1].seq
+        )
     return ClaimedChunk(claim_id, inputs)
 
 
@@ -195,8 +198,19 @@ def _drop_ended_claims(connection: Connection, plan_id: int) -> None:
         connection.execute(delete(Claim).where(Claim.owner.in_(gone)))
 
 
+def claim_whole(store: Store, plan_id: int, dataset: str) -> str | None:
+    """Leases a plan's work on a dataset as a whole; None while another has a lease on any of it."""
+    with store.write() as connection:
+        _lock_plan(connection, plan_id)
+        _drop_ended_claims(connection, plan_id)
+        query = select(Claim.id).where(Claim.plan_id == plan_id, Claim.dataset == dataset)
+        if connection.execute(query.limit(1)).first() is not None:
+            return None
+        return _insert_claim(connection, plan_id, dataset, 0, 0)
+
+
 def _insert_claim(
-    connection: Connection, plan_id: int, dataset: str, inputs: Sequence[StoredEntity]
+    connection: Connection, plan_id: int, dataset: str, lower: int, upper: int
 ) -> str:
     claim_id = uuid4().hex
     connection.execute(
@@ -205,8 +219,8 @@ def _insert_claim(
             "id": claim_id,
             "plan_id": plan_id,
             "dataset": dataset,
-            "lower": inputs[0].seq,
-            "upper": inputs[-1].seq,
+            "lower": lower,
+            "upper": upper,
             "owner": process_owner(),
             "expires_at": datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS),
         },
@@ -256,7 +270,8 @@ def commit_chunk(
     """Stores a chunk's entities, derivations, decisions and work rows in one transaction.
 
     Inputs that another run has worked on meanwhile (the lease had been taken over) keep its
-    results; those of this run are left out, so that no input has two.
+    results; those of this run are left out, so that no input has two. What hangs on something that
+    was withdrawn meanwhile is stored as withdrawn.
 
     Raises:
         IntegrityError: an entity names a parent that is not stored; nothing was stored.
@@ -298,6 +313,7 @@ def _insert_entities(
 ) -> None:
     insert_new_text(connection, Entity, _ENTITY_COLUMNS, _entity_rows(entities, activity_id))
     insert_derivations(connection, entities)
+    withdraw_late_children(connection, entities)
 
 
 def _insert_activity(connection: Connection, activity: ActivityRecord) -> int:

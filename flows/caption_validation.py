@@ -25,10 +25,13 @@ from flows.context import RunContext
 from flows.discriminability_report import report_on
 from flows.discriminability_report_page import write_report
 from flows.embedding import CachedEmbedder
+from flows.image_selection import turned_down
+from flows.leases import sole_run
 from flows.pages import thumbnail_uri
 from flows.report import StageReport
 from flows.rewriting import store_prompt
 from flows.runner import Stage, run_stream
+from flows.standing_validation import MEASURES, VALIDATED_WITH, standing_images
 from flows.task_images import embed_stored, images_of_tier, picture_of
 from models.embedding import Vectors
 from prompts.loader import load_prompt
@@ -49,17 +52,17 @@ VERSION = "1"
 REVISED_FROM = "revised_from"
 """The role of the caption in whose place one was written."""
 _SIDE_PX = 160
-VALIDATED_WITH = "validated_with"
-"""The role in which the settings of a validation stand to what came of it."""
-MEASURES = "measures"
-"""The role in which a caption stands to the report of its discriminability."""
 
 
 class Validation(NamedTuple):
-    """What came of all captions, and where that can be looked at."""
+    """What came of all captions, and where that can be looked at.
+
+    `page` is None where captions stand as they were validated before, and were not held against
+    anything again.
+    """
 
     report: StageReport
-    page: Path
+    page: Path | None
 
 
 def validate_captions(
@@ -73,6 +76,10 @@ def validate_captions(
     Of what was tried for a caption, the text nearest to what passes stays proposed; the others are
     rejected with what was found of them. What does not pass, or what the grammar check doubts, is
     marked for the people of the queue. `before_storing` is called when the loop came to its end.
+    Where something was withdrawn since, captions of the images that were validated before stand as
+    they are (`flows.standing_validation`).
+
+    Runs side by side do this one after the other: what one had written anew, the next finds stored.
 
     Raises:
         DegenerateCriterionError: the criterion does not tell the captions apart.
@@ -80,10 +87,15 @@ def validate_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is gone; what came back before is stored.
     """
-    loop = _Loop(captioner, written_with, embedder)
-    outcome = loop.run()
-    before_storing()
-    return Validation(loop.store(outcome), loop.show(outcome))
+    with sole_run(captioner.context, captioner.dataset, STAGE, VERSION):
+        loop = _Loop(captioner, written_with, embedder)
+        if (standing := loop.standing()) is not None:
+            before_storing()
+            return Validation(standing, None)
+        loop.prepare()
+        outcome = loop.run()
+        before_storing()
+        return Validation(loop.store(outcome), loop.show(outcome))
 
 
 class _Loop:
@@ -97,17 +109,40 @@ class _Loop:
         self._settings = captioner.settings.discriminability
         self._embedder = embedder
         self._prompt = load_prompt(captioner.settings.revision_prompt)
-        self._images = images_of_tier(self._context.store, captioner.dataset, "v0")
+        not_selected = turned_down(self._context.store, captioner.dataset)
+        self._images = [
+            image
+            for image in images_of_tier(self._context.store, captioner.dataset, "v0")
+            if image.id not in not_selected
+        ]
+        self._place = {image.id: place for place, image in enumerate(self._images)}
+        self._image_of: dict[str, str] = {}
+        self._captions = self._written(written_with.id)
+        self._standing = standing_images(
+            self._context.store, captioner.dataset, self._image_of, self._place
+        )
+
+    def standing(self) -> StageReport | None:
+        """How much stands as it was validated before; None where anything is to be validated."""
+        described = {self._image_of[one] for one in self._captions}
+        if not described <= self._standing:
+            return None
+        return StageReport(STAGE, already_done=len(described))
+
+    def prepare(self) -> None:
+        """Embeds images and captions, and sets what similarities are divided by.
+
+        Raises:
+            ConfigurationError: there are too few images.
+        """
         if len(self._images) <= self._settings.k:
             raise ConfigurationError(
-                f"captions of {captioner.dataset!r} are to be held against {self._settings.k} "
-                f"other images each (captioning.discriminability.k), and v0 has "
+                f"captions of {self._captioner.dataset!r} are to be held against "
+                f"{self._settings.k} other images each (captioning.discriminability.k), and v0 has "
                 f"{len(self._images)}; take more images, or a smaller k"
             )
-        self._place = {image.id: place for place, image in enumerate(self._images)}
         self._facts = facts_of(self._context.store, list(self._place))
-        self._captions = self._written(written_with.id)
-        rows = embed_stored(self._context, embedder, self._images)
+        rows = embed_stored(self._context, self._embedder, self._images)
         self._validator = CaptionValidator(rows, self._settings, name="the images of v0")
         self._calls: dict[tuple[str, str], str] = {}
         self._drafts = self._drafted()
@@ -150,7 +185,9 @@ class _Loop:
         for history in outcome.histories:
             of_images.setdefault(history.image, []).append(history)
         items = [
-            (image.seq, of_images[image.id]) for image in self._images if image.id in of_images
+            (image.seq, of_images[image.id])
+            for image in self._images
+            if image.id in of_images and image.id not in self._standing
         ]
 
         def work(items: Sequence[tuple[int, list[CaptionHistory]]]) -> list[WorkResult]:
@@ -190,7 +227,11 @@ class _Loop:
                 self._context.store, [one.id for one in captions], DESCRIBES
             ).items()
         }
-        captions = [one for one in captions if self._image_of[one.id] in self._place]
+        captions = [
+            one
+            for one in captions
+            if self._image_of[one.id] in self._place and one.state != "withdrawn"
+        ]
         captions.sort(
             key=lambda one: (self._place[self._image_of[one.id]], one.record(Caption).position)
         )

@@ -7,28 +7,24 @@ from collections.abc import Sequence
 
 from annotate.drafts import PROMPTED_BY
 from annotate.items import DESCRIBES
-from db.agents import AgentRef
-from db.entities import NewEntity, StoredEntity, fetch, new_entity, parents_of
+from db.entities import LIVE, NewEntity, StoredEntity, fetch, new_entity, parents_of
 from db.store import Store
 from db.work import Pending, WorkResult
+from flows.asked_model import AskedModel
 from flows.asking import ask, require_answers, without_answer
 from flows.context import RunContext
 from flows.importing import KNOWN_FROM
-from flows.ledger import RecordedChatModel
 from flows.report import StageReport, StageResult
 from flows.rewriting import store_prompt
 from flows.runner import Stage, run_stage
-from flows.single import store_entity
 from flows.task_images import SAMPLED_FROM
-from models.registry import build_chat_model
-from prompts.loader import Prompt, load_prompt
+from prompts.loader import load_prompt
 from schemas.caption_request import CAPTION_PURPOSE
-from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
+from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from schemas.profile import CaptioningSettings
 from schemas.records import Caption, Image, ImageFacts, Rejection
 from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
-from schemas.tracked_video import StageSettings
 from stages.caption_images.answer import read_captions
 from stages.caption_images.request import VERSION, request_captions
 
@@ -38,48 +34,12 @@ WRITTEN_WITH = "written_with"
 """The role in which the settings of a caption stand to it: model, parameters, prompt."""
 
 
-class Captioner:
-    """The profile's model, and how it is asked, in one dataset."""
+class Captioner(AskedModel):
+    """The profile's captioner, and how it is asked, in one dataset."""
 
     def __init__(self, context: RunContext, dataset: str, settings: CaptioningSettings) -> None:
-        self.context = context
-        self.dataset = dataset
+        super().__init__(context, dataset, settings.model)
         self.settings = settings
-        self.model = RecordedChatModel(
-            build_chat_model(settings.model),
-            context.store,
-            dataset,
-            settings.model.prices,
-            context.budget,
-        )
-
-    @property
-    def agent(self) -> AgentRef:
-        """The model, as provenance names it."""
-        return AgentRef.of_model(self.settings.model.ref)
-
-    @property
-    def author(self) -> str:
-        """The model, as captions name it."""
-        return str(self.settings.model.ref)
-
-    def settings_of(self, stage: str, version: str, prompt: Prompt, **values: object) -> NewEntity:
-        """What a stage that asks this model is set to, as an entity."""
-        model = self.settings.model
-        told = {
-            "model": model.ref.model_dump(),
-            "parameters": model.parameters,
-            "prompt": prompt.digest,
-            **values,
-        }
-        record = StageSettings(stage=stage, version=version, values=told)
-        return store_entity(self.context, record, self.dataset)
-
-    def picture(self, image: StoredEntity) -> ChatImage:
-        """The picture of an image, for a request."""
-        record = image.record(Image)
-        data = self.context.blobs.read(record.sha256, record.media_type)
-        return ChatImage(media_type=record.media_type, data=data)
 
 
 def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
@@ -118,7 +78,7 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
             for place, (image, request) in enumerate(zip(images, requests, strict=True))
         ]
 
-    report = run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",), "v0"), work)
+    report = run_stage(context, stage, Pending(dataset, Image.kind, LIVE, "v0"), work)
     require_answers(captioner.settings.model.ref, report)
     return settings, report
 

@@ -25,6 +25,8 @@ from flows.commands import (
     sources,
     track,
     train,
+    withdraw,
+    withdrawals,
 )
 from flows.commands.filter import app as noise_filter
 from flows.commands.metrics import app as metrics
@@ -57,6 +59,8 @@ app.add_typer(release.app, name="release")
 app.add_typer(noise_filter, name="filter")
 app.add_typer(metrics, name="metrics")
 app.add_typer(recos, name="recos")
+app.command()(withdraw.withdraw)
+app.command()(withdrawals.withdrawals)
 app.command()(evaluate.evaluate)
 app.command()(leaderboard.leaderboard)
 app.command()(services.up)

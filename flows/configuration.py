@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from schemas.build import (
+    CcdBuild,
     RecosBuild,
     SourceSpec,
     TaskSpec,
@@ -16,8 +17,10 @@ from schemas.build import (
     VideoSourceSpec,
 )
 from schemas.errors import ConfigurationError
+from schemas.faults import fault_of
 
-_Build = TypeVar("_Build", UFine3CBuild, UFine6926Build, RecosBuild)
+_UNKNOWN = "is no key of a build; see docs/build-files.md"
+_Build = TypeVar("_Build", UFine3CBuild, UFine6926Build, RecosBuild, CcdBuild)
 _Source = TypeVar("_Source", SourceSpec, VideoSourceSpec)
 
 
@@ -55,6 +58,19 @@ def load_recos_build(path: Path) -> RecosBuild:
     return build.model_copy(update={"sources": sources, "tasks": tasks})
 
 
+def load_ccd_build(path: Path) -> CcdBuild:
+    """The CCD-style build in `path`; relative paths in it are relative to the file.
+
+    Raises:
+        ConfigurationError: as for `load_build`.
+    """
+    build = _loaded(path, CcdBuild)
+    sources = tuple(_resolved(source, path.parent) for source in build.sources)
+    searched = build.search_folder
+    folder = None if searched is None else path.parent / _at_home(searched)
+    return build.model_copy(update={"sources": sources, "search_folder": folder})
+
+
 def _loaded(path: Path, form: type[_Build]) -> _Build:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -63,9 +79,13 @@ def _loaded(path: Path, form: type[_Build]) -> _Build:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"build file {path} is not valid TOML: {error}") from error
     try:
-        return form.model_validate(values)
+        build = form.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(f"build file {path}: {_first_problem(error)}") from error
+        raise ConfigurationError(
+            f"build file {path}: {fault_of(error, unknown=_UNKNOWN)}"
+        ) from error
+    others = tuple(_resolved_other(one, path.parent) for one in build.against)
+    return build.model_copy(update={"against": others})
 
 
 def load_source(**values: Any) -> SourceSpec:
@@ -90,19 +110,7 @@ def _described(form: type[_Source], values: Mapping[str, Any]) -> _Source:
     try:
         return form.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(f"source: {_first_problem(error)}") from error
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if not key:
-        return first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        return f"{key} is no key of a build; see docs/build-files.md"
-    if first["type"] == "missing":
-        return f"{key} is missing"
-    return f"{key}: {first['msg']}, got {first['input']!r}"
+        raise ConfigurationError(f"source: {fault_of(error, unknown=_UNKNOWN)}") from error
 
 
 def _at_home(path: str | Path) -> Path:
@@ -123,6 +131,13 @@ def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:
         "images": folder / _at_home(source.images),
     }
     return source.model_copy(update=paths)
+
+
+def _resolved_other(named: str, folder: Path) -> str:
+    """What a release is held against: folders, also as `NAME=FOLDER`, with whole paths."""
+    name, separator, path = named.rpartition("=")
+    found = folder / _at_home(path)
+    return f"{name}{separator}{found}" if found.is_dir() else named
 
 
 def _resolved_task(task: TaskSpec, folder: Path) -> TaskSpec:

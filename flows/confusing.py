@@ -1,37 +1,34 @@
 """Writes the captions of v1: in the words of captions of v0, and true of their own images only."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from annotate.drafts import PROMPTED_BY
-from db.entities import (
-    NewEntity,
-    StoredEntity,
-    parents_of,
-)
-from db.work import Pending, WorkResult
+from db.work import WorkResult
 from flows.asking import ask, require_answers, without_answer
 from flows.captioning import WRITTEN_WITH, Captioner, caption_entity, facts_of, task_of
+from flows.confused_pairs import CONFUSES, Pair, load_pairs, load_written
 from flows.confusion_questions import question
 from flows.report import StageReport, StageResult
 from flows.rewriting import store_prompt
-from flows.runner import Stage, run_stage
-from flows.similar_images import SIMILAR_TO, Begun
-from prompts.loader import load_prompt
+from flows.runner import Stage, run_stream
+from flows.similar_images import Begun
+from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from schemas.confusion_request import ConfusionBrief
-from schemas.records import Caption, Image, Rejection
+from schemas.records import Caption, Rejection
 from stages.caption_images.answer import folded
 from stages.caption_images.request import MAX_CHARACTERS
 from stages.confusing_captions.request import STAGE, VERSION, read_confusion, request_confusion
 
 _SAME_WORDS = "The model described the similar image in the same words."
-CONFUSES = "confuses"
-"""The role of the caption of v0 in whose words one of v1 is written."""
 
 
 def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
     """Has for every image of v1 a caption written to each caption of its image of v0.
+
+    Work hangs on both: a caption of v0 that people changed later has one written to it, and nothing
+    is asked again of the others.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
@@ -45,97 +42,90 @@ def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
         name=STAGE,
         version=VERSION,
         dataset=dataset,
-        configuration={"settings": settings.id},
+        configuration={"settings": settings.id, "input": "pair"},
         agents=(captioner.agent,),
-        chunk_size=50,  # of pictures, which are held
+        chunk_size=250,  # of pairs: some fifty pictures, which are held
         workers=1,
         label="write confusing captions",
     )
     parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
+    pairs = load_pairs(context.store, dataset, begun)
+    written = {one.pair for one in load_written(context.store, dataset)}
+    items = [(pair.number, pair) for pair in pairs if pair.key not in written]
 
-    def work(images: Sequence[StoredEntity]) -> list[StageResult]:
-        partner = parents_of(context.store, [image.id for image in images], SIMILAR_TO)
-        facts = facts_of(context.store, [image.id for image in images])
-        asked = [
-            (image, caption)
-            for image in images
-            for caption in begun.captions.get(partner[image.id][0], ())
-        ]
-        pictures = {image.id: captioner.picture(image) for image in images}
-        requests = [
-            request_confusion(
-                pictures[image.id],
-                ConfusionBrief(
-                    task=task_of(image),
-                    caption=caption.record(Caption).text,
-                    facts=facts.get(image.id, ()),
-                ),
-                prompt,
-                MAX_CHARACTERS,
-            )
-            for image, caption in asked
-        ]
+    def work(items: Sequence[tuple[int, Pair]]) -> list[StageResult]:
+        chunk = [pair for _, pair in items]
+        requests = _requests(captioner, chunk, prompt)
         outcomes = ask(captioner.model, requests)
-        first = {image.id: image for image in begun.images}
-        answered = [
-            _Answered(image, first[partner[image.id][0]], caption, request, outcomes.get(place))
-            for place, ((image, caption), request) in enumerate(zip(asked, requests, strict=True))
-        ]
+        said = _said(captioner, pairs)
         return [
-            _written(captioner, image, [one for one in answered if one.image is image], parents)
-            for image in images
+            _written(captioner, pair, request, outcomes.get(place), said[pair.similar.id], parents)
+            for place, (pair, request) in enumerate(zip(chunk, requests, strict=True))
         ]
 
-    report = run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",), "v1"), work)
+    report = run_stream(context, stage, items, work, total=len(items))
+    report.already_done += len(pairs) - len(items)
     require_answers(captioner.settings.model.ref, report)
     return report
 
 
-class _Answered(NamedTuple):
-    """An answer about an image of v1, a caption of v0, and the image that this one describes."""
+def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> list[ChatRequest]:
+    """What the model is asked for each pair; an image is read once."""
+    similar = {pair.similar.id: pair.similar for pair in pairs}
+    facts = facts_of(captioner.context.store, list(similar))
+    pictures = {image.id: captioner.picture(image) for image in similar.values()}
+    return [
+        request_confusion(
+            pictures[pair.similar.id],
+            ConfusionBrief(
+                task=task_of(pair.similar),
+                caption=pair.caption.record(Caption).text,
+                facts=facts.get(pair.similar.id, ()),
+            ),
+            prompt,
+            MAX_CHARACTERS,
+        )
+        for pair in pairs
+    ]
 
-    image: StoredEntity
-    partner: StoredEntity
-    caption: StoredEntity
-    request: ChatRequest
-    outcome: ChatOutcome | None
+
+def _said(captioner: Captioner, pairs: Sequence[Pair]) -> dict[str, set[str]]:
+    """What the captions of each image of v1 say by now, folded, whatever was decided on them."""
+    standing = {pair.key for pair in pairs}
+    said: dict[str, set[str]] = defaultdict(set)
+    for one in load_written(captioner.context.store, captioner.dataset):
+        if one.pair in standing:
+            said[one.pair[0]].add(folded(one.entity.record(Caption).text))
+    return said
 
 
 def _written(
     captioner: Captioner,
-    image: StoredEntity,
-    answered: Sequence[_Answered],
+    pair: Pair,
+    request: ChatRequest,
+    outcome: ChatOutcome | None,
+    said: set[str],
     parents: Sequence[tuple[str, str]],
 ) -> StageResult:
-    """What was written for an image; an answer that is no use costs itself, unless all are.
+    """What was written for a pair, which joins `said`.
 
-    People are asked of the caption of v0 all the same: where the model gave back its words, it may
-    well fit both.
+    Of an answer that is no use, people are asked of the caption of v0 all the same: where the model
+    gave back its words, it may well fit both.
     """
-    entities: list[NewEntity] = []
-    refused: list[Rejection] = []
-    said: set[str] = set()
-    for one in answered:
-        if not isinstance(one.outcome, ChatAnswer):
-            failed = without_answer(image, STAGE, one.outcome)
-            if not isinstance(failed, WorkResult) or failed.rejection is None:
-                return failed
-            refused.append(failed.rejection)
-            continue
-        caption = one.caption.record(Caption)
-        text = _different(read_confusion(one.outcome, caption.text, MAX_CHARACTERS), said)
-        if isinstance(text, Rejection):
-            refused.append(text)
-            doubts = (_SAME_WORDS,) if text.reason == "same_words" else ()
-            entities += question(one.caption, one.partner, image, image, doubts)
-            continue
-        said.add(folded(text))
-        call = captioner.model.key(one.request)
-        roles = [*parents, (CONFUSES, one.caption.id)]
-        entities.append(caption_entity(captioner, image, text, caption.position, roles, call))
-    if refused and not said:
-        return WorkResult(image.seq, rejection=refused[0])
-    return WorkResult(image.seq, entities=tuple(entities))
+    if not isinstance(outcome, ChatAnswer):
+        failed = without_answer(pair.similar, STAGE, outcome)
+        return failed._replace(input=pair.number)
+    caption = pair.caption.record(Caption)
+    text = _different(read_confusion(outcome, caption.text, MAX_CHARACTERS), said)
+    if isinstance(text, Rejection):
+        doubts = (_SAME_WORDS,) if text.reason == "same_words" else ()
+        asked = question(pair.caption, pair.image, pair.similar, pair.similar, doubts)
+        return WorkResult(pair.number, entities=asked, rejection=text)
+    said.add(folded(text))
+    call = captioner.model.key(request)
+    roles = [*parents, (CONFUSES, pair.caption.id)]
+    new = caption_entity(captioner, pair.similar, text, caption.position, roles, call)
+    return WorkResult(pair.number, entities=(new,))
 
 
 def _different(text: str | Rejection, said: set[str]) -> str | Rejection:

@@ -13,7 +13,7 @@ import numpy as np
 from annotate.items import DESCRIBES
 from annotate.queues import Queue
 from db.agents import AgentRef
-from db.decisions import RETIRED, NewDecision, Verdict, append_decisions, last_agents
+from db.decisions import NewDecision, Verdict, append_decisions, last_agents
 from db.entities import (
     LIVE,
     StoredEntity,
@@ -27,13 +27,13 @@ from db.entities import (
 from db.store import Store
 from db.work import WorkResult
 from flows.captioning import facts_of, truths_of
-from flows.confusing import CONFUSES
+from flows.confused_pairs import load_pairs, load_standing, load_written
 from flows.confusion_questions import ASKS_ABOUT, ASKS_WITH, question
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
-from flows.similar_images import SIMILAR_TO, Begun, Judge
+from flows.similar_images import Begun, Judge
 from flows.task_images import embed_stored, images_of_tier, originals_of
 from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
 from schemas.quality import Confusion
@@ -69,9 +69,8 @@ def check_pairs(
     settings: ConfusionSettings,
 ) -> StageReport:
     """Measures every pair of captions whose new one waits, and proposes what is to be asked."""
-    pairs = list(_pairs(context.store, dataset))
+    pairs = list(_pairs(context.store, dataset, begun))
     numbers = {image.id: number for number, image in enumerate(begun.images)}
-    pairs = [pair for pair in pairs if pair.image.id in numbers]
     checks = _measured(context, pairs, numbers, judge, embedder, settings) if pairs else []
     facts = facts_of(context.store, [pair.similar.id for pair in pairs])
     known = _known_apart(context.store, pairs)
@@ -96,30 +95,31 @@ def check_pairs(
     return run_stream(context, stage, sorted(items, key=lambda one: one[0]), work, len(items))
 
 
-def follow_answers(context: RunContext, queue: Queue) -> int:
+def follow_answers(context: RunContext, queue: Queue, begun: Begun) -> int:
     """Does what was decided on the questions; gives how many images of v1 fell away.
 
     A new caption is accepted or rejected as it was judged, by whoever judged it. Where a caption of
-    v0 fits the image of v1, that image is rejected, whatever is said of it; what was written for it
-    and is asked about it then goes, too. So is an image of which no caption is left.
+    v0 fits the image of v1, that image is rejected, whatever is said of it. So is an image of which
+    no caption is left. Answers about captions that stand no more are not followed.
     """
     store = context.store
+    standing = load_standing(store, queue.dataset, begun)
     asked = list(find(store, queue.dataset, Confusion.kind))
     ids = [one.id for one in asked]
     captions, images = parents_of(store, ids, ASKS_ABOUT), parents_of(store, ids, ASKS_WITH)
     stored = fetch(store, {found[0] for found in (*captions.values(), *images.values())})
     agents = last_agents(store, ids)
     questions = [
-        _Question(one, stored[captions[one.id][0]], stored[images[one.id][0]]) for one in asked
+        _Question(one, stored[captions[one.id][0]], stored[images[one.id][0]])
+        for one in asked
+        if standing.has_question(captions[one.id][0], images[one.id][0])
     ]
-    fallen = {one.image.id for one in questions if one.rules_out and one.image.state in LIVE}
+    fallen = {one.image.id for one in questions if one.rules_out}
     decisions = [
         NewDecision(image_id, "reject", queue.agent, _FITS_BOTH) for image_id in sorted(fallen)
     ]
     for one in questions:
-        if one.image.id in fallen or one.image.state not in LIVE:
-            decisions += one.retired(context.software)
-        else:
+        if one.image.id not in fallen:
             decisions += one.followed(agents.get(one.entity.id, queue.agent))
     for page in pages(decisions, _PAGE):
         with store.write() as connection:
@@ -162,13 +162,6 @@ class _Question(NamedTuple):
         """Whether the answer was that a caption of v0 fits the image of v1."""
         return self.entity.state == "rejected" and not self.is_of_new
 
-    def retired(self, agent: AgentRef) -> list[NewDecision]:
-        """What takes it out of the way, and what was written for the image with it."""
-        waiting = [self.entity.id] if self.entity.state == "proposed" else []
-        if self.is_of_new and self.caption.state in LIVE:
-            waiting.append(self.caption.id)
-        return [NewDecision(one, "reject", agent, RETIRED) for one in waiting]
-
     def followed(self, agent: AgentRef) -> list[NewDecision]:
         """What the answer, which is `agent`'s, says of the caption."""
         if not self.is_of_new or self.entity.state not in _VERDICTS:
@@ -188,24 +181,13 @@ class _Pair(NamedTuple):
     confusing: StoredEntity
 
 
-def _pairs(store: Store, dataset: str) -> Iterator[_Pair]:
+def _pairs(store: Store, dataset: str, begun: Begun) -> Iterator[_Pair]:
     """All pairs whose confusing caption is still to be decided on."""
-    similar = {one.id: one for one in images_of_tier(store, dataset, "v1") if one.state in LIVE}
-    partner = parents_of(store, list(similar), SIMILAR_TO)
-    images = fetch(store, {found[0] for found in partner.values()})
-    below = children_of(store, list(similar), DESCRIBES)
-    captions = fetch(store, {one for many in below.values() for one in many})
-    confused = parents_of(store, list(captions), CONFUSES)
-    earlier = fetch(store, {found[0] for found in confused.values()})
-    for similar_id, many in below.items():
-        for one in many:
-            if captions[one].state == "proposed" and one in confused:
-                yield _Pair(
-                    images[partner[similar_id][0]],
-                    earlier[confused[one][0]],
-                    similar[similar_id],
-                    captions[one],
-                )
+    pairs = {pair.key: pair for pair in load_pairs(store, dataset, begun)}
+    for one in load_written(store, dataset):
+        if one.entity.state == "proposed" and one.pair in pairs:
+            pair = pairs[one.pair]
+            yield _Pair(pair.image, pair.caption, pair.similar, one.entity)
 
 
 def _measured(

@@ -1,9 +1,11 @@
 """The builds that run where the user gives none: a generated world, still and moving."""
 
+import json
 import os
 from pathlib import Path
 
 from schemas.build import (
+    CcdBuild,
     RecosBuild,
     SourceSpec,
     TaskSpec,
@@ -24,6 +26,7 @@ VIDEO_SECONDS = 6.0
 STILLS = 320
 TASK_IMAGES = 6
 DRAWN_IMAGES = 4
+ANCHORS = 24
 _STILL_TASKS = (
     RetrievalTask.COLOR,
     RetrievalTask.COUNT,
@@ -94,6 +97,43 @@ def demonstration_recos_build(home: Path, gate: str = "auto") -> RecosBuild:
         sources=(stills,),
         tasks=(*shown, *drawn),
     )
+
+
+def demonstration_ccd_build(home: Path, gate: str = "auto") -> CcdBuild:
+    """Draws stills under `home` where they are not yet, and gives the build of a CCD benchmark.
+
+    What is searched are the same stills: images of one family differ in a detail or two.
+    """
+    world = _stills(home / "demonstration" / f"stills-{SEED}")
+    stills = SourceSpec(
+        name="demo-stills",
+        format="coco-captions",
+        annotations=world.annotation_file,
+        images=world.image_root,
+        licence=LICENCE,
+        citation=CITATION,
+    )
+    return CcdBuild(
+        dataset="ccd-demo",
+        seed=SEED,
+        anchors=ANCHORS,
+        search_folder=_searched(world),
+        strategies_gate=gate,
+        candidates_gate=gate,
+        groups_gate=gate,
+        sources=(stills,),
+    )
+
+
+def _searched(world: StillsWorld) -> Path:
+    """The folder of all stills, with the licence of each."""
+    listed = world.image_root / "licences.jsonl"
+    if not listed.exists():
+        names = sorted(truth.file_name for truth in load_stills_truth(world.folder))
+        terms = {"licence": LICENCE, "creator": "Loupe's demonstration"}
+        lines = [json.dumps({"file_name": name, **terms}) for name in names]
+        listed.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return world.image_root
 
 
 def _stills(folder: Path) -> StillsWorld:

@@ -8,16 +8,30 @@ from typing import Literal, NamedTuple, cast
 from db.evaluations import Stored, store_evaluation
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
-from flows.evaluation_sides import scored_directions, sides
+from flows.evaluation_contrasts import (
+    INTERVAL as CONTRASTIVE_INTERVAL,
+)
+from flows.evaluation_contrasts import (
+    PROTOCOL as CONTRASTIVE_PROTOCOL,
+)
+from flows.evaluation_contrasts import (
+    ContrastiveSides,
+    coarse_side,
+    coarse_texts,
+    is_contrastive,
+    samples_of,
+)
+from flows.evaluation_sides import scored_directions, shown_image, sides
 from flows.hardware import hardware
 from flows.image_reading import ImageFile
 from models.embedding import Vectors
 from release.reading import ReadRelease, read_release
 from retrieval.embedders import pinned
-from retrieval.evaluation import INTERVAL, PROTOCOL, Side, score_direction
+from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction
 from retrieval.precomputed import read_vectors
 from schemas.embedding import EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder, directed
 from schemas.evaluation import (
+    ContrastiveResult,
     Direction,
     EvaluatedModel,
     EvaluatedRelease,
@@ -32,8 +46,18 @@ _DIGEST_FIELDS = ("checkpoint_sha256", "folder_sha256")
 
 
 class _Embedded(NamedTuple):
+    """Vectors of a release; of coarse captions where there are any."""
+
     images: Vectors
     texts: Vectors
+    coarse: Vectors | None = None
+
+
+class _Scores(NamedTuple):
+    """What is told of all directions."""
+
+    directions: list[Scored]
+    contrasts: ContrastiveResult | None = None
 
 
 def evaluate_release(
@@ -46,7 +70,8 @@ def evaluate_release(
 ) -> Stored:
     """Scores `spec` on a split of the release in `folder` and stores it.
 
-    In both directions, but from text to image only where images have no captions.
+    In both directions, but from text to image only where images have no captions. Where images
+    differ from anchors, these ask (`flows.evaluation_contrasts`).
 
     Args:
         context: stores, progress, code revision.
@@ -68,11 +93,12 @@ def evaluate_release(
     embedded = {direction: source.embedded(direction) for direction in directions}
     embedding_seconds = time.monotonic() - started
     started = time.monotonic()
-    scored = [score_direction(one, *_asked(read, one, embedded[one])) for one in directions]
+    scores = _contrastive(read, embedded) if is_contrastive(read) else _plain(read, embedded)
+    scored = scores.directions
     result = EvaluationResult(
         release=_released(read),
         split=read.split,
-        protocol=PROTOCOL,
+        protocol=CONTRASTIVE_PROTOCOL if scores.contrasts else PROTOCOL,
         model=source.model,
         code_revision=context.code_revision,
         hardware=hardware(),
@@ -81,11 +107,29 @@ def evaluate_release(
         captions=sum(len(row.captions) for row in read.rows),
         directions=tuple(one.direction for one in scored),
         groups=tuple(group for one in scored for group in one.groups),
-        interval=INTERVAL,
+        interval=CONTRASTIVE_INTERVAL if scores.contrasts else INTERVAL,
         seconds=time.monotonic() - started,
         embedding_seconds=embedding_seconds,
+        contrasts=scores.contrasts,
     )
     return store_evaluation(context.store, result)
+
+
+def _plain(read: ReadRelease, embedded: dict[Direction, _Embedded]) -> _Scores:
+    return _Scores([score_direction(one, *_asked(read, one, embedded[one])) for one in embedded])
+
+
+def _contrastive(read: ReadRelease, embedded: dict[Direction, _Embedded]) -> _Scores:
+    """Pairs of images are compared by the vectors with which texts find them."""
+    samples = samples_of(read)
+    compared: dict[Direction, ContrastiveSides] = {}
+    for direction, one in embedded.items():
+        coarse = None
+        if one.coarse is not None:
+            coarse = coarse_side(read, list(map(shown_image, read.rows)), one.coarse)
+        compared[direction] = ContrastiveSides(samples, *sides(read, *one[:2]), coarse)
+    scored = [sides_.scored(direction) for direction, sides_ in compared.items()]
+    return _Scores(scored, next(iter(compared.values())).result())
 
 
 def _asked(read: ReadRelease, direction: Direction, embedded: _Embedded) -> tuple[Side, Side]:
@@ -151,7 +195,12 @@ class _Computed:
             embedder = CachedEmbedder(self._context.store, spec, self._context.progress)
             images = embedder.embed_images(list(self._files()))
             texts = [caption.text for row in self._read.rows for caption in row.captions]
-            self._known[key] = _Embedded(images, embedder.embed_texts(texts))
+            coarse = coarse_texts(self._read) if is_contrastive(self._read) else []
+            self._known[key] = _Embedded(
+                images,
+                embedder.embed_texts(texts),
+                embedder.embed_texts(coarse) if coarse else None,
+            )
         return self._known[key]
 
     def _files(self) -> Iterator[ImageFile]:

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from db.entities import LIVE, StoredEntity
+from db.entities import LIVE, StoredEntity, fetch, find
 from db.store import Store
 from db.work import WorkResult
 from flows.captioning import task_of
 from flows.context import RunContext
+from flows.duplicate_questions import ask_of_duplicates, standing_images
 from flows.image_pools import Pool
 from flows.report import StageReport
 from flows.retiring import keep_current
@@ -22,8 +24,11 @@ from schemas.base import digest_of
 from schemas.near_duplicates import NearDuplicateSettings
 from schemas.records import Image
 from schemas.similar_images import ExpansionReport, ExpansionSettings
+from schemas.tracked_video import StageSettings
 from stages.near_duplicates.clusters import NearDuplicates, find_near_duplicates
 from stages.similar_images.expansion import STAGE, VERSION, expand_images
+
+_LABEL = "expand the gallery"
 
 
 def expand_gallery(
@@ -33,13 +38,28 @@ def expand_gallery(
     neighbours: int,
     settings: NearDuplicateSettings,
     embedder: str,
-) -> tuple[ExpansionReport, StageReport]:
+) -> tuple[ExpansionReport, list[StageReport]]:
     """Copies the neighbours of all images of v1 into `dataset`, as images of v2; gives the counts.
 
+    Proposes a question for each pair of which it is in doubt whether one of them has to go.
     An image has the task of an image of v1 that it is a neighbour of. Running again changes
-    nothing, unless v1 has changed: then what is new joins, and what is no neighbour now is retired.
+    nothing, and compares nothing, unless v1 or the sources have changed: then what is new joins,
+    and what is no neighbour now is retired.
     """
-    v1, turned_down = _by_original(context.store, dataset, pool)
+    begun = _load_begun(context.store, dataset)
+    inputs = digest_of(
+        *sorted(begun.live),
+        "",
+        *sorted(begun.turned_down),
+        "",
+        *sorted(begun.rejected),
+        pool.digest,
+    )
+    told = {"neighbours": neighbours, "near_duplicates": settings.model_dump(mode="json")}
+    told |= {"embedder": embedder, "inputs": inputs}
+    if earlier := _earlier_counts(context.store, dataset, told):
+        return earlier, [StageReport(_LABEL)]
+    v1, turned_down = _in_pool(begun, pool)
     near = _neighbours(pool, sorted(v1), neighbours, turned_down)
     found = expand_images(
         near,
@@ -54,7 +74,7 @@ def expand_gallery(
         version=VERSION,
         dataset=dataset,
         configuration={"images": digest_of(*found.images), "counts": counts.id},
-        label="expand the gallery",
+        label=_LABEL,
     )
     added = [pool.images[pool.place[one]] for one in found.images]
     items = sorted(((image.seq, image) for image in added), key=lambda item: item[0])
@@ -68,18 +88,56 @@ def expand_gallery(
         return [WorkResult(number, entities=(copies[image.id],)) for number, image in images]
 
     report = run_stream(context, stage, items, work, total=len(items))
-    keep_current(context, dataset, Image.kind, lambda one: one.group != "v2" or one.id in wanted)
-    return found.report, report
+    standing = standing_images(context.store, images_of_tier(context.store, dataset, "v2"))
+
+    def is_current(image: StoredEntity) -> bool | None:
+        """None for images of v1, and for those that were turned down otherwise."""
+        return True if image.id in wanted else False if image.id in standing else None
+
+    keep_current(context, dataset, Image.kind, is_current, states=("proposed", "rejected"))
+    stored = fetch(context.store, wanted)
+    members = v1 | {original: stored[copy.id] for original, copy in copies.items()}
+    asked = ask_of_duplicates(context, dataset, found.doubtful, members, embedder)
+    told |= {"counts": counts.id, "images": _standing(context.store, dataset)}
+    store_entity(context, StageSettings(stage=STAGE, version=VERSION, values=told), dataset)
+    return found.report, [report, asked]
 
 
-def _by_original(
-    store: Store, dataset: str, pool: Pool
-) -> tuple[dict[str, StoredEntity], frozenset[str]]:
-    """The images of v1 by the image of the pool that each is a copy of; and those turned down.
+def _earlier_counts(store: Store, dataset: str, told: Mapping[str, Any]) -> ExpansionReport | None:
+    """What came of an expansion of the same with the same settings, if its images still stand."""
+    now = {**told, "images": _standing(store, dataset)}
+    for one in find(store, dataset, StageSettings.kind):
+        record = one.record(StageSettings)
+        if (record.stage, record.version) != (STAGE, VERSION):
+            continue
+        if {key: value for key, value in record.values.items() if key != "counts"} == now:
+            counts: str = record.values["counts"]
+            return fetch(store, [counts])[counts].record(ExpansionReport)
+    return None
 
-    What people or the policy turned down, as a caption of another image fits it, must not come back
-    among the images that captions are lost in; nor has an image neighbours that has no captions.
+
+def _standing(store: Store, dataset: str) -> str:
+    """Changes where the images of v2 do, but for what people find the same."""
+    return digest_of(*sorted(standing_images(store, images_of_tier(store, dataset, "v2"))))
+
+
+class _Begun(NamedTuple):
+    """The images of v1, by the image of a source that each is a copy of.
+
+    Attributes:
+        live: those that are released.
+        turned_down: originals of all others: what people or the policy turned down must not come
+            back among the images that captions are lost in; nor has an image neighbours that has
+            no captions.
+        rejected: originals of those whose like must not come back, either.
     """
+
+    live: dict[str, StoredEntity]
+    turned_down: frozenset[str]
+    rejected: frozenset[str]
+
+
+def _load_begun(store: Store, dataset: str) -> _Begun:
     images = [image for tier in ("v0", "v1") for image in images_of_tier(store, dataset, tier)]
     originals = originals_of(store, images)
     captions = captions_of(store, [image.id for image in images])
@@ -90,8 +148,15 @@ def _by_original(
     }
     turned_down = {originals[image.id] for image in images} - live.keys()
     rejected = {originals[image.id] for image in images if image.state not in LIVE}
-    turned_down |= {other for one in rejected for other in pool.alike.get(one, ())} - live.keys()
-    return {one: image for one, image in live.items() if one in pool.place}, frozenset(turned_down)
+    return _Begun(live, frozenset(turned_down), frozenset(rejected))
+
+
+def _in_pool(begun: _Begun, pool: Pool) -> tuple[dict[str, StoredEntity], frozenset[str]]:
+    """The images of v1 that can be compared; and all that are turned down, with their like."""
+    pool.alike.look_up(begun.rejected)
+    like = {other for one in begun.rejected for other in pool.alike.get(one, ())}
+    turned_down = begun.turned_down | (like - begun.live.keys())
+    return {one: image for one, image in begun.live.items() if one in pool.place}, turned_down
 
 
 def _neighbours(

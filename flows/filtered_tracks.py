@@ -62,9 +62,9 @@ def find_track(store: Store, name: str) -> FilteredTrack:
 
 def _track_of(store: Store, entity_id: str) -> FilteredTrack:
     traced = trace(store, entity_id)
-    kinds: dict[str, list[StoredEntity]] = {}
-    for node in traced.entities.values():
-        kinds.setdefault(node.entity.kind, []).append(node.entity)
+    kinds: dict[str, list[str]] = {}
+    for id_, node in traced.entities.items():
+        kinds.setdefault(node.entity.kind, []).append(id_)
     asked = traced.entities[entity_id].entity
     tracks = kinds.get("track", [])
     if asked.kind not in ("track", "filter_report", "tracklet") or len(tracks) != 1:
@@ -72,9 +72,10 @@ def _track_of(store: Store, entity_id: str) -> FilteredTrack:
             f"{asked.kind} {entity_id[:12]} cannot be explained: the id must be that of a track, "
             f"a filter report or a tracklet, or the digest of a crop"
         )
-    (track,) = tracks
     reports = kinds.get("filter_report", [])
-    report = reports[0] if reports else _newest_report(store, track.id)
+    stored = fetch(store, [*tracks, *reports])
+    (track,) = (stored[id_] for id_ in tracks)
+    report = stored[reports[0]] if reports else _newest_report(store, track.id)
     return FilteredTrack(track, track.record(Track), report)
 
 

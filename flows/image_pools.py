@@ -1,7 +1,7 @@
 """The images that a benchmark's images were chosen among: embedded, and which are alike."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,78 +15,109 @@ from flows.fingerprints import fingerprint_images, fingerprints_of
 from flows.report import StageReport
 from flows.task_images import embed_stored, images_of_source
 from models.embedding import Vectors
+from schemas.base import digest_of
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from schemas.records import Image
 from schemas.recos import RenderedTruth
-from stages.confusing_captions.known_truth import shows_another
-from stages.near_duplicates.pairs import alike_pairs
-from stages.similar_images.matching import Alike, alike_of
+from stages.confusing_captions.known_truth import what_is_shown
+from stages.near_duplicates.lookup import AlikeImages
 
 
-class Pool(NamedTuple):
+class Pool:
     """The usable images of all sources of a build, in one order.
 
-    Attributes:
-        images: those that can be looked at.
-        place: where each stands, by id.
-        sources: a number for the source of each, of shape (n,).
-        vectors: a row for each, of shape (n, d).
-        fingerprints: what each looks like, by id.
-        alike: those that have, or may have, the same content.
-        truths: what was drawn into those that were rendered.
+    Nothing is fingerprinted, embedded or compared before it is asked for: a run that finds all work
+    done does none of it. What has been made before is looked up.
     """
+
+    def __init__(
+        self,
+        context: RunContext,
+        sources: Sequence[NewEntity],
+        embedder: CachedEmbedder,
+        settings: NearDuplicateSettings,
+        tell: Callable[[StageReport], None],
+    ) -> None:
+        """Takes the sources; `tell` gets the report of what was fingerprinted."""
+        self._context = context
+        self._sources = sources
+        self._embedder = embedder
+        self._settings = settings
+        self._tell = tell
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes where the images of the sources do; for this nothing is read of them."""
+        return digest_of(*(image.id for _, image in self._of_sources))
+
+    @property
+    def images(self) -> tuple[StoredEntity, ...]:
+        """Those that can be looked at."""
+        return self._usable.images
+
+    @property
+    def sources(self) -> NDArray[np.int64]:
+        """A number for the source of each, of shape (n,)."""
+        return self._usable.sources
+
+    @property
+    def fingerprints(self) -> dict[str, ImageFingerprint]:
+        """What each looks like, by id, in their order."""
+        return self._usable.fingerprints
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each stands, by id."""
+        return {image.id: place for place, image in enumerate(self.images)}
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """A row for each, of shape (n, d).
+
+        Raises:
+            ModelError: the embedder cannot be loaded, or cannot go on.
+        """
+        return embed_stored(self._context, self._embedder, self.images)
+
+    @cached_property
+    def truths(self) -> dict[str, RenderedTruth]:
+        """What was drawn into those that were rendered, by id."""
+        return truths_of(self._context.store, list(self.place))
+
+    @cached_property
+    def alike(self) -> AlikeImages:
+        """Those that have, or may have, the same content.
+
+        Raises:
+            ModelError: see `vectors`.
+        """
+        contents = {image: what_is_shown(truth) for image, truth in self.truths.items()}
+        return AlikeImages(self.fingerprints, self._settings, self.vectors, contents)
+
+    @cached_property
+    def _of_sources(self) -> list[tuple[int, StoredEntity]]:
+        return [
+            (number, image)
+            for number, source in enumerate(self._sources)
+            for image in images_of_source(self._context.store, source.id)
+        ]
+
+    @cached_property
+    def _usable(self) -> "_Usable":
+        for source in self._sources:
+            self._tell(fingerprint_images(self._context, source.dataset))
+        found = fingerprints_of(self._context, [image for _, image in self._of_sources])
+        usable = [(number, image) for number, image in self._of_sources if image.id in found]
+        images = tuple(image for _, image in usable)
+        return _Usable(
+            images,
+            np.array([number for number, _ in usable], np.int64),
+            {image.id: found[image.id] for image in images},
+        )
+
+
+class _Usable(NamedTuple):
+    """Images with a fingerprint; see `Pool`."""
 
     images: tuple[StoredEntity, ...]
-    place: dict[str, int]
     sources: NDArray[np.int64]
-    vectors: Vectors
     fingerprints: dict[str, ImageFingerprint]
-    alike: Alike
-    truths: dict[str, RenderedTruth]
-
-
-def load_pool(
-    context: RunContext,
-    sources: Sequence[NewEntity],
-    embedder: CachedEmbedder,
-    settings: NearDuplicateSettings,
-) -> tuple[Pool, list[StageReport]]:
-    """Fingerprints and embeds the images of `sources`; what has both already is looked up.
-
-    Raises:
-        ModelError: the embedder cannot be loaded, or cannot go on.
-    """
-    reports = [fingerprint_images(context, source.dataset) for source in sources]
-    found = [
-        (number, image)
-        for number, source in enumerate(sources)
-        for image in images_of_source(context.store, source.id)
-    ]
-    fingerprints = fingerprints_of(context, [image for _, image in found])
-    usable = [(number, image) for number, image in found if image.id in fingerprints]
-    images = tuple(image for _, image in usable)
-    vectors = embed_stored(context, embedder, images)
-    ordered = {image.id: fingerprints[image.id] for image in images}
-    truths = truths_of(context.store, list(ordered))
-    pairs = [
-        pair
-        for pair in alike_pairs(ordered, settings, vectors)
-        if not shows_another(truths.get(pair.first), truths.get(pair.second))
-    ]
-    pool = Pool(
-        images,
-        {image.id: place for place, image in enumerate(images)},
-        np.array([number for number, _ in usable], np.int64),
-        vectors,
-        ordered,
-        alike_of(pairs, _same_bytes(images)),
-        truths,
-    )
-    return pool, reports
-
-
-def _same_bytes(images: Sequence[StoredEntity]) -> list[list[str]]:
-    groups: dict[str, list[str]] = defaultdict(list)
-    for image in images:
-        groups[image.record(Image).sha256].append(image.id)
-    return [group for group in groups.values() if len(group) > 1]

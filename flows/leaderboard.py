@@ -8,8 +8,10 @@ from typing import Literal, NamedTuple
 from db.evaluations import StoredEvaluation, evaluations_of
 from db.releases import find_release
 from db.store import Store
+from flows.leaderboard_contrasts import ContrastRow
 from flows.leaderboard_groups import GroupTable, group_tables, ordered_metrics
 from release.manifest import MANIFEST
+from release.published import contrastive_dataset
 from release.reading import chosen_split, read_listed
 from retrieval.published import PublishedTable, published_on
 from schemas.errors import UsageError
@@ -78,6 +80,15 @@ class Leaderboard(NamedTuple):
     evaluations: int
     boards: tuple[Board, ...]
     tables: tuple[GroupTable, ...]
+
+    @property
+    def contrasts(self) -> tuple[ContrastRow, ...]:
+        """What is told of contrastive pairs, model by model, in the order of the first board."""
+        return tuple(
+            ContrastRow(row.name, row.evaluation.result.contrasts)
+            for row in (self.boards[0].models if self.boards else ())
+            if row.evaluation is not None and row.evaluation.result.contrasts is not None
+        )
 
     @property
     def unscored(self) -> dict[Direction, str]:
@@ -150,10 +161,13 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
 def published_dataset(manifest: Manifest) -> str | None:
     """The published dataset that a release has the form of, if any.
 
-    A benchmark of tasks is like the version of ReCoS that it is a version of, or like v1, the
-    standard one. What is cut out of videos, or was published as UFine6926, is like UFine6926;
+    A contrastive benchmark is like MSCOCO-CCD, or Flickr30k-CCD where it is made of Flickr30k; a
+    benchmark of tasks like the version of ReCoS that it is a version of, or like v1, the standard
+    one. What is cut out of videos, or was published as UFine6926, is like UFine6926;
     sources of several granularities together, or what was published as UFine3C, like UFine3C.
     """
+    if like := contrastive_dataset(manifest):
+        return like
     if manifest.statistics.tasks:
         return f"ReCoS {manifest.tier or 'v1'}"
     formats = {source.format for source in manifest.sources}

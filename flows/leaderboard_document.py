@@ -3,6 +3,7 @@
 from typing import Any
 
 from flows.leaderboard import Board, Leaderboard
+from flows.leaderboard_contrasts import nearest_lines
 from flows.leaderboard_groups import GroupTable
 
 
@@ -25,6 +26,7 @@ def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
         "unscored": board.unscored,
         "boards": [_board_document(one) for one in board.boards],
         "tables": [_table_document(one) for one in board.tables],
+        "nearest": [one._asdict() for one in nearest_lines(board.contrasts)],
         "evaluations": [
             {
                 "id": id_,

@@ -4,10 +4,28 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from db.evaluations import StoredEvaluation
-from schemas.evaluation import DIRECTIONS, METRICS, Direction, EvaluationResult, GroupResult
+from schemas.evaluation import (
+    CONTRAST_METRICS,
+    DIRECTIONS,
+    METRICS,
+    Direction,
+    EvaluationResult,
+    GroupResult,
+)
 from schemas.retrieval_task import RetrievalTask
 
 _TASKS = tuple(task.value for task in RetrievalTask)
+_OF_PAIRS = ("difference", "aspect")
+_RECALLS = 3  # of the metrics; those of contrastive pairs stand after them
+_NOTES = {
+    "difference": "Pairs of an anchor and an image that differs from it in one detail, in both "
+    "orders, by the type of that detail; ties are errors. FG-CDE is 100 − FG-CDA.",
+    "aspect": "The same pairs, types of one aspect pooled.",
+    "setting": "Original samples ask. original: coarse captions, original images; + fine captions: "
+    "fine ones in their place; + contrastive images: coarse captions, and contrastive images among "
+    "what is found; both: fine captions and contrastive images, as in the table above. Contrastive "
+    "images have no coarse captions, so that image to text has no such setting.",
+}
 
 
 class GroupRow(NamedTuple):
@@ -27,10 +45,21 @@ class GroupTable(NamedTuple):
     queries: tuple[int, ...]
     rows: tuple[GroupRow, ...]
 
+    @property
+    def counted(self) -> str:
+        """What `queries` are: queries, or contrastive pairs."""
+        return "pairs" if self.dimension in _OF_PAIRS else "queries"
+
+    @property
+    def note(self) -> str:
+        """What has to be known to read the table; empty where it is plain."""
+        return _NOTES.get(self.dimension, "")
+
 
 def ordered_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
     """Metrics in the order in which they are always shown, unknown ones last, by name."""
-    known = {metric: place for place, metric in enumerate(METRICS)}
+    order = (*METRICS[:_RECALLS], *CONTRAST_METRICS, *METRICS[_RECALLS:])
+    known = {metric: place for place, metric in enumerate(order)}
     return tuple(sorted(metrics, key=lambda metric: (known.get(metric, len(known)), metric)))
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flows.leaderboard import Board, Leaderboard, Row
+from flows.leaderboard_contrasts import contrast_plot, nearest_lines, published_types
 from flows.leaderboard_document import leaderboard_document
 from flows.leaderboard_drawing import Plot
 from flows.leaderboard_groups import GroupTable
 from flows.leaderboard_plots import plots_of, similarity_plot
 from flows.leaderboard_text import column_title, interval_text, score_text
 from flows.pages import page_environment, shrunk_uri
+from release.published import CCD_TABLE
 from schemas.base import sha256_of
 from schemas.evaluation import Direction, Score, ShownItem
 
@@ -72,6 +74,7 @@ def render_page(board: Leaderboard) -> str:
     environment.filters["title_of"] = column_title
     environment.filters["score"] = score_text
     environment.filters["interval"] = interval_text
+    environment.filters["published_types"] = published_types
     return environment.get_template(_TEMPLATE).render(
         board=board,
         titles=DIRECTION_TITLES,
@@ -79,6 +82,9 @@ def render_page(board: Leaderboard) -> str:
         thumbnail=_Thumbnails(board.folder),
         not_ours=NOT_OURS,
         models=_models(board),
+        contrast_plot=contrast_plot(board.contrasts),
+        nearest=nearest_lines(board.contrasts),
+        published_sizes=[one for one in CCD_TABLE if one.title == board.like],
     )
 
 
@@ -145,6 +151,8 @@ def _markdown_lines(board: Leaderboard) -> Iterator[str]:
         for table in board.tables:
             if table.direction == one.direction:
                 yield from _table_lines(table)
+                yield from _published_type_lines(board, table)
+    yield from _nearest_lines(board)
     yield from (f"\n{sentence}" for sentence in board.unscored.values())
     yield "\n## How it was measured\n"
     for row in _models(board):
@@ -154,6 +162,21 @@ def _markdown_lines(board: Leaderboard) -> Iterator[str]:
                 f"- {_cell(row.name)}: {result.protocol}; code `{result.code_revision}`; "
                 f"{result.hardware.accelerator or result.hardware.processor}; {result.interval}"
             )
+
+
+def _nearest_lines(board: Leaderboard) -> Iterator[str]:
+    lines = nearest_lines(board.contrasts)
+    if not lines:
+        return
+    yield "\n## How near other samples are\n"
+    yield "Mean cosine of a sample with its five nearest other samples.\n"
+    yield "| model | images | captions |"
+    yield "|---|--:|--:|"
+    yield from (f"| {_cell(one.name)} | {one.images} | {one.texts} |" for one in lines)
+    for published in CCD_TABLE:
+        if published.title == board.like:
+            near = f"{published.image_similarity:.3f} | {published.text_similarity:.3f}"
+            yield f"| published {published.title} (table 1; its model is not named) † | {near} |"
 
 
 def _board_lines(board: Board) -> Iterator[str]:
@@ -179,6 +202,8 @@ def _board_lines(board: Board) -> Iterator[str]:
 
 def _table_lines(table: GroupTable) -> Iterator[str]:
     yield f"\n### {table.metric} by {table.dimension}\n"
+    if table.note:
+        yield f"{table.note}\n"
     heads = [
         f"{_cell(group)} ({count:,})"
         for group, count in zip(table.groups, table.queries, strict=True)
@@ -191,6 +216,15 @@ def _table_lines(table: GroupTable) -> Iterator[str]:
             for cell in row.cells
         ]
         yield f"| {_cell(row.name)} | {' | '.join(cells)} |"
+
+
+def _published_type_lines(board: Leaderboard, table: GroupTable) -> Iterator[str]:
+    published = published_types(table, board.like)
+    if published is None:
+        return
+    for line in published.lines:
+        yield f"| {_cell(line.name)} † | {' | '.join(line.values)} |"
+    yield f"\n† published: {NOT_OURS.format(dataset=board.like)} ({published.place})."
 
 
 def _with_interval(score: Score | None, metric: str) -> str:

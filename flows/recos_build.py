@@ -1,34 +1,45 @@
 """`build-recos`: images for twelve tasks, their captions, what they are confused with (ReCoS)."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from annotate.policies import parse_policy
 from annotate.projects import Desks
 from annotate.queues import Queue
-from db.calls import cost_rows
 from db.entities import NewEntity
+from flows.building import Recipe, build_by
 from flows.caption_validation import validate_captions
 from flows.captioning import Captioner, task_of, write_captions
 from flows.configuration import load_recos_build
+from flows.confused_pairs import keep_standing
 from flows.confusing import write_confusing_captions
 from flows.confusion_checks import check_pairs, follow_answers
 from flows.context import RunContext
 from flows.demonstration import demonstration_recos_build
-from flows.desk import open_desks
+from flows.duplicate_questions import follow_duplicates
 from flows.embedding import CachedEmbedder
 from flows.expanding import expand_gallery
-from flows.image_pools import Pool, load_pool
+from flows.image_pools import Pool
+from flows.image_selection import (
+    follow_selections,
+    has_selections,
+    propose_selections,
+    turned_down,
+)
 from flows.importing import import_source
+from flows.leases import sole_run
 from flows.queues import declared_queues
-from flows.recos_settings import keep_settings, refuse_other_settings, retire_other_captions
+from flows.recos_settings import (
+    is_validated,
+    keep_settings,
+    refuse_other_settings,
+    retire_other_captions,
+)
 from flows.releasing import release
 from flows.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.report import BuildReport
-from flows.review import review
+from flows.review import reopen, review
 from flows.similar_images import load_begun, load_judge, match_images
-from flows.task_images import take_task_images
-from profiles.loader import load_profile
+from flows.task_images import take_instead, take_task_images
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
@@ -46,16 +57,13 @@ def run_build(
     Raises:
         LoupeError: see `build_dataset`.
     """
-    settings = context.settings
-    chosen = load_profile(profile or settings.profile)
-    if config is None:
-        context.progress.say(
-            "the sources are the demonstration's stills, and images that are drawn"
-        )
-    build = load_recos_build(Path(config)) if config else demonstration_recos_build(settings.home)
-    return build_dataset(
-        context, build, chosen, lambda: open_desks(settings, context.store), wait=wait
+    recipe = Recipe(
+        load=load_recos_build,
+        demonstrate=demonstration_recos_build,
+        announcement="the sources are the demonstration's stills, and images that are drawn",
+        build_dataset=build_dataset,
     )
+    return build_by(recipe, context, config, profile, wait=wait)
 
 
 def build_dataset(
@@ -69,10 +77,10 @@ def build_dataset(
 ) -> BuildReport:
     """Does what can be done now, version by version, and releases each that is complete.
 
-    Every step goes on from what is stored. People are asked twice: whether captions are right, and
-    whether those that can be confused fit one image only. Each time what they need is pushed to the
-    desk and the run ends (with `wait`: waits). Tasks without a source are drawn with `drawing`;
-    those that cannot be, as a font is missing, are told of and left out.
+    Every step goes on from what is stored. People are asked whether captions are right, whether
+    those that can be confused fit one image only, and which images are there twice. Each time what
+    they need is pushed to the desk and the run ends (with `wait`: waits). Tasks without a source
+    are drawn with `drawing`; those that cannot be, as a font is missing, are told of and left out.
 
     Raises:
         ConfigurationError: no task is left, or too few images.
@@ -90,7 +98,7 @@ def build_dataset(
     )
     for tier, step in versions:
         step()
-        steps.count_costs()
+        steps.report.count_costs(context.store)
         if steps.report.waiting:
             break
         steps.release(tier)
@@ -128,14 +136,23 @@ class _Steps:
         self._confusions = declared.queue(
             build.dataset, "confusions", parse_policy(build.confusions_gate)
         )
-        self._sources: list[NewEntity] = []
-        self._pool: Pool | None = None
+        self._duplicates = declared.queue(
+            build.dataset, "duplicates", parse_policy(build.duplicates_gate)
+        )
+        self._selections = declared.queue(
+            build.dataset, "selections", parse_policy(build.selection_gate)
+        )
+        self._taken: list[tuple[TaskSpec, NewEntity]] = []
+        self._pool: Pool
         self.report = BuildReport(build.dataset)
 
     def begin(self) -> None:
         """v0: takes images, has them captioned, holds captions against their likes, asks people."""
         refuse_other_settings(self._context, self._build, self._settings)
         self._take_images()
+        self._select_images()
+        if self.report.waiting:
+            return
         written_with, report = write_captions(self._captioner)
         self.report.stages.append(report)
         retire_other_captions(self._context, self._build.dataset, written_with.id)
@@ -146,10 +163,50 @@ class _Steps:
             lambda: keep_settings(self._context, self._build, self._settings),
         )
         self.report.stages.append(validated.report)
-        self._context.progress.say(f"how captions were validated is in {validated.page}")
+        self._context.progress.say(
+            f"how captions were validated is in {validated.page}"
+            if validated.page
+            else "captions stand as they were validated before something was withdrawn"
+        )
         self._review(self._captions)
         if not self.report.waiting:
             self._say_what_is_lost()
+
+    def _select_images(self) -> None:
+        """Asks people which images fit their task; the next best is proposed where one does not.
+
+        Once captions were validated, images are as they are.
+        """
+        store, dataset = self._context.store, self._build.dataset
+        is_auto = self._selections.policy.policy == "auto"
+        if is_validated(self._context, dataset) or (is_auto and not has_selections(store, dataset)):
+            return
+        is_open = True
+        while is_open:
+            if not is_auto:
+                self.report.stages.append(propose_selections(self._context, dataset))
+            self._review(self._selections)
+            follow_selections(self._context, self._selections)
+            is_open = not is_auto and self._take_instead()
+
+    def _take_instead(self) -> bool:
+        """Takes other images for those that were turned down; says whether there were any."""
+        rejected = turned_down(self._context.store, self._build.dataset)
+        taken = [
+            take_instead(
+                self._context,
+                self._build.dataset,
+                task,
+                source,
+                self._build.seed,
+                self._embedder,
+                rejected,
+            )
+            for task, source in self._taken
+        ]
+        reports = [report for report in taken if report is not None and report.done]
+        self.report.stages += reports
+        return bool(reports)
 
     def _say_what_is_lost(self) -> None:
         """Names the tasks of which no caption was accepted: they are in no release."""
@@ -178,6 +235,7 @@ class _Steps:
                 take_in = import_rendered if is_rendered else import_source
                 imported[spec.name], report = take_in(self._context, spec)
                 self.report.stages.append(report)
+            self._taken.append((task, imported[spec.name]))
             self.report.stages.append(
                 take_task_images(
                     self._context,
@@ -190,7 +248,13 @@ class _Steps:
             )
         if not imported:
             raise ConfigurationError(f"no task can be drawn: {refusals[0].detail}")
-        self._sources = list(imported.values())
+        self._pool = Pool(
+            self._context,
+            list(imported.values()),
+            self._embedder,
+            self._settings.near_duplicates,
+            self.report.stages.append,
+        )
 
     def confuse(self) -> None:
         """v1: finds similar images, has captions written to confuse, asks people what fits both.
@@ -200,60 +264,61 @@ class _Steps:
         """
         store, dataset = self._context.store, self._build.dataset
         begun = load_begun(store, dataset)
-        pool = self._load_pool()
-        judge = load_judge(begun, pool, self._embedder, self._settings.confusion)
+        judge = load_judge(self._context, begun, self._embedder, self._settings.confusion)
         fallen = 1
         while fallen:
             self.report.stages += [
-                match_images(self._context, dataset, begun, pool, judge),
+                match_images(self._context, dataset, begun, self._pool, judge),
                 write_confusing_captions(self._captioner, begun),
+            ]
+            reopen(self._context, self._confusions)
+            keep_standing(self._context, dataset, begun)
+            self.report.stages.append(
                 check_pairs(
                     self._context, dataset, begun, judge, self._embedder, self._settings.confusion
-                ),
-            ]
+                )
+            )
             self._review(self._confusions)
-            fallen = follow_answers(self._context, self._confusions)
+            fallen = follow_answers(self._context, self._confusions, begun)
 
     def expand(self) -> None:
-        """v2: adds what resembles v1, without captions."""
-        counts, report = expand_gallery(
+        """v2: adds what resembles v1, without captions; asks people what of it is there twice."""
+        counts, reports = expand_gallery(
             self._context,
             self._build.dataset,
-            self._load_pool(),
+            self._pool,
             self._build.neighbours,
             self._settings.near_duplicates,
             str(self._embedder.ref),
         )
-        self.report.stages.append(report)
+        self.report.stages += reports
+        self._review(self._duplicates)
+        left = follow_duplicates(self._context, self._duplicates)
         self._context.progress.say(
             f"expanded {counts.images:,} images of v1: {counts.found:,} neighbours, "
             f"{counts.outside:,} different ones outside v1, less {counts.exact:,} equal and "
             f"{counts.near:,} near-duplicates: {counts.new:,} new "
-            f"({counts.doubtful:,} pairs in doubt)"
+            f"({counts.doubtful:,} pairs in doubt{self._what_of_doubts(counts.doubtful, left)})"
         )
+
+    def _what_of_doubts(self, doubtful: int, left: int) -> str:
+        """What became of the pairs that may be the same."""
+        if left:
+            return f"; {left:,} images left, as people found them the same as others"
+        if doubtful and self._duplicates.policy.policy == "auto":
+            return "; nobody looks at them, and all stay (duplicates_gate)"
+        return ""
 
     def release(self, tier: Tier) -> None:
         """Releases a version."""
-        release(self._context, self.report, self._build.version(tier), tier)
-
-    def count_costs(self) -> None:
-        """What models were paid so far."""
-        rows = cost_rows(self._context.store, self._build.dataset)
-        self.report.costs = [row for row in rows if row.tokens_in]
+        release(self._context, self.report, self._build, self._build.version(tier), tier)
 
     def _source_of(self, task: TaskSpec) -> SourceSpec | Rejection:
         if task.source is None:
             home = self._context.settings.home
-            return drawn_source(home, task, self._build.seed, self._drawing)
+            with sole_run(self._context, "rendered", "draw_task_images", "1"):
+                return drawn_source(home, task, self._build.seed, self._drawing)
         return next(spec for spec in self._build.sources if spec.name == task.source)
-
-    def _load_pool(self) -> Pool:
-        if self._pool is None:
-            self._pool, reports = load_pool(
-                self._context, self._sources, self._embedder, self._settings.near_duplicates
-            )
-            self.report.stages += reports
-        return self._pool
 
     def _review(self, queue: Queue) -> None:
         self.report.waiting = review(self._context, queue, self._open_desks, wait=self._wait)

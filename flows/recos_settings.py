@@ -42,6 +42,12 @@ def refuse_other_settings(
             )
 
 
+def is_validated(context: RunContext, dataset: str) -> bool:
+    """Whether captions of the benchmark were validated: then its images are no longer changed."""
+    settings = find(context.store, dataset, StageSettings.kind)
+    return any(one.record(StageSettings).stage == _STAGE for one in settings)
+
+
 def keep_settings(context: RunContext, build: RecosBuild, settings: CaptioningSettings) -> None:
     """Says what the benchmark is validated with, from now on."""
     record = StageSettings(stage=_STAGE, version=_VERSION, values=_values(build, settings))
@@ -58,9 +64,9 @@ def retire_other_captions(context: RunContext, dataset: str, settings_id: str) -
         if one.record(StageSettings).stage == CAPTION_PURPOSE
     }
 
-    def is_current(caption: StoredEntity) -> bool:
+    def is_current(caption: StoredEntity) -> bool | None:
         others = set(written.get(caption.id, ())) & of_stage
-        return not others or settings_id in others
+        return settings_id in others if others else None
 
     keep_current(context, dataset, Caption.kind, is_current)
 

@@ -10,6 +10,7 @@ from flows.context import RunContext
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
 from flows.single import store_entity
+from flows.tombstones import Tombstones
 from schemas.build import SourceSpec, TaskSpec
 from schemas.records import Image, Rejection, Source
 from schemas.retrieval_task import RetrievalTask
@@ -108,8 +109,11 @@ def import_rendered(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, S
         label=f"import {spec.name}",
     )
 
+    tombstones = Tombstones(context.store)
+
     def work(items: Sequence[tuple[int, CollectionEntry | Rejection]]) -> list[WorkResult]:
-        return [_result(context, spec, entity, number, item) for number, item in items]
+        tombstones.look()
+        return [_result(context, tombstones, spec, entity, number, item) for number, item in items]
 
     return entity, run_stream(
         context, stage, enumerate(read_rendered_collection(spec.images)), work
@@ -118,6 +122,7 @@ def import_rendered(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, S
 
 def _result(
     context: RunContext,
+    tombstones: Tombstones,
     spec: SourceSpec,
     source: NewEntity,
     number: int,
@@ -133,6 +138,9 @@ def _result(
             stage=STAGE, reason=inspected.reason, detail=inspected.detail, context=context_
         )
         return WorkResult(number, rejection=rejection)
+    digests = (inspected.sha256, inspected.source_sha256)
+    if refused := tombstones.refusal(STAGE, file_path, digests):
+        return WorkResult(number, rejection=refused)
     context.blobs.put(inspected.data, inspected.media_type)
     truth = new_entity(item.truth, spec.name, parents=[("imported_from", source.id)])
     record = Image(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from db.calls import CostRow
+from db.calls import CostRow, cost_rows
+from db.store import Store
 from db.work import WorkResult
 
 
@@ -122,6 +123,7 @@ class BuildReport:
     """What a run of a flow came to.
 
     `release` is the newest one; None while people have to decide before there can be one.
+    `warnings` are sentences on releases that somebody should act upon.
     """
 
     dataset: str
@@ -130,6 +132,12 @@ class BuildReport:
     waiting: int = 0
     release: Path | None = None
     release_id: str | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def count_costs(self, store: Store) -> None:
+        """Takes note of what models and services were asked so far, but for what costs nothing."""
+        rows = cost_rows(store, self.dataset)
+        self.costs = [row for row in rows if row.tokens_in or row.requests]
 
     @property
     def artifact(self) -> str:
@@ -151,19 +159,19 @@ class BuildReport:
     @property
     def markdown(self) -> str:
         """The report for Prefect's page: result, stages, model cost."""
-        lines = [f"**{self.sentence}**", "", "| stage | inputs |", "|---|---|"]
+        lines = [f"**{self.sentence}**", "", *(f"- warning: {one}" for one in self.warnings)]
+        lines += [*([""] if self.warnings else []), "| stage | inputs |", "|---|---|"]
         lines += [f"| {stage.stage} | {stage.summary} |" for stage in self.stages]
         if self.costs:
             lines += [
                 "",
-                "| model | calls | tokens in | tokens out | cost |",
-                "|---|---|---|---|---|",
+                "| model or service | calls | tokens in | tokens out | requests | cost |",
+                "|---|---|---|---|---|---|",
             ]
         for row in self.costs:
             cost = "–" if row.cost is None else f"{row.cost:.4f} {row.currency}"
-            lines.append(
-                f"| {row.model} | {row.calls} | {row.tokens_in} | {row.tokens_out} | {cost} |"
-            )
+            counts = row.calls, row.tokens_in, row.tokens_out, row.requests
+            lines.append(f"| {row.model} | {' | '.join(map(str, counts))} | {cost} |")
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
@@ -173,6 +181,7 @@ class BuildReport:
             "waiting": self.waiting,
             "release": str(self.release) if self.release else None,
             "release_id": self.release_id,
+            "warnings": self.warnings,
             "stages": [stage.as_json() for stage in self.stages],
             "costs": [row._asdict() for row in self.costs],
         }

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from annotate.candidates import apply_policy, proposed
+from annotate.candidates import apply_policy, proposed, reopen_for_people
 from annotate.projects import Desks
 from annotate.pull import pull
 from annotate.push import push
@@ -20,10 +20,13 @@ def review(
 ) -> int:
     """Applies the queue's policy and asks people for the rest; gives how many items still wait.
 
+    What the gate decided alone under an earlier policy goes to people, where they are asked now.
+
     Raises:
         UsageError: the queue wants more people than there are.
         ServiceError: the review desk is gone.
     """
+    reopen(context, queue)
     apply_policy(context.store, queue)
     waiting = _proposed(context, queue)
     if not waiting:
@@ -41,6 +44,15 @@ def review(
         if not waiting or not wait:
             return waiting
         time.sleep(_POLL_SECONDS)
+
+
+def reopen(context: RunContext, queue: Queue) -> None:
+    """Opens again what the gate decided alone, where people are asked for now; tells how much."""
+    if reopened := reopen_for_people(context.store, queue):
+        context.progress.say(
+            f"{reopened:,} items of queue {queue.name} that nobody had looked at are open again: "
+            f"its policy is {queue.policy} now"
+        )
 
 
 def _proposed(context: RunContext, queue: Queue) -> int:

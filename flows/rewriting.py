@@ -55,6 +55,11 @@ def store_prompt(context: RunContext, dataset: str, prompt: Prompt) -> NewEntity
     return store_entity(context, record, dataset)
 
 
+def store_prompts(context: RunContext, dataset: str, prompts: Sequence[Prompt]) -> dict[str, str]:
+    """The ids of the prompts' entities by their digests, as requests name them."""
+    return {one.digest: store_prompt(context, dataset, one).id for one in prompts}
+
+
 def rewrite_captions(
     context: RunContext,
     dataset: str,

@@ -5,7 +5,6 @@ entities, derivations, decisions and work rows are one transaction, so a killed 
 the chunks that were in flight, and a run again goes on with what has no work row.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -18,7 +17,6 @@ from typing import Any, TypeVar
 from db.agents import AgentRef
 from db.entities import StoredEntity
 from db.work import (
-    LEASE_SECONDS,
     ActivityRecord,
     ClaimedChunk,
     Pending,
@@ -29,16 +27,14 @@ from db.work import (
     drop_claim,
     live_claims,
     register_plan,
-    renew_claims,
     worked_inputs,
 )
 from flows.context import RunContext
 from flows.execution import open_executor
+from flows.leases import renewed_leases
 from flows.report import StageReport, StageResult
-from schemas.errors import ServiceError
 
 MAX_CHUNKS = 1000
-_log = logging.getLogger(__name__)
 _FIRST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
 T = TypeVar("T")
@@ -143,7 +139,7 @@ def run_stream(
 
     def chunks(report: StageReport) -> Iterator[list[tuple[int, T]]]:
         remaining = iter(items)
-        while chunk := list(islice(remaining, stage.chunk_size)):
+        while not report.stalled and (chunk := list(islice(remaining, stage.chunk_size))):
             done = worked_inputs(context.store, plan_id, [number for number, _ in chunk])
             with counted:
                 report.already_done += len(done)
@@ -156,6 +152,12 @@ def run_stream(
         return _work_and_commit(context, stage, plan_id, work, chunk, None)
 
     return _run(context, stage, total, chunks, run_chunk)
+
+
+def worked_items(context: RunContext, stage: Stage, numbers: Sequence[int]) -> set[int]:
+    """Those of the numbered items that `run_stream` would skip, for who has to prepare the rest."""
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    return worked_inputs(context.store, plan_id, numbers)
 
 
 def _run(
@@ -180,7 +182,7 @@ def _run(
 
     try:
         with (
-            _renewed_leases(context),
+            renewed_leases(context.store),
             open_executor(context.executor(stage.title, stage.workers)) as executor,
         ):
             for chunk in chunks(report):
@@ -231,24 +233,3 @@ def _work_and_commit(
     finished = [result for result in results if isinstance(result, WorkResult)]
     commit_chunk(context.store, activity, finished, claim_id)
     return results
-
-
-@contextmanager
-def _renewed_leases(context: RunContext) -> Iterator[None]:
-    """Renews this process's leases from a thread for as long as the block runs."""
-    over = threading.Event()
-
-    def renew() -> None:
-        while not over.wait(LEASE_SECONDS / 3):
-            try:
-                renew_claims(context.store)
-            except ServiceError as error:
-                _log.warning("leases are not renewed: %s", error)  # the next time they may be
-
-    thread = threading.Thread(target=renew, name="lease-renewal", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()

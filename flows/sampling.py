@@ -1,7 +1,9 @@
 """Draws a source's identities into the dataset that is built."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from db.entities import NewEntity, StoredEntity, children_of, fetch, find, find_children, new_entity
 from db.store import Store
@@ -21,43 +23,99 @@ from stages.sample_identities import (
     sample_identities,
 )
 
+Copier = Callable[[str, StoredEntity, Sequence[StoredEntity], NewEntity], tuple[NewEntity, ...]]
+"""Makes the copies, for a dataset, of an image and its captions that were drawn in a sample."""
+
 
 def draw_sample(
     context: RunContext, build: UFine3CBuild, spec: SourceSpec, source: NewEntity
 ) -> StageReport:
     """Copies the drawn images of `spec` and their captions into `build.dataset`.
 
-    The draw is recorded as a `sample` entity, from which the copies derive.
-
     Raises:
-        ConfigurationError: the dataset holds another draw from this source.
+        ConfigurationError: as for `draw_identities`.
     """
-    _require_own_dataset(context.store, build.dataset)
     settings = SampleSettings(
         identities=spec.identities or build.identities_per_source,
         images_per_identity=spec.images_per_identity,
         seed=build.seed,
     )
-    draw = sample_identities(_images_by_identity(context.store, source, spec), settings)
+    return draw_identities(context, build.dataset, spec, source, settings, copied_whole)
+
+
+def draw_identities(
+    context: RunContext,
+    dataset: str,
+    spec: SourceSpec,
+    source: NewEntity,
+    settings: SampleSettings,
+    copied: Copier,
+) -> StageReport:
+    """Copies drawn images of `spec` and their captions into `dataset`, as `copied` makes them.
+
+    The draw is recorded as a `sample` entity, from which the copies derive.
+
+    Raises:
+        ConfigurationError: the source has no usable image, or the dataset holds another draw.
+    """
+    _require_own_dataset(context.store, dataset)
+    pool = _pool(context.store, dataset, source, spec)
+    draw = sample_identities(pool.images, settings)
     if not draw.images:
         raise ConfigurationError(
             f"source {spec.name} has no usable image in its {spec.split!r} split; "
             f"look at: loupe quarantine {spec.name}"
         )
-    sample = _record(context, build, spec, source, settings, draw)
+    sample = _record(context, dataset, spec, source, settings, draw)
     stage = Stage(
         name=STAGE,
         version=VERSION,
-        dataset=build.dataset,
+        dataset=dataset,
         configuration={"sample": sample.id},
         label=f"sample {spec.name}",
     )
-    ids = [image for images in draw.images.values() for image in images]
+    drawn = (image for images in draw.images.values() for image in images)
+    ids = [image for image in drawn if image not in pool.withdrawn]
 
     def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return _copy(context.store, build.dataset, sample, images)
+        captions = captions_below(context.store, [image.id for _, image in images])
+        return [
+            WorkResult(number, copied(dataset, image, captions[image.id], sample))
+            for number, image in images
+        ]
 
     return run_stream(context, stage, _numbered(context.store, ids), work, total=len(ids))
+
+
+def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
+    """The captions of each image, in order of id."""
+    found = children_of(store, image_ids, "describes")
+    captions = fetch(store, (one for many in found.values() for one in many))
+    return {id_: [captions[one] for one in found.get(id_, ())] for id_ in image_ids}
+
+
+def copied_whole(
+    dataset: str, image: StoredEntity, captions: Sequence[StoredEntity], sample: NewEntity
+) -> tuple[NewEntity, ...]:
+    """An image and its captions as they are."""
+    copy = new_entity(
+        image.record(Image),
+        dataset,
+        parents=[("sampled_from", image.id), ("member_of", sample.id)],
+        split=image.split,
+        group=image.group,
+    )
+    copies = (
+        new_entity(
+            caption.record(Caption),
+            dataset,
+            parents=[("describes", copy.id), ("sampled_from", caption.id)],
+            split=image.split,
+            group=copy.id,
+        )
+        for caption in captions
+    )
+    return (copy, *copies)
 
 
 def _require_own_dataset(store: Store, dataset: str) -> None:
@@ -68,21 +126,45 @@ def _require_own_dataset(store: Store, dataset: str) -> None:
         )
 
 
-def _images_by_identity(store: Store, source: NewEntity, spec: SourceSpec) -> dict[str, list[str]]:
-    """The ids of the split's images by identity; nothing but ids is held.
+class _Pool(NamedTuple):
+    """What is drawn from: ids of images by identity, of which some are withdrawn by now."""
 
-    Only what this very file brought counts: an edited annotation file is another source.
+    images: Mapping[str, Sequence[str]]
+    withdrawn: AbstractSet[str]
+
+
+def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _Pool:
+    """The images of the split; nothing but ids is held.
+
+    Only what this very file brought counts: an edited annotation file is another source. What was
+    drawn into `dataset` before it was withdrawn still counts, so that the draw stays what it was:
+    what was not drawn changes nothing when it goes.
     """
     images: dict[str, list[str]] = defaultdict(list)
+    withdrawn: dict[str, str] = {}
     for entity in find_children(store, source.id, "imported_from"):
         if entity.split == spec.split and entity.state == "proposed":
             images[str(entity.group)].append(entity.id)
-    return images
+        elif entity.split == spec.split and entity.state == "withdrawn":
+            withdrawn[entity.id] = str(entity.group)
+    drawn = _copied_into(store, dataset, list(withdrawn))
+    for id_ in drawn:
+        images[withdrawn[id_]].append(id_)
+    return _Pool(images, drawn)
+
+
+def _copied_into(store: Store, dataset: str, ids: Sequence[str]) -> set[str]:
+    """Those of `ids` that `dataset` has a copy of."""
+    copies = children_of(store, ids, "sampled_from")
+    known = fetch(store, (one for many in copies.values() for one in many))
+    return {
+        id_ for id_, many in copies.items() if any(known[one].dataset == dataset for one in many)
+    }
 
 
 def _record(
     context: RunContext,
-    build: UFine3CBuild,
+    dataset: str,
     spec: SourceSpec,
     source: NewEntity,
     settings: SampleSettings,
@@ -98,45 +180,17 @@ def _record(
         images_drawn=sum(len(images) for images in draw.images.values()),
         digest=draw.digest,
     )
-    for earlier in find(context.store, build.dataset, Sample.kind):
+    for earlier in find(context.store, dataset, Sample.kind):
         record = earlier.record(Sample)
         if record.source == spec.name and record != sample:
             raise ConfigurationError(
-                f"dataset {build.dataset!r} already holds another draw from {spec.name} "
+                f"dataset {dataset!r} already holds another draw from {spec.name} "
                 f"(seed {record.seed}, {record.identities_drawn} identities, "
                 f"{record.images_drawn} images); build under another dataset name"
             )
-    return store_entity(context, sample, build.dataset, [("drawn_from", source.id)])
+    return store_entity(context, sample, dataset, [("drawn_from", source.id)])
 
 
 def _numbered(store: Store, ids: Sequence[str]) -> Iterator[tuple[int, StoredEntity]]:
     entities = fetch(store, ids)
     return iter(sorted((entity.seq, entity) for entity in entities.values()))
-
-
-def _copy(
-    store: Store, dataset: str, sample: NewEntity, images: Sequence[tuple[int, StoredEntity]]
-) -> list[WorkResult]:
-    captions_of = children_of(store, [image.id for _, image in images], "describes")
-    captions = fetch(store, (one for many in captions_of.values() for one in many))
-    results = []
-    for number, image in images:
-        copy = new_entity(
-            image.record(Image),
-            dataset,
-            parents=[("sampled_from", image.id), ("member_of", sample.id)],
-            split=image.split,
-            group=image.group,
-        )
-        copies = (
-            new_entity(
-                captions[caption_id].record(Caption),
-                dataset,
-                parents=[("describes", copy.id), ("sampled_from", caption_id)],
-                split=image.split,
-                group=copy.id,
-            )
-            for caption_id in captions_of[image.id]
-        )
-        results.append(WorkResult(number, entities=(copy, *copies)))
-    return results

@@ -27,8 +27,8 @@ from flows.context import RunContext
 from flows.embedding import CachedEmbedder
 from flows.image_pools import Pool
 from flows.report import StageReport
-from flows.runner import Stage, run_stream
-from flows.task_images import copied_image, images_of_tier, originals_of
+from flows.runner import Stage, run_stream, worked_items
+from flows.task_images import copied_image, embed_stored, images_of_tier, originals_of
 from models.embedding import Vectors
 from retrieval.neighbours import nearest_rows
 from schemas.base import digest_of
@@ -55,6 +55,9 @@ MOST_MATCHES = 5
 """How many similar images may fall away before no other is looked for."""
 _CANDIDATES = 100
 """How many similar images are looked at for each; of more, hardly one could still be confused."""
+
+_LIKELY = 3
+"""How many of these are looked up at once: one of them is likely to be taken."""
 
 
 class Begun(NamedTuple):
@@ -114,7 +117,7 @@ def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[Store
 
 
 def load_judge(
-    begun: Begun, pool: Pool, embedder: CachedEmbedder, settings: ConfusionSettings
+    context: RunContext, begun: Begun, embedder: CachedEmbedder, settings: ConfusionSettings
 ) -> Judge:
     """Embeds the captions of v0, and finds the margin."""
     numbers = {image.id: number for number, image in enumerate(begun.images)}
@@ -123,7 +126,7 @@ def load_judge(
     ]
     wordings = tuple(one.record(Caption).text for _, one in captions)
     texts = embedder.embed_texts(wordings)
-    rows = pool.vectors[[pool.place[begun.originals[image.id]] for image in begun.images]]
+    rows = embed_stored(context, embedder, begun.images)
     owners = np.array([number for number, _ in captions], np.int64)
     tasks = {task: number for number, task in enumerate(sorted({task_of(i) for i in begun.images}))}
     groups = np.array([tasks[task_of(image)] for image in begun.images], np.int64)
@@ -149,12 +152,6 @@ def match_images(
     found_for = {partner[one][0] for one in standing}
     fallen = Counter(partner[one.id][0] for one in earlier if one.id not in standing)
     open_ = [image for image in begun.images if image.id not in found_for]
-    looking = [image for image in open_ if fallen[image.id] < MOST_MATCHES]
-    taken = [*images_of_tier(context.store, dataset, "v0"), *earlier]
-    closed = set(originals_of(context.store, taken).values())
-    closed |= {other for one in closed for other in pool.alike.get(one, ())}
-    candidates = _candidates(looking, begun, pool, judge, closed)
-    matches = match_similar_images(candidates, pool.alike)
     stage = Stage(
         name=STAGE,
         version=VERSION,
@@ -165,6 +162,11 @@ def match_images(
         },
         label="match similar images",
     )
+    done = worked_items(context, stage, [image.seq for image in open_])
+    looking = [
+        image for image in open_ if fallen[image.id] < MOST_MATCHES and image.seq not in done
+    ]
+    matches = _matches(context, dataset, looking, earlier, begun, pool, judge)
     items = [
         (image.seq, _found(image, begun.originals[image.id], fallen[image.id], matches))
         for image in open_
@@ -174,6 +176,27 @@ def match_images(
         return [_result(number, one, pool, judge, dataset) for number, one in items]
 
     return run_stream(context, stage, items, work, total=len(items))
+
+
+def _matches(
+    context: RunContext,
+    dataset: str,
+    looking: Sequence[StoredEntity],
+    earlier: Sequence[StoredEntity],
+    begun: Begun,
+    pool: Pool,
+    judge: Judge,
+) -> Matches:
+    """A similar image for each that is looking for one; `earlier` are all that v1 ever had."""
+    if not looking:
+        return Matches({}, {})
+    taken = [*images_of_tier(context.store, dataset, "v0"), *earlier]
+    closed = set(originals_of(context.store, taken).values())
+    pool.alike.look_up(closed)
+    closed |= {other for one in closed for other in pool.alike.get(one, ())}
+    candidates = _candidates(looking, begun, pool, judge, closed)
+    pool.alike.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
+    return match_similar_images(candidates, pool.alike)
 
 
 class _Found(NamedTuple):

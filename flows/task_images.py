@@ -42,6 +42,8 @@ STAGE = "take_task_images"
 VERSION = "1"
 SAMPLED_FROM = "sampled_from"
 """The role of the image in its source's dataset, of which one in the build is a copy."""
+MEMBER_OF = "member_of"
+"""The role of the draw that an image of v0 was taken in."""
 
 Way = Literal["named", "nearest", "categories", "random"]
 
@@ -58,6 +60,7 @@ def take_task_images(
 
     A picture that the dataset has already, for another task, is passed over: each is there once.
     What is named and not in the source goes to quarantine, a category that no image has included.
+    A draw stands as it is where something of it was withdrawn; nothing is taken in its place.
 
     Raises:
         ConfigurationError: the source has no usable image, or the dataset holds another draw for
@@ -70,22 +73,70 @@ def take_task_images(
             f"source {source.dataset} has no usable image; look at: loupe quarantine "
             f"{source.dataset}"
         )
+    if (reduced := _reduced_draw(context.store, dataset, task, source, seed)) is not None:
+        return _take(context, dataset, task, source, reduced.id, [])
     way, ordered, unknown = _ordered(context, task, images, seed, embedder)
     others = _pictures_of_other_tasks(context.store, dataset, task.task)
     chosen = _different(ordered, others)[: task.images]
     draw = _record(context, dataset, task, source, way, seed, embedder, chosen)
+    items: list[tuple[int, _Item]] = [(image.seq, _Item(image=image)) for image in chosen]
+    items += [(-1 - place, _Item(name=name)) for place, name in enumerate(unknown)]
+    return _take(context, dataset, task, source, draw.id, items)
+
+
+def take_instead(
+    context: RunContext,
+    dataset: str,
+    task: TaskSpec,
+    source: NewEntity,
+    seed: int,
+    embedder: CachedEmbedder,
+    turned_down: frozenset[str],
+) -> StageReport | None:
+    """Takes the next best images of `source` for those of `task` that were turned down.
+
+    As many as the task lacks, or as the source still has; None where nothing was turned down.
+    No picture is taken that was taken before, for any task.
+    """
+    draw = next(
+        one
+        for one in find(context.store, dataset, TaskDraw.kind)
+        if (one.record(TaskDraw).task, one.record(TaskDraw).source) == (task.task, source.dataset)
+    )
+    members = list(find_children(context.store, draw.id, MEMBER_OF))
+    missing = task.images - sum(image.id not in turned_down for image in members)
+    if missing <= 0 or turned_down.isdisjoint(image.id for image in members):
+        return None
+    images = images_of_source(context.store, source.id)
+    ordered = _ordered(context, task, images, seed, embedder)[1]
+    chosen = _different(ordered, _pictures(context.store, dataset))[:missing]
+    if len(chosen) < missing:
+        context.progress.say(
+            f"{task.task}: {missing - len(chosen)} of {task.images} images are missing; source "
+            f"{source.dataset} has no more to propose"
+        )
+    items = [(one.seq, _Item(image=one)) for one in chosen]
+    return _take(context, dataset, task, source, draw.id, items)
+
+
+def _take(
+    context: RunContext,
+    dataset: str,
+    task: TaskSpec,
+    source: NewEntity,
+    draw_id: str,
+    items: Sequence[tuple[int, "_Item"]],
+) -> StageReport:
     stage = Stage(
         name=STAGE,
         version=VERSION,
         dataset=dataset,
-        configuration={"draw": draw.id},
+        configuration={"draw": draw_id},
         label=f"take {task.task} from {source.dataset}",
     )
-    items: list[tuple[int, _Item]] = [(image.seq, _Item(image=image)) for image in chosen]
-    items += [(-1 - place, _Item(name=name)) for place, name in enumerate(unknown)]
 
     def work(items: Sequence[tuple[int, _Item]]) -> list[WorkResult]:
-        return [_taken(number, item, dataset, task, source, draw) for number, item in items]
+        return [_taken(number, item, dataset, task, source, draw_id) for number, item in items]
 
     return run_stream(context, stage, sorted(items, key=itemgetter(0)), work, total=len(items))
 
@@ -104,8 +155,9 @@ def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
 
 
 def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
-    """The images that first stand in a version, whatever was decided on them."""
-    return find_in_groups(store, dataset, Image.kind, [tier])
+    """The images that first stand in a version, whatever was decided on them; none withdrawn."""
+    found = find_in_groups(store, dataset, Image.kind, [tier])
+    return [image for image in found if image.state != "withdrawn"]
 
 
 def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
@@ -126,6 +178,12 @@ def stored_image(context: RunContext, image: StoredEntity) -> StoredImage:
     record = image.record(Image)
     name = f"{record.source}/{record.file_path}"
     return StoredImage(record.sha256, record.media_type, name, context.blobs)
+
+
+def stored_picture(context: RunContext, picture: Picture) -> StoredImage:
+    """A picture that a record holds, in the blob store."""
+    name = f"picture {picture.sha256[:12]}"
+    return StoredImage(picture.sha256, picture.media_type, name, context.blobs)
 
 
 def picture_of(image: StoredEntity) -> Picture:
@@ -220,6 +278,11 @@ def _pictures_of_other_tasks(store: Store, dataset: str, task: RetrievalTask) ->
     return {record.sha256 for record in records if record.task != task and record.tier == "v0"}
 
 
+def _pictures(store: Store, dataset: str) -> set[str]:
+    """The pictures that v0 has or had, of all tasks."""
+    return {one.record(Image).sha256 for one in images_of_tier(store, dataset, "v0")}
+
+
 def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEntity]:
     """The images whose picture is not taken, each picture once."""
     chosen: dict[str, StoredEntity] = {}
@@ -263,13 +326,28 @@ def _record(
     return store_entity(context, draw, dataset, [("drawn_from", source.id)])
 
 
+def _reduced_draw(
+    store: Store, dataset: str, task: TaskSpec, source: NewEntity, seed: int
+) -> StoredEntity | None:
+    """The draw for a task that something was withdrawn of: it cannot be made again."""
+    wanted = (task.task, source.dataset, task.query, task.categories, seed, task.images)
+    for draw in find(store, dataset, TaskDraw.kind):
+        record = draw.record(TaskDraw)
+        asked = (record.task, record.source, record.query, record.categories, record.seed)
+        if (*asked, record.images_wanted) != wanted:
+            continue
+        if any(one.state == "withdrawn" for one in find_children(store, draw.id, MEMBER_OF)):
+            return draw
+    return None
+
+
 def _taken(
     number: int,
     item: _Item,
     dataset: str,
     task: TaskSpec,
     source: NewEntity,
-    draw: NewEntity,
+    draw_id: str,
 ) -> WorkResult:
     if item.image is None:
         detail = f"{task.names} names {item.name!r}, which is no usable image of {source.dataset}."
@@ -280,7 +358,7 @@ def _taken(
         context = {"name": item.name}
         rejection = Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
         return WorkResult(number, rejection=rejection)
-    copy = copied_image(item.image, dataset, task.task, "v0", [("member_of", draw.id)])
+    copy = copied_image(item.image, dataset, task.task, "v0", [(MEMBER_OF, draw_id)])
     return WorkResult(number, entities=(copy,))
 
 

@@ -7,7 +7,9 @@ from pydantic import ValidationError
 
 from schemas.cfam import CfamBackbone, CfamTraining
 from schemas.errors import ConfigurationError
+from schemas.faults import fault_of
 
+_UNKNOWN = "is no key of a training; see docs/training.md"
 _DEMONSTRATION = "demo"
 _SHIPPED = Path(__file__).parents[1] / "retrieval" / "cfam"
 
@@ -32,18 +34,10 @@ def load_training(config: str | None) -> CfamTraining:
     try:
         settings = CfamTraining.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(f"training file {path}: {_first_problem(error)}") from error
+        raise ConfigurationError(
+            f"training file {path}: {fault_of(error, unknown=_UNKNOWN)}"
+        ) from error
     return settings.model_copy(update={"backbone": _resolved(settings.backbone, path.parent)})
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(map(str, first["loc"]))
-    if not key:
-        return first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        return f"{key} is no key of a training; see docs/training.md"
-    return f"{key}: {first['msg'].removeprefix('Value error, ')}, got {first['input']!r}"
 
 
 def _resolved(backbone: CfamBackbone, folder: Path) -> CfamBackbone:

@@ -14,10 +14,12 @@ from flows.progress import Progress
 from flows.report import StageReport
 from flows.training_configuration import load_training
 from flows.training_images import TrainingImages, find_training_images, missing_images
+from flows.withdrawn_releases import withdrawal_in
 from profiles.settings import load_settings
 from release.files import digest_of_file
 from schemas.cfam import CfamTraining
 from schemas.errors import IntegrityError, MissingExtraError, UsageError
+from schemas.faults import fault_of
 from schemas.training import StepLine, TrainingRecord, ValidationLine
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
         raise UsageError(
             f"{home} holds a training already; go on with it by --resume, or choose another --out"
         )
+    if withdrawal := withdrawal_in(load_settings().home, Path(request.release)):
+        progress.say(f"warning: {withdrawal.sentence}")
     found = find_training_images(Path(request.release), settings)
     if missing := list(islice(missing_images(found.splits), _SHOWN_MISSING)):
         raise UsageError(f"{found.name}: images are missing, such as {missing[0]}")
@@ -160,7 +164,7 @@ def _finished(home: Path, trained: "Trained") -> TrainingRecord | None:
     try:
         record = TrainingRecord.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        raise IntegrityError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+        raise IntegrityError(f"{path} is damaged: {fault_of(error)}") from error
     return record if (record.steps, record.seconds) == (trained.steps, trained.seconds) else None
 
 

@@ -1,17 +1,15 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 4.1)."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from annotate.policies import parse_policy
 from annotate.projects import Desks
-from db.calls import cost_rows
 from flows.asking import require_answers
+from flows.building import Recipe, build_by
 from flows.checking import check_rewrites
 from flows.configuration import load_build
 from flows.context import RunContext
 from flows.demonstration import demonstration_build
-from flows.desk import open_desks
 from flows.forecast import forecast
 from flows.importing import import_source
 from flows.queues import declared_queues
@@ -21,7 +19,6 @@ from flows.review import review
 from flows.rewriting import rewrite_captions
 from flows.sampling import draw_sample
 from models.registry import build_chat_model
-from profiles.loader import load_profile
 from prompts.loader import load_prompt
 from schemas.build import UFine3CBuild
 from schemas.profile import Profile
@@ -30,19 +27,18 @@ from schemas.profile import Profile
 def run_build(
     context: RunContext, config: str | None, profile: str | None, *, wait: bool = False
 ) -> BuildReport:
-    """Builds what `config` says (None: the demonstration world) with `profile` (None: the setting).
+    """Builds what `config` says (None: the demonstration) by `profile` (None: the setting).
 
     Raises:
         LoupeError: see `build_dataset`.
     """
-    settings = context.settings
-    chosen = load_profile(profile or settings.profile)
-    if config is None:
-        context.progress.say("the sources are the demonstration world of drawn people")
-    build = load_build(Path(config)) if config else demonstration_build(settings.home)
-    return build_dataset(
-        context, build, chosen, lambda: open_desks(settings, context.store), wait=wait
+    recipe = Recipe(
+        load=load_build,
+        demonstrate=demonstration_build,
+        announcement="the sources are the demonstration world of drawn people",
+        build_dataset=build_dataset,
     )
+    return build_by(recipe, context, config, profile, wait=wait)
 
 
 def build_dataset(
@@ -76,10 +72,10 @@ def build_dataset(
     report.stages += _rewrite(context, build, profile)
     authors = [str(model.ref) for model in profile.rewrite.models]
     report.stages.append(check_rewrites(context, build.dataset, profile.faithfulness, authors))
-    report.costs = [row for row in cost_rows(context.store, build.dataset) if row.tokens_in]
+    report.count_costs(context.store)
     report.waiting = review(context, queue, open_desks, wait=wait)
     if not report.waiting:
-        release(context, report, build.version)
+        release(context, report, build, build.version)
     return report
 
 

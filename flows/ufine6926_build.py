@@ -1,18 +1,16 @@
 """`build-ufine6926`: from street video to described identities (UFineBench, section 3)."""
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from annotate.policies import parse_policy
 from annotate.projects import Desks
 from annotate.queues import Queue
-from db.calls import cost_rows
 from db.entities import LIVE, StoredEntity, count_entities, find
+from flows.building import Recipe, build_by
 from flows.configuration import load_video_build
 from flows.context import RunContext
 from flows.demonstration import demonstration_video_build
 from flows.describing import draft_descriptions, offer_drafts
-from flows.desk import open_desks
 from flows.filtering import FilterPlan, filter_tracks, plan_filter, propose
 from flows.identity_forming import form_identities
 from flows.queues import declared_queues
@@ -23,7 +21,6 @@ from flows.review import review
 from flows.tracking import DetectorMaker, TrackingPlan, plan_tracking, track_videos
 from flows.video_import import import_videos, take_videos
 from models.detectors import build_detector
-from profiles.loader import load_profile
 from schemas.build import UFine6926Build
 from schemas.errors import ConfigurationError
 from schemas.leaks import SplitSettings
@@ -36,19 +33,18 @@ from schemas.video import Video
 def run_build(
     context: RunContext, config: str | None, profile: str | None, *, wait: bool = False
 ) -> BuildReport:
-    """Builds what `config` says (None: the demonstration street) by `profile` (None: the setting).
+    """Builds what `config` says (None: the demonstration) by `profile` (None: the setting).
 
     Raises:
         LoupeError: see `build_dataset`.
     """
-    settings = context.settings
-    chosen = load_profile(profile or settings.profile)
-    if config is None:
-        context.progress.say("the sources are videos of the demonstration street, drawn once")
-    build = load_video_build(Path(config)) if config else demonstration_video_build(settings.home)
-    return build_dataset(
-        context, build, chosen, lambda: open_desks(settings, context.store), wait=wait
+    recipe = Recipe(
+        load=load_video_build,
+        demonstrate=demonstration_video_build,
+        announcement="the sources are videos of the demonstration street, drawn once",
+        build_dataset=build_dataset,
     )
+    return build_by(recipe, context, config, profile, wait=wait)
 
 
 def build_dataset(
@@ -93,8 +89,8 @@ def build_dataset(
         report.stages += draft_descriptions(
             context, descriptions, profile.describe, offered=build.drafts and asks_people
         )
-    report.costs = [row for row in cost_rows(context.store, build.dataset) if row.tokens_in]
-    release(context, report, build.version)
+    report.count_costs(context.store)
+    release(context, report, build, build.version)
     return report
 
 

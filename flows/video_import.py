@@ -9,6 +9,8 @@ from flows.context import RunContext
 from flows.report import Deferred, StageReport, StageResult
 from flows.runner import Stage, run_stream
 from flows.single import store_entity
+from flows.source_terms import tell_of_terms
+from flows.tombstones import Tombstones
 from schemas.base import digest_of, sha256_of
 from schemas.build import VideoSourceSpec
 from schemas.records import Rejection, Source
@@ -43,6 +45,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
         citation=spec.citation,
         homepage=spec.homepage,
     )
+    tell_of_terms(context, source, spec.permitted_by)
     entity = store_entity(context, source, spec.name)
     stage = Stage(
         name=STAGE,
@@ -53,8 +56,11 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
         label=f"import {spec.name}",
     )
 
+    tombstones = Tombstones(context.store)
+
     def work(found: Sequence[tuple[int, FoundVideo | VideoProblem]]) -> list[StageResult]:
-        return [_result(spec.name, entity.id, number, one) for number, one in found]
+        tombstones.look()
+        return [_result(tombstones, spec.name, entity.id, number, one) for number, one in found]
 
     return entity, run_stream(context, stage, _numbered(spec.videos), work)
 
@@ -152,13 +158,19 @@ def _file_key(found: FoundVideo) -> str:
 
 
 def _result(
-    dataset: str, source_id: str, number: int, found: FoundVideo | VideoProblem
+    tombstones: Tombstones,
+    dataset: str,
+    source_id: str,
+    number: int,
+    found: FoundVideo | VideoProblem,
 ) -> StageResult:
     inspected = inspect_video(found) if isinstance(found, FoundVideo) else found
     if isinstance(inspected, VideoProblem):
         if isinstance(found, FoundVideo) and inspected.reason == "unreachable_video":
             return Deferred(number, inspected.reason)
         return WorkResult(number, rejection=rejection_of(inspected, STAGE))
+    if refused := tombstones.refusal(STAGE, inspected.file_path, (inspected.sha256,)):
+        return WorkResult(number, rejection=refused)
     record = Video(source=dataset, **inspected.model_dump(exclude={"url"}))
     video = new_entity(
         record, dataset, parents=[("imported_from", source_id)], group=f"{dataset}/{record.sha256}"

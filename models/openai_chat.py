@@ -1,13 +1,16 @@
 """Chat models behind an OpenAI-compatible server, such as vLLM's."""
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from queue import SimpleQueue
 from typing import Any
 
 import httpx
 import openai
+from anyio import create_task_group
+from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel, Field, ValidationError
 
@@ -50,15 +53,17 @@ class OpenAIChatModel:
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """(position, outcome) of each request, as each finishes: see `ChatModel`."""
-        # Leaving the portal by an exception (GeneratorExit included) cancels what is in flight.
+        # The client is closed last: a connection that a request opens after that stays open.
         with (
             start_blocking_portal() as portal,
             portal.wrap_async_context_manager(self._client()) as client,
+            portal.wrap_async_context_manager(_in_flight()) as in_flight,
         ):
             yield from _bounded(
                 lambda request: self._ask(client, request),
                 requests,
                 portal,
+                in_flight,
                 self._spec.max_in_flight,
             )
 
@@ -105,21 +110,44 @@ class OpenAIChatModel:
         return _read_completion(response.text, response.elapsed.total_seconds())
 
 
+@asynccontextmanager
+async def _in_flight() -> AsyncIterator[TaskGroup]:
+    """Tasks of which none is left when it is left, by whatever way (GeneratorExit included)."""
+    left_by: BaseException | None = None
+    async with create_task_group() as tasks:
+        try:
+            yield tasks
+        except BaseException as error:  # noqa: BLE001  # a task group would wrap it in a group
+            left_by = error
+        tasks.cancel_scope.cancel()
+    if left_by is not None:
+        raise left_by
+
+
 def _bounded(
     ask: Callable[[ChatRequest], Awaitable[ChatOutcome]],
     requests: Iterable[ChatRequest],
     portal: BlockingPortal,
+    tasks: TaskGroup,
     max_in_flight: int,
 ) -> Iterator[tuple[int, ChatOutcome]]:
-    """Run `ask` over `requests` on the portal's loop, at most `max_in_flight` at a time.
+    """Run `ask` over `requests` as `tasks` on the portal's loop, at most `max_in_flight` at a time.
 
     What is finished is handed over before a next request is taken: a caller that counts costs knows
     all that is to be known when it is asked for more.
     """
     finished: SimpleQueue[Future[tuple[int, ChatOutcome]]] = SimpleQueue()
 
-    async def ask_numbered(position: int, request: ChatRequest) -> tuple[int, ChatOutcome]:
-        return position, await ask(request)
+    async def ask_numbered(position: int, request: ChatRequest) -> None:
+        done: Future[tuple[int, ChatOutcome]] = Future()
+        try:
+            done.set_result((position, await ask(request)))
+        except Exception as error:  # noqa: BLE001  # raised where the outcome is taken
+            done.set_exception(error)
+        finished.put(done)
+
+    def begin(position: int, request: ChatRequest) -> None:
+        tasks.start_soon(ask_numbered, position, request)
 
     numbered = enumerate(requests)
     in_flight = 0
@@ -129,7 +157,7 @@ def _bounded(
             if (taken := next(numbered, None)) is None:
                 exhausted = True
                 break
-            portal.start_task_soon(ask_numbered, *taken).add_done_callback(finished.put)
+            portal.call(begin, *taken)
             in_flight += 1
         if in_flight == 0:
             return

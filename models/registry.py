@@ -5,6 +5,7 @@ from typing import assert_never
 from models.chat import ChatModel
 from schemas.profile import (
     BuiltinCaptioner,
+    BuiltinContraster,
     BuiltinDescriber,
     BuiltinRewriter,
     ChatModelSpec,
@@ -35,6 +36,10 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
             from models.builtin.captioner.model import StillsCaptioner
 
             return StillsCaptioner(spec)
+        case BuiltinContraster():
+            from models.builtin.contrasts.model import StillsContraster
+
+            return StillsContraster(spec)
         case OpenAIChat():
             from models.openai_chat import OpenAIChatModel
 

@@ -27,7 +27,8 @@ class Settings(BaseSettings):
 
     Paths are absolute, so that servers and workers started elsewhere mean the same place. An empty
     `label_studio_url` stands for the Label Studio that `loupe up` starts; an empty
-    `label_studio_database_url` for a SQLite file under `home`.
+    `label_studio_database_url` for a SQLite file under `home`. With a `signing_key` (PEM) or a
+    `signing_key_file` releases are signed.
     """
 
     model_config = SettingsConfigDict(
@@ -40,23 +41,29 @@ class Settings(BaseSettings):
     database_url: SecretUrl = ""
     blobs_url: str = ""
     queues_file: Path = Path("queues.toml")
+    releases_file: Path = Path("releases.toml")
     prefect_port: Port = 4200
     label_studio_port: Port = 8080
     blobs_port: Port = 8090
     label_studio_url: str = ""
     label_studio_token: SecretStr | None = None
     label_studio_database_url: SecretUrl = ""
+    signing_key: SecretStr | None = None
+    signing_key_file: Path | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _derive_from_home(cls, values: dict[str, object]) -> dict[str, object]:
         home = _absolute(values.get("home", ".loupe"))
+        if values.get("signing_key_file"):
+            values = {**values, "signing_key_file": _absolute(values["signing_key_file"])}
         return {
             "database_url": f"sqlite:///{home / 'loupe.db'}",
             "blobs_url": str(home / "blobs"),
             **values,
             "home": home,
             "queues_file": _absolute(values.get("queues_file", home / "queues.toml")),
+            "releases_file": _absolute(values.get("releases_file", home / "releases.toml")),
             "environments": _absolute(values.get("environments", _PROJECT / ".environments")),
         }
 

@@ -1,29 +1,88 @@
 """The dataset card: what a person who downloads a release must know, in Markdown."""
 
-import json
 import re
-from typing import Any
+from functools import cache
+from itertools import dropwhile
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from release.card_contrasts import (
+    choice_table,
+    left_out_lines,
+    repeat_lines,
+    size_table,
+    type_table,
+)
+from release.card_front import front_matter
+from release.card_leaks import kept_apart, leak_in_words
 from release.card_tasks import task_table, version_table
-from release.published import COMPARED, published_beside
-from schemas.leaks import Comparison
+from release.card_terms import apart_sentences, terms_table, texts_sentence, whole_sentence
+from release.citation import bibtex, citation
+from release.data_statement import data_statement
+from release.markdown import as_link, as_text
+from release.published import CCD_TABLE, COMPARED, published_beside
+from release.reviewed import review_shares
 from schemas.records import Split
-from schemas.release import Distribution, Manifest, ModelUse, SplitStatistics
+from schemas.release import AgreementStatistics, Distribution, Manifest, ModelUse, SplitStatistics
+from schemas.release_about import ReleaseAbout
 
 CARD = "README.md"
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$!^])")
-_BLOCK_START = re.compile(r"^([0-9]+(?=[.)](?:\s|$))|(?=[-+=]))")
-_WEB_ADDRESS = re.compile(r"https?://[^\s<>|`]+")
 _BAR_WIDTH = 40
 _SHOWN_VIDEOS = 50
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_SHOWN_AUTHORS = 30
 
 
 def render_card(manifest: Manifest) -> str:
     """The `README.md` of a release."""
+    about = manifest.about or ReleaseAbout()
+    return (
+        _environment()
+        .get_template("card.md.j2")
+        .render(
+            release=manifest,
+            front=front_matter(manifest),
+            about=about,
+            creators=[one.full_name for one in about.creators],
+            contact=about.contact,
+            bibtex=bibtex(citation(manifest)),
+            statement=data_statement(manifest),
+            shares=review_shares(manifest),
+            alpha=_alpha,
+            terms=terms_table(manifest.terms),
+            whole=whole_sentence(manifest.terms),
+            apart=apart_sentences(manifest.terms),
+            texts_licence=texts_sentence(manifest),
+            statistics=manifest.statistics,
+            published=published_beside(manifest),
+            compared=COMPARED,
+            splits=_by_split(manifest),
+            tasks=task_table(manifest),
+            versions=version_table(manifest),
+            contrasts=manifest.statistics.contrasts,
+            sizes=size_table(manifest),
+            size_titles=[one.title for one in CCD_TABLE],
+            types=type_table(manifest.statistics.contrasts),
+            left_out=left_out_lines(manifest.statistics.contrasts),
+            repeats=repeat_lines(manifest.statistics.contrasts),
+            choices=choice_table(manifest),
+            of_persons=not (manifest.statistics.tasks or manifest.statistics.contrasts),
+            rewritten=_is_rewritten(manifest),
+            imported=_is_imported(manifest),
+            shown_videos=_SHOWN_VIDEOS,
+            shown_authors=_SHOWN_AUTHORS,
+            alone=dict(manifest.statistics.styles_per_image).get(1, 0),
+            leak=leak_in_words,
+            held=kept_apart(manifest),
+            share=percentage,
+            parameters=_parameters,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Where templates are compiled, each once."""
     environment = Environment(
         loader=PackageLoader("release"),
         undefined=StrictUndefined,
@@ -36,29 +95,11 @@ def render_card(manifest: Manifest) -> str:
         text=as_text,
         link=as_link,
         code=as_code_block,
-        yaml=as_yaml,
         number=lambda value: f"{value:,}",
         bar=text_bars,
         row=_distribution_cells,
     )
-    return environment.get_template("card.md.j2").render(
-        release=manifest,
-        statistics=manifest.statistics,
-        published=published_beside(manifest),
-        compared=COMPARED,
-        splits=_by_split(manifest),
-        tasks=task_table(manifest),
-        versions=version_table(manifest),
-        rewritten=_is_rewritten(manifest),
-        imported=_is_imported(manifest),
-        shown_videos=_SHOWN_VIDEOS,
-        alone=dict(manifest.statistics.styles_per_image).get(1, 0),
-        leak=_leak,
-        nearest=_nearest,
-        size_category=size_category(manifest.statistics.images),
-        share=percentage,
-        parameters=_parameters,
-    )
+    return environment
 
 
 def _by_split(manifest: Manifest) -> dict[Split, SplitStatistics]:
@@ -76,7 +117,8 @@ def _is_rewritten(manifest: Manifest) -> bool:
     statistics = manifest.statistics
     rewrites = statistics.rewrites
     proposed = rewrites.released + rewrites.rejected + rewrites.pending
-    return proposed > 0 or (statistics.descriptions is None and not statistics.tasks)
+    of_persons = not (statistics.tasks or statistics.contrasts)
+    return proposed > 0 or (statistics.descriptions is None and of_persons)
 
 
 def _is_imported(manifest: Manifest) -> bool:
@@ -87,52 +129,31 @@ def _is_imported(manifest: Manifest) -> bool:
     return originals > here
 
 
-def _leak(comparison: Comparison) -> str:
-    """Which pairs are leaks."""
-    return {
-        "perceptual_hash": f"up to {comparison.threshold:g} bits differ",
-        "embedding": f"cosine distance up to {comparison.threshold:g}",
-    }.get(comparison.measure, "equal")
+def _alpha(one: AgreementStatistics) -> str:
+    """The coefficient with its interval, where there is any."""
+    if one.coefficient is None:
+        return "–"
+    if one.low is None or one.high is None:
+        return f"{one.coefficient:.3f}"
+    return f"{one.coefficient:.3f} ({one.low:.3f} to {one.high:.3f})"
 
 
-def _nearest(comparison: Comparison) -> str:
-    """The nearest pair and how near it is."""
-    pair = comparison.nearest
-    if pair is None:
-        return "none is equal"
-    unit = " bits" if comparison.measure == "perceptual_hash" else ""
-    return f"{pair.distance:g}{unit}: `{pair.first}`, `{pair.second}`"
-
-
-def as_text(value: object) -> str:
-    """`value` as plain text within a line of Markdown: nothing in it is markup."""
-    line = _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
-    return _BLOCK_START.sub(r"\1\\", line)
-
-
-def as_link(value: str) -> str:
-    """`value` as a link where it is a web address, else as plain text."""
-    return f"<{value}>" if _WEB_ADDRESS.fullmatch(value) else as_text(value)
-
-
-def as_code_block(value: str) -> str:
+def as_code_block(value: str, language: str = "text") -> str:
     """`value` word for word as a fenced block, whatever fences it holds itself."""
     longest = max((len(run) for run in re.findall(r"`+", value)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{value.strip(chr(10))}\n{fence}"
-
-
-def as_yaml(value: Any) -> str:
-    """`value` as YAML, in the part of it that is JSON too."""
-    return json.dumps(value, ensure_ascii=True)
+    return f"{fence}{language}\n{value.strip(chr(10))}\n{fence}"
 
 
 def text_bars(histogram: tuple[tuple[int, int], ...]) -> str:
-    """A histogram of words as lines of text, the longest bar of fixed width."""
+    """A histogram of words as lines of text from the first that is not empty.
+
+    The longest bar has a fixed width.
+    """
     most = max(count for _, count in histogram)
     places = len(f"{most:,}")
     lines = []
-    for start, count in histogram:
+    for start, count in dropwhile(lambda one: not one[1], histogram):
         bar = "█" * -(-count * _BAR_WIDTH // most)
         lines.append(f"{start:>4}-{start + 9:<4} {count:>{places},} {bar}".rstrip())
     return "\n".join(lines)
@@ -152,11 +173,6 @@ def _distribution_cells(words: Distribution) -> str:
 def percentage(part: int, whole: int) -> str:
     """A share in per cent, rounded down so that only all is 100 %."""
     return f"{part * 100 // whole} %" if whole else "0 %"
-
-
-def size_category(rows: int) -> str:
-    """The Hugging Face word for a number of rows."""
-    return next((name for limit, name in _SIZES if rows < limit), "n>1M")
 
 
 def _parameters(model: ModelUse) -> str:

@@ -10,20 +10,26 @@ from db.crop_origins import CropOrigin
 from db.entities import StoredEntity, pages
 from db.release_rows import (
     DescribedImage,
+    candidates_of,
     described_images,
     entities_by_id,
     live_images,
     model_calls,
 )
+from db.strategy_origins import UNKNOWN, StrategyOrigin, strategy_origins
 from release.model_use import model_uses
 from release.ordering import RowKey
-from release.row_making import left_out, origin_of, released_captions, row_of
-from release.rows import ReleasedCaption, ReleaseRow
+from release.publishable import published_name
+from release.row_form import RowForm
+from release.row_making import Anchor, Said, is_turned_down, left_out, origin_of, row_of, said_of
+from release.rows import NO_TERMS, ReleasedTerms, ReleaseRow
 from release.scratch import Scratch
 from release.tiers import CANDIDATES, TIERS, tiers_within
 from schemas.errors import IntegrityError, UsageError
+from schemas.proposals import Candidate
 from schemas.records import Caption, Image, PromptText, Rewrite, Source
 from schemas.release import (
+    LeftOutGroups,
     ModelUse,
     ReleasedPrompt,
     ReleasedSource,
@@ -64,7 +70,14 @@ class Contents:
         self._dataset = dataset
         self._scratch = scratch
         self._tier = tier
-        self.has_tasks = False
+        self.form = RowForm()
+        self.without_captions = 0
+        self.without_anchor = 0
+        self._groups_left_out: Counter[str] = Counter()
+        self._licences: dict[str, str] = {}
+        self._edited_by: dict[str, str] = {}
+        self._strategies: dict[str, StrategyOrigin] = {}
+        self._editors: Counter[str] = Counter()
         self._sources: set[str] = set()
         self._prompts: set[str] = set()
         self._models: set[str] = set()
@@ -75,12 +88,18 @@ class Contents:
     def arrange(self) -> int:
         """Puts the images into the order of the release; how many there are.
 
+        Contrastive images follow their anchor.
+
         Raises:
             UsageError: the dataset has tiers and none was named, or the other way round.
-            IntegrityError: an image is there twice, or an identity in two splits.
+            IntegrityError: an image is there twice, an identity in two splits, or a contrastive
+                image in another split than its anchor.
         """
+        tasks = contrasts = terms = False
         for entity, image in self._chosen():
-            self.has_tasks |= image.task is not None or image.tier is not None
+            tasks |= image.task is not None or image.tier is not None
+            contrasts |= image.contrast is not None
+            terms |= image.attribution is not None
             if image.split is None:
                 raise IntegrityError(
                     f"image {image.file_path!r} of {image.source} (entity {entity.id}) is in no "
@@ -88,7 +107,9 @@ class Contents:
                 )
             key = RowKey.of(image.split, image.source, image.identity, image.file_path)
             name = f"{image.split}: {image.source}/{image.identity} {image.file_path!r}"
-            self._scratch.add_image(key, entity.id, f"{name} (entity {entity.id})")
+            anchor_id = image.contrast.anchor_id if image.contrast else None
+            self._scratch.add_image(key, entity.id, f"{name} (entity {entity.id})", anchor_id)
+        self.form = RowForm(tasks, contrasts, terms or contrasts)
         if doubled := self._scratch.doubled_image():
             raise IntegrityError(
                 f"{self._dataset} holds one image of a source more than once; "
@@ -97,6 +118,16 @@ class Contents:
         if split := self._scratch.identity_in_two_splits():
             raise IntegrityError(
                 f"{self._dataset} holds one identity in several splits: {'; '.join(split[:5])}"
+            )
+        if apart := self._scratch.apart_from_anchor():
+            raise IntegrityError(
+                f"{self._dataset} holds {len(apart):,} contrastive images in another split than "
+                f"their anchor: {'; '.join(apart[:5])}"
+            )
+        if chained := self._scratch.chained_contrasts():
+            raise IntegrityError(
+                f"{self._dataset} holds {len(chained):,} contrastive images whose anchor is one "
+                f"itself: {'; '.join(chained[:5])}"
             )
         return self._scratch.count_images()
 
@@ -129,36 +160,86 @@ class Contents:
     def rows(self) -> Iterator[FoundRow]:
         """The rows in order. Images without a caption that may be released are left out.
 
-        But for candidates: these have none, and stand there all the same.
+        But for candidates: these have none, and stand there all the same. Contrastive images are
+        left out with their anchor; each image of a contrastive benchmark is its own identity.
 
         Raises:
             IntegrityError: a candidate has captions, or an image no source.
         """
         number = identity = 0
         last: tuple[str, str] | None = None
-        for page in pages(self._scratch.images(), _PAGE):
-            for described in described_images(self._connection, page):
-                captions = released_captions(described)
-                image = described.image.record(Image)
-                if image.tier == CANDIDATES:
-                    _refuse_described(image, captions)
-                elif not captions:
-                    continue
-                self._models.update(caption.drafter for caption in captions if caption.drafter)
-                number += 1
-                identity += (image.source, image.identity) != last
-                last = (image.source, image.identity)
-                self._remember(described, identity)
-                row = row_of(number, identity, described, image, captions)
-                yield FoundRow(row, left_out(described), described.crop)
+        anchor: Anchor | None = None
+        for described in self._described():
+            said, image = said_of(described), described.image.record(Image)
+            if image.tier == CANDIDATES:
+                _refuse_described(image, said)
+            elif not self._is_released(described, image, said, anchor):
+                continue
+            self._models.update(caption.drafter for caption in said.captions if caption.drafter)
+            number += 1
+            identity += self.form.contrasts or (image.source, image.identity) != last
+            last = (image.source, image.identity)
+            terms = self._remember(described, image, identity)
+            row = row_of(
+                number, identity, described, image, said, terms, anchor if image.contrast else None
+            )
+            if image.contrast is None:
+                anchor = Anchor(described.image.id, number, row.file_path)
+            yield FoundRow(row, left_out(described), described.crop)
 
-    def _remember(self, described: DescribedImage, identity: int) -> None:
+    def _described(self) -> Iterator[DescribedImage]:
+        for page in pages(self._scratch.images(), _PAGE):
+            candidates = candidates_of(self._connection, page) if self.form.contrasts else {}
+            origins = {id_: one.record(Candidate).origin for id_, one in candidates.items()}
+            self._edited_by = {
+                id_: origin.model for id_, origin in origins.items() if origin.way == "edit"
+            }
+            self._strategies = strategy_origins(self._connection, candidates)
+            yield from described_images(self._connection, page)
+
+    def _is_released(
+        self, described: DescribedImage, image: Image, said: Said, anchor: Anchor | None
+    ) -> bool:
+        """Whether an image is no candidate and stands in the release; else it is counted."""
+        if not said.captions:
+            self.without_captions += 1
+            if self.form.contrasts and image.contrast is None:
+                self._groups_left_out[self._why_left_out(described)] += 1
+            return False
+        released = anchor.entity_id if anchor else None
+        if image.contrast is not None and image.contrast.anchor_id != released:
+            self.without_anchor += 1
+            return False
+        return True
+
+    def _why_left_out(self, anchor: DescribedImage) -> str:
+        """Why an anchor has no fine captions, in the words of `LeftOutGroups`."""
+        if not self._scratch.has_contrasts(anchor.image.id):
+            return "alone"
+        return "turned_down" if is_turned_down(anchor) else "undecided"
+
+    def left_out(self) -> LeftOutGroups | None:
+        """The anchors that are left out for want of fine captions; None where there are none."""
+        if not self._groups_left_out:
+            return None
+        return LeftOutGroups(
+            **{why: self._groups_left_out[why] for why in LeftOutGroups.model_fields}
+        )
+
+    def _remember(self, described: DescribedImage, image: Image, identity: int) -> ReleasedTerms:
+        """Takes note of what a row is from; the terms of its image."""
         if described.source_id is None:
             raise IntegrityError(
                 f"image {described.image.id} is not derived from any source, so that its licence "
                 f"is unknown; it cannot be released"
             )
         self._sources.add(described.source_id)
+        if editor := self._edited_by.get(described.image.id):
+            self._editors[published_name(editor)] += 1
+        strategy = self._strategies.get(described.image.id, UNKNOWN)
+        self._prompts.update(strategy.prompts)
+        self._models.update(strategy.models)
+        self._scratch.add_calls(strategy.model_calls)
         for text in described.texts:
             self._prompts.update(text.prompts)
             if text.entity.kind == Rewrite.kind and not text.by_person:
@@ -171,7 +252,20 @@ class Contents:
             counted.images += 1
             counted.identities.add(identity)
             self._tracklets[crop.tracklet_id] = described.selected
-            self._trackers.update([crop.embedder] if crop.embedder else [])
+            self._trackers.update([published_name(crop.embedder)] if crop.embedder else [])
+        if not self.form.terms:
+            return NO_TERMS
+        licence = self._licence_of(described.source_id)
+        if (terms := image.attribution) is None:
+            return ReleasedTerms(licence, None, None, own=False)
+        own = terms.licence != licence or bool(terms.creator or terms.source_url)
+        return ReleasedTerms(terms.licence, terms.creator, terms.source_url, own)
+
+    def _licence_of(self, source_id: str) -> str:
+        if source_id not in self._licences:
+            source = entities_by_id(self._connection, [source_id])[source_id].record(Source)
+            self._licences[source_id] = _released_source(source_id, source).licence
+        return self._licences[source_id]
 
     def sources(self) -> tuple[ReleasedSource, ...]:
         """The sources that rows come from, by name."""
@@ -195,8 +289,12 @@ class Contents:
         """The trackers (`name@revision`) that found the people in the videos."""
         return tuple(sorted(self._trackers))
 
+    def editors(self) -> tuple[tuple[str, int], ...]:
+        """The models that edited contrastive images, and how many of the rows each."""
+        return tuple(sorted(self._editors.items()))
+
     def prompts(self) -> tuple[ReleasedPrompt, ...]:
-        """The prompts that texts were asked for with, by name and version."""
+        """The prompts that texts and strategies were asked for with, by name and version."""
         found = entities_by_id(self._connection, self._prompts)
         prompts = [
             ReleasedPrompt(entity_id=id_, **one.record(PromptText).model_dump())
@@ -205,15 +303,15 @@ class Contents:
         return tuple(sorted(prompts, key=lambda one: (one.prompt_id, one.version, one.entity_id)))
 
     def models(self) -> tuple[ModelUse, ...]:
-        """The models that wrote, with what they were asked."""
+        """The models that wrote or proposed strategies, with what they were asked."""
         return model_uses(model_calls(self._connection, self._scratch.calls()), self._models)
 
 
-def _refuse_described(image: Image, captions: tuple[ReleasedCaption, ...]) -> None:
-    if captions:
+def _refuse_described(image: Image, said: Said) -> None:
+    if said.captions:
         raise IntegrityError(
             f"image {image.file_path!r} of {image.source} is of tier {CANDIDATES} and has "
-            f"{len(captions)} captions; images of that tier are candidates without any"
+            f"{len(said.captions)} captions; images of that tier are candidates without any"
         )
 
 

@@ -20,7 +20,7 @@ _TICKS = 4
 def word_figure(manifest: Manifest) -> str:
     """The histogram of words per caption, with the mean lengths of published datasets.
 
-    These describe persons; a benchmark of tasks is shown without them.
+    These describe persons; benchmarks of tasks or of contrasts are shown without them.
     """
     counts: Counter[int] = Counter()
     for one in manifest.statistics.granularities:
@@ -30,7 +30,8 @@ def word_figure(manifest: Manifest) -> str:
         f'font-family="sans-serif" font-size="12" fill="{_TEXT}">'
     )
     background = f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>'
-    drawn = _drawn(counts, manifest.statistics.words.mean, of_persons=not manifest.statistics.tasks)
+    of_persons = not (manifest.statistics.tasks or manifest.statistics.contrasts)
+    drawn = _drawn(counts, manifest.statistics.words.mean, of_persons=of_persons)
     return "\n".join([opening, background, *drawn, "</svg>\n"])
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 from typing import BinaryIO
 
@@ -61,7 +62,41 @@ def write_file(folder: Path, path: str, data: bytes) -> ReleasedFile:
     return file.as_released(path)
 
 
-def digest_of_file(path: Path) -> str:
-    """The SHA-256 of a file, read piece by piece."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def place_file(folder: Path, path: str, data: bytes) -> None:
+    """A new file with these bytes, at `path` below `folder`; it may not last until it is flushed.
+
+    One of many, which are flushed together (`release.flushing`).
+    """
+    try:
+        handle = os.open(f"{folder}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileNotFoundError:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        place_file(folder, path, data)
+        return
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    finally:
+        os.close(handle)
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a file lies there, not a link or anything that reading might never end of."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def digest_of_file(path: Path | str) -> str:
+    """The SHA-256 of a file; a small one is read at once, a large one piece by piece."""
+    digest = hashlib.sha256()
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        at_once = min(os.fstat(handle).st_size + 1, _BUFFER_BYTES)
+        while piece := os.read(handle, at_once):
+            digest.update(piece)
+    finally:
+        os.close(handle)
+    return digest.hexdigest()

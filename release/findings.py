@@ -16,6 +16,14 @@ class Findings:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
+    def has(self, fault: str) -> bool:
+        """Whether any problem of this kind was found."""
+        return any(one.fault == fault for one in self.problems)
+
+    def tells_of(self, file: str) -> bool:
+        """Whether anything was found to be wrong with a file."""
+        return any(one.file == file for one in self.problems)
+
     def add(self, fault: str, message: str, file: str, row: int | None = None) -> None:
         """Remembers a problem.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from release.flushing import flush, flush_folder
 from schemas.errors import UsageError
 
 _LABEL = ".building-"
@@ -27,11 +28,13 @@ class Workspace:
         return self.home / "scratch.db"
 
     def publish(self, out: Path) -> None:
-        """Moves `content` to `out`, which must not exist or be an empty folder."""
-        for folder in (*_folders_below(self.content), self.content):
-            _flush(folder)
+        """Moves `content` to `out`, which must not exist or be an empty folder.
+
+        All that was written is on the disk before.
+        """
+        flush(self.content)
         self.content.rename(out)
-        _flush(out.parent)
+        flush_folder(out.parent)
 
 
 @contextmanager
@@ -67,12 +70,20 @@ def refuse_foreign(out: Path) -> None:
         raise UsageError(f"{out} exists and is not a release; choose a folder that does not exist")
 
 
-def _remove_leftovers(parent: Path, label: str) -> None:
-    for home in parent.glob(f"{label}*"):
+def remove_abandoned(parent: Path) -> list[str]:
+    """Removes what killed builds and exports left in `parent`; the names of what was removed."""
+    return _remove_leftovers(parent, f".*{_LABEL}")
+
+
+def _remove_leftovers(parent: Path, label: str) -> list[str]:
+    removed = []
+    for home in sorted(parent.glob(f"{label}*")):
         lock = _lock(home)
         if lock is not None:
             shutil.rmtree(home, ignore_errors=True)
             os.close(lock)
+            removed.append(home.name)
+    return removed
 
 
 def _lock(home: Path) -> int | None:
@@ -86,17 +97,3 @@ def _lock(home: Path) -> int | None:
             return None
         return folder
     return None
-
-
-def _folders_below(folder: Path) -> list[Path]:
-    return [
-        Path(root) / name for root, names, _ in os.walk(folder, topdown=False) for name in names
-    ]
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

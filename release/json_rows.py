@@ -7,20 +7,18 @@ from typing import Any, Self
 
 from release.files import DigestingFile
 from release.manifest import MAX_CHARACTERS
+from release.row_form import PLAIN, RowForm, published_row
 from release.rows import ReleaseRow
 from schemas.json_stream import JsonBreak, JsonCursor, stream_list
 from schemas.release import ReleasedFile
 
 
 class JsonRows:
-    """Writes the rows of a release to a JSON file as they come. To be used in a `with`.
+    """Writes the rows of a release to a JSON file as they come. To be used in a `with`."""
 
-    `with_tasks` tells the task and tier of each.
-    """
-
-    def __init__(self, folder: Path, name: str, *, with_tasks: bool = False) -> None:
+    def __init__(self, folder: Path, name: str, form: RowForm = PLAIN) -> None:
         self._name = name
-        self._with_tasks = with_tasks
+        self._form = form
         self._file = DigestingFile(folder / name)
         self._opening = b"[\n"
 
@@ -32,7 +30,7 @@ class JsonRows:
 
     def write(self, row: ReleaseRow) -> None:
         """Appends a row."""
-        text = json.dumps(row.published(with_tasks=self._with_tasks), ensure_ascii=False)
+        text = json.dumps(published_row(row.columns(self._form)), ensure_ascii=False)
         self._file.write(self._opening + text.encode())
         self._opening = b",\n"
 

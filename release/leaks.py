@@ -4,13 +4,18 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
+from release.publishable import published_name
+from schemas.contamination import Contamination
 from schemas.leaks import Comparison, LeakCertificate, LeakLimits, Measure, NearPair
-from schemas.nearness import ComparedImage, Near, NearMeasure, near_measures, nearest_pair
+from schemas.nearness import ComparedImage, NearMeasure, near_measures, nearest_pairs
 from schemas.records import Split
 
 LEAKS = "leaks.json"
 DEFAULT_LIMITS = LeakLimits()
+SHOWN = 5
+"""So many pairs are shown of each comparison, the nearest first, whether they leak or not."""
 
 Images = Sequence[ComparedImage]
 
@@ -36,9 +41,16 @@ class SplitImages:
         )
 
 
-def certificate_text(certificate: LeakCertificate) -> bytes:
-    """The bytes of `leaks.json`."""
-    return (json.dumps(certificate.model_dump(mode="json"), indent=2) + "\n").encode()
+def certificate_text(
+    certificate: LeakCertificate | None, contamination: Sequence[Contamination] = ()
+) -> bytes:
+    """The bytes of `leaks.json`: what is between splits, where there are several, and beyond."""
+    values: dict[str, Any] = {"schema_version": 1}
+    if certificate is not None:
+        values = certificate.model_dump(mode="json")
+    if contamination:
+        values["contamination"] = [one.model_dump(mode="json") for one in contamination]
+    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def leak_sentence(comparison: Comparison, splits: SplitImages) -> str:
@@ -97,15 +109,15 @@ def _shared(
     """Pairs with equal values."""
     ours: defaultdict[str, list[str]] = defaultdict(list)
     theirs: Counter[str] = Counter()
-    nearest: NearPair | None = None
+    equal: list[NearPair] = []
     for image in first:
         if (value := key(image)) is not None:
             ours[value].append(image.name)
     for image in second:
         if (value := key(image)) is not None:
             theirs[value] += 1
-            if nearest is None and value in ours:
-                nearest = NearPair(first=ours[value][0], second=image.name, distance=0)
+            names = ours.get(value, [])[: SHOWN - len(equal)]
+            equal += [NearPair(first=name, second=image.name, distance=0) for name in names]
     counts = sum(map(len, ours.values())), theirs.total()
     return Comparison(
         splits=splits,
@@ -115,7 +127,8 @@ def _shared(
         images=counts,
         pairs=counts[0] * counts[1],
         leaks=sum(len(names) * theirs[value] for value, names in ours.items()),
-        nearest=nearest,
+        nearest=next(iter(equal), None),
+        further=tuple(equal[1:]),
     )
 
 
@@ -125,23 +138,21 @@ def _near(
     """Pairs that are near."""
     ours = [image for image in first if measure.applies_to(image)]
     theirs = [image for image in second if measure.applies_to(image)]
-    near = None
+    within, named = 0, list[NearPair]()
     if ours and theirs:
         values = measure.values(ours), measure.values(theirs)
-        near = nearest_pair(*values, measure.distances, measure.limit)
+        within, nearest = nearest_pairs(*values, measure.distances, measure.limit, SHOWN)
+        for distance, one, other in nearest:
+            pair = NearPair(first=ours[one].name, second=theirs[other].name, distance=distance)
+            named.append(pair)
     return Comparison(
         splits=splits,
         measure=measure.name,
-        computed_by=measure.computed_by,
+        computed_by=published_name(measure.computed_by),
         threshold=measure.limit,
         images=(len(ours), len(theirs)),
         pairs=len(ours) * len(theirs),
-        leaks=near.within if near else 0,
-        nearest=near and _named(near, ours, theirs),
-    )
-
-
-def _named(near: Near, first: Images, second: Images) -> NearPair:
-    return NearPair(
-        first=first[near.first].name, second=second[near.second].name, distance=near.distance
+        leaks=within,
+        nearest=next(iter(named), None),
+        further=tuple(named[1:]),
     )

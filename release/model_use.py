@@ -1,4 +1,4 @@
-"""What models were asked for the captions of a release, and what that cost."""
+"""What models were asked for the captions and contrasts of a release, and what that cost."""
 
 import json
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from db.release_rows import CallRow
+from release.publishable import published_model, published_name, published_values
 from schemas.base import canonical_json
 from schemas.release import ModelUse, ReleasedSource
 
@@ -46,16 +47,18 @@ def model_uses(calls: Iterable[CallRow], authors: Iterable[str]) -> tuple[ModelU
     """Calls, tokens and money by model and parameters, sorted.
 
     Args:
-        calls: the calls behind the rewrites, each once, in any order.
-        authors: models (`name@revision`) that wrote released rewrites, whether or not calls of
-            theirs were recorded.
+        calls: the calls behind texts and strategies, each once, in any order.
+        authors: models (`name@revision`) that wrote released texts or proposed strategies,
+            whether or not calls of theirs were recorded.
     """
     totals: dict[_Key, _Total] = {}
     for call in calls:
-        key = _Key(call.name, call.revision, canonical_json(call.parameters), call.currency or "")
+        parameters = canonical_json(published_values(call.parameters))
+        name, revision = published_model(call.name, call.revision)
+        key = _Key(name, revision, parameters, call.currency or "")
         totals.setdefault(key, _Total()).add(call)
     called = {f"{key.name}@{key.revision}" for key in totals}
-    for author in set(authors) - called:
+    for author in set(map(published_name, authors)) - called:
         name, _, revision = author.rpartition("@")
         totals[_Key(name, revision, "{}", "")] = _Total(cost=None)
     return tuple(_use(key, total) for key, total in sorted(totals.items(), key=lambda one: one[0]))
@@ -81,10 +84,13 @@ def _plain(amount: Decimal) -> str:
 
 
 def is_demonstration(
-    models: Iterable[ModelUse], sources: Iterable[ReleasedSource], trackers: Iterable[str] = ()
+    models: Iterable[ModelUse], sources: Iterable[ReleasedSource], makers: Iterable[str] = ()
 ) -> bool:
-    """Whether a built-in model wrote or found people in it, or a generated source is in it."""
-    names = [*(model.name for model in models), *trackers]
+    """Whether a built-in model wrote in it, or a generated source is in it.
+
+    So, too, where one of the `makers` is built in, who found people or edited images.
+    """
+    names = [*(model.name for model in models), *makers]
     return any(name.startswith(BUILTIN_PREFIX) for name in names) or any(
         source.citation.startswith(DEMONSTRATION_CITATION) for source in sources
     )

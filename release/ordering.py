@@ -1,6 +1,7 @@
 """The order of a release's rows: by content, the same on every machine and database."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from schemas.records import Split
@@ -29,6 +30,7 @@ class RowKey(NamedTuple):
         )
 
 
+@lru_cache(maxsize=4096)  # sources and identities repeat from row to row
 def natural_key(text: str) -> bytes:
     """Bytes that sort as people sort: 9 before 10, `a9` before `a10`; different for every text."""
     pieces = _PIECES.split(text)

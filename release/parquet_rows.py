@@ -1,13 +1,14 @@
 """The rows as Parquet, image bytes embedded: loads with `datasets`, pandas, polars, DuckDB.
 
 The writer's settings are fixed, and nothing in the files tells when they were written, so that the
-same rows give the same bytes (for one version of pyarrow, whose name stands in the files). Rows of
-a benchmark of tasks have two columns more, `task` and `tier`.
+same rows give the same bytes (for one version of pyarrow, whose name stands in the files). Some
+releases have columns more (`release.row_form`).
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from release.files import DigestingFile
 from release.ordering import SPLITS
+from release.row_form import FORMS, PLAIN, RowForm
 from release.rows import ReleaseRow
 from schemas.records import Split
 from schemas.release import ReleasedFile
@@ -24,6 +26,7 @@ SHARD_BYTES = 500_000_000
 _GROUP_ROWS = 100  # what the Hugging Face viewer pages by
 _GROUP_BYTES = 32_000_000
 _READ_ROWS = 32
+_BATCH_BYTES = 4_000_000
 _RANK: dict[str, int] = {split: rank for rank, split in enumerate(SPLITS)}
 _SHARD = re.compile(r"data/(train|val|test)-([0-9]{5})-of-[0-9]{5}\.parquet")
 
@@ -58,6 +61,23 @@ _CROP = (
     ("score", "float64"),
 )
 _TASKS = (("task", "string"), ("tier", "string"))
+_COARSE = (("coarse_captions", "string"), ("coarse_caption_entity_ids", "string"))
+_TRANSLATION = (
+    ("language", "string"),
+    ("caption", "int64"),
+    ("text", "string"),
+    ("entity_id", "string"),
+    ("author", "string"),
+)
+_CONTRAST = (
+    ("anchor", "string"),
+    ("difference", "string"),
+    ("detail", "string"),
+    ("plan", "string"),
+    ("way", "string"),
+    ("anchor_entity_id", "string"),
+)
+_TERMS = (("licence", "string"), ("creator", "string"), ("source_url", "string"))
 _BOX = "box_xyxy"
 _ARROW = {
     "string": pa.string(),
@@ -68,7 +88,7 @@ _ARROW = {
 }
 
 
-def _schema(*, with_tasks: bool) -> pa.Schema:
+def schema_of(form: RowForm) -> pa.Schema:
     """Columns, and the features that `datasets` reads them with."""
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     fields = [("image", image)]
@@ -76,32 +96,52 @@ def _schema(*, with_tasks: bool) -> pa.Schema:
     for name, dtype in _PLAIN:
         fields.append((name, _ARROW[dtype]))
         features[name] = {"dtype": dtype, "_type": "Value"}
-    for name, dtype in _LISTS:
+    for name, dtype in _LISTS + (_COARSE if form.contrasts else ()):
         fields.append((name, pa.list_(_ARROW[dtype])))
         features[name] = [{"dtype": dtype, "_type": "Value"}]
-    for name, dtype in _FACTS + (_TASKS if with_tasks else ()):
+    more = (_TASKS if form.tasks else ()) + (_TERMS if form.terms else ())
+    for name, dtype in _FACTS + more:
         fields.append((name, _ARROW[dtype]))
         features[name] = {"dtype": dtype, "_type": "Value"}
+    if form.contrasts:
+        fields.append(("translations", pa.list_(_struct(_TRANSLATION))))
+        features["translations"] = [_values(_TRANSLATION)]
+        fields.append(("contrast", _struct(_CONTRAST)))
+        features["contrast"] = _values(_CONTRAST)
     crop = [(name, _ARROW[dtype]) for name, dtype in _CROP]
     fields.append(("crop", pa.struct([*crop, (_BOX, pa.list_(pa.float64()))])))
-    features["crop"] = {name: {"dtype": dtype, "_type": "Value"} for name, dtype in _CROP}
+    features["crop"] = _values(_CROP)
     features["crop"][_BOX] = [{"dtype": "float64", "_type": "Value"}]
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema(fields, metadata=metadata)
 
 
-SCHEMA = _schema(with_tasks=False)
-SCHEMA_WITH_TASKS = _schema(with_tasks=True)
+def _struct(columns: tuple[tuple[str, str], ...]) -> pa.StructType:
+    return pa.struct([(name, _ARROW[dtype]) for name, dtype in columns])
+
+
+def _values(columns: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    return {name: {"dtype": dtype, "_type": "Value"} for name, dtype in columns}
+
+
+SCHEMA = schema_of(PLAIN)
+_SCHEMAS = tuple(map(schema_of, FORMS))
+COLUMNS: tuple[str, ...] = tuple(schema_of(RowForm(tasks=True, contrasts=True, terms=True)).names)
+"""All columns that a release may have."""
 _LEAVES = (
     "image.bytes",
     "image.path",
-    *(name for name, _ in _PLAIN + _FACTS + _TASKS),
-    *(f"{name}.list.element" for name, _ in _LISTS),
+    *(name for name, _ in _PLAIN + _FACTS + _TASKS + _TERMS),
+    *(f"{name}.list.element" for name, _ in _LISTS + _COARSE),
+    *(f"translations.list.element.{name}" for name, _ in _TRANSLATION),
+    *(f"contrast.{name}" for name, _ in _CONTRAST),
     *(f"crop.{name}" for name, _ in _CROP),
     f"crop.{_BOX}.list.element",
 )
 _REPEATING = (
-    *("source", "identity", "split", "task", "tier"),
+    *("source", "identity", "split", "task", "tier", "licence", "creator"),
+    *("translations.list.element.language", "translations.list.element.author"),
+    *("contrast.difference", "contrast.way"),
     *("caption_authors.list.element", "caption_origins.list.element"),
     *("crop.video", "crop.video_sha256", "crop.video_entity_id", "crop.tracklet_entity_id"),
 )
@@ -128,14 +168,15 @@ class EmbeddedRow(NamedTuple):
 class ParquetRows:
     """Writes rows to `data/<split>-<shard>-of-<shards>.parquet` as they come, split by split.
 
-    `with_tasks` tells the task and tier of each. To be used in a `with`.
+    To be used in a `with`.
     """
 
     def __init__(
-        self, folder: Path, shard_bytes: int = SHARD_BYTES, *, with_tasks: bool = False
+        self, folder: Path, shard_bytes: int = SHARD_BYTES, *, form: RowForm = PLAIN
     ) -> None:
         self._folder = folder
-        self._schema = SCHEMA_WITH_TASKS if with_tasks else SCHEMA
+        self._form = form
+        self._schema = schema_of(form)
         self._shard_bytes = shard_bytes
         self._shards: dict[Split, list[DigestingFile]] = {}
         self._writer: pq.ParquetWriter | None = None
@@ -180,7 +221,7 @@ class ParquetRows:
             shards = self._shards.setdefault(split, [])
             shards.append(DigestingFile(self._unfinished(split, len(shards))))
             self._writer = pq.ParquetWriter(pa.PythonFile(shards[-1], "w"), self._schema, **_WRITER)
-        table = pa.Table.from_pylist([_columns(one) for one in self._group], self._schema)
+        table = pa.Table.from_pylist([self._columns(one) for one in self._group], self._schema)
         self._writer.write_table(table, row_group_size=len(self._group))
         self._shard_size += self._group_bytes
         self._group, self._group_bytes = [], 0
@@ -192,39 +233,56 @@ class ParquetRows:
             next(reversed(self._shards.values()))[-1].close()
         self._writer, self._shard_size = None, 0
 
+    def _columns(self, embedded: EmbeddedRow) -> dict[str, Any]:
+        image = {"bytes": embedded.image, "path": embedded.row.file_path}
+        return {"image": image, **embedded.row.columns(self._form)}
+
     def _unfinished(self, split: Split, number: int) -> Path:
         return self._folder / f"data/{split}-{number:05d}.unfinished"
-
-
-def _columns(embedded: EmbeddedRow) -> dict[str, Any]:
-    row, captions = embedded.row, embedded.row.captions
-    return {
-        "image": {"bytes": embedded.image, "path": row.file_path},
-        "id": row.id,
-        "source": row.source,
-        "identity": row.identity,
-        "split": row.split,
-        "file_path": row.file_path,
-        "source_file_path": row.source_file_path,
-        "captions": [caption.text for caption in captions],
-        "caption_entity_ids": [caption.entity_id for caption in captions],
-        "caption_authors": [caption.author for caption in captions],
-        "caption_origins": [caption.origin for caption in captions],
-        "caption_reviewed": [caption.reviewed for caption in captions],
-        "image_entity_id": row.image_entity_id,
-        "width_px": row.width_px,
-        "height_px": row.height_px,
-        "sha256": row.sha256,
-        "task": row.task,
-        "tier": row.tier,
-        "crop": row.crop and row.crop._asdict(),
-    }
 
 
 def shards_among(paths: Iterable[str]) -> list[str]:
     """Those of `paths` that are Parquet files of a release, in the order of their rows."""
     shards = [match for match in map(_SHARD.fullmatch, paths) if match]
     return [one[0] for one in sorted(shards, key=lambda one: (_RANK[one[1]], one[2]))]
+
+
+def form_of(path: Path) -> RowForm:
+    """The form of the rows in a Parquet file.
+
+    Raises:
+        ValueError: it is not a Parquet file with our columns.
+    """
+    with _opened(path) as file:
+        return RowForm.of(file.schema_arrow.names)
+
+
+class RowBatch(NamedTuple):
+    """Some rows that follow each other, without their images, and these beside them.
+
+    `images` are the bytes as Arrow holds them (a scalar may be null), `paths` what they are called.
+    """
+
+    rows: list[dict[str, Any]]
+    images: list[pa.BinaryScalar]
+    paths: list[str | None]
+
+
+def read_parquet_batches(path: Path) -> Iterator[RowBatch]:
+    """The rows of a Parquet file with their images, about 4 MB at a time.
+
+    Raises:
+        ValueError: it is not a Parquet file with our columns (on the first faulty rows).
+    """
+    with _opened(path) as file:
+        for group in range(file.num_row_groups):
+            facts = file.metadata.row_group(group)
+            rows = max(1, _BATCH_BYTES * facts.num_rows // max(1, facts.total_byte_size))
+            size = min(rows, facts.num_rows, _GROUP_ROWS)
+            for batch in file.iter_batches(size, row_groups=[group], use_threads=False):
+                images, paths = batch.column("image").flatten()
+                rest = batch.drop_columns(["image"])
+                yield RowBatch(rest.to_pylist(), list(images), paths.to_pylist())
 
 
 def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -235,14 +293,21 @@ def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Itera
     Raises:
         ValueError: it is not a Parquet file with these columns (on the first faulty rows).
     """
+    with _opened(path) as file:
+        for batch in file.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
+            yield from batch.to_pylist()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-            if not any(map(file.schema_arrow.equals, (SCHEMA, SCHEMA_WITH_TASKS))):
+            if not any(map(file.schema_arrow.equals, _SCHEMAS)):
+                more = [name for name in COLUMNS if name not in SCHEMA.names]
                 raise ValueError(
-                    f"its columns must be {SCHEMA.names}, for a benchmark of tasks with 'task' and "
-                    f"'tier'; got {file.schema_arrow.names}"
+                    f"its columns must be {SCHEMA.names}, for some releases with {more}; "
+                    f"got {file.schema_arrow.names}"
                 )
-            for batch in file.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
-                yield from batch.to_pylist()
+            yield file
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it cannot be read as Parquet ({error})") from error

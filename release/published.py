@@ -171,8 +171,62 @@ RECOS: dict[Tier, PublishedFigures] = {
 """The three versions of ReCoS: its table 1. What is in no version is compared with v1."""
 
 
+class PublishedContrasts(Record):
+    """A dataset in CCD's table 1: cosines are means with the five nearest other samples."""
+
+    title: str
+    images: int
+    tokens: float
+    image_similarity: float
+    text_similarity: float
+
+
+CCD_TABLE = tuple(
+    PublishedContrasts(
+        title=title, images=images, tokens=tokens, image_similarity=near, text_similarity=alike
+    )
+    for title, images, tokens, near, alike in (
+        ("MSCOCO", 5000, 14.03, 0.449, 0.513),
+        ("MSCOCO-CCD", 19590, 30.18, 0.631, 0.568),
+        ("Flickr30k", 1000, 11.78, 0.395, 0.356),
+        ("Flickr30k-CCD", 3560, 30.53, 0.631, 0.560),
+    )
+)
+"""CCD's table 1. The paper does not name the tokenizer, nor the model that made the vectors."""
+
+CCD: dict[str, PublishedFigures] = {
+    one.title: PublishedFigures(
+        title=one.title,
+        images=one.images,
+        captions=5 * one.images,
+        method=(
+            "to each original image some others that differ from it in one detail of a known "
+            "type, found by search or edited, and for each image of such a group five captions "
+            "that tell it from the others"
+        ),
+        citation=(
+            "Benchmarking the Fine-Grained Discriminability in Image-Text Retrieval via "
+            "Controlled Contrastive Differences, Findings of ACL 2026"
+        ),
+    )
+    for one in CCD_TABLE
+    if one.title.endswith("-CCD")
+}
+
+
+def contrastive_dataset(manifest: Manifest) -> str | None:
+    """The published contrastive benchmark that a release is like: Flickr30k's or MSCOCO's."""
+    if manifest.statistics.contrasts is None:
+        return None
+    names = (f"{source.name} {source.format}".casefold() for source in manifest.sources)
+    is_flickr = any("flickr30k" in name for name in (manifest.dataset.casefold(), *names))
+    return "Flickr30k-CCD" if is_flickr else "MSCOCO-CCD"
+
+
 def published_beside(manifest: Manifest) -> PublishedFigures | None:
     """The published dataset that a release is built in the manner of, if any is."""
+    if like := contrastive_dataset(manifest):
+        return CCD[like]
     if manifest.statistics.tasks:
         return RECOS[manifest.tier or "v1"]
     if manifest.videos:

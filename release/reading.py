@@ -12,15 +12,18 @@ from pydantic import ValidationError
 
 from release.files import digest_of_file
 from release.manifest import MANIFEST, named, read_files, read_manifest
-from release.parquet_rows import SCHEMA_WITH_TASKS, read_parquet_rows, shards_among
+from release.notices_files import erasure_of
+from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
 from release.threads import DEFAULT_THREADS, ordered_map
 from schemas.errors import IntegrityError, UsageError
+from schemas.faults import fault_of
 from schemas.records import Split
 from schemas.release import Manifest, ReleasedFile
 from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.taxonomy import DifferenceType
 
 _LOOK = "`loupe release verify` tells what else is wrong"
-_COLUMNS = [name for name in SCHEMA_WITH_TASKS.names if name != "image"]
+_COLUMNS = [name for name in COLUMNS if name != "image"]
 
 
 class ReadCaption(NamedTuple):
@@ -32,10 +35,18 @@ class ReadCaption(NamedTuple):
     origin: str
 
 
+class ReadContrast(NamedTuple):
+    """The file of the anchor that an image differs from, and in what."""
+
+    anchor: str
+    difference: DifferenceType
+
+
 class ReadRow(NamedTuple):
     """An image of a release with its captions; `id` is the person, the same for all its images.
 
-    `task` and `tier` are None where the release is no benchmark of tasks.
+    `task` and `tier` are None where the release is no benchmark of tasks. `contrast` is None for
+    all images but contrastive ones; `coarse_captions` are those that fine ones were made of.
     """
 
     id: int
@@ -46,6 +57,8 @@ class ReadRow(NamedTuple):
     captions: tuple[ReadCaption, ...]
     task: RetrievalTask | None = None
     tier: Tier | None = None
+    contrast: ReadContrast | None = None
+    coarse_captions: tuple[str, ...] = ()
 
 
 class ReadRelease(NamedTuple):
@@ -130,8 +143,9 @@ def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
         manifest = read_manifest(folder)
         files = [ReleasedFile.model_validate(entry) for entry in read_files(folder / MANIFEST)]
     except (ValidationError, ValueError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise IntegrityError(f"{folder / MANIFEST} cannot be read ({reason}); {_LOOK}") from error
+        raise IntegrityError(
+            f"{folder / MANIFEST} cannot be read ({fault_of(error)}); {_LOOK}"
+        ) from error
     if (right := named(manifest, files).id) != manifest.id:
         raise IntegrityError(
             f"{folder / MANIFEST} was changed after it was written: its id is {manifest.id[:12]}, "
@@ -159,7 +173,15 @@ def _row(row: dict[str, Any]) -> ReadRow:
         tuple(ReadCaption(*caption) for caption in captions),
         RetrievalTask(row["task"]) if row.get("task") else None,
         row.get("tier"),
+        _contrast(row.get("contrast")),
+        tuple(row.get("coarse_captions") or ()),
     )
+
+
+def _contrast(contrast: dict[str, Any] | None) -> ReadContrast | None:
+    if contrast is None:
+        return None
+    return ReadContrast(contrast["anchor"], DifferenceType(contrast["difference"]))
 
 
 def _check_files(folder: Path, files: Iterable[ReleasedFile], digests: bool, threads: int) -> None:
@@ -181,5 +203,7 @@ def _fault(folder: Path, file: ReleasedFile, digests: bool) -> str | None:
         if digests and digest_of_file(path) != file.sha256:
             return f"{file.path} is damaged or was changed: its SHA-256 is not the manifest's"
     except OSError as error:
+        if told := erasure_of(folder, file.path):
+            return told
         return f"{file.path} cannot be read ({error.strerror})"
     return None

@@ -2,6 +2,8 @@
 
 import base64
 from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,9 +11,40 @@ from db.blobs import suffix_of
 from db.crop_origins import CropOrigin
 from db.entities import LIVE, StoredEntity
 from db.release_rows import DescribedImage, DescribedText
-from release.rows import CaptionOrigin, ReleasedCaption, ReleasedCrop, ReleaseRow
+from release.publishable import published_name
+from release.rows import (
+    CaptionOrigin,
+    ReleasedCaption,
+    ReleasedContrast,
+    ReleasedCrop,
+    ReleasedTerms,
+    ReleasedTranslation,
+    ReleaseRow,
+)
 from schemas.nearness import ComparedImage
-from schemas.records import Caption, Image, Rewrite
+from schemas.records import Caption, Contrast, Granularity, Image, Rewrite
+
+LANGUAGE = "en"
+"""Captions in any other language are translations."""
+
+
+class Anchor(NamedTuple):
+    """The anchor of the images that follow it."""
+
+    entity_id: str
+    number: int
+    file_path: str
+
+
+class Said(NamedTuple):
+    """What may be released of all that was said of an image.
+
+    `captions` are what it is released with; `coarse` are those that fine ones were made of.
+    """
+
+    captions: tuple[ReleasedCaption, ...]
+    coarse: tuple[ReleasedCaption, ...]
+    translations: tuple[ReleasedTranslation, ...]
 
 
 def row_of(
@@ -19,19 +52,22 @@ def row_of(
     identity: int,
     described: DescribedImage,
     image: Image,
-    captions: tuple[ReleasedCaption, ...],
+    said: Said,
+    terms: ReleasedTerms,
+    anchor: Anchor | None = None,
 ) -> ReleaseRow:
-    """The row of an image that is in a split."""
+    """The row of an image that is in a split; a contrastive one is called after its `anchor`."""
     assert image.split is not None  # noqa: S101 - `arrange` has seen to it
+    name = str(number) if anchor is None else f"{anchor.number}_{number}"
     return ReleaseRow(
         number=number,
         id=identity,
         source=image.source,
         identity=image.identity,
         split=image.split,
-        file_path=f"images/{number}{suffix_of(image.media_type)}",
+        file_path=f"images/{name}{suffix_of(image.media_type)}",
         source_file_path=image.file_path,
-        captions=captions,
+        captions=said.captions,
         image_entity_id=described.image.id,
         sha256=image.sha256,
         media_type=image.media_type,
@@ -40,6 +76,21 @@ def row_of(
         crop=_crop(described.crop),
         task=image.task,
         tier=image.tier,
+        coarse_captions=said.coarse,
+        translations=said.translations,
+        contrast=_contrast(image.contrast, anchor) if image.contrast and anchor else None,
+        terms=terms,
+    )
+
+
+def _contrast(contrast: Contrast, anchor: Anchor) -> ReleasedContrast:
+    return ReleasedContrast(
+        anchor=anchor.file_path,
+        difference=contrast.difference,
+        detail=contrast.detail,
+        plan=contrast.plan,
+        way=contrast.way,
+        anchor_entity_id=anchor.entity_id,
     )
 
 
@@ -58,20 +109,64 @@ def _crop(crop: CropOrigin | None) -> ReleasedCrop | None:
     )
 
 
-def released_captions(described: DescribedImage) -> tuple[ReleasedCaption, ...]:
-    """Descriptions by position and author, then rewrites by their caption's position and author."""
+def said_of(described: DescribedImage) -> Said:
+    """Descriptions by position and author, then rewrites by their caption's position and author.
+
+    Translations are ordered by language first; one of a caption that is not released is left out.
+    """
+    fine, coarse = list[ReleasedCaption](), list[ReleasedCaption]()
+    places: dict[int, int] = {}
+    foreign: list[tuple[str, int, ReleasedCaption]] = []
+    released = (text for text in described.texts if _is_released(text))
+    for text, one in _ordered(described, released):
+        language, position = _language(text), _position(text)
+        if language != LANGUAGE:
+            foreign.append((language, position, one))
+        elif _is_coarse(text):
+            coarse.append(one)
+        else:
+            places.setdefault(position, len(fine))
+            fine.append(one)
+    translations = sorted(
+        ReleasedTranslation(language, places[position], one.text, one.entity_id, one.author)
+        for language, position, one in foreign
+        if position in places
+    )
+    return Said(tuple(fine), tuple(coarse), tuple(translations))
+
+
+def _ordered(
+    described: DescribedImage, texts: Iterable[DescribedText]
+) -> list[tuple[DescribedText, ReleasedCaption]]:
     positions = {
         text.entity.id: text.entity.record(Caption).position
         for text in described.texts
         if text.entity.kind == Caption.kind
     }
-    captions = [
-        (positions.get(text.origin, 0), _caption(text))
-        for text in described.texts
-        if _is_released(text)
-    ]
-    captions.sort(key=lambda one: (one[1].is_rewrite, one[0], one[1].author, one[1].text, one[1]))
-    return tuple(caption for _, caption in captions)
+    captions = [(text, _caption(text)) for text in texts]
+
+    def place(pair: tuple[DescribedText, ReleasedCaption]) -> tuple[object, ...]:
+        text, one = pair
+        return one.is_rewrite, positions.get(text.origin, 0), one.author, one.text, one
+
+    return sorted(captions, key=place)
+
+
+def _language(text: DescribedText) -> str:
+    if text.entity.kind != Caption.kind:
+        return LANGUAGE
+    return text.entity.record(Caption).language or LANGUAGE
+
+
+def _position(text: DescribedText) -> int:
+    if text.entity.kind != Caption.kind:
+        return 0
+    return text.entity.record(Caption).position
+
+
+def _is_coarse(text: DescribedText) -> bool:
+    is_caption = text.entity.kind == Caption.kind
+    return is_caption and text.entity.record(Caption).granularity is Granularity.COARSE
 
 
 def _is_released(text: DescribedText) -> bool:
@@ -80,6 +175,16 @@ def _is_released(text: DescribedText) -> bool:
         return False
     states = LIVE if origin_of(text) == "source" else ("accepted",)
     return text.entity.state in states
+
+
+def is_turned_down(described: DescribedImage) -> bool:
+    """Whether fine captions of an image were turned down, and none waits for a decision."""
+    states = {
+        text.entity.state
+        for text in described.texts
+        if text.entity.kind == Caption.kind and not _is_coarse(text) and _language(text) == LANGUAGE
+    }
+    return "rejected" in states and "proposed" not in states
 
 
 def origin_of(text: DescribedText) -> CaptionOrigin:
@@ -114,10 +219,10 @@ def _caption(text: DescribedText) -> ReleasedCaption:
     return ReleasedCaption(
         entity_id=text.entity.id,
         text=words,
-        author=author,
+        author=published_name(author),
         reviewed=text.reviewed,
         origin=origin_of(text),
-        drafter=_drafter(text),
+        drafter=published_name(_drafter(text)),
     )
 
 

@@ -2,9 +2,11 @@
 
 from typing import Any, Literal, NamedTuple
 
+from release.row_form import RowForm
 from schemas.proposals import Box
 from schemas.records import Split
 from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.taxonomy import DifferenceType
 
 CaptionOrigin = Literal[
     "source",
@@ -53,10 +55,47 @@ class ReleasedCrop(NamedTuple):
     score: float
 
 
+class ReleasedTranslation(NamedTuple):
+    """A caption of an image in another language (ISO 639-1).
+
+    `caption` is the place of the one that it says in that language, from 0 in the row's captions.
+    """
+
+    language: str
+    caption: int
+    text: str
+    entity_id: str
+    author: str
+
+
+class ReleasedContrast(NamedTuple):
+    """How an image differs from its anchor, which is called by its file and its entity."""
+
+    anchor: str
+    difference: DifferenceType
+    detail: str
+    plan: str
+    way: str | None
+    anchor_entity_id: str
+
+
+class ReleasedTerms(NamedTuple):
+    """What an image may be used under, and whom to name for it; `own` where not by its source."""
+
+    licence: str
+    creator: str | None
+    source_url: str | None
+    own: bool
+
+
+NO_TERMS = ReleasedTerms("", None, None, own=False)
+
+
 class ReleaseRow(NamedTuple):
     """An image with its captions. `number` counts rows and `id` persons, both from 1.
 
-    `task` and `tier` are those of the image, for benchmarks of tasks.
+    `task` and `tier` are those of the image, for benchmarks of tasks. `coarse_captions`,
+    `translations` and `contrast` are for contrastive benchmarks, whose `id` is the image's number.
     """
 
     number: int
@@ -75,27 +114,59 @@ class ReleaseRow(NamedTuple):
     crop: ReleasedCrop | None = None
     task: RetrievalTask | None = None
     tier: Tier | None = None
+    coarse_captions: tuple[ReleasedCaption, ...] = ()
+    translations: tuple[ReleasedTranslation, ...] = ()
+    contrast: ReleasedContrast | None = None
+    terms: ReleasedTerms = NO_TERMS
 
-    def published(self, *, with_tasks: bool = False) -> dict[str, Any]:
-        """The row in the published JSON format: UFine6926's for what was cut from a video.
-
-        Else UFine3C's, which tells the source too; `with_tasks` tells task and tier beside it.
-        """
-        place: dict[str, Any] = {"split": self.split, "id": self.id}
-        if self.crop is None:
-            tasks = {"task": self.task, "tier": self.tier} if with_tasks else {}
-            place = {"id": self.id, "source": self.source, **tasks, "split": self.split}
-        return {
-            **place,
+    def columns(self, form: RowForm) -> dict[str, Any]:
+        """All columns of the row but `image`."""
+        row: dict[str, Any] = {
+            "id": self.id,
+            "source": self.source,
+            "identity": self.identity,
+            "split": self.split,
             "file_path": self.file_path,
+            "source_file_path": self.source_file_path,
             "captions": [caption.text for caption in self.captions],
+            "caption_entity_ids": [caption.entity_id for caption in self.captions],
+            "caption_authors": [caption.author for caption in self.captions],
+            "caption_origins": [caption.origin for caption in self.captions],
+            "caption_reviewed": [caption.reviewed for caption in self.captions],
+            "image_entity_id": self.image_entity_id,
+            "width_px": self.width_px,
+            "height_px": self.height_px,
+            "sha256": self.sha256,
+            "crop": self.crop and self.crop._asdict(),
         }
+        if form.tasks:
+            row |= {"task": self.task, "tier": self.tier}
+        if form.contrasts:
+            row |= {
+                "coarse_captions": [caption.text for caption in self.coarse_captions],
+                "coarse_caption_entity_ids": [one.entity_id for one in self.coarse_captions],
+                "translations": [one._asdict() for one in self.translations],
+                "contrast": self.contrast and self.contrast._asdict(),
+            }
+        if form.terms:
+            terms = self.terms
+            row |= {
+                "licence": terms.licence,
+                "creator": terms.creator,
+                "source_url": terms.source_url,
+            }
+        return row
 
     def entity_ids(self) -> list[str]:
-        """The entities that stand in the row: image, tracklet if any, captions in order."""
+        """The entities that stand in the row: image, tracklet if any, captions in order.
+
+        Captions are followed by coarse ones, then by translations.
+        """
         tracklet = [self.crop.tracklet_entity_id] if self.crop else []
         return [
             self.image_entity_id,
             *tracklet,
             *(caption.entity_id for caption in self.captions),
+            *(caption.entity_id for caption in self.coarse_captions),
+            *(one.entity_id for one in self.translations),
         ]

@@ -1,9 +1,9 @@
 """What a build and a verification must remember, on disk: memory does not grow with the rows."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from release.ordering import RowKey
 from schemas.release import ReleasedFile
@@ -11,15 +11,31 @@ from schemas.release import ReleasedFile
 _TABLES = """
     PRAGMA journal_mode=OFF;
     PRAGMA synchronous=OFF;
-    CREATE TABLE image (split, source, identity, file_path, entity_id, name);
+    CREATE TABLE image (split, source, identity, file_path, entity_id, name, anchor_id);
+    CREATE INDEX image_by_id ON image (entity_id);
+    CREATE INDEX image_by_anchor ON image (anchor_id) WHERE anchor_id IS NOT NULL;
+    CREATE TABLE shown (kind, digest, place, name, PRIMARY KEY (kind, digest, place)) WITHOUT ROWID;
+    CREATE TABLE credit (licence, number, file_path, creator, source_url, source, own);
     CREATE TABLE call (key PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE item (entity_id);
     CREATE TABLE held (digest PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE wanted (entity_id PRIMARY KEY) WITHOUT ROWID;
-    CREATE TABLE listed (path PRIMARY KEY, sha256, size_bytes) WITHOUT ROWID;
+    CREATE TABLE listed (path PRIMARY KEY, sha256, size_bytes, entity_id) WITHOUT ROWID;
+    CREATE TABLE row_image (path PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE found (path PRIMARY KEY, size_bytes) WITHOUT ROWID;
 """
+_IS_IMAGE = "(entity_id IS NOT NULL OR path LIKE 'images/%')"
+_LISTED = "path, sha256, size_bytes, entity_id"
 _KEY = "split, source, identity, file_path"
+_BESIDE = "image LEFT JOIN image AS anchor ON anchor.entity_id = image.anchor_id"
+_GROUPED = ", ".join(
+    [
+        *(f"coalesce(anchor.{one}, image.{one})" for one in _KEY.split(", ")),
+        "image.anchor_id IS NOT NULL",
+        *(f"image.{one}" for one in _KEY.split(", ")),
+    ]
+)
+"""A group after the other, each with its anchor first; what has no anchor is a group of its own."""
 
 
 class FoundFile(NamedTuple):
@@ -27,6 +43,25 @@ class FoundFile(NamedTuple):
 
     path: str
     size_bytes: int
+
+
+class ListedImage(NamedTuple):
+    """What a manifest lists of the file of an image."""
+
+    sha256: str
+    entity_id: str | None
+
+
+class Credit(NamedTuple):
+    """An image and its terms, which are its `own`, or those of its source."""
+
+    licence: str
+    number: int
+    file_path: str
+    creator: str | None
+    source_url: str | None
+    source: str
+    own: bool
 
 
 class Scratch:
@@ -43,16 +78,38 @@ class Scratch:
         """Lets go of the database."""
         self._database.close()
 
-    def add_image(self, key: RowKey, entity_id: str, name: str) -> None:
-        """Remembers an image; `name` is what messages call it."""
+    def add_image(
+        self, key: RowKey, entity_id: str, name: str, anchor_id: str | None = None
+    ) -> None:
+        """Remembers an image; `name` is what messages call it, `anchor_id` what it differs from."""
         self._database.execute(
-            "INSERT INTO image VALUES (?, ?, ?, ?, ?, ?)", (*key, entity_id, name)
+            "INSERT INTO image VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, entity_id, name, anchor_id)
         )
 
     def images(self) -> Iterator[str]:
-        """The entity ids of all images, in the order of their keys."""
-        rows = self._database.execute(f"SELECT entity_id FROM image ORDER BY {_KEY}")  # noqa: S608 our own words
-        return (entity_id for (entity_id,) in rows)
+        """The entity ids of all images, in the order of their keys.
+
+        Contrastive images follow their anchor, those without one in their own place.
+        """
+        query = f"SELECT image.entity_id FROM {_BESIDE} ORDER BY {_GROUPED}"  # noqa: S608 our own words
+        return (entity_id for (entity_id,) in self._database.execute(query))
+
+    def has_contrasts(self, anchor_id: str) -> bool:
+        """Whether any image differs from this one."""
+        query = "SELECT 1 FROM image WHERE anchor_id = ? LIMIT 1"
+        return self._database.execute(query, (anchor_id,)).fetchone() is not None
+
+    def apart_from_anchor(self) -> list[str]:
+        """Names of contrastive images in another split than their anchor's, sorted."""
+        return self._beside("anchor.split <> image.split")
+
+    def chained_contrasts(self) -> list[str]:
+        """Names of contrastive images whose anchor is a contrastive image itself, sorted."""
+        return self._beside("anchor.anchor_id IS NOT NULL")
+
+    def _beside(self, condition: str) -> list[str]:
+        query = f"SELECT image.name FROM {_BESIDE} WHERE {condition} ORDER BY image.name"  # noqa: S608 our own words
+        return [name for (name,) in self._database.execute(query)]
 
     def count_images(self) -> int:
         """How many images there are."""
@@ -128,11 +185,46 @@ class Scratch:
             if self._database.execute(query, (digest,)).fetchone() is None
         ]
 
+    def add_shown(self, digests: Iterable[tuple[str, str]], place: int, name: str) -> None:
+        """Remembers what stands at a place with this name: digests, each with its kind."""
+        rows = ((*one, place, name) for one in digests)
+        self._database.executemany("INSERT OR IGNORE INTO shown VALUES (?, ?, ?, ?)", rows)
+
+    def count_repeats(self, kind: str) -> int:
+        """How many of what was remembered stand at another place too, counted at every place."""
+        query = (
+            "SELECT coalesce(sum(places), 0) FROM (SELECT count(*) AS places FROM shown "
+            "WHERE kind = ? GROUP BY digest HAVING count(*) > 1)"
+        )
+        return int(self._database.execute(query, (kind,)).fetchone()[0])
+
+    def repeated_pairs(self, kind: str, most: int) -> tuple[tuple[str, str], ...]:
+        """The names of the first two places of the first digests that stand at several."""
+        query = (
+            "SELECT digest FROM shown WHERE kind = ? "
+            "GROUP BY digest HAVING count(*) > 1 ORDER BY min(place), digest LIMIT ?"
+        )
+        names = "SELECT name FROM shown WHERE kind = ? AND digest = ? ORDER BY place LIMIT 2"
+        pairs = []
+        for (digest,) in self._database.execute(query, (kind, most)).fetchall():
+            (first,), (second,) = self._database.execute(names, (kind, digest))
+            pairs.append((first, second))
+        return tuple(pairs)
+
+    def add_credit(self, credit: Credit) -> None:
+        """Remembers whom an image is owed to."""
+        self._database.execute("INSERT INTO credit VALUES (?, ?, ?, ?, ?, ?, ?)", credit)
+
+    def credits(self) -> Iterator[Credit]:
+        """What was remembered, by licence, each in the order of the images."""
+        rows = self._database.execute("SELECT * FROM credit ORDER BY licence, number")
+        return (Credit._make((*row[:-1], bool(row[-1]))) for row in rows)
+
     def add_listed(self, file: ReleasedFile) -> bool:
         """Remembers a file that a manifest lists; False where its path is listed already."""
         cursor = self._database.execute(
-            "INSERT OR IGNORE INTO listed VALUES (?, ?, ?)",
-            (file.path, file.sha256, file.size_bytes),
+            "INSERT OR IGNORE INTO listed VALUES (?, ?, ?, ?)",
+            (file.path, file.sha256, file.size_bytes, file.entity_id),
         )
         return cursor.rowcount == 1
 
@@ -142,8 +234,39 @@ class Scratch:
 
     def listed(self) -> Iterator[ReleasedFile]:
         """All listed files, by path."""
-        rows = self._database.execute("SELECT path, sha256, size_bytes FROM listed ORDER BY path")
-        return (ReleasedFile(path=row[0], sha256=row[1], size_bytes=row[2]) for row in rows)
+        rows = self._database.execute(f"SELECT {_LISTED} FROM listed ORDER BY path")  # noqa: S608 our own words
+        return map(_released, rows)
+
+    def listed_outside(self, folder: str) -> list[str]:
+        """The paths of the listed files that do not lie below `folder`, sorted."""
+        query = "SELECT path FROM listed WHERE substr(path, 1, ?) <> ? ORDER BY path"
+        return [path for (path,) in self._database.execute(query, (len(folder) + 1, f"{folder}/"))]
+
+    def is_listed(self, path: str) -> bool:
+        """Whether a manifest lists this file."""
+        query = "SELECT 1 FROM listed WHERE path = ?"
+        return self._database.execute(query, (path,)).fetchone() is not None
+
+    def listed_among(self, paths: Sequence[str]) -> dict[str, ListedImage]:
+        """Those of `paths` that are listed."""
+        places = ", ".join("?" * len(paths))
+        query = f"SELECT path, sha256, entity_id FROM listed WHERE path IN ({places})"  # noqa: S608 question marks
+        return {path: ListedImage(*rest) for path, *rest in self._database.execute(query, paths)}
+
+    def count_listed_images(self) -> int:
+        """How many files are listed as images."""
+        query = f"SELECT count(*) FROM listed WHERE {_IS_IMAGE}"  # noqa: S608 our own words
+        return int(self._database.execute(query).fetchone()[0])
+
+    def images_without_row(self, shown: Iterable[str]) -> list[str]:
+        """The paths of files that are listed as images and are not among `shown`, sorted."""
+        places = ((path,) for path in shown)
+        self._database.executemany("INSERT OR IGNORE INTO row_image VALUES (?)", places)
+        query = (
+            f"SELECT path FROM listed WHERE {_IS_IMAGE} "  # noqa: S608 our own words
+            "AND path NOT IN (SELECT path FROM row_image) ORDER BY path"
+        )
+        return [path for (path,) in self._database.execute(query)]
 
     def add_found(self, file: FoundFile) -> None:
         """Remembers a file that lies in the folder."""
@@ -152,10 +275,10 @@ class Scratch:
     def missing(self) -> list[ReleasedFile]:
         """What is listed and does not lie in the folder."""
         rows = self._database.execute(
-            "SELECT path, sha256, size_bytes FROM listed "
+            f"SELECT {_LISTED} FROM listed "  # noqa: S608 our own words
             "WHERE path NOT IN (SELECT path FROM found) ORDER BY path"
         )
-        return [ReleasedFile(path=row[0], sha256=row[1], size_bytes=row[2]) for row in rows]
+        return [_released(row) for row in rows]
 
     def extra(self) -> list[FoundFile]:
         """What lies in the folder and is not listed."""
@@ -168,8 +291,13 @@ class Scratch:
     def present(self) -> Iterator[tuple[ReleasedFile, int]]:
         """What is listed and lies in the folder, with its size there."""
         rows = self._database.execute(
-            "SELECT listed.path, sha256, listed.size_bytes, found.size_bytes "
+            "SELECT listed.path, sha256, listed.size_bytes, entity_id, found.size_bytes "
             "FROM listed JOIN found ON listed.path = found.path ORDER BY listed.path"
         )
-        for path, sha256, listed_bytes, found_bytes in rows:
-            yield ReleasedFile(path=path, sha256=sha256, size_bytes=listed_bytes), found_bytes
+        for *listed, found_bytes in rows:
+            yield _released(listed), found_bytes
+
+
+def _released(row: Sequence[Any]) -> ReleasedFile:
+    path, sha256, size_bytes, entity_id = row
+    return ReleasedFile(path=path, sha256=sha256, size_bytes=size_bytes, entity_id=entity_id)

@@ -26,7 +26,7 @@ from schemas.release import (
 from schemas.second_look import SecondLookStatistics
 
 HISTOGRAM_STEP = 10
-_MADE = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {
+DESCRIBED = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {
     origin: origin for origin in ("written", "edited", "drafted")
 }
 """Under which name descriptions of an origin are counted."""
@@ -90,7 +90,7 @@ class StatisticsCounter:
         if caption.drafter:
             self._begun[caption.drafter] += 1
             self._unchanged[caption.drafter] += caption.origin == "confirmed_draft"
-        made = _MADE[caption.origin]
+        made = DESCRIBED[caption.origin]
         self._descriptions[made] += 1
         self._descriptions["reviewed"] += made == "drafted" and caption.reviewed
         if made != "drafted":
@@ -184,7 +184,7 @@ class StatisticsCounter:
                         granularity=granularity or UNSTATED,
                         images=sum(self._images[name] for name in names),
                         words=distribution(words),
-                        histogram=_histogram(words),
+                        histogram=histogram(words),
                     )
                 )
         return tuple(found)
@@ -222,7 +222,8 @@ def distribution(counts: Mapping[int, int]) -> Distribution:
     )
 
 
-def _histogram(counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+def histogram(counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+    """How many captions there are by words in steps, given how many have how many words."""
     bins: Counter[int] = Counter()
     for words, count in counts.items():
         bins[words // HISTOGRAM_STEP * HISTOGRAM_STEP] += count

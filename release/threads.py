@@ -4,12 +4,30 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
 
+_END = object()
 DEFAULT_THREADS = min(32, (os.cpu_count() or 1) + 4)
+
+
+def batches(items: Iterable[A], size: int) -> Iterator[list[A]]:
+    """`items` in lists of `size`, the last one shorter: pieces worth handing to a thread."""
+    waiting = iter(items)
+    while batch := list(islice(waiting, size)):
+        yield batch
+
+
+def read_ahead(items: Iterator[A]) -> Iterator[A]:
+    """`items`, each made by another thread while the one before is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, items, _END)
+        while (item := waiting.result()) is not _END:
+            waiting = pool.submit(next, items, _END)
+            yield item  # type: ignore[misc]
 
 
 def ordered_map(

@@ -2,43 +2,64 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from release.files import digest_of_file
 from release.findings import Findings
 from release.manifest import MANIFEST
+from release.notices_files import WITHDRAWN
 from release.scratch import FoundFile, Scratch
-from release.threads import ordered_map
+from release.signing import SIGNATURE
+from release.threads import batches, ordered_map
 from schemas.release import ReleasedFile
 
+_UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
+"""What lies beside the files that a manifest lists."""
+_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
+"""What the hub's own tools add to a download."""
+_BATCH = 64  # files that a thread reads before it reports
 
-def verify_files(folder: Path, scratch: Scratch, findings: Findings, threads: int) -> None:
-    """Finds what is missing, extra, renamed or changed; the manifest is in `scratch`."""
+
+def verify_files(
+    folder: Path,
+    scratch: Scratch,
+    findings: Findings,
+    threads: int,
+    *,
+    erased: frozenset[str] = frozenset(),
+) -> None:
+    """Finds what is missing, extra, renamed or changed; the manifest is in `scratch`.
+
+    Nobody misses what was `erased` on purpose.
+    """
     for found in _files_in(folder, findings):
-        if found.path != MANIFEST:
+        if found.path not in _UNLISTED and not found.path.startswith(_OF_THE_HUB):
             scratch.add_found(found)
-    _verify_names(folder, scratch, findings)
+    _verify_names(folder, scratch, findings, erased)
 
-    def digested(pair: tuple[ReleasedFile, int]) -> tuple[ReleasedFile, int, str]:
-        listed, size = pair
-        if size != listed.size_bytes:
-            return listed, size, ""
-        try:
-            return listed, size, digest_of_file(folder / listed.path)
-        except OSError as error:
-            return listed, size, f"(unreadable: {error.strerror})"
+    def changes(batch: list[tuple[ReleasedFile, int]]) -> list[tuple[str, str]]:
+        return [
+            (listed.path, change)
+            for listed, size in batch
+            if (change := _change(folder, listed, size)) is not None
+        ]
 
-    for listed, size, digest in ordered_map(digested, scratch.present(), threads):
-        if size != listed.size_bytes:
-            wanted = f"wanted {listed.size_bytes:,}"
-            message = f"{listed.path} has {size:,} bytes; {wanted}"
-            findings.add("file_changed", message, listed.path)
-        elif digest != listed.sha256:
-            message = (
-                f"{listed.path} is damaged or was changed: its SHA-256 is {digest}; "
-                f"wanted {listed.sha256}"
-            )
-            findings.add("file_changed", message, listed.path)
+    for found_changes in ordered_map(changes, batches(scratch.present(), _BATCH), threads):
+        for path, change in found_changes:
+            findings.add("file_changed", f"{path} {change}", path)
+
+
+def _change(folder: Path, listed: ReleasedFile, size: int) -> str | None:
+    """What is wrong with the content of a file, if anything."""
+    if size != listed.size_bytes:
+        return f"has {size:,} bytes; wanted {listed.size_bytes:,}"
+    try:
+        digest = digest_of_file(f"{folder}/{listed.path}")
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    if digest != listed.sha256:
+        return f"is damaged or was changed: its SHA-256 is {digest}; wanted {listed.sha256}"
+    return None
 
 
 def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
@@ -48,7 +69,7 @@ def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
         below = waiting.pop()
         with os.scandir(folder / below) as entries:
             for entry in entries:
-                path = str(PurePosixPath(below, entry.name))
+                path = f"{below}/{entry.name}" if below else entry.name
                 shown = path.encode("utf-8", "backslashreplace").decode()
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
@@ -58,8 +79,10 @@ def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
                     findings.add("not_a_file", f"{shown} is a link, not a file", shown)
 
 
-def _verify_names(folder: Path, scratch: Scratch, findings: Findings) -> None:
-    missing = scratch.missing()
+def _verify_names(
+    folder: Path, scratch: Scratch, findings: Findings, erased: frozenset[str]
+) -> None:
+    missing = [file for file in scratch.missing() if file.path not in erased]
     by_size: dict[int, list[ReleasedFile]] = {}
     for file in missing:
         by_size.setdefault(file.size_bytes, []).append(file)

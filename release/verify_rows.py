@@ -1,7 +1,6 @@
 """The rows of a release: JSON, Parquet and images against each other, and against the manifest."""
 
 import hashlib
-import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,40 +8,43 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from PIL import Image
-
+from release.files import is_plain
 from release.findings import Findings
 from release.json_rows import read_json_rows
 from release.manifest import MANIFEST
-from release.ordering import SPLITS, RowKey
-from release.parquet_rows import read_parquet_rows
-from release.threads import ordered_map
+from release.ordering import SPLITS
+from release.parquet_rows import RowBatch, read_parquet_batches, read_parquet_rows
+from release.row_form import published_row
+from release.scratch import ListedImage, Scratch
+from release.threads import ordered_map, read_ahead
 from release.tiers import CANDIDATES
+from release.verify_contamination import ContaminationChecks
+from release.verify_contrasts import ContrastChecks
+from release.verify_images import NO_IMAGE, ImageCheck, ImageChecks
 from release.verify_leaks import LeakChecks
+from release.verify_order import OrderChecks
+from release.verify_statistics import StatisticsChecks
 from release.verify_tasks import TaskChecks
-from schemas.nearness import perceptual_hash
+from release.verify_terms import TermsChecks
 from schemas.records import Split
 from schemas.release import Manifest, SplitStatistics
 
-_MAX_PIXELS = 50_000_000
-_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 _PARQUET = "Parquet"
-_PUBLISHED = ("id", "source", "split", "file_path", "captions")
-_PUBLISHED_TASK = ("id", "source", "task", "tier", "split", "file_path", "captions")
-_PUBLISHED_CROP = ("split", "id", "file_path", "captions")
 _PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_origins", "caption_reviewed")
-_MAY_BE_ABSENT = ("image", "crop", "task", "tier")
-_NUMBERED = re.compile(r"images/([1-9][0-9]*)\.[a-z]+")
+_MAY_BE_ABSENT = ("image", "crop", "task", "tier", "contrast", "creator", "source_url")
+_NUMBERED = re.compile(r"images/(?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+")
 
 Row = dict[str, Any]
+Reader = Callable[[Path], Iterator[tuple[Row, ImageCheck]]]
 
 
 class Numbered(NamedTuple):
-    """A row with the number that its `file_path` says, and the file that it was read from."""
+    """A row, the number that its `file_path` says, the file that it was read from, its image."""
 
     number: int
     file: str
     row: Row
+    image: ImageCheck = NO_IMAGE
 
 
 class RowPair(NamedTuple):
@@ -53,15 +55,11 @@ class RowPair(NamedTuple):
     embedded: Numbered | None
 
 
-class ImageCheck(NamedTuple):
-    """What is wrong with an image, if anything, and its hash where one is needed."""
-
-    problem: str | None = None
-    perceptual_hash: int | None = None
-
-
 class RowChecks:
-    """Reads all rows once, side by side, and checks each; `shards` are in the order of rows."""
+    """Reads all rows once, side by side, and checks each; `shards` are in the order of rows.
+
+    What must be remembered of them lies in `scratch`.
+    """
 
     def __init__(
         self,
@@ -69,6 +67,7 @@ class RowChecks:
         manifest: Manifest,
         shards: list[str],
         findings: Findings,
+        scratch: Scratch,
         *,
         decode: bool,
         threads: int,
@@ -77,6 +76,7 @@ class RowChecks:
         self._manifest = manifest
         self._shards = shards
         self._findings = findings
+        self._scratch = scratch
         self._decode = decode
         self._threads = threads
         self._json = f"{manifest.dataset}.json"
@@ -84,65 +84,98 @@ class RowChecks:
         self._videos = {video.entity_id: video for video in manifest.videos}
         self._seen_videos: Counter[str] = Counter()
         self._leaks = LeakChecks(folder, manifest, findings, decode=decode)
+        self._contamination = ContaminationChecks(manifest, findings, decode=decode)
+        self._images = ImageChecks(
+            decode=decode,
+            needs_hashes=self._leaks.needs_hashes,
+            needs_looks=self._contamination.needs_looks,
+        )
         self._entities = hashlib.sha256()
         self._tasks = TaskChecks(manifest, findings)
+        self._contrasts = ContrastChecks(folder, manifest, scratch, findings)
+        self._terms = TermsChecks(folder, manifest, scratch, findings)
+        self._statistics = StatisticsChecks(manifest, findings, words=decode)
+        self._order = OrderChecks(findings, has_groups=self._contrasts.is_needed)
         self._counts: Counter[str] = Counter()
         self._splits: Counter[tuple[Split, str]] = Counter()
-        self._id_of: dict[bytes, int] = {}
-        self._last_id = 0
         self._unread: set[str] = set()
         self._last_number = 0
-        self._last_key: RowKey | None = None
+        self._listed_images = 0
 
     def run(self) -> None:
         """Checks everything that concerns rows."""
-        published = self._numbered(self._json, self._json, read_json_rows)
+        published = self._numbered(self._json, self._json, _published_rows)
         embedded = chain.from_iterable(
-            self._numbered(shard, _PARQUET, read_parquet_rows) for shard in self._shards
+            self._numbered(shard, _PARQUET, self._embedded_rows) for shard in self._shards
         )
-        for pair, image in ordered_map(
-            self._with_image_check, _side_by_side(published, embedded), self._threads
-        ):
-            self._check(pair, image)
-            if image.problem and pair.embedded:
-                self._report("image_wrong", image.problem, pair.embedded)
+        for pair in _side_by_side(published, embedded):
+            self._check(pair)
         if _PARQUET not in self._unread:
             self._check_totals()
             self._leaks.run()
+            self._contamination.run()
 
-    def _numbered(
-        self, file: str, kind: str, read: Callable[[Path], Iterator[Row]]
-    ) -> Iterator[Numbered]:
-        """The rows of a file, up to where it makes no sense any more."""
+    def _embedded_rows(self, shard: Path) -> Iterator[tuple[Row, ImageCheck]]:
+        """The rows of a Parquet file, each with what was found of its image."""
+        read = ((batch, self._listed(batch)) for batch in read_ahead(read_parquet_batches(shard)))
+        if self._decode:
+            checked = ordered_map(self._checked, read, self._threads)
+        else:  # nothing to wait for, so that threads would only wait for each other
+            checked = map(self._checked, read)
+        return chain.from_iterable(checked)
+
+    def _listed(self, batch: RowBatch) -> dict[str, ListedImage]:
+        return self._scratch.listed_among([row["file_path"] for row in batch.rows])
+
+    def _checked(
+        self, read: tuple[RowBatch, dict[str, ListedImage]]
+    ) -> list[tuple[Row, ImageCheck]]:
+        return list(zip(read[0].rows, self._images.check(*read), strict=True))
+
+    def _read(self, file: str, read: Reader) -> Iterator[tuple[Row, ImageCheck]]:
+        if not is_plain(self._folder / file):  # a link, or what reading might never end of
+            raise FileNotFoundError(file)
+        return read(self._folder / file)
+
+    def _numbered(self, file: str, kind: str, read: Reader) -> Iterator[Numbered]:
+        """The rows of a file, up to where it makes no sense any more.
+
+        A row is given when the next one is known: that a file ends there is known before it is
+        compared on.
+        """
+        held: Numbered | None = None
         last = 0
         try:
-            for index, row in enumerate(read(self._folder / file), 1):
+            for index, (row, image) in enumerate(self._read(file, read), 1):
                 match = _NUMBERED.fullmatch(str(row.get("file_path")))
                 if match is None:
                     what = f"names its image {row.get('file_path')!r}; wanted 'images/NUMBER.jpg'"
                     self._report("row_unnumbered", what, Numbered(index, file, row))
                     continue
-                at = Numbered(int(match[1]), file, row)
+                at = Numbered(int(match[1]), file, row, image)
                 if at.number < last:
                     what = f"comes after row {last}; the rest of the file was not compared"
                     self._report("row_out_of_order", what, at)
                     self._unread.add(kind)
-                    return
+                    break
                 if at.number == last:
                     self._report("row_duplicated", "stands there twice", at)
-                else:
-                    yield at
-                last = at.number
+                    continue
+                if held is not None:
+                    yield held
+                held, last = at, at.number
         except FileNotFoundError:
             self._unread.add(kind)  # named already as a missing file
         except ValueError as error:
             self._unread.add(kind)
             self._findings.add("rows_unreadable", f"{file} cannot be read: {error}", file)
+        if held is not None:
+            yield held
 
     def _report(self, fault: str, what: str, at: Numbered) -> None:
         self._findings.add(fault, f"{at.file}: row {at.number} {what}", at.file, at.number)
 
-    def _check(self, pair: RowPair, image: ImageCheck) -> None:
+    def _check(self, pair: RowPair) -> None:
         published, embedded = pair.published, pair.embedded
         for number in range(self._last_number + 1, pair.number):
             message = f"row {number} is missing, in {self._json} as in {_PARQUET}"
@@ -157,15 +190,21 @@ class RowChecks:
         if published is not None:
             self._check_captions(published)
         if embedded is not None:
-            self._check_row(embedded, image)
+            if published is None or published.row.get("captions") != embedded.row["captions"]:
+                self._check_captions(embedded)
+            self._check_row(embedded)
+            if embedded.image.problem:
+                self._report("image_wrong", embedded.image.problem, embedded)
 
     def _check_agreement(self, published: Numbered, embedded: Numbered) -> None:
-        wanted = _fields_of(embedded.row)
-        if sorted(published.row) != sorted(wanted):
+        wanted = published_row(embedded.row)
+        if published.row == wanted:
+            return
+        if published.row.keys() != wanted.keys():
             fields = ", ".join(published.row)
             self._report("row_malformed", f"has the fields {fields}", published)
         for field in wanted:
-            ours, theirs = published.row.get(field), embedded.row[field]
+            ours, theirs = published.row.get(field), wanted[field]
             if ours != theirs:
                 what = f"says {field} {_shown(ours)}; {embedded.file} says {_shown(theirs)}"
                 self._report("rows_differ", what, published)
@@ -180,15 +219,13 @@ class RowChecks:
         elif any(not isinstance(text, str) or not text.strip() for text in captions):
             self._report("caption_empty", "has an empty caption", at)
 
-    def _check_row(self, at: Numbered, image: ImageCheck) -> None:
+    def _check_row(self, at: Numbered) -> None:
         """What Parquet alone knows of a row."""
         row = at.row
-        if blank := [
-            name for name, value in row.items() if value is None and name not in _MAY_BE_ABSENT
-        ]:
+        blank = [name for name in row if row[name] is None and name not in _MAY_BE_ABSENT]
+        if blank:
             self._report("row_malformed", f"has no {', '.join(blank)}", at)
             return
-        self._check_captions(at)
         captions = row["captions"]
         for field in _PER_CAPTION:
             if len(row[field]) != len(captions):
@@ -200,13 +237,24 @@ class RowChecks:
         if not at.file.startswith(f"data/{row['split']}-"):
             what = f"says it is in the split {row['split']!r}"
             self._report("split_wrong", what, at)
+        listed = at.image.listed
+        self._listed_images += listed is not None
+        if listed is not None and listed.entity_id != row["image_entity_id"]:
+            what = (
+                f"is of the image {row['image_entity_id']}; {MANIFEST} lists {row['file_path']} "
+                f"as {listed.entity_id}"
+            )
+            self._report("entity_differs", what, at)
         if row["crop"] is not None:
             self._check_crop(at)
-        self._tasks.check(at.file, at.number, row)
-        is_new = self._check_identity(at)
+        for checks in (self._tasks, self._contrasts, self._terms):
+            checks.check(at.file, at.number, row)
+        is_new = self._order.check(at.file, at.number, row)
         if row["split"] in SPLITS:
             self._count(row, is_new=is_new)
-            self._leaks.add(row, row["split"], image.perceptual_hash)
+            self._statistics.check(row, is_new=is_new)
+            self._leaks.add(row, row["split"], at.image.perceptual_hash)
+            self._contamination.add(row, row["split"], at.image.look)
 
     def _check_crop(self, at: Numbered) -> None:
         crop = at.row["crop"]
@@ -222,36 +270,16 @@ class RowChecks:
             self._report("video_unknown", what, at)
         self._seen_videos[crop["video_entity_id"]] += 1
 
-    def _check_identity(self, at: Numbered) -> bool:
-        """Whether the row is the first of its identity."""
-        row = at.row
-        name = hashlib.blake2b(f"{row['source']}/{row['identity']}".encode(), digest_size=12)
-        is_new = name.digest() not in self._id_of
-        expected = self._id_of.get(name.digest(), self._last_id + 1)
-        self._id_of[name.digest()] = self._last_id = row["id"]
-        if row["id"] != expected:
-            what = (
-                f"gives {row['source']}/{row['identity']} the id {row['id']}; "
-                f"wanted {expected}: one identity, one id, counted from 1"
-            )
-            self._report("id_wrong", what, at)
-        if row["split"] not in SPLITS:
-            return is_new
-        key = RowKey.of(row["split"], row["source"], row["identity"], row["source_file_path"])
-        if self._last_key is not None and key <= self._last_key:
-            fault = "row_duplicated" if key == self._last_key else "row_out_of_order"
-            what = "shows the image of the row before" if key == self._last_key else "is misplaced"
-            self._report(fault, f"{what} ({row['source']}, {row['source_file_path']!r})", at)
-        self._last_key = key
-        return is_new
-
     def _count(self, row: Row, *, is_new: bool) -> None:
-        counts = {"identities": int(is_new), "images": 1, "captions": len(row["captions"])}
-        self._counts.update(counts)
-        self._splits.update({(row["split"], what): count for what, count in counts.items()})
+        split, captions = row["split"], len(row["captions"])
+        for what, count in (("identities", int(is_new)), ("images", 1), ("captions", captions)):
+            self._counts[what] += count
+            self._splits[split, what] += count
         tracklet = [row["crop"]["tracklet_entity_id"]] if row["crop"] else []
-        for entity_id in (row["image_entity_id"], *tracklet, *row["caption_entity_ids"]):
-            self._entities.update(f"{entity_id}\n".encode())
+        coarse = row.get("coarse_caption_entity_ids") or ()
+        texts = (*coarse, *(one["entity_id"] for one in row.get("translations") or ()))
+        told = (row["image_entity_id"], *tracklet, *row["caption_entity_ids"], *texts)
+        self._entities.update("".join(f"{entity_id}\n" for entity_id in told).encode())
 
     def _check_totals(self) -> None:
         statistics = self._manifest.statistics
@@ -264,7 +292,11 @@ class RowChecks:
                 message = f"the Parquet files hold {got:,} {what}; {MANIFEST} says {wanted:,}"
                 self._findings.add("totals_differ", message, MANIFEST)
         self._check_splits(statistics.splits)
-        self._tasks.check_totals()
+        if not any(map(self._findings.has, ("totals_differ", "licence_missing"))):
+            # else what follows from these would differ, too
+            self._statistics.check_totals()
+        for checks in (self._tasks, self._contrasts, self._terms):
+            checks.check_totals()
         for video in self._manifest.videos:
             if (got := self._seen_videos[video.entity_id]) != video.images:
                 message = (
@@ -275,9 +307,17 @@ class RowChecks:
         for listed in (self._manifest.sources, self._manifest.prompts, self._manifest.videos):
             for one in listed:
                 self._entities.update(f"{one.entity_id}\n".encode())
+        if self._scratch.count_listed_images() != self._listed_images:
+            shown = chain.from_iterable(map(self._paths, self._shards))
+            for path in self._scratch.images_without_row(shown):
+                message = f"{MANIFEST} lists {path} as an image, and no row shows it"
+                self._findings.add("image_without_row", message, path)
         if self._entities.hexdigest() != self._manifest.entities_sha256:
             message = f"the entity ids of the rows are not those that {MANIFEST} was made from"
             self._findings.add("entities_differ", message, MANIFEST)
+
+    def _paths(self, shard: str) -> Iterator[str]:
+        return (row["file_path"] for row in read_parquet_rows(self._folder / shard, ["file_path"]))
 
     def _check_splits(self, stated: tuple[SplitStatistics, ...]) -> None:
         found = tuple(
@@ -295,53 +335,6 @@ class RowChecks:
                 f"{MANIFEST} says {_in_short(stated)}"
             )
             self._findings.add("totals_differ", message, MANIFEST)
-
-    def _with_image_check(self, pair: RowPair) -> tuple[RowPair, ImageCheck]:
-        """Runs in threads: reads and decodes the image of a row, then lets go of its bytes."""
-        if pair.embedded is None:
-            return pair, ImageCheck()
-        row = pair.embedded.row
-        problem = self._image_problem(row)
-        hashed = problem is None and self._leaks.needs_hashes
-        check = ImageCheck(problem, perceptual_hash(row["image"]["bytes"]) if hashed else None)
-        row["image"] = None
-        return pair, check
-
-    def _image_problem(self, row: Row) -> str | None:
-        image = row["image"] or {}
-        data = image.get("bytes")
-        if not data:
-            return "holds no image"
-        if image.get("path") != row["file_path"]:
-            return f"calls its image {image.get('path')!r}; wanted {row['file_path']!r}"
-        try:
-            beside = (self._folder / row["file_path"]).read_bytes()
-        except OSError:
-            return None  # named already as a missing file
-        if data != beside:
-            return f"holds other bytes than {row['file_path']}"
-        return _picture_problem(data, (row["width_px"], row["height_px"]), decode=self._decode)
-
-
-def _fields_of(row: Row) -> tuple[str, ...]:
-    """What the published JSON tells of a row."""
-    if row["crop"] is not None:
-        return _PUBLISHED_CROP
-    return _PUBLISHED_TASK if "task" in row else _PUBLISHED
-
-
-def _picture_problem(data: bytes, size: tuple[int, int], *, decode: bool) -> str | None:
-    try:
-        with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
-            if picture.size != size:
-                return f"says its image has {size} pixels; the image has {picture.size}"
-            if size[0] * size[1] > _MAX_PIXELS:
-                return f"has an image of {size[0] * size[1]:,} pixels; {_MAX_PIXELS:,} are allowed"
-            if decode:
-                picture.load()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Warning) as error:
-        return f"has an image that does not decode ({error})"
-    return None
 
 
 def _in_short(splits: tuple[SplitStatistics, ...]) -> str:
@@ -365,6 +358,10 @@ def _side_by_side(published: Iterator[Numbered], embedded: Iterator[Numbered]) -
         yield pair
         ours = next(published, None) if pair.published else ours
         theirs = next(embedded, None) if pair.embedded else theirs
+
+
+def _published_rows(path: Path) -> Iterator[tuple[Row, ImageCheck]]:
+    return ((row, NO_IMAGE) for row in read_json_rows(path))
 
 
 def _shown(value: Any) -> str:

@@ -18,7 +18,7 @@ from schemas.errors import FormatError
 from schemas.taxonomy import DifferenceType
 
 CAPTIONS = 5
-"""Captions of each image; row 5·i + j of the texts is caption j of image i."""
+"""Captions of each image, unless others are told; then row 5·i + j is caption j of image i."""
 
 _TYPE = "contrastive_type"
 
@@ -31,11 +31,14 @@ class ContrastiveSamples:
         images: their names, each another.
         anchors: for each the index of its group's anchor, which is its own index for an anchor.
         differences: for each the type of its one difference; None for an anchor.
+        counts: for each the number of its captions, of shape (n,); None where all have five. The
+            texts stand image by image.
     """
 
     images: tuple[str, ...]
     anchors: Ids
     differences: tuple[DifferenceType | None, ...]
+    counts: Ids | None = None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -47,9 +50,20 @@ class ContrastiveSamples:
         return found
 
     @cached_property
+    def caption_counts(self) -> Ids:
+        """How many captions each sample has, of shape (n,)."""
+        return np.full(len(self), CAPTIONS) if self.counts is None else self.counts
+
+    @cached_property
+    def first_text(self) -> Ids:
+        """For each sample the index of its first text, of shape (n,)."""
+        first: Ids = np.cumsum(self.caption_counts) - self.caption_counts
+        return first
+
+    @cached_property
     def image_of_text(self) -> Ids:
-        """For each text the index of its image, of shape (5n,)."""
-        return np.repeat(np.arange(len(self)), CAPTIONS)
+        """For each text the index of its image, of shape (m,): 5n where all have five."""
+        return np.repeat(np.arange(len(self)), self.caption_counts)
 
     @cached_property
     def contrastive(self) -> Ids:

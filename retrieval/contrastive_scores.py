@@ -49,7 +49,8 @@ def score_contrastive(
 
     Args:
         images: embeddings of shape (n, d), a row for each sample.
-        texts: embeddings of shape (5n, d); row 5·i + j is caption j of image i.
+        texts: embeddings of shape (5n, d); row 5·i + j is caption j of image i. Where samples tell
+            other numbers of captions, a row for each of these, image by image.
         samples: which image differs from which, in the order of `images`.
         names: what to call the embeddings in messages.
         tiling: how to cut the work; the result does not depend on it.
@@ -62,7 +63,8 @@ def score_contrastive(
     image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
     check_same_space(image_rows, text_rows, names)
     check_rows(len(image_rows), len(samples), names[0], "one for each sample")
-    check_rows(len(text_rows), CAPTIONS * len(samples), names[1], f"{CAPTIONS} for each sample")
+    rule = f"{CAPTIONS} for each sample" if samples.counts is None else "one for each caption"
+    check_rows(len(text_rows), len(samples.image_of_text), names[1], rule)
     collection = contrastive_collection(image_rows, text_rows, samples)
     return ContrastiveScores(
         contrastive_recall(count_competitors(collection, tiling), samples),

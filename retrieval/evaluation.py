@@ -66,6 +66,13 @@ class Side(NamedTuple):
             )
         return cls(items, unit_rows(vectors, name), groups)
 
+    def chosen(self, wanted: NDArray[np.bool_]) -> "Side":
+        """Those items that are wanted; of their groups those that still tell them apart."""
+        places = np.flatnonzero(wanted).tolist()
+        groups = {name: [labels[at] for at in places] for name, labels in self.groups.items()}
+        telling = {name: labels for name, labels in groups.items() if len(set(labels)) > 1}
+        return Side([self.items[at] for at in places], self.rows[wanted], telling)
+
     @property
     def ids(self) -> Ids:
         """The person of each item."""
@@ -101,6 +108,26 @@ def score_direction(direction: Direction, queries: Side, gallery: Side, seed: in
         hardest=tuple(_hardest(scores, queries, gallery)),
     )
     return Scored(result, tuple(_groups(direction, scores, queries, seed)))
+
+
+def score_setting(
+    setting: str, direction: Direction, queries: Side, gallery: Side, seed: int = 0
+) -> GroupResult:
+    """R@k of all queries in a gallery of their own, as the group `setting`.
+
+    Raises:
+        UsageError: as above.
+    """
+    scores = score_retrieval(queries.rows, gallery.rows, queries.ids, gallery.ids)
+    found = _with_intervals(scores, queries.ids, seed)
+    return GroupResult(
+        dimension="setting",
+        group=setting,
+        direction=direction,
+        queries=scores.queries,
+        unmatched=scores.unmatched,
+        scores={name: score for name, score in found.items() if name.startswith("R@")},
+    )
 
 
 def _chance(scores: RetrievalScores) -> Scores:

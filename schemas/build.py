@@ -4,13 +4,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from schemas.base import Record
+from schemas.contrast_records import Way
 from schemas.records import Granularity, Split
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+def _checked_gate(text: str) -> str:
+    kind, *values = text.split(":")
+    is_plain = kind in ("required", "auto") and not values
+    if not is_plain and not (kind == "sample" and 1 <= len(values) <= 2 and _is_sample(*values)):
+        raise ValueError(
+            "must be 'required', 'auto', 'sample:RATE' or 'sample:RATE:SEED', "
+            "with a rate from 0 to 1"
+        )
+    return text
+
+
+def _is_sample(rate: str, seed: str = "0") -> bool:
+    try:
+        int(seed)
+        return 0 <= float(rate) <= 1
+    except ValueError:
+        return False
+
+
+Gate = Annotated[str, AfterValidator(_checked_gate)]
+"""Who looks at a step: a policy as `annotate.policies` reads it."""
 LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""
 _POOL_OF_EACH = 8
@@ -21,7 +45,8 @@ class SourceSpec(Record):
     """An annotation file and the folder that its image paths are relative to.
 
     `identities` and `images_per_identity` override the build's; licence and citation override what
-    is known of the format.
+    is known of the format. `permitted_by` says why terms in words of their own, which are no
+    licence that a program can read, permit what is built to be released; it stands in the release.
     """
 
     name: Name
@@ -35,6 +60,21 @@ class SourceSpec(Record):
     licence: str | None = None
     citation: str | None = None
     homepage: str | None = None
+    permitted_by: str | None = Field(default=None, pattern=r"\S")
+
+
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str | Path) else value
+
+
+Others = Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)]
+"""Datasets that a release is held against (`flows.contamination`): releases, datasets, folders."""
+
+StrictVersion = Annotated[bool, Field(strict=True)]
+"""Whether nothing is released where the version is too small for what differs from the one before.
+
+Otherwise that is only told (`flows.release_versions`).
+"""
 
 
 class UFine3CBuild(Record):
@@ -54,7 +94,9 @@ class UFine3CBuild(Record):
     version: Version = "0.1.0"
     seed: int = 0
     identities_per_source: int = Field(default=750, gt=0)
-    gate: str = "auto"
+    gate: Gate = "auto"
+    against: Others = ()
+    strict_version: StrictVersion = False
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -64,16 +106,13 @@ class UFine3CBuild(Record):
         return self
 
 
-def _listed(value: object) -> object:
-    return (value,) if isinstance(value, str | Path) else value
-
-
 class VideoSourceSpec(Record):
     """A collection of videos, and the terms that they may be used under.
 
     `videos` are files, folders, patterns such as `street/*.mp4`, lists (`.txt`, one address a line)
     or addresses that fsspec reads. Nothing is known of a collection of videos but what is said
-    here, so that the licence has to be given. `every_nth_frame` overrides the profile's.
+    here, so that the licence has to be given. `every_nth_frame` overrides the profile's;
+    `permitted_by` is as for other sources.
     """
 
     name: Name
@@ -81,6 +120,7 @@ class VideoSourceSpec(Record):
     licence: str = Field(pattern=r"\S")
     citation: str = ""
     homepage: str | None = None
+    permitted_by: str | None = Field(default=None, pattern=r"\S")
     every_nth_frame: int | None = Field(default=None, ge=1)
 
 
@@ -99,9 +139,11 @@ class UFine6926Build(Record):
     version: Version = "0.1.0"
     seed: int = 0
     test_share: float = Field(default=0.289, ge=0, le=1)
-    tracklets_gate: str = "auto"
-    descriptions_gate: str = "auto"
+    tracklets_gate: Gate = "auto"
+    descriptions_gate: Gate = "auto"
     drafts: bool = False
+    against: Others = ()
+    strict_version: StrictVersion = False
     sources: tuple[VideoSourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -157,8 +199,10 @@ class RecosBuild(Record):
     v0 are the images that tasks begin with, five captions each; v1 adds to each a similar one of
     the same source with captions that can be confused with its; v2 adds `neighbours` images for
     each of those, without captions. They are released as 0.REVISION, 1.REVISION and 2.REVISION.
-    `captions_gate` and `confusions_gate` say who looks at captions, and at what may fit two images:
-    `required`, `sample:RATE` or `auto`.
+    `selection_gate` says who looks whether images from sources fit their task (with `auto` nobody:
+    all do), `captions_gate` and `confusions_gate` at captions, and at what may fit two images,
+    `duplicates_gate` at pairs of images of v2 that may be the same: `required`, `sample:RATE` or
+    `auto` (nobody: of what is in doubt captions fall, and images stay).
     """
 
     dataset: Name = "recos"
@@ -166,8 +210,12 @@ class RecosBuild(Record):
     seed: int = 0
     last: Tier = "v2"
     neighbours: int = Field(default=20, gt=0)
-    captions_gate: str = "auto"
-    confusions_gate: str = "auto"
+    selection_gate: Gate = "auto"
+    captions_gate: Gate = "auto"
+    confusions_gate: Gate = "auto"
+    duplicates_gate: Gate = "auto"
+    against: Others = ()
+    strict_version: StrictVersion = False
     sources: tuple[SourceSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = Field(min_length=1)
 
@@ -198,6 +246,41 @@ class RecosBuild(Record):
     def version(self, tier: Tier) -> str:
         """The version that a tier is released as."""
         return f"{tier[1:]}.{self.revision}"
+
+
+class CcdBuild(Record):
+    """A CCD-style benchmark: images in groups that differ in one labelled detail (CCD, section 2).
+
+    Of each source, `anchors` images are drawn (all, where it is None), each with its captions.
+    `ways` are tried in their order: a strategy for which one gave no image that people accept goes
+    on to the next. With a `search_folder`, images are searched there (each with a licence, in the
+    format of `licensed-images`) and not with a service on the web. The gates say who looks at
+    strategies, at the images made or found, and at the captions of whole groups: `required`,
+    `sample:RATE` or `auto` (nobody; what is doubted is dropped and the release says *unreviewed*).
+    With a `second_language` (ISO 639-1) every caption is written in it, too.
+    """
+
+    dataset: Name = "ccd"
+    version: Version = "0.1.0"
+    seed: int = Field(default=0, ge=0)
+    anchors: int | None = Field(default=None, gt=0)
+    ways: tuple[Way, ...] = Field(default=("search", "edit"), min_length=1)
+    search_folder: Path | None = None
+    second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
+    strategies_gate: Gate = "auto"
+    candidates_gate: Gate = "auto"
+    groups_gate: Gate = "auto"
+    against: Others = ()
+    strict_version: StrictVersion = False
+    sources: tuple[SourceSpec, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _keep_datasets_apart(self) -> Self:
+        """As in `UFine3CBuild`."""
+        _refuse_equal_names(self.dataset, [source.name for source in self.sources])
+        if len(set(self.ways)) < len(self.ways):
+            raise ValueError(f"ways must differ; got {', '.join(self.ways)}")
+        return self
 
 
 def format_name(written: str) -> str:

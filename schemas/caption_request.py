@@ -33,11 +33,11 @@ replaced (`purpose` is `revise_caption`).
 """
 
 from enum import StrEnum
+from typing import ClassVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from schemas.base import Record
-from schemas.errors import FormatError
+from schemas.briefs import Brief
 from schemas.recos import CaptionVerdict
 from schemas.retrieval_task import RetrievalTask
 
@@ -57,14 +57,6 @@ TOO_GENERAL = "Tried, too general"
 TAKEN = "Taken"
 
 CAPTIONS_OF_AN_IMAGE = 5
-
-_ONCE = {TASK: "task", CAPTIONS: "count", CAPTION_TO_REPLACE: "caption", DIRECTION: "direction"}
-_REPEATED = {
-    FACT: "facts",
-    TOO_DETAILED: "too_detailed",
-    TOO_GENERAL: "too_general",
-    TAKEN: "taken",
-}
 
 
 class Direction(StrEnum):
@@ -86,7 +78,7 @@ class Direction(StrEnum):
         return cls.LESS_DETAIL if over else cls.MORE_DETAIL
 
 
-class CaptionBrief(Record):
+class CaptionBrief(Brief):
     """What is wanted, in values; see the module for the lines.
 
     Attributes:
@@ -99,6 +91,18 @@ class CaptionBrief(Record):
         too_general: those that were too general.
         taken: the other captions of the image, which the new one must differ from.
     """
+
+    called = "caption brief"
+    lines: ClassVar = {
+        TASK: "task",
+        CAPTIONS: "count",
+        FACT: "facts",
+        CAPTION_TO_REPLACE: "caption",
+        DIRECTION: "direction",
+        TOO_DETAILED: "too_detailed",
+        TOO_GENERAL: "too_general",
+        TAKEN: "taken",
+    }
 
     task: RetrievalTask
     count: int = Field(default=CAPTIONS_OF_AN_IMAGE, ge=1)
@@ -114,38 +118,3 @@ class CaptionBrief(Record):
         if (self.caption is None) != (self.direction is None):
             raise ValueError(f"{CAPTION_TO_REPLACE!r} and {DIRECTION!r} must stand together")
         return self
-
-    def text(self) -> str:
-        """The brief as lines. White space within a value becomes single spaces."""
-        lines = [(TASK, str(self.task)), (CAPTIONS, str(self.count))]
-        lines += [(FACT, fact) for fact in self.facts]
-        if self.caption is not None and self.direction is not None:
-            lines += [(CAPTION_TO_REPLACE, self.caption), (DIRECTION, str(self.direction))]
-        lines += [(TOO_DETAILED, caption) for caption in self.too_detailed]
-        lines += [(TOO_GENERAL, caption) for caption in self.too_general]
-        lines += [(TAKEN, caption) for caption in self.taken]
-        return "\n".join(f"{name}: {' '.join(value.split())}" for name, value in lines)
-
-    @classmethod
-    def parse(cls, text: str) -> "CaptionBrief":
-        """The brief in such lines.
-
-        Raises:
-            FormatError: a line is not of the form, stands twice, or is missing.
-        """
-        once: dict[str, str] = {}
-        repeated: dict[str, list[str]] = {field: [] for field in _REPEATED.values()}
-        for number, line in enumerate(text.split("\n"), start=1):
-            name, _, value = line.partition(": ")
-            if name in _REPEATED:
-                repeated[_REPEATED[name]].append(value)
-            elif name in _ONCE and _ONCE[name] not in once:
-                once[_ONCE[name]] = value
-            else:
-                raise FormatError(f"caption brief, line {number}: cannot read {line!r}")
-        try:
-            return cls.model_validate({**once, **repeated})
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"])) or "lines"
-            raise FormatError(f"caption brief: {field}: {first['msg']}") from error

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
+from statistics import median
 from typing import NamedTuple
 
 from schemas.errors import DegenerateCriterionError
@@ -81,21 +82,37 @@ def degeneracy_text(
     return (
         f"the criterion does not tell captions apart: {passing:,} of {len(dis):,} pass (wanted "
         f"{LEAST_PASSING:.0%} to {MOST_PASSING:.0%}) with k {settings.k}, eta {settings.eta:g} and "
-        f"temperature {temperature:g}; {_ADVICE[most]}\n{dis_histogram(dis, settings.k, interval)}"
+        f"temperature {temperature:g}; {_advice(most, dis, settings)}\n"
+        f"{dis_histogram(dis, settings.k, interval)}"
     )
 
 
+_PROFILE = "in a profile [captioning.discriminability]"
+_LEAST_ETA = 0.01
 _ADVICE = {
-    CaptionVerdict.PASS: "take a smaller eta",
     CaptionVerdict.UNDER_DETAILED: (
-        "similarities lie too close together for this temperature: take a lower one, or none, so "
-        "that it is calibrated"
+        f"similarities lie too close together for this temperature ({_PROFILE}): take a lower one, "
+        f"or none, so that it is calibrated"
     ),
     CaptionVerdict.OVER_DETAILED: (
-        "similarities lie too far apart for this temperature: take a higher one, or none, so that "
-        "it is calibrated"
+        f"similarities lie too far apart for this temperature ({_PROFILE}): take a higher one, or "
+        f"none, so that it is calibrated"
     ),
 }
+
+
+def _advice(most: CaptionVerdict, dis: Sequence[float], settings: DiscriminabilitySettings) -> str:
+    """The setting to change, and to what: where all pass, to the eta with which half would."""
+    if most is not CaptionVerdict.PASS:
+        return _ADVICE[most]
+    middle = math.log(settings.k) / 2
+    needed = median(abs(one - middle) / middle for one in dis)
+    if needed < _LEAST_ETA:
+        return (
+            f"all are near the middle, so that a smaller eta alone does not help: take a larger k "
+            f"({_PROFILE}), which needs as many images, or an embedder that tells more apart"
+        )
+    return f"take a smaller eta ({_PROFILE}): with {needed:.2g} half of them would pass"
 
 
 def dis_histogram(dis: Sequence[float], k: int, interval: AcceptedInterval) -> str:

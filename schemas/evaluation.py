@@ -8,11 +8,14 @@ from schemas.base import Record, canonical_json, digest_of
 from schemas.chat import ModelRef
 from schemas.records import Sha256, Split
 from schemas.release import Count, DatasetName, EntityId, HexSha256, Version
+from schemas.taxonomy import DifferenceType
 
 Direction = Literal["text-to-image", "image-to-text"]
 DIRECTIONS: tuple[Direction, ...] = ("text-to-image", "image-to-text")
 METRICS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mSD_released", "mINP", "median_rank")
 """The metrics of retrieval by identity, as `loupe metrics` names them; all but the last percent."""
+CONTRAST_METRICS = ("FG-CDA", "FG-CDE")
+"""The metrics of contrastive pairs, in percent: FG-CDE is the error, 100 − FG-CDA."""
 EDITED = "+changed"
 """What the revision of code ends with that was edited after its commit."""
 
@@ -145,8 +148,9 @@ class GroupResult(Record):
     """The scores of a part of the queries, against the whole gallery.
 
     `dimension` says by what queries are told apart ("task", "tier", "source", "granularity" or
-    "wording"), `group` which part this is. A release of CCD will be scored by "contrast", when such
-    releases are built; until then, `loupe metrics ccd` scores it from vectors.
+    "wording"), `group` which part this is. Contrastive releases are scored by "difference" and by
+    "aspect" too, where `queries` are the contrastive pairs that were told apart, and by "setting",
+    which says who asks and what can be found.
     """
 
     dimension: str
@@ -155,6 +159,32 @@ class GroupResult(Record):
     queries: Count
     unmatched: Count
     scores: Scores
+
+
+class PairSimilarities(Record):
+    """How similar the images of contrastive pairs of one type are: cosines (CCD, figure 5).
+
+    `quantiles` are pairs of a share from 0 to 1 and the cosine that so many lie below;
+    `histogram` counts them in equally wide bins from −1 to 1.
+    """
+
+    difference: DifferenceType
+    pairs: Count
+    mean: float | None
+    quantiles: tuple[tuple[float, float], ...] = ()
+    histogram: tuple[Count, ...]
+
+
+class ContrastiveResult(Record):
+    """What else is told of a model on a contrastive release.
+
+    `nearest_images` and `nearest_texts` are mean cosines of a sample with its five nearest other
+    samples (CCD, table 1); None where there are no others.
+    """
+
+    similarities: tuple[PairSimilarities, ...]
+    nearest_images: float | None
+    nearest_texts: float | None
 
 
 class EvaluationResult(Record):
@@ -178,6 +208,9 @@ class EvaluationResult(Record):
     interval: str
     seconds: Seconds
     embedding_seconds: Seconds
+    contrasts: ContrastiveResult | None = Field(
+        default=None, exclude_if=lambda contrasts: contrasts is None
+    )
 
     @property
     def id(self) -> EvaluationId:

@@ -20,9 +20,9 @@ Pairs = NDArray[np.int64]
 
 BITS = 64
 BANDS = 4
-_BAND_BITS = BITS // BANDS
-_BUCKETS = 1 << _BAND_BITS
-_MOST_IN_BAND = 2  # bits: 137 buckets to each; one more would be 697
+BAND_BITS = BITS // BANDS
+_BUCKETS = 1 << BAND_BITS
+MOST_IN_BAND = 2  # bits: 137 buckets to each; one more would be 697
 _FEW = 1 << 12
 _PARTS = 64
 
@@ -45,7 +45,7 @@ def close_pairs_between(left: Hashes, right: Hashes, radius: int, *, workers: in
 def _search(left: Hashes, right: Hashes, radius: int, workers: int, *, is_same: bool) -> Pairs:
     if radius < 0 or not (len(left) and len(right)):
         return np.empty((0, 2), np.int64)
-    if radius // BANDS > _MOST_IN_BAND or _is_few(len(left), len(right)):
+    if radius // BANDS > MOST_IN_BAND or _is_few(len(left), len(right)):
         return _all_within(left, right, radius, is_same=is_same)
     left, right = (np.ascontiguousarray(side, np.uint64) for side in (left, right))
     found = [
@@ -59,7 +59,7 @@ def _is_few(left: int, right: int) -> bool:
     return left * right <= _FEW**2
 
 
-class _Buckets(NamedTuple):
+class Buckets(NamedTuple):
     """Words by the value of one band: `starts` of each bucket, and where the words came from."""
 
     words: Hashes
@@ -67,11 +67,12 @@ class _Buckets(NamedTuple):
     order: NDArray[np.int64]
 
 
-def _buckets(hashes: Hashes, band: int) -> _Buckets:
-    values = ((hashes >> np.uint64(band * _BAND_BITS)) & np.uint64(_BUCKETS - 1)).astype(np.uint16)
+def buckets_of(hashes: Hashes, band: int) -> Buckets:
+    """`hashes` (n,) in the order of the value that band number `band` has."""
+    values = ((hashes >> np.uint64(band * BAND_BITS)) & np.uint64(_BUCKETS - 1)).astype(np.uint16)
     order = np.argsort(values, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(values, minlength=_BUCKETS))))
-    return _Buckets(hashes[order], starts.astype(np.int64), order)
+    return Buckets(hashes[order], starts.astype(np.int64), order)
 
 
 def _search_band(
@@ -79,9 +80,9 @@ def _search_band(
 ) -> Pairs:
     from schemas.kernels.hamming import find_in_band
 
-    ours = _buckets(left, band)
-    theirs = ours if is_same else _buckets(right, band)
-    masks = _masks(radius // BANDS)
+    ours = buckets_of(left, band)
+    theirs = ours if is_same else buckets_of(right, band)
+    masks = masks_of(radius // BANDS)
 
     def search(part: tuple[int, int]) -> Pairs:
         at, beside = find_in_band(
@@ -91,7 +92,7 @@ def _search_band(
             theirs.starts,
             masks,
             band,
-            _BAND_BITS,
+            BAND_BITS,
             radius,
             *part,
             is_same,
@@ -99,22 +100,22 @@ def _search_band(
         return np.column_stack((ours.order[at], theirs.order[beside]))
 
     with ThreadPoolExecutor(workers) as threads:
-        return np.concatenate(list(threads.map(search, _parts(ours.starts))))
+        return np.concatenate(list(threads.map(search, parts_of(ours.starts))))
 
 
-def _parts(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
+def parts_of(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Runs of buckets with about as many words each, however unevenly these are spread."""
     marks = np.linspace(0, starts[-1], _PARTS + 1)[1:-1]
     borders = [0, *np.searchsorted(starts, marks).tolist(), _BUCKETS]
     return [(first, last) for first, last in pairwise(borders) if first < last]
 
 
-def _masks(most: int) -> Hashes:
+def masks_of(most: int) -> Hashes:
     """All differences of a band in at most `most` bits, those in fewer bits first."""
     masks = [
         sum(1 << bit for bit in bits)
         for count in range(most + 1)
-        for bits in combinations(range(_BAND_BITS), count)
+        for bits in combinations(range(BAND_BITS), count)
     ]
     return np.array(masks, np.uint64)
 

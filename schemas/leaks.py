@@ -55,6 +55,8 @@ class Comparison(Record):
         pairs: how many pairs were compared: all of them.
         leaks: how many of them are leaks.
         nearest: the nearest pair; None where only equal values have a distance and none are equal.
+        further: the pairs that are nearest after it; releases from before they were stated have
+            none.
     """
 
     splits: tuple[Split, Split]
@@ -65,6 +67,12 @@ class Comparison(Record):
     pairs: int = Field(ge=0)
     leaks: int = Field(ge=0)
     nearest: NearPair | None
+    further: tuple[NearPair, ...] = Field(default=(), exclude_if=lambda pairs: not pairs)
+
+    @property
+    def shown(self) -> tuple[NearPair, ...]:
+        """The nearest pairs that are stated, the nearest first."""
+        return () if self.nearest is None else (self.nearest, *self.further)
 
 
 class LeakCertificate(Record):

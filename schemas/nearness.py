@@ -65,12 +65,18 @@ class NearMeasure(NamedTuple):
 
 
 class Near(NamedTuple):
+    """A pair, by the places of both, and how far it is apart."""
+
+    distance: float
+    first: int
+    second: int
+
+
+class NearPairs(NamedTuple):
     """How many pairs are no farther apart than a limit, and the nearest of all pairs."""
 
     within: int
-    first: int
-    second: int
-    distance: float
+    nearest: list[Near]
 
 
 def perceptual_hash(data: bytes) -> int:
@@ -133,19 +139,30 @@ def cosine_distances(first: Values, second: Values) -> Values:
     return np.maximum(np.round(1.0 - first @ second.T, _DECIMALS), 0.0)
 
 
-def nearest_pair(first: Values, second: Values, distances: Distances, limit: float) -> Near | None:
-    """The nearest of all pairs (the first in order among equals); None where there are none."""
-    best: Near | None = None
+def nearest_pairs(
+    first: Values, second: Values, distances: Distances, limit: float, count: int
+) -> NearPairs:
+    """The `count` nearest of all pairs, the nearest first; of equals the first in order."""
+    best: list[Near] = []
     within = 0
     for start, rows in _blocks(first, len(second)) if len(second) else ():
         block = distances(rows, second)
         within += int(np.count_nonzero(block <= limit))
-        place = int(np.argmin(block))
-        distance = float(block.flat[place])
-        if best is None or distance < best.distance:
+        bound = best[-1].distance if len(best) == count else None
+        for place in _least(block.reshape(-1), count, bound):
             row, column = divmod(place, len(second))
-            best = Near(0, start + row, column, distance)
-    return best and best._replace(within=within)
+            best.append(Near(float(block[row, column]), start + row, column))
+        best = sorted(best)[:count]
+    return NearPairs(within, best)
+
+
+def _least(values: Values, count: int, bound: float | None) -> list[int]:
+    """The places of the `count` least of `values` (of those below `bound`), in no special order."""
+    places = np.arange(values.size) if bound is None else np.flatnonzero(values < bound)
+    if len(places) > count:
+        least = np.argsort(values[places], kind="stable")[:count]
+        places = places[least]
+    return [int(place) for place in places]
 
 
 def pairs_within(values: Values, distances: Distances, limit: float) -> Iterator[tuple[int, int]]:

@@ -7,14 +7,20 @@ from pydantic import Field, model_validator
 from schemas.base import Record
 from schemas.chat import ModelRef
 from schemas.confusion import ConfusionSettings
+from schemas.contrast import ChoiceSettings, EditCheckSettings
+from schemas.download import DownloadSettings
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
     EmbedderSpec,
     PlainModelSpec,
 )
+from schemas.image_edit import BuiltinEditor, ImageEditorSpec
+from schemas.image_search import ImageSearchSpec
 from schemas.near_duplicates import NearDuplicateSettings
 from schemas.recos import DiscriminabilitySettings
+from schemas.refinement_request import StyleLimits
+from schemas.strategy_request import ImageArea
 from schemas.tracking import FilterSettings, TrackingSettings
 
 
@@ -102,6 +108,23 @@ class BuiltinCaptioner(_ChatModelBase):
         return {"details": self.details}
 
 
+class BuiltinContraster(_ChatModelBase):
+    """What proposes strategies for drawn stills and refines their captions: no download.
+
+    It says what it sees in the pictures and reads in the brief; deterministic.
+    """
+
+    provider: Literal["builtin-contraster"] = "builtin-contraster"
+    name: str = "loupe-stills-contraster"
+    revision: str = "1"
+    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an answer: nothing."""
+        return {}
+
+
 class _SampledModel(_ChatModelBase):
     sampling: Sampling = Sampling()
 
@@ -146,6 +169,7 @@ ChatModelSpec = Annotated[
     BuiltinRewriter
     | BuiltinDescriber
     | BuiltinCaptioner
+    | BuiltinContraster
     | OpenAIChat
     | VllmChat
     | TransformersChat,
@@ -223,6 +247,32 @@ class CaptioningSettings(Record):
     near_duplicates: NearDuplicateSettings = NearDuplicateSettings()
 
 
+class ContrastSettings(Record):
+    """Who proposes, finds, makes and describes contrastive images (CCD), and what is let pass.
+
+    `strategist` and `refiner` are multimodal models, which are shown images in the size of
+    `image_area`. `search` is the service that images are searched with; None where nothing is
+    searched on the web. `embedder` says which result is most similar, whether an edit changed what
+    it should, and which captions fit several images of a group.
+    """
+
+    strategist: ChatModelSpec = BuiltinContraster()
+    prompt: str = "contrast_strategies"
+    repair_prompt: str = "repair_strategies"
+    image_area: ImageArea = ImageArea()
+    search: ImageSearchSpec | None = None
+    download: DownloadSettings = DownloadSettings()
+    choice: ChoiceSettings = ChoiceSettings()
+    near_duplicates: NearDuplicateSettings = NearDuplicateSettings()
+    editor: ImageEditorSpec = BuiltinEditor()
+    edit_check: EditCheckSettings = EditCheckSettings()
+    embedder: PlainModelSpec = BuiltinStillsEmbedder()
+    refiner: ChatModelSpec = BuiltinContraster()
+    refinement_prompt: str = "refine_captions"
+    refinement_repair_prompt: str = "repair_captions"
+    caption_style: StyleLimits = StyleLimits()
+
+
 class EvaluationSettings(Record):
     """The models that releases are scored with, where no other one is named."""
 
@@ -240,4 +290,5 @@ class Profile(Record):
     tracking: TrackingSettings = TrackingSettings()
     filter: FilterSettings = FilterSettings()
     captioning: CaptioningSettings = CaptioningSettings()
+    contrast: ContrastSettings = ContrastSettings()
     evaluation: EvaluationSettings = EvaluationSettings()

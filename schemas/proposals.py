@@ -147,10 +147,35 @@ class EditedImage(Record):
     steps: int = Field(ge=1)
 
 
+class EditMeasurement(Record):
+    """How much an edit changed, and whether it changed what was wanted.
+
+    Attributes:
+        changed_share: the share of the image's pixels that changed visibly, 0 to 1.
+        outside_share: the share of the image's pixels that changed outside the region where the
+            change was wanted; None where no region is known (a place or a style concerns all).
+        region_xyxy: the box around the region, in pixels of the anchor.
+        region_by: how the region was found.
+        shift: by how much more the candidate fits the contrastive caption than the anchor's, held
+            against the same of the anchor (a difference of cosines, -4 to 4): above 0 where the
+            wanted detail changed.
+    """
+
+    changed_share: float = Field(ge=0, le=1)
+    outside_share: float | None = Field(default=None, ge=0, le=1)
+    region_xyxy: Box | None = None
+    region_by: str | None = None
+    shift: float | None = Field(default=None, ge=-4, le=4)
+
+
 class Candidate(EntityRecord):
     """An image that might differ from its anchor in one detail (CCD, step 2).
 
-    `similarity` is that of its embedding to the anchor's, where one was computed.
+    Attributes:
+        similarity: the cosine of its embedding to the anchor's, where one was computed.
+        measurement: what an edit changed.
+        overlay: the anchor with what differs marked, where the two are the same scene.
+        doubts: what speaks against it, a sentence each; a gate where nobody looks turns it down.
     """
 
     kind: ClassVar[str] = "candidate"
@@ -165,16 +190,21 @@ class Candidate(EntityRecord):
     image: Picture
     origin: Annotated[FoundImage | EditedImage, Field(discriminator="way")]
     similarity: float | None = Field(default=None, ge=-1, le=1)
+    measurement: EditMeasurement | None = None
+    overlay: Picture | None = None
+    doubts: tuple[str, ...] = ()
 
 
 class GroupMember(Record):
     """An image of a group; the anchor has no `difference` and no `plan`.
 
-    `captions` are its fine captions, one for each coarse caption of the group, in that order.
+    `captions` are its fine captions, one for each coarse caption of the group, in that order;
+    `translations` are those in the group's second language, where it has one.
     """
 
     picture: Picture
     captions: tuple[str, ...]
+    translations: tuple[str, ...] = ()
     difference: DifferenceType | None = None
     plan: str = ""
 
@@ -182,7 +212,11 @@ class GroupMember(Record):
 class CaptionGroup(EntityRecord):
     """An anchor and its contrastive images with fine captions (CCD, step 3); the anchor is first.
 
-    `author` is the model (`name@revision`) or the person who edited them.
+    Attributes:
+        author: the model (`name@revision`) or the person who edited them.
+        second_language: the language of the translations (ISO 639-1); None for none.
+        doubts: what speaks against captions, a sentence each; a gate where nobody looks turns the
+            group down.
     """
 
     kind: ClassVar[str] = "caption_group"
@@ -190,6 +224,8 @@ class CaptionGroup(EntityRecord):
     coarse_captions: tuple[str, ...] = Field(min_length=1)
     members: tuple[GroupMember, ...] = Field(min_length=2)
     author: str
+    second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
+    doubts: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _is_complete(self) -> "CaptionGroup":
@@ -199,6 +235,12 @@ class CaptionGroup(EntityRecord):
             raise ValueError(
                 f"every image of a group must have {wanted} captions, one for each coarse one; "
                 f"got {counts}"
+            )
+        translated = {len(member.translations) for member in self.members}
+        if translated != {wanted if self.second_language else 0}:
+            raise ValueError(
+                f"a group has a translation of every caption or none; got {sorted(translated)} "
+                f"an image, in language {self.second_language!r}"
             )
         anchors = [member.difference is None for member in self.members]
         if anchors != [True] + [False] * (len(anchors) - 1):

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from schemas.base import EntityRecord, Record
 from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.taxonomy import DifferenceType
 
 Sha256 = str
 Split = Literal["train", "val", "test"]
@@ -42,6 +43,24 @@ class Attribution(Record):
     source_url: str | None = None
 
 
+class Contrast(Record):
+    """How an image of a contrastive benchmark differs from its anchor (CCD).
+
+    Attributes:
+        anchor_id: the anchor, an image of the same dataset.
+        difference: the type of the one difference.
+        detail: the detail of the anchor that is another here.
+        plan: what it became.
+        way: whether the image was found or edited; None where its source does not say.
+    """
+
+    anchor_id: str
+    difference: DifferenceType
+    detail: str
+    plan: str
+    way: Literal["search", "edit"] | None
+
+
 class Image(EntityRecord):
     """An image whose bytes lie in the blob store under `sha256`, upright and known to decode.
 
@@ -50,8 +69,8 @@ class Image(EntityRecord):
     `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied or
     metadata that told a place had to be taken out. `task` and `tier` are for benchmarks of tasks:
     what the image is for, and the version that it first stands in; `attribution` is for images that
-    have terms of their own beside those of their source. Elsewhere these are no part of the
-    payload.
+    have terms of their own beside those of their source; `contrast` for those that were made or
+    found to differ from another. Elsewhere these are no part of the payload.
     """
 
     kind: ClassVar[str] = "image"
@@ -67,6 +86,7 @@ class Image(EntityRecord):
     task: RetrievalTask | None = Field(default=None, exclude_if=lambda task: task is None)
     tier: Tier | None = Field(default=None, exclude_if=lambda tier: tier is None)
     attribution: Attribution | None = Field(default=None, exclude_if=lambda own: own is None)
+    contrast: Contrast | None = Field(default=None, exclude_if=lambda other: other is None)
 
 
 class ImageFacts(EntityRecord):
@@ -87,7 +107,9 @@ class Caption(EntityRecord):
     """A description of one image as its source gave it; `position` counts from 0 in the image.
 
     `author` is the pseudonym of who wrote it here, or wrote it anew. Where it is None it is no part
-    of the payload, so that the ids of imported captions do not depend on it.
+    of the payload, so that the ids of imported captions do not depend on it. So it is with
+    `granularity` and `language` (ISO 639-1), which a contrastive benchmark gives: the coarse
+    captions that its fine ones were made of, and translations.
     """
 
     kind: ClassVar[str] = "caption"
@@ -95,6 +117,8 @@ class Caption(EntityRecord):
     text: str
     position: int = Field(ge=0)
     author: str | None = Field(default=None, exclude_if=lambda author: author is None)
+    granularity: Granularity | None = Field(default=None, exclude_if=lambda known: known is None)
+    language: str | None = Field(default=None, exclude_if=lambda known: known is None)
 
 
 class PromptText(EntityRecord):

@@ -5,13 +5,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from schemas.base import Record
+from schemas.contamination import Contamination
 from schemas.leaks import LeakCertificate
 from schemas.records import Granularity, Sha256, Split
+from schemas.release_about import ReleaseAbout
+from schemas.release_terms import ReleaseTerms
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.second_look import SecondLookStatistics
+from schemas.taxonomy import DifferenceType
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+DOCUMENTS_VERSION = 1
+"""How a release's documents are worded (`release.documents`): to be raised with their wording."""
 VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
 DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Version = Annotated[str, Field(pattern=VERSION_PATTERN)]
@@ -25,11 +31,15 @@ UNSTATED: Literal["unstated"] = "unstated"
 
 
 class ReleasedFile(Record):
-    """A file of a release. `path` is relative to its folder, with forward slashes."""
+    """A file of a release. `path` is relative to its folder, with forward slashes.
+
+    `entity_id` is the entity of an image; other files have none.
+    """
 
     path: str = Field(min_length=1)
     sha256: HexSha256
     size_bytes: Count
+    entity_id: EntityId | None = Field(default=None, exclude_if=lambda one: one is None)
 
     @field_validator("path")
     @classmethod
@@ -66,7 +76,7 @@ class ReleasedVideo(Record):
 
 
 class ReleasedPrompt(Record):
-    """A prompt that texts of the release were asked for with."""
+    """A prompt that texts of the release or strategies of its contrasts were asked for with."""
 
     entity_id: EntityId
     prompt_id: str
@@ -76,10 +86,11 @@ class ReleasedPrompt(Record):
 
 
 class ModelUse(Record):
-    """What a model with these parameters was asked for the captions of a release.
+    """What a model with these parameters was asked for the captions and contrasts of a release.
 
     Counted are the answered calls behind all drafts and rewrites of the released images, the
-    rejected ones too. `cost` is a decimal number, None where a call had no price.
+    rejected ones too, and behind the strategies of its contrastive images. `cost` is a decimal
+    number, None where a call had no price.
     """
 
     name: str
@@ -202,11 +213,142 @@ class TaskStatistics(Record):
     tiers: tuple[TierStatistics, ...] = Field(default=(), exclude_if=lambda tiers: not tiers)
 
 
+class LicenceStatistics(Record):
+    """The images under one licence; those `own` state it themselves, the others by their source."""
+
+    licence: NonBlank
+    images: Count
+    own: Count
+
+
+class DifferenceStatistics(Record):
+    """The contrastive images of one type: found by search, edited, or it is not known which."""
+
+    difference: DifferenceType
+    images: Count
+    found: Count
+    edited: Count
+
+
+class NearestStatistics(Record):
+    """The mean cosine of a sample with its nearest other samples, among images and among captions.
+
+    `original_images` and `original_captions` are measured among the anchors alone, with their
+    coarse captions. `embedder` (`name@revision`) made the vectors. To three decimals; None where
+    there is no other.
+    """
+
+    embedder: str
+    images: float | None
+    captions: float | None
+    original_images: float | None = Field(default=None, exclude_if=lambda one: one is None)
+    original_captions: float | None = Field(default=None, exclude_if=lambda one: one is None)
+
+
+class LeftOutGroups(Record):
+    """Anchors of a contrastive benchmark that are left out for want of fine captions, by why.
+
+    Attributes:
+        alone: anchors that no live image differs from, so that there is no group.
+        turned_down: groups whose fine captions were turned down.
+        undecided: groups whose fine captions were not written, or not decided on.
+    """
+
+    alone: Count
+    turned_down: Count
+    undecided: Count
+
+
+class RepeatStatistics(Record):
+    """Images and fine captions of a contrastive benchmark that stand in it more than once.
+
+    Attributes:
+        images: those with the bytes of another image, of the same or another group.
+        captions: those that say word for word what a caption of another image says.
+        image_pairs: of the first such images two files each.
+        caption_pairs: of the first such captions the files of two images each.
+    """
+
+    images: Count
+    captions: Count
+    image_pairs: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda one: not one)
+    caption_pairs: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda one: not one)
+
+
+class ContrastStatistics(Record):
+    """What a contrastive benchmark holds (CCD, table 1 and figure 3).
+
+    Attributes:
+        anchors: images that others differ from, those without a contrastive image included.
+        contrastive: images that differ from their anchor in one detail.
+        captions_per_image: how many every image has; None where they have not equally many.
+        coarse_captions: captions of anchors that fine ones were made of.
+        tokens: of a caption, the mean: words and punctuation marks.
+        coarse_tokens: likewise of a coarse caption; None where there is none.
+        translations: how many captions there are in each other language.
+        differences: the contrastive images by type, all nine.
+        editors: the models (`name@revision`) that edited contrastive images, and how many each.
+        without_captions: live images that are left out because they have no fine caption.
+        without_anchor: contrastive images that are left out because their anchor is.
+        left_out: the anchors among the images without fine captions, where there are any.
+        nearest: how near other samples are, where it was measured.
+        repeats: what stands in the release more than once; None where the release does not say.
+    """
+
+    anchors: Count
+    contrastive: Count
+    captions_per_image: int | None
+    coarse_captions: Count
+    tokens: float
+    coarse_tokens: float | None
+    translations: tuple[tuple[str, int], ...] = Field(default=(), exclude_if=lambda one: not one)
+    differences: tuple[DifferenceStatistics, ...]
+    editors: tuple[tuple[str, int], ...] = Field(default=(), exclude_if=lambda one: not one)
+    without_captions: Count
+    without_anchor: Count
+    left_out: LeftOutGroups | None = Field(default=None, exclude_if=lambda one: one is None)
+    nearest: NearestStatistics | None = Field(default=None, exclude_if=lambda one: one is None)
+    repeats: RepeatStatistics | None = Field(default=None, exclude_if=lambda one: one is None)
+
+
+class ChoiceStatistics(Record):
+    """How often a tester picked the right one of six: the caption's image, or the image's caption.
+
+    `size` tests were drawn in this direction.
+    """
+
+    direction: Literal["caption-to-image", "image-to-caption"]
+    tester: str
+    correct: Count
+    total: Count
+    size: Count
+
+
+class AgreementStatistics(Record):
+    """How far the people of a review queue agree in one control, over items that several answered.
+
+    `alike` is the share of pairs of answers that are the same; of texts, how similar two are.
+    `coefficient` is Krippendorff's alpha, for choices, with its 95 % interval; None where it is not
+    defined. All are rounded to three decimals.
+    """
+
+    queue: str
+    control: str
+    kind: Literal["choice", "text"]
+    items: Count
+    annotators: Count
+    alike: float
+    coefficient: float | None = Field(default=None, exclude_if=lambda one: one is None)
+    low: float | None = Field(default=None, exclude_if=lambda one: one is None)
+    high: float | None = Field(default=None, exclude_if=lambda one: one is None)
+
+
 class ReleaseStatistics(Record):
     """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
 
     `vocabulary` is the number of different words, letter case aside. `second_looks` has the error
-    rates that second looks found, one for each review queue. What there is none of is left out.
+    rates that second looks found, one for each review queue; `choices` what testers of choices of
+    six had right; `agreement` how far people agree. What there is none of is left out.
     """
 
     images: Count
@@ -230,6 +372,12 @@ class ReleaseStatistics(Record):
         default=(), exclude_if=lambda looks: not looks
     )
     tasks: tuple[TaskStatistics, ...] = Field(default=(), exclude_if=lambda tasks: not tasks)
+    licences: tuple[LicenceStatistics, ...] = Field(default=(), exclude_if=lambda known: not known)
+    contrasts: ContrastStatistics | None = Field(
+        default=None, exclude_if=lambda contrasts: contrasts is None
+    )
+    choices: tuple[ChoiceStatistics, ...] = Field(default=(), exclude_if=lambda picks: not picks)
+    agreement: tuple[AgreementStatistics, ...] = Field(default=(), exclude_if=lambda one: not one)
 
     @property
     def candidates(self) -> int:
@@ -247,20 +395,41 @@ class ContainedRelease(Record):
     captions: Count
 
 
+class LineageStatistics(Record):
+    """How many rows the tables of `lineage/` have, by name."""
+
+    entities: Count
+    derivations: Count
+    decisions: Count
+    calls: Count
+    activities: Count
+    agents: Count
+
+
 class Manifest(Record):
     """A release in one record. Its files stand beside it in `manifest.json`, under `files`.
 
-    `id` is the SHA-256 of the manifest, `files` included and `id` left out, as canonical JSON
-    (sorted keys, no spaces, UTF-8). `entities_sha256` is the digest of the ids of everything that
-    stands in the release, each followed by a line feed: row by row the image, the tracklet that it
-    was selected in, and captions; then sources, prompts and videos in the order of this record.
+    `id` is the SHA-256 of the manifest without `id` and `files`, as canonical JSON (sorted keys, no
+    spaces, UTF-8). It covers the files by `files_root`: the root of a Merkle tree (RFC 6962) over
+    their `files_count` entries, each as canonical JSON, in the order of their paths.
+    `entities_sha256` is the digest of the ids of everything that stands in the release, each
+    followed by a line feed: row by row the image, the tracklet that it was selected in, and
+    captions; then sources, prompts and videos in the order of this record.
     `trackers` (`name@revision`) found the people in the videos. `leaks` is the certificate of
-    releases with several splits; it stands in `leaks.json` too. `tier` is that of a benchmark of
-    tasks, and `contains` are the releases of lower tiers that were found to be all in this one.
+    releases with several splits, and `contamination` what the release shares with others that it
+    was held against; they stand in `leaks.json` too. `tier` is that of a benchmark of tasks, and
+    `contains` are the releases of lower tiers that were found to be all in this one.
+    `lineage` counts the rows of the tables of what all this was derived from. `about` is what the
+    curators state of it, and `terms` what holds for all of its images together.
+    `documents_version` says how its documents are worded: a verification makes those anew that it
+    words in the same way.
     """
 
     schema_version: Literal[1] = 1
+    documents_version: int = Field(default=DOCUMENTS_VERSION, ge=1)
     id: HexSha256
+    files_root: HexSha256
+    files_count: Count
     dataset: DatasetName
     version: Version
     tier: Tier | None = Field(default=None, exclude_if=lambda tier: tier is None)
@@ -277,6 +446,10 @@ class Manifest(Record):
     trackers: tuple[str, ...] = Field(default=(), exclude_if=lambda trackers: not trackers)
     statistics: ReleaseStatistics
     leaks: LeakCertificate | None = Field(default=None, exclude_if=lambda leaks: leaks is None)
+    contamination: tuple[Contamination, ...] = Field(default=(), exclude_if=lambda held: not held)
+    lineage: LineageStatistics
+    about: ReleaseAbout | None = Field(default=None, exclude_if=lambda about: about is None)
+    terms: ReleaseTerms
 
 
 class Problem(Record):

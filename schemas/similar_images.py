@@ -2,9 +2,10 @@
 
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record
+from schemas.proposals import Picture
 
 
 class ConfusionMatch(EntityRecord):
@@ -62,3 +63,32 @@ class ExpansionReport(EntityRecord):
     doubtful: int
     short: int
     embedder: str
+
+
+class DuplicateQuestion(EntityRecord):
+    """Two images of a benchmark of which people say whether they are the same (ReCoS, section 3.4).
+
+    Attributes:
+        first: the image that stays, whatever is said.
+        second: the image that leaves if they are the same.
+        mirrored: whether the second looks like the mirror image of the first.
+        distance: the cosine distance of their spectra; None where their looks are not near.
+        similarity: the cosine of their embeddings; None where either has none.
+        embedder: what made the embeddings, as `name@revision`.
+    """
+
+    kind: ClassVar[str] = "duplicate_question"
+    first: Picture
+    second: Picture
+    mirrored: bool = False
+    distance: float | None = None
+    similarity: float | None = None
+    embedder: str
+
+    @model_validator(mode="after")
+    def _images_differ(self) -> "DuplicateQuestion":
+        if self.first.sha256 == self.second.sha256:
+            raise ValueError(
+                f"first and second must be two images; got {self.first.sha256!r} twice"
+            )
+        return self

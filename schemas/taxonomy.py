@@ -1,7 +1,16 @@
-"""The types of difference between an image and its contrastive image (CCD, table 5)."""
+"""The types of difference between an image and its contrastive image (CCD, table 5).
 
+What the types mean is data, `taxonomy.toml`: prompts, answer schemas, pages, statistics and metrics
+all read it through the enumerations here.
+"""
+
+import tomllib
 from enum import StrEnum
-from typing import NamedTuple
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+_FILE = "taxonomy.toml"
 
 
 class PrimaryType(StrEnum):
@@ -16,8 +25,8 @@ class PrimaryType(StrEnum):
 class DifferenceType(StrEnum):
     """The nine types of difference; each contrastive image differs from its anchor in one.
 
-    The names that the authors' code and prompts use for some of them are understood, too, and
-    neither case nor space matters.
+    The names that the authors' code, prompts and tables use for some of them are understood, too,
+    and neither case nor space nor punctuation matters.
     """
 
     ENTITY_TYPE = "Entity Type"
@@ -32,69 +41,95 @@ class DifferenceType(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "DifferenceType | None":
-        return _BY_SPELLING.get(_plain(value)) if isinstance(value, str) else None
+        return _by_spelling().get(_plain(value)) if isinstance(value, str) else None
 
     @property
     def primary(self) -> PrimaryType:
         """The aspect that the type belongs to."""
-        return _DEFINITIONS[self].primary
+        return _taxonomy()[self].primary
 
     @property
     def definition(self) -> str:
-        """What is meant, in a few words and examples."""
-        return _DEFINITIONS[self].text
+        """What is meant, in a few words."""
+        return _taxonomy()[self].definition
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """What may differ, a few words each."""
+        return _taxonomy()[self].examples
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """What the type is called elsewhere."""
+        return _taxonomy()[self].aliases
+
+    @property
+    def explanation(self) -> str:
+        """The definition with its examples, on one line."""
+        return f"{self.definition} ({'; '.join(self.examples)})"
 
 
-class _Definition(NamedTuple):
+class TypeEntry(NamedTuple):
+    """What the taxonomy's file says of a type."""
+
     primary: PrimaryType
-    text: str
+    definition: str
+    examples: tuple[str, ...]
+    aliases: tuple[str, ...]
 
 
-_DEFINITIONS = {
-    DifferenceType.ENTITY_TYPE: _Definition(
-        PrimaryType.ENTITY, "what exactly a thing or being is: a Labrador, a Boeing 747"
-    ),
-    DifferenceType.ENTITY_ATTRIBUTE: _Definition(
-        PrimaryType.ENTITY, "what it is like: colour, pattern, material, shape, occupation"
-    ),
-    DifferenceType.ENTITY_RELATION: _Definition(
-        PrimaryType.ENTITY, "how things stand to each other: on top of, riding, shaking hands"
-    ),
-    DifferenceType.ENTITY_EMOTION: _Definition(
-        PrimaryType.ENTITY, "what somebody visibly feels: happy, sad"
-    ),
-    DifferenceType.SCENE_TYPE: _Definition(
-        PrimaryType.SCENE, "what kind of place it is: market, lakeside, inside of a church"
-    ),
-    DifferenceType.SCENE_ATTRIBUTE: _Definition(
-        PrimaryType.SCENE, "what the place is like: crowded, tranquil, under a clear sky"
-    ),
-    DifferenceType.EVENT_TYPE: _Definition(
-        PrimaryType.EVENT, "what is being done: chasing, dancing, caressing"
-    ),
-    DifferenceType.EVENT_ATTRIBUTE: _Definition(
-        PrimaryType.EVENT, "who does it and to whom: the dogs chase the cat, not the cat the dogs"
-    ),
-    DifferenceType.STYLE: _Definition(
-        PrimaryType.STYLE, "how it is shown: photograph, painting, comic, ink, impressionism"
-    ),
-}
+def taxonomy_lines() -> str:
+    """The types with what is meant by them, a line each, as prompts tell them."""
+    return "\n".join(f"- {kind}: {kind.explanation}" for kind in DifferenceType)
 
-_OTHER_SPELLINGS = {
-    "Entity Relationship": DifferenceType.ENTITY_RELATION,
-    "Event Category": DifferenceType.EVENT_TYPE,
-    "Event Element": DifferenceType.EVENT_ATTRIBUTE,
-    "Event Type": DifferenceType.EVENT_TYPE,
-    "Event Attribute": DifferenceType.EVENT_ATTRIBUTE,
-    "Style and Presentation": DifferenceType.STYLE,
-}
+
+def read_taxonomy(text: str) -> dict[DifferenceType, TypeEntry]:
+    """The types that a taxonomy in TOML tells of, in its order.
+
+    Raises:
+        ValueError: it does not tell of each type once, or a spelling means two types.
+    """
+    entries: dict[DifferenceType, TypeEntry] = {}
+    named: dict[str, str] = {}
+    for row in tomllib.loads(text)["types"]:
+        kind, entry = _entry(row)
+        for spelling in {_plain(one) for one in (kind.value, *entry.aliases)}:
+            if spelling in named:
+                raise ValueError(f"{kind.value!r} and {named[spelling]!r} share {spelling!r}")
+            named[spelling] = kind.value
+        entries[kind] = entry
+    if missing := [kind.value for kind in DifferenceType if kind not in entries]:
+        raise ValueError(f"the taxonomy does not tell of {missing}")
+    return entries
+
+
+def _entry(row: dict[str, Any]) -> tuple[DifferenceType, TypeEntry]:
+    by_value = {kind.value: kind for kind in DifferenceType}
+    if row["name"] not in by_value:
+        raise ValueError(f"{row['name']!r} is no type; there are {list(by_value)}")
+    entry = TypeEntry(
+        PrimaryType(row["primary"]),
+        row["definition"],
+        tuple(row["examples"]),
+        tuple(row.get("aliases", ())),
+    )
+    return by_value[row["name"]], entry
+
+
+@cache
+def _taxonomy() -> dict[DifferenceType, TypeEntry]:
+    return read_taxonomy(files("schemas").joinpath(_FILE).read_text(encoding="utf-8"))
+
+
+@cache
+def _by_spelling() -> dict[str, DifferenceType]:
+    return {
+        _plain(spelling): kind
+        for kind, entry in _taxonomy().items()
+        for spelling in (kind.value, *entry.aliases)
+    }
 
 
 def _plain(spelling: str) -> str:
-    return "".join(spelling.casefold().split())
-
-
-_BY_SPELLING = {
-    **{_plain(kind.value): kind for kind in DifferenceType},
-    **{_plain(spelling): kind for spelling, kind in _OTHER_SPELLINGS.items()},
-}
+    joined = spelling.casefold().replace("&", " and ")
+    return "".join(character for character in joined if character.isalnum())

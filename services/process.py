@@ -7,6 +7,7 @@ that id was also created at the recorded time.
 
 import contextlib
 import os
+import random
 import socket
 import ssl
 import subprocess
@@ -33,6 +34,10 @@ takes twenty times longer than the call.
 """
 _CREATE_TIME_TOLERANCE_SECONDS = 2.0
 _LOG_LINES_IN_ERRORS = 15
+_PORT_RELEASE_SECONDS = 5.0
+"""What a killed server's threads may take to let go of its port after its first thread is gone."""
+_FREE_PORTS = range(20_000, 32_000)
+"""Below the ports that systems give to outgoing connections, which would take them meanwhile."""
 
 
 class ServiceSpec(Record):
@@ -85,9 +90,11 @@ def start(home: Path, spec: ServiceSpec, is_ready: Callable[[], bool]) -> Runnin
     with locked(folder / f"{spec.name}.lock"):
         if found := running(home, spec.name):
             return found
+        had_predecessor = recorded(home, spec.name) is not None
         stop(home, spec.name)
         if spec.port is not None:
-            require_free_port(spec.port, spec.port_option)
+            patience = _PORT_RELEASE_SECONDS if had_predecessor else 0.0
+            require_free_port(spec.port, spec.port_option, patience)
         service, process = _spawn(folder, spec)
         write_private(folder / f"{spec.name}.json", service.model_dump_json(indent=2))
         try:
@@ -156,23 +163,33 @@ def answers(url: str, timeout_seconds: float = 2.0) -> bool:
         return False
 
 
-def require_free_port(port: int, option: str | None = None) -> None:
-    """Nothing, if `port` can be listened on.
+def require_free_port(port: int, option: str | None = None, patience_seconds: float = 0.0) -> None:
+    """Nothing, if `port` can be listened on now or within `patience_seconds`.
 
     Raises:
         ServiceError: it is taken; says by whom, where the system tells.
     """
-    if _can_listen(port):
+    deadline = time.monotonic() + patience_seconds
+    while not _can_listen(port):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    else:
         return
     advice = f"; choose another with {option}" if option else ""
     raise ServiceError(f"port {port} is taken by {_holder_of(port)}{advice}")
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback interface that nobody listens on at this moment.
+
+    Raises:
+        ServiceError: none of those that are asked for is free.
+    """
+    for port in random.SystemRandom().sample(_FREE_PORTS, len(_FREE_PORTS)):
+        if _can_listen(port):
+            return port
+    raise ServiceError(f"no port from {_FREE_PORTS.start} to {_FREE_PORTS.stop - 1} is free")
 
 
 def _record_path(home: Path, name: str) -> Path:

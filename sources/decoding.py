@@ -1,7 +1,8 @@
 """Encoded images turned into pictures, and pictures that stand wrong into upright ones."""
 
 import io
-import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from PIL import Image
@@ -11,22 +12,9 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from schemas.decoder_faults import DECODER_FAULTS
 from sources.metadata import UPRIGHT, ExifFacts, read_exif
 
-# What Pillow's decoders raise on hostile bytes; the fuzz test of this module holds the list.
-_DECODER_FAULTS: Final = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    TypeError,
-    ArithmeticError,
-    LookupError,
-    AssertionError,
-    EOFError,
-    MemoryError,
-    struct.error,
-    Warning,
-)
 _UPRIGHT_BY_ORIENTATION: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -36,6 +24,7 @@ _UPRIGHT_BY_ORIENTATION: Final = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+SIDEWAYS: Final = frozenset({5, 6, 7, 8})  # orientations in which width and height change places
 _SAVE_OPTIONS: Final[dict[str, dict[str, object]]] = {
     "JPEG": {"quality": 95, "subsampling": 0},
     "PNG": {},
@@ -67,7 +56,18 @@ def decoded(data: bytes, max_pixels: int) -> ImageFile:
         ImageRefusedError: it is none that we read, moves, is damaged or has too many pixels by its
             header, which is asked before anything is decoded.
     """
-    try:
+    picture = opened(data, max_pixels)
+    load_pixels(picture)
+    return picture
+
+
+def opened(data: bytes, max_pixels: int) -> ImageFile:
+    """The image that `data` holds as its header tells of it, with nothing decoded yet.
+
+    Raises:
+        ImageRefusedError: as `decoded`, but for damage behind the header.
+    """
+    with _faults_refused(max_pixels):
         picture = _opened(data)
         if picture is None:
             what = f"is not an image: begins with {data[:8]!r}, wanted JPEG, PNG, WebP or BMP"
@@ -78,17 +78,33 @@ def decoded(data: bytes, max_pixels: int) -> ImageFile:
             raise ImageRefusedError("too_many_pixels" if width * height else "no_pixels", what)
         if getattr(picture, "is_animated", False):
             raise ImageRefusedError("animated_image", "moves, wanted a single picture")
+        return picture
+
+
+def load_pixels(picture: ImageFile) -> None:
+    """Decodes an image that was opened, in the size that its `draft` may have asked for.
+
+    Raises:
+        ImageRefusedError: it is cut off or damaged.
+    """
+    with _faults_refused(picture.width * picture.height):
         picture.load()
+
+
+@contextmanager
+def _faults_refused(max_pixels: int) -> Iterator[None]:
+    """Turns what Pillow's decoders raise into refusals."""
+    try:
+        yield
     except Image.DecompressionBombError as fault:  # of the WebP decoder's own check
         what = f"has too many pixels, wanted from 1 to {max_pixels:,} in all"
         raise ImageRefusedError("too_many_pixels", what) from fault
-    except _DECODER_FAULTS as fault:
+    except DECODER_FAULTS as fault:
         if "truncated" in str(fault).casefold():
             what = "is cut off: the file ends before its last pixel"
             raise ImageRefusedError("truncated_image", what) from fault
         what = f"cannot be decoded: {str(fault) or type(fault).__name__}"
         raise ImageRefusedError("undecodable_image", what) from fault
-    return picture
 
 
 def _opened(data: bytes) -> ImageFile | None:
@@ -122,8 +138,12 @@ def exif_facts(picture: ImageFile) -> ExifFacts:
     return facts._replace(has_location=facts.has_location or tells or hidden)
 
 
-def encoded_upright(picture: ImageFile, orientation: int) -> tuple[bytes, tuple[int, int]]:
+def encoded_upright(
+    picture: Image.Image, orientation: int, *, lossy: bool = False
+) -> tuple[bytes, tuple[int, int]]:
     """The picture turned upright in its own format, of its metadata only the colours; its size.
+
+    A WebP stays as it is to the pixel, unless `lossy` says that it need not.
 
     Raises:
         ImageRefusedError: it cannot be encoded.
@@ -133,12 +153,14 @@ def encoded_upright(picture: ImageFile, orientation: int) -> tuple[bytes, tuple[
         key: picture.info[key] for key in ("icc_profile", "transparency") if key in picture.info
     }
     options = _SAVE_OPTIONS[str(picture.format)] | kept
+    if lossy and picture.format == "WEBP":
+        options |= {"lossless": False, "quality": 95}
     encoded = io.BytesIO()
     try:
         upright = picture.copy() if turn is None else picture.transpose(turn)
         upright.info = {}
         upright.save(encoded, str(picture.format), **options)
-    except _DECODER_FAULTS as fault:
+    except DECODER_FAULTS as fault:
         what = f"cannot be turned upright: {fault}"
         raise ImageRefusedError("undecodable_image", what) from fault
     return encoded.getvalue(), upright.size

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from schemas.build import format_name
 from schemas.errors import UsageError
 from schemas.records import Granularity
+from sources.ccd import CCD
 from sources.coco import COCO_CAPTIONS
 from sources.coco_instances import COCO_INSTANCES
 from sources.image_list import IMAGE_LIST
@@ -74,6 +75,7 @@ _KNOWN: Final[tuple[Importer, ...]] = (
     COCO_INSTANCES,
     TOTAL_TEXT,
     LICENSED_IMAGES,
+    CCD,
 )
 IMPORTERS: Final[dict[str, Importer]] = {importer.format: importer for importer in _KNOWN}
 

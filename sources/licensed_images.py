@@ -110,10 +110,10 @@ class LicensedImagesImporter(ImporterTerms):
             _refuse_second(file_path, seen)
             attribution = Attribution(
                 licence=_licence(fields, file_path, options),
-                creator=_text(fields, "creator", options),
-                source_url=_address(fields, options),
+                creator=optional_text(fields, "creator", options),
+                source_url=source_page(fields, options),
             )
-            name = _text(fields, "name", options)
+            name = optional_text(fields, "name", options)
         except FieldError as fault:
             return bad_row(fault, file, index, value)
         seen.add(file_path)
@@ -160,15 +160,25 @@ def _licence(fields: Mapping[str, Any], file_path: str, options: ReadOptions) ->
     return checked_caption(Field("licence", found), options)
 
 
-def _text(fields: Mapping[str, Any], key: str, options: ReadOptions) -> str | None:
+def optional_text(fields: Mapping[str, Any], key: str, options: ReadOptions) -> str | None:
+    """The text of a field; None where there is none.
+
+    Raises:
+        FieldError: it is no text, or one that cannot be used.
+    """
     value = fields.get(key)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     return checked_caption(Field(key, value), options)
 
 
-def _address(fields: Mapping[str, Any], options: ReadOptions) -> str | None:
-    text = _text(fields, "source_url", options)
+def source_page(fields: Mapping[str, Any], options: ReadOptions) -> str | None:
+    """The web address in `source_url`; None where there is none.
+
+    Raises:
+        FieldError: it is no address of the web.
+    """
+    text = optional_text(fields, "source_url", options)
     if text is not None and (" " in text or not text.startswith(("http://", "https://"))):
         detail = f"source_url is no address of the web: got {shown(text)}, wanted https://…"
         raise FieldError("source_url", "not_an_address", detail)

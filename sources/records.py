@@ -7,9 +7,20 @@ from pydantic import Field
 
 from schemas.base import Record
 from schemas.records import Attribution, Rejection, Split
+from schemas.taxonomy import DifferenceType
 
 _RAW_CHARACTERS = 2000
 _SHOWN_CHARACTERS = 80
+
+
+class SourceContrast(Record):
+    """How an image differs from its anchor, which is told by a row without captions."""
+
+    anchor: "SourceRow"
+    difference: DifferenceType
+    detail: str
+    plan: str
+    way: Literal["search", "edit"] | None
 
 
 class SourceRow(Record):
@@ -21,6 +32,10 @@ class SourceRow(Record):
     `file_path` has forward slashes; that it stays inside the image root is checked when the image
     is opened. `other_paths` are tried where there is no such file. `facts` and `categories` are
     those of `schemas.records.ImageFacts`.
+
+    Contrastive benchmarks have more: `coarse_captions`, translations by language (each in the place
+    of its caption, None where there is none), and what an image differs in from which anchor;
+    `is_grouped` says that images stand in groups.
     """
 
     index: int = Field(ge=0)
@@ -33,6 +48,12 @@ class SourceRow(Record):
     facts: tuple[str, ...] = Field(default=(), exclude_if=lambda facts: not facts)
     categories: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     attribution: Attribution | None = Field(default=None, exclude_if=lambda own: own is None)
+    coarse_captions: tuple[str, ...] = Field(default=(), exclude_if=lambda texts: not texts)
+    translations: tuple[tuple[str, tuple[str | None, ...]], ...] = Field(
+        default=(), exclude_if=lambda texts: not texts
+    )
+    contrast: SourceContrast | None = Field(default=None, exclude_if=lambda other: other is None)
+    is_grouped: bool = Field(default=False, exclude_if=lambda grouped: not grouped)
 
 
 class BadRow(Record):

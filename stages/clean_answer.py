@@ -92,6 +92,20 @@ def clean_answers(
     return tuple(clean)
 
 
+def answer_object(raw: str, truncated: bool) -> dict[str, Any] | Rejection:
+    """The one JSON object in `raw`, with whatever fields it has, or why there is none.
+
+    Reasons: `truncated_answer`, `unparseable_answer`. What its texts hold is not looked at: see
+    `clean_answer`.
+    """
+    if truncated:
+        return _rejected("truncated_answer", "The answer ended at the token limit.", raw)
+    try:
+        return _only_object(_unfenced(_without_reasoning(raw)))
+    except _UnusableError as unusable:
+        return _rejected(unusable.reason, unusable.detail, raw)
+
+
 class _UnusableError(Exception):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -131,11 +145,7 @@ def _text_in(text: str, field: str) -> str:
 
 def _texts_in(text: str, field: str) -> list[str]:
     """The texts in the list that is the field of the JSON object in an answer."""
-    text = _unfenced(text)
-    start = text.find("{")
-    if start < 0:
-        raise _UnusableError("unparseable_answer", "The answer holds no JSON object.")
-    texts = _value_of(field, _object_at(text, start))
+    texts = _value_of(field, _only_object(_unfenced(text)))
     if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
         raise _UnusableError("unparseable_answer", f"{field!r} must be a list of strings.")
     return texts
@@ -148,6 +158,13 @@ def _unfenced(text: str) -> str:
     if text.startswith("```"):
         raise _UnusableError("truncated_answer", "The answer's code fence does not end.")
     return text
+
+
+def _only_object(text: str) -> dict[str, Any]:
+    start = text.find("{")
+    if start < 0:
+        raise _UnusableError("unparseable_answer", "The answer holds no JSON object.")
+    return _object_at(text, start)
 
 
 def _object_at(text: str, start: int) -> dict[str, Any]:
@@ -171,6 +188,9 @@ def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
         ) from error
     except RecursionError as error:
         raise _UnusableError("unparseable_answer", "The answer's JSON nests too deeply.") from error
+    except ValueError as error:
+        detail = "The answer's JSON holds a number with too many digits."
+        raise _UnusableError("unparseable_answer", detail) from error
     return value, end
 
 

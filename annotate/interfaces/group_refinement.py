@@ -1,17 +1,21 @@
 """The page on which the captions of a whole group of images are judged together.
 
 One column per image, one row per coarse caption; words that tell an image from the others are
-marked. «Edit» turns every caption into a text field.
+marked, and what speaks against captions stands above them. Where a group has a second language, the
+translation stands below each caption, in smaller type. «Edit» turns all of them into text fields.
+
+A caption that is edited is no longer what its translation says: unless the translation is edited
+with it, it is taken out (an empty text), and the new group has a doubt that says so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.comparison import definition_list
-from annotate.interfaces.contrast import marked_captions, not_told_apart
+from annotate.interfaces.contrast import marked_captions
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
@@ -26,9 +30,9 @@ from annotate.interfaces.text_verdict import VERDICT
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.base import EntityRecord
+from schemas.caption_contrast import caption_name, image_letter, not_told_apart
 from schemas.proposals import CaptionGroup, GroupMember
-
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+from schemas.taxonomy import DifferenceType
 
 
 class GroupRefinement(LabellingPage):
@@ -69,57 +73,114 @@ class GroupRefinement(LabellingPage):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """The group with its new captions, where they were edited."""
+        """The group with its new captions, where they were edited.
+
+        What spoke against the old ones is gone: whoever edited them has read it. Translations that
+        were taken out are doubts of the new group.
+        """
         if answer.verdict != "edit":
             return ()
         group = shown.record(CaptionGroup)
-        captions = [list(member.captions) for member in group.members]
-        for control, row, column, _ in _cells(group):
-            captions[column][row] = answer.texts.get(control, captions[column][row])
+        texts = {cell.control: cell.text for cell in _cells(group)} | answer.texts
         members = tuple(
-            member.model_copy(update={"captions": tuple(texts)})
-            for member, texts in zip(group.members, captions, strict=True)
+            member.model_copy(update=_column(texts, group, column))
+            for column, member in enumerate(group.members)
         )
-        return (group.model_copy(update={"members": members, "author": author}),)
+        change = {"members": members, "author": author, "doubts": _taken_out(group, texts)}
+        return (group.model_copy(update=change),)
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
-        """The answer as a piece of HTML: of the captions, those that were changed."""
+        """The answer as a piece of HTML: of the texts, those that were changed."""
         changed = [
-            (f"{_LETTERS[column]}{row + 1}", answer.texts[control])
-            for control, row, column, caption in _cells(shown.record(CaptionGroup))
-            if answer.texts.get(control, caption) != caption
+            (cell.name, answer.texts[cell.control] or "(taken out)")
+            for cell in _cells(shown.record(CaptionGroup))
+            if answer.texts.get(cell.control, cell.text) != cell.text
         ]
         return definition_list([("Verdict", answer.verdict), ("Reason", answer.reason), *changed])
 
 
-def _cells(group: CaptionGroup) -> Iterator[tuple[str, int, int, str]]:
-    """The control, the row, the column and the text of every caption."""
+class _Cell(NamedTuple):
+    """A text on the page: its control, its place, and whether it is a translation."""
+
+    control: str
+    row: int
+    column: int
+    text: str
+    translated: bool = False
+
+    @property
+    def name(self) -> str:
+        """What people call it: `B2`, or `B2 translated`."""
+        return f"{caption_name(self.row, self.column)}{' translated' if self.translated else ''}"
+
+
+def _cells(group: CaptionGroup) -> Iterator[_Cell]:
+    """Every caption, row by row, each with its translation after it where it has one."""
     for row in range(len(group.coarse_captions)):
         for column, member in enumerate(group.members):
-            yield f"text_{row}_{column}", row, column, member.captions[row]
+            yield _Cell(_control("text", row, column), row, column, member.captions[row])
+            if group.second_language is not None:
+                control, text = _control("translation", row, column), member.translations[row]
+                yield _Cell(control, row, column, text, translated=True)
+
+
+def _control(kind: str, row: int, column: int) -> str:
+    return f"{kind}_{row}_{column}"
+
+
+def _column(texts: Mapping[str, str], group: CaptionGroup, column: int) -> dict[str, Any]:
+    """The captions and translations of an image, by the texts of their controls."""
+    rows = range(len(group.coarse_captions))
+    column_texts = {"captions": tuple(texts[_control("text", row, column)] for row in rows)}
+    if group.second_language is not None:
+        column_texts["translations"] = tuple(
+            texts[_control("translation", row, column)] for row in rows
+        )
+    return column_texts
+
+
+def _taken_out(group: CaptionGroup, texts: Mapping[str, str]) -> tuple[str, ...]:
+    """A doubt for each caption that has no translation, in a group that has a second language."""
+    return tuple(
+        f"Caption {caption_name(cell.row, cell.column)} has no translation: it was edited."
+        for cell in _cells(group)
+        if cell.translated and not texts[cell.control]
+    )
 
 
 def _content(group: CaptionGroup, images_url: str) -> TaskContent:
-    rows = list(zip(*(member.captions for member in group.members), strict=True))
     data = {
         "pictures_html": _pictures(group.members, images_url),
-        "rows": [
-            {"html": _captions(number, coarse, fine), "texts": list(fine)}
-            for number, (coarse, fine) in enumerate(
-                zip(group.coarse_captions, rows, strict=True), start=1
-            )
-        ],
+        "doubts_html": _doubts(group.doubts),
+        "rows": [_row(group, row) for row in range(len(group.coarse_captions))],
     }
     pictures = [member.picture for member in group.members]
     images = tuple(map(shown_image, pictures))
     return TaskContent(data, [], images)
 
 
+def _row(group: CaptionGroup, row: int) -> dict[str, Any]:
+    """What is shown of a coarse caption: the row as HTML, and the texts of its fields."""
+    translated = group.second_language is not None
+    texts = [member.captions[row] for member in group.members]
+    translations = [member.translations[row] for member in group.members] if translated else []
+    differences = [member.difference for member in group.members]
+    coarse = f'<div class="loupe-coarse">{row + 1}. {escape(group.coarse_captions[row])}</div>'
+    html = coarse + _captions(texts, differences) + _translations(translations)
+    return {"html": html, "texts": texts, "translations": translations}
+
+
+def _doubts(doubts: Sequence[str]) -> str:
+    """What speaks against captions; an empty element where nothing does."""
+    items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
+    return f'<ul class="loupe-doubts">{items}</ul>' if doubts else "<span></span>"
+
+
 def _pictures(members: Sequence[GroupMember], images_url: str) -> str:
     items = "".join(
         f"<figure>{picture_tag(member.picture, images_url)}"
-        f"<figcaption><b>{letter}</b> {_difference(member)}</figcaption></figure>"
-        for letter, member in zip(_LETTERS, members, strict=False)
+        f"<figcaption><b>{image_letter(column)}</b> {_difference(member)}</figcaption></figure>"
+        for column, member in enumerate(members)
     )
     return f'<div class="loupe-pictures">{items}</div>'
 
@@ -130,41 +191,54 @@ def _difference(member: GroupMember) -> str:
     return f"{escape(member.difference)}: {escape(member.plan)}"
 
 
-def _captions(number: int, coarse: str, fine: Sequence[str]) -> str:
-    """A row: the coarse caption, and below it the fine ones with what tells them apart."""
+def _captions(fine: Sequence[str], differences: Sequence[DifferenceType | None]) -> str:
+    """The fine captions of a row with what tells them apart."""
+    same = not_told_apart(fine, differences)
     cells = "".join(
-        f"<p>{marked}{_warning(same)}</p>"
-        for marked, same in zip(marked_captions(fine), not_told_apart(fine), strict=True)
+        f"<p>{marked}{_warning(others)}</p>"
+        for marked, others in zip(marked_captions(fine), same, strict=True)
     )
-    return (
-        f'<div class="loupe-coarse">{number}. {escape(coarse)}</div>'
-        f'<div class="loupe-row">{cells}</div>'
-    )
+    return f'<div class="loupe-row">{cells}</div>'
+
+
+def _translations(texts: Sequence[str]) -> str:
+    cells = "".join(f"<p>{escape(text) or '<i>no translation</i>'}</p>" for text in texts)
+    return f'<div class="loupe-row loupe-translated">{cells}</div>' if texts else ""
 
 
 def _warning(same: Sequence[int]) -> str:
     if not same:
         return ""
-    letters = " and ".join(_LETTERS[position] for position in same)
+    letters = " and ".join(map(image_letter, same))
     return f' <span class="loupe-warning">nothing tells it from {letters}</span>'
 
 
 def _edit(result: Sequence[dict[str, Any]], group: CaptionGroup) -> ReviewAnswer | UnclearAnswer:
     texts: dict[str, str] = {}
-    changed = False
-    for control, row, column, caption in _cells(group):
+    outdated: list[str] = []
+    edited = False  # the caption before a translation
+    for cell in _cells(group):
         # The page offers each text once; a second value is the offer, sent again with an old one.
-        written = values(result, control, "text")[:1]
-        texts[control] = one_line(written[0]) if written else ""
-        if not texts[control]:
-            return UnclearAnswer(
-                problem=f"edited, but caption {_LETTERS[column]}{row + 1} is empty"
-            )
-        changed = changed or texts[control] != one_line(caption)
-    if not changed:
+        written = values(result, cell.control, "text")[:1]
+        text, shown = one_line(written[0]) if written else "", one_line(cell.text)
+        if not cell.translated:
+            if not text:
+                return UnclearAnswer(problem=f"edited, but caption {cell.name} is empty")
+            edited = text != shown
+        elif edited and text == shown and text:
+            outdated.append(caption_name(cell.row, cell.column))
+            text = ""
+        texts[cell.control] = text
+    if all(texts[cell.control] == one_line(cell.text) for cell in _cells(group)):
         return ReviewAnswer(
             verdict="accept",
             choices={VERDICT: ("accept",)},
             remark="an edit that changed nothing",
         )
-    return ReviewAnswer(verdict="edit", choices={VERDICT: ("edit",)}, texts=texts)
+    remark = f"translations taken out, as captions changed: {', '.join(outdated)}"
+    return ReviewAnswer(
+        verdict="edit",
+        choices={VERDICT: ("edit",)},
+        texts=texts,
+        remark=remark if outdated else "",
+    )

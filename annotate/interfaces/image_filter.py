@@ -1,7 +1,8 @@
 """The page on which a contrastive image is accepted or rejected, beside its anchor.
 
-Anchor left, candidate right; below them the one difference that was wanted, where the candidate is
-from, and what may be wrong with it.
+Anchor left, candidate right; below them what was measured (of edits with a picture of what changed,
+which covers the anchor while one points at it) and what speaks against the candidate, the one
+difference that was wanted, where the candidate is from, and what may be wrong with it.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.comparison import definition_list
+from annotate.interfaces.edit_measures import measured_html
 from annotate.interfaces.interface import TaskContent
 from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
@@ -70,19 +72,22 @@ class ImageFilter(LabellingPage):
 
 
 def _content(candidate: Candidate, images_url: str) -> TaskContent:
-    pictures = (candidate.anchor, candidate.image)
+    pictures = [candidate.anchor, candidate.image]
+    if candidate.overlay is not None:
+        pictures.append(candidate.overlay)
     data = {
         "anchor": image_address(images_url, candidate.anchor.sha256),
         "candidate": image_address(images_url, candidate.image.sha256),
         "wanted_html": _wanted(candidate),
         "origin_html": f'<p class="loupe-origin">{_origin(candidate)}</p>',
+        "measured_html": measured_html(candidate, images_url),
     }
-    images = tuple(map(shown_image, pictures))
-    return TaskContent(data, [], images)
+    return TaskContent(data, [], tuple(map(shown_image, pictures)))
 
 
 def _wanted(candidate: Candidate) -> str:
     rows = [
+        ("Detail", escape(candidate.detail)),
         ("Wanted", f"<b>{escape(candidate.plan)}</b>"),
         ("Type", f"{escape(candidate.difference)}: {escape(candidate.difference.definition)}"),
         ("Anchor", escape(candidate.caption)),
@@ -97,9 +102,8 @@ def _origin(candidate: Candidate) -> str:
     origin = candidate.origin
     if isinstance(origin, FoundImage):
         creator = origin.creator or "an unknown author"
-        parts = [f"Found by {origin.engine}", f"licence {origin.licence}", creator, origin.page]
+        found = f"Found by {origin.engine}, result {origin.rank}"
+        parts = [found, f"licence {origin.licence}", creator, origin.page]
     else:
-        parts = [f"Edited by {origin.model}"]
-    if candidate.similarity is not None:
-        parts.append(f"alike {candidate.similarity:.2f}")
+        parts = [f"Edited by {origin.model}", f"told: {origin.instruction}"]
     return " · ".join(map(escape, parts))

@@ -3,8 +3,10 @@
 from annotate.interfaces.caption_verification import CaptionVerification
 from annotate.interfaces.confusing_caption import ConfusingCaption
 from annotate.interfaces.description_writing import DescriptionWriting
+from annotate.interfaces.duplicate_check import DuplicateCheck
 from annotate.interfaces.group_refinement import GroupRefinement
 from annotate.interfaces.image_filter import ImageFilter
+from annotate.interfaces.image_selection import ImageSelection
 from annotate.interfaces.interface import Interface
 from annotate.interfaces.rewrite_revision import RewriteRevision
 from annotate.interfaces.six_way_choice import SixWayChoice
@@ -17,8 +19,10 @@ INTERFACES: dict[str, Interface] = {
     for interface in (
         DescriptionWriting(),
         RewriteRevision(),
+        ImageSelection(),
         CaptionVerification(),
         ConfusingCaption(),
+        DuplicateCheck(),
         SixWayChoice(),
         TrackletSelection(),
         StrategyCheck(),

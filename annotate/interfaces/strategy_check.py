@@ -30,6 +30,7 @@ from db.entities import StoredEntity
 from db.store import Store
 from schemas.base import EntityRecord
 from schemas.proposals import Strategy
+from schemas.strategy_request import MOST_INSTRUCTION_WORDS
 from schemas.taxonomy import DifferenceType
 
 TYPE = "type"
@@ -54,14 +55,18 @@ class StrategyCheck(LabellingPage):
         page = ET.fromstring(resource("strategy_check.xml"))  # noqa: S314 - our own file
         offered = next(tag for tag in page.iter("Choices") if tag.get("name") == TYPE)
         for kind, key in zip(DifferenceType, TYPE_KEYS, strict=True):
-            attributes = {"value": kind.value, "hotkey": key, "hint": kind.definition}
+            attributes = {"value": kind.value, "hotkey": key, "hint": kind.explanation}
             ET.SubElement(offered, "Choice", attributes)
         return ET.tostring(page, encoding="unicode")
 
     @cached_property
     def instructions(self) -> str:
-        """What an annotator reads first."""
-        return instructions("strategy_check.html")
+        """What an annotator reads first, with the types of the taxonomy."""
+        items = (
+            f"<li><b>{escape(kind)}</b>: {escape(kind.explanation)}</li>" for kind in DifferenceType
+        )
+        told = instructions("strategy_check.html")
+        return told.replace("TYPES", f"<ul>{''.join(items)}</ul>")
 
     def pages(
         self,
@@ -136,7 +141,14 @@ def _content(strategy: Strategy, images_url: str) -> TaskContent:
 def _strategy(strategy: Strategy) -> str:
     texts = [(name, getattr(strategy, field)) for name, field in zip(_NAMES, TEXTS, strict=True)]
     kind = strategy.difference
-    return _rows([*texts, ("Proposed type", f"{kind} ({kind.definition})")])
+    rows = [*texts, ("Proposed type", f"{kind}: {kind.definition}")]
+    words = len(strategy.editing_instruction.split())
+    if words > MOST_INSTRUCTION_WORDS:
+        told = (
+            f"Its instruction has {words} words; above {MOST_INSTRUCTION_WORDS} it is not edited."
+        )
+        rows.append(("Note", told))
+    return _rows(rows)
 
 
 def _rows(rows: Sequence[tuple[str, str]]) -> str:

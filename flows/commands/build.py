@@ -30,6 +30,7 @@ class FlowName(StrEnum):
     BUILD_UFINE3C = "build-ufine3c"
     BUILD_UFINE6926 = "build-ufine6926"
     BUILD_RECOS = "build-recos"
+    BUILD_CCD = "build-ccd"
 
 
 def run(
@@ -89,6 +90,10 @@ def _builder(flow: FlowName) -> "Builder":
             from flows.recos_build import run_build as build_recos
 
             return build_recos
+        case FlowName.BUILD_CCD:
+            from flows.ccd_build import run_build as build_ccd
+
+            return build_ccd
 
 
 def show_report(report: "BuildReport", *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ def cost(
     profile: Annotated[str | None, typer.Option(help="The profile of the forecast.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show calls, tokens, seconds and money by model and stage; with --config, a forecast too."""
+    """Show calls, tokens, searches, seconds and money by model; with --config, a forecast too."""
     from db.calls import CostRow, cost_rows
     from db.store import Store
     from flows.configuration import load_build
@@ -40,10 +40,10 @@ def cost(
         )
         return
     if not spent:
-        out.print("no model has been called yet")
+        out.print("no model was called, and no service searched, yet")
     else:
         columns = [*(name.replace("_", " ") for name in CostRow._fields)]
-        print_table("Model calls", columns, spent)
+        print_table("Calls of models and searches", columns, spent)
     if ahead:
         columns = ["model", "calls to make", "tokens in", "tokens out", "cost", "currency"]
         print_table("Forecast", columns, ahead)

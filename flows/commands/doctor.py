@@ -8,7 +8,7 @@ from rich.markup import escape
 from flows.commands.output import JsonOption, out, print_json
 
 if TYPE_CHECKING:
-    from services.diagnosis import Finding
+    from services.findings import Finding
 
 _MARKS = {"ok": "[green]✓[/]", "absent": "[dim]–[/]", "lacking": "[red]✗[/]"}
 
@@ -19,7 +19,8 @@ def doctor(as_json: JsonOption = False) -> None:
     Exit status 1 if the profile lacks something; each line that can be mended names the command.
     """
     from profiles.settings import load_settings
-    from services.diagnosis import Verdict, diagnose
+    from services.diagnosis import diagnose
+    from services.findings import Verdict
 
     findings = diagnose(load_settings())
     lacking = [finding for finding in findings if finding.verdict is Verdict.LACKING]

@@ -77,9 +77,8 @@ def evaluate(
 def print_evaluations(report: "EvaluationReport") -> None:
     """The scores of each model that was evaluated."""
     from flows.leaderboard_text import column_title
-    from schemas.evaluation import METRICS
 
-    first, *rest = map(column_title, METRICS)
+    first, *rest = map(column_title, _metrics(report))
     columns = ["model", "direction", first, "95 %", *rest]
     print_table(f"scores on {report.dataset}", columns, _rows(report))
     for sentence in report.board.unscored.values():
@@ -90,11 +89,21 @@ def print_evaluations(report: "EvaluationReport") -> None:
 
 def _rows(report: "EvaluationReport") -> Iterator[list[object]]:
     from flows.leaderboard_text import interval_text, score_text
-    from schemas.evaluation import METRICS
 
+    metrics = _metrics(report)
     for stored in report.stored:
         result = stored.evaluation.result
         for one in result.directions:
-            values = [Figure(score_text(one.scores.get(name), name)) for name in METRICS]
-            interval = interval_text(one.scores.get(METRICS[0]), METRICS[0]) or "–"
+            values = [Figure(score_text(one.scores.get(name), name)) for name in metrics]
+            interval = interval_text(one.scores.get(metrics[0]), metrics[0]) or "–"
             yield [str(result.model.ref), one.direction, values[0], interval, *values[1:]]
+
+
+def _metrics(report: "EvaluationReport") -> tuple[str, ...]:
+    """The columns: those of retrieval, and what else anything was scored by."""
+    from flows.leaderboard_groups import ordered_metrics
+    from schemas.evaluation import METRICS
+
+    results = (stored.evaluation.result for stored in report.stored)
+    found = {name for result in results for one in result.directions for name in one.scores}
+    return ordered_metrics({*METRICS, *found})

@@ -1,29 +1,61 @@
 """`loupe lineage`: where an entity came from."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.commands.output import JsonOption, out, print_json
 
+if TYPE_CHECKING:
+    from db.lineage import Lineage
+
 
 def lineage(
-    entity_id: Annotated[str, typer.Argument(help="The entity's id, or its first six digits.")],
+    entity_id: Annotated[
+        str,
+        typer.Argument(
+            help="The entity's id, or its first six digits; with --release also the number of a "
+            "row, or the file name of its image."
+        ),
+    ],
+    release: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of a release, which is asked in the place of the store: it tells of "
+            "all that stands in it, and of what that was made from."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show where an entity came from: sources, prompts, models and people, back to the files.
 
     With --json: the W3C PROV graph as PROV-JSON.
     """
-    from db.lineage import find_entity_id, trace
     from db.prov_document import prov_json
-    from db.store import Store
     from flows.commands.lineage_tree import lineage_tree
-    from profiles.settings import load_settings
 
-    store = Store.open(load_settings().database_url)
-    traced = trace(store, find_entity_id(store, entity_id))
+    traced = _stored(entity_id) if release is None else _released(release, entity_id)
     if as_json:
         print_json(prov_json(traced))
     else:
         out.print(lineage_tree(traced), no_wrap=True, overflow="ellipsis")
+
+
+def _stored(entity_id: str) -> "Lineage":
+    from db.lineage import find_entity_id, trace
+    from db.store import Store
+    from profiles.settings import load_settings
+
+    store = Store.open(load_settings().database_url)
+    try:
+        return trace(store, find_entity_id(store, entity_id))
+    finally:
+        store.close()
+
+
+def _released(folder: Path, name: str) -> "Lineage":
+    from release.lineage_reading import open_lineage
+
+    with open_lineage(folder) as released:
+        return released.trace(released.find(name))

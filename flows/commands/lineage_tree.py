@@ -1,24 +1,39 @@
 """A lineage as a tree for the terminal."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 from rich.markup import escape
 from rich.tree import Tree
 
-from db.entities import StoredEntity
-from db.lineage import Lineage
+from db.lineage import WITHHELD_WHOLE, Lineage, TracedEntity
+from release.lineage_words import told_fields
 from schemas.base import canonical_json
 
 _GIST_FIELDS = {
     "source": ("format", "annotation_file", "annotation_sha256", "licence"),
-    "image": ("file_path", "sha256"),
+    "image": ("file_path", "contrast.difference", "contrast.plan", "sha256"),
     "caption": ("text",),
     "rewrite": ("author", "text"),
     "prompt": ("prompt_id", "version", "digest"),
     "sample": ("identities_drawn", "images_drawn", "seed"),
     "faithfulness": ("verdict",),
+    "settings": ("stage", "version", "values.model.name", "values.model.revision"),
+    "strategy": ("author", "difference", "plan"),
+    "strategy_draft": (
+        *("strategy.author", "strategy.difference", "strategy.plan"),
+        *("refusal.reason", "refusal.detail"),
+    ),
+    "image_order": ("way",),
+    "edited_picture": ("model", "instruction", "seed"),
+    "found_hit": ("engine", "hit.licence", "hit.image_url"),
+    "found_picture": ("attribution.licence", "attribution.creator", "attribution.source_url"),
+    "candidate": ("origin.way", "origin.model", "origin.engine", "difference", "plan"),
+    "contrast_group": ("image_ids",),
+    "caption_group": ("author", "members", "coarse_captions"),
 }
+"""What is told of an entity of a kind; a dot leads into what a field holds."""
 
 
 def lineage_tree(traced: Lineage) -> Tree:
@@ -30,15 +45,12 @@ def lineage_tree(traced: Lineage) -> Tree:
 
 def _grow(branch: Tree, traced: Lineage, entity_id: str, seen: set[str]) -> None:
     """Adds what is known of an entity, then its parents; what stands above is not drawn again."""
-    if entity_id in seen:
-        branch.add("[dim]… as above[/dim]")
-        return
     seen.add(entity_id)
     node = traced.entities[entity_id]
     activity = traced.activities[node.activity_id]
-    agents = ", ".join(escape(str(traced.agents[agent])) for agent in activity.agent_ids)
-    when = f"{activity.ended_at:%Y-%m-%d %H:%M:%S} UTC"
-    branch.add(f"[cyan]made by[/cyan] {activity.stage} v{activity.version}, {when}, {agents}")
+    when = _when(activity.run and activity.run.ended_at)
+    agents = "".join(f", {escape(str(traced.agents[agent]))}" for agent in activity.agent_ids)
+    branch.add(f"[cyan]made by[/cyan] {activity.stage} v{activity.version}{when}{agents}")
     if call := traced.calls.get(node.model_call_key or ""):
         parameters = escape(canonical_json(call.parameters))
         tokens = f"{call.tokens_in} + {call.tokens_out} tokens"
@@ -49,26 +61,37 @@ def _grow(branch: Tree, traced: Lineage, entity_id: str, seen: set[str]) -> None
     for decision in traced.decisions.get(entity_id, ()):
         reason = f": {escape(decision.reason)}" if decision.reason else ""
         branch.add(
-            f"[cyan]{decision.verdict}[/cyan] by {escape(str(traced.agents[decision.agent_id]))}, "
-            f"{decision.decided_at:%Y-%m-%d %H:%M:%S} UTC{reason}"
+            f"[cyan]{decision.verdict}[/cyan] by {escape(str(traced.agents[decision.agent_id]))}"
+            f"{_when(decision.decided_at)}{reason}"
         )
+    if withheld := node.entity.withheld:
+        what = "all of it" if withheld == (WITHHELD_WHOLE,) else ", ".join(withheld)
+        branch.add(f"[dim]not in the release: {escape(what)}[/dim]")
     for role, parent in node.parents:
-        line = f"[green]{role.replace('_', ' ')}[/green] {_entity_line(traced, parent)}"
-        _grow(branch.add(line), traced, parent, seen)
+        named = f"[green]{role.replace('_', ' ')}[/green]"
+        if parent in seen:
+            branch.add(f"{named} {_name(traced, parent)} [dim]… as above[/dim]")
+        else:
+            _grow(branch.add(f"{named} {_entity_line(traced, parent)}"), traced, parent, seen)
+
+
+def _when(moment: datetime | None) -> str:
+    """The time, where it is known; a release tells none."""
+    return "" if moment is None else f", {moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _entity_line(traced: Lineage, entity_id: str) -> str:
+    gist = escape(_gist(traced.entities[entity_id].entity))
+    return f"{_name(traced, entity_id)} [dim]{gist}[/dim]"
+
+
+def _name(traced: Lineage, entity_id: str) -> str:
     entity = traced.entities[entity_id].entity
     state = "" if entity.state == "proposed" else f" ({entity.state})"
-    return (
-        f"[bold]{entity.kind}[/bold] {entity.id[:12]} in {escape(entity.dataset)}{state} "
-        f"[dim]{escape(_gist(entity))}[/dim]"
-    )
+    return f"[bold]{entity.kind}[/bold] {entity.id[:12]} in {escape(entity.dataset)}{state}"
 
 
-def _gist(entity: StoredEntity) -> str:
+def _gist(entity: TracedEntity) -> str:
     """What a person wants to see of an entity's payload, on one line."""
     payload: dict[str, Any] = json.loads(entity.payload)
-    fields = _GIST_FIELDS.get(entity.kind, tuple(payload))
-    text = ", ".join(" ".join(str(payload[field]).split()) for field in fields if field in payload)
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return told_fields(payload, _GIST_FIELDS.get(entity.kind, tuple(payload)))

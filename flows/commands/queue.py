@@ -58,7 +58,7 @@ def list_(as_json: JsonOption = False) -> None:
     tasks = count_tasks(store)
     rows = []
     for queue in queues_in_use(store, declared_queues(settings)):
-        counts = count_states(store, queue.kind).get(queue.dataset, {})
+        counts = count_states(store, queue.kind, queue.left_out).get(queue.dataset, {})
         rows.append(
             [
                 queue.name,

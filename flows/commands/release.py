@@ -1,7 +1,5 @@
-"""`loupe release`: build, list, show and verify releases."""
+"""`loupe release`: all that is done with releases; building, listing and showing them here."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,15 +7,23 @@ import typer
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, err, out, print_json, print_table
+from flows.commands.release_contamination import contamination
+from flows.commands.release_diff import diff
+from flows.commands.release_export import export
+from flows.commands.release_opening import opened_store, progress_bar
+from flows.commands.release_proofs import check_proof, prove
+from flows.commands.release_rebuild import rebuild
+from flows.commands.release_report import report
+from flows.commands.release_sign import sign
+from flows.commands.release_upload import upload
+from flows.commands.release_verify import verify
 
 if TYPE_CHECKING:
     from db.releases import StoredRelease
-    from db.store import Store
-    from release.build import Progress
 
-app = typer.Typer(help="Build, list, show and verify releases.", no_args_is_help=True)
-
-_SHOWN_PROBLEMS = 50
+app = typer.Typer(
+    help="Build, verify, compare, rebuild, sign, export and upload releases.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -31,25 +37,106 @@ def build(
         str | None,
         typer.Option(help="For a benchmark in versions: v0, v1 or v2, whose number is 0, 1 or 2."),
     ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure/--no-measure",
+            help="Of a contrastive benchmark, measure how near other samples are, by the profile's "
+            "model.",
+        ),
+    ] = True,
+    strict_version: Annotated[
+        bool,
+        typer.Option(
+            "--strict-version",
+            help="Refuse a version that is too small for what differs from the one before (rebuilt "
+            "for that where it is gone); otherwise it is only told.",
+        ),
+    ] = False,
+    date: Annotated[
+        str | None,
+        typer.Option(help="The day it is published on (2026-11-22); else none is told."),
+    ] = None,
+    permitted_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE=REASON",
+            help="Why the terms of a source that are no licence we know permit the release. May be "
+            "given several times.",
+        ),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME_OR_DIR",
+            help="Hold it against this release, dataset of the store, or folder of images "
+            "(NAME=DIR to call it so). May be given several times.",
+        ),
+    ] = None,
+    refuse_contaminated: Annotated[
+        bool,
+        typer.Option(
+            "--refuse-contaminated",
+            help="Refuse a release of which anything is in what it is held against; otherwise it "
+            "is only stated.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build a version of a dataset from what was decided so far."""
     from db.blobs import BlobStore
+    from flows.contamination import NamedDatasets, contamination_inspection, held_against
+    from flows.context import open_context
+    from flows.release_checks import release_checks
+    from flows.release_facts import release_facts
+    from flows.release_signing import release_signer
+    from flows.release_versions import all_of, version_inspection
     from profiles.settings import load_settings
     from release.build import build_release
     from release.tiers import tier_called
 
-    blobs, chosen = BlobStore(load_settings().blobs_url), tier_called(tier)
-    with _opened_store() as store, _progress_bar() as on_progress:
+    settings = load_settings()
+    signer = release_signer(settings)
+    facts = release_facts(
+        settings.releases_file,
+        dataset,
+        date_released=date,
+        permitted_by=tuple(permitted_by or ()),
+    )
+    blobs, chosen = BlobStore(settings.blobs_url), tier_called(tier)
+    with (
+        opened_store() as store,
+        NamedDatasets(lambda: open_context(settings)) as named,
+        progress_bar() as on_progress,
+    ):
+        checks = release_checks(store, settings, dataset, facts=facts)
+        checks = checks._replace(against=held_against(map(named.called, against or ())))
+        if not measure:
+            checks = checks._replace(nearest=None)
         built = build_release(
-            store, blobs, dataset, version, out_folder, tier=chosen, on_progress=on_progress
+            store,
+            blobs,
+            dataset,
+            version,
+            out_folder,
+            tier=chosen,
+            checks=checks,
+            signer=signer,
+            on_progress=on_progress,
+            inspect=all_of(
+                version_inspection(store, blobs, _warn, strict=strict_version),
+                contamination_inspection(_warn, refuse=refuse_contaminated),
+            ),
         )
     manifest = built.manifest
+    if built.unsigned:
+        _warn(built.unsigned)
     if as_json:
         print_json(
             {
                 **manifest.model_dump(mode="json"),
                 "folder": str(built.folder),
+                "known_in": str(built.known_in),
                 "is_new": built.is_new,
             }
         )
@@ -61,6 +148,8 @@ def build(
         f"id {manifest.id}",
         soft_wrap=True,
     )
+    if built.elsewhere:
+        out.print(f"  {escape(built.elsewhere)}", soft_wrap=True)
 
 
 @app.command("list")
@@ -70,14 +159,20 @@ def list_(
 ) -> None:
     """List the releases that were built here."""
     from db.releases import list_releases
+    from profiles.settings import load_settings
 
-    with _opened_store() as store:
-        rows = [_summary(one) for one in list_releases(store, dataset)]
+    home = load_settings().home
+    with opened_store() as store:
+        rows = [_summary(one, home) for one in list_releases(store, dataset)]
     if as_json:
         print_json(rows)
     elif rows:
-        columns = ("dataset", "version", "images", "captions", "id", "folder")
-        shown = [{**row, "id": row["id"][:12]} for row in rows]
+        columns = ["dataset", "version", "images", "captions", "id", "folder"]
+        shown = [{**row, "id": row["id"][:12], "folder": _folder_or_gone(row)} for row in rows]
+        if any(row["withdrawal"] for row in rows):
+            columns.append("withdrawn")
+            for row in shown:
+                row["withdrawn"] = _withdrawn_in_short(row["withdrawal"])
         print_table("releases", columns, [[row[name] for name in columns] for row in shown])
     else:
         out.print("no releases yet; build one with: loupe release build DATASET --version 1.0.0 …")
@@ -92,61 +187,44 @@ def show(
 ) -> None:
     """Show what a release holds: its card, or with --json its manifest without the files."""
     from db.releases import find_release
+    from flows.withdrawn_releases import withdrawal_of
+    from profiles.settings import load_settings
 
-    with _opened_store() as store:
+    with opened_store() as store:
         found = find_release(store, name)
+    withdrawal = withdrawal_of(load_settings().home, found.manifest, found.folder)
     if as_json:
-        print_json({**found.manifest.model_dump(mode="json"), **_place(found)})
+        told = withdrawal and withdrawal.model_dump(mode="json")
+        print_json({**found.manifest.model_dump(mode="json"), **_place(found), "withdrawal": told})
         return
+    if withdrawal:
+        _warn(withdrawal.sentence)
     from rich.markdown import Markdown
 
     from release.card import card_body
 
     out.print(Markdown(card_body(found.manifest)))
     out.print(f"\nid {found.manifest.id}\nbuilt {found.built_at:%Y-%m-%d %H:%M:%S} UTC", end="")
-    out.print(f" in {escape(str(found.folder))}", soft_wrap=True)
+    out.print(f" in {escape(_folder_or_gone(_place(found)))}", soft_wrap=True)
 
 
-@app.command()
-def verify(
-    folder: Annotated[Path, typer.Argument(help="The folder of a release, wherever it came from.")],
-    expected_id: Annotated[
-        str | None, typer.Option("--id", help="The release's id as it was cited.")
-    ] = None,
-    decode: Annotated[
-        bool, typer.Option("--decode/--no-decode", help="Decode every image in full.")
-    ] = True,
-    contains: Annotated[
-        Path | None,
-        typer.Option(help="The folder of another release, all rows of which must stand in it."),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Check every file, row and reference of a release, offline, from its folder alone.
-
-    Ends with exit code 1 and the list of problems where something is wrong.
-    """
-    from release.verify import verify_release
-
-    problems = verify_release(folder, expected_id=expected_id, decode=decode, contains=contains)
-    if as_json:
-        found = [problem.model_dump(mode="json") for problem in problems]
-        print_json({"folder": str(folder), "ok": not problems, "problems": found})
-    elif problems:
-        for problem in problems[:_SHOWN_PROBLEMS]:
-            out.print(f"[red]✗[/red] {escape(problem.message)}", soft_wrap=True)
-        if (more := len(problems) - _SHOWN_PROBLEMS) > 0:
-            out.print(f"… and {more:,} more; --json lists them")
-    else:
-        held = f", and holds all of {contains}" if contains else ""
-        told = f"{folder} is complete and unchanged{held}"
-        out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
-    if problems:
-        raise typer.Exit(1)
+app.command()(verify)
+app.command()(report)
+app.command()(diff)
+app.command()(rebuild)
+app.command()(export)
+app.command()(upload)
+app.command()(contamination)
+app.command()(sign)
+app.command()(prove)
+app.command()(check_proof)
 
 
-def _summary(release: "StoredRelease") -> dict[str, Any]:
+def _summary(release: "StoredRelease", home: Path) -> dict[str, Any]:
+    from flows.withdrawn_releases import withdrawal_of
+
     manifest = release.manifest
+    withdrawal = withdrawal_of(home, manifest, release.folder)
     return {
         "id": manifest.id,
         "dataset": manifest.dataset,
@@ -156,30 +234,32 @@ def _summary(release: "StoredRelease") -> dict[str, Any]:
         "demonstration": manifest.demonstration,
         "unreviewed": manifest.unreviewed,
         **_place(release),
+        "withdrawal": withdrawal and withdrawal.model_dump(mode="json"),
     }
 
 
-def _place(release: "StoredRelease") -> dict[str, str]:
-    return {"folder": str(release.folder), "built_at": release.built_at.isoformat()}
+def _withdrawn_in_short(withdrawal: dict[str, Any] | None) -> str | None:
+    if withdrawal is None:
+        return None
+    rows = "1 row" if withdrawal["rows"] == 1 else f"{withdrawal['rows']:,} rows"
+    newer = withdrawal["superseded_by"]
+    return f"{rows}; use {newer}" if newer else f"{rows}"
 
 
-@contextmanager
-def _opened_store() -> Iterator["Store"]:
-    from db.store import Store
-    from profiles.settings import load_settings
+def _place(release: "StoredRelease") -> dict[str, Any]:
+    from release.manifest import MANIFEST
 
-    store = Store.open(load_settings().database_url)
-    try:
-        yield store
-    finally:
-        store.close()
+    return {
+        "folder": str(release.folder),
+        "is_there": (release.folder / MANIFEST).is_file(),
+        "built_at": release.built_at.isoformat(),
+    }
 
 
-@contextmanager
-def _progress_bar() -> Iterator["Progress"]:
-    """A bar on a terminal, nothing elsewhere."""
-    from rich.progress import Progress
+def _folder_or_gone(place: dict[str, Any]) -> str:
+    folder: str = place["folder"]
+    return folder if place["is_there"] else f"{folder} (not there any more)"
 
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
-        task = bars.add_task("writing images")
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+def _warn(message: str) -> None:
+    err.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)

@@ -21,7 +21,7 @@ def import_(
         typer.Argument(
             metavar="FORMAT",
             help="cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, coco-captions, "
-            "karpathy-coco, karpathy-flickr30k, json-lines, image-list, total-text, "
+            "karpathy-coco, karpathy-flickr30k, json-lines, image-list, ccd, total-text, "
             "coco-instances, licensed-images or videos.",
         ),
     ],

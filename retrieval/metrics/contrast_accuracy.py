@@ -24,7 +24,7 @@ COMPARISONS: dict[Direction, int] = {
     "text-to-image": 2 * CAPTIONS,
     "image-to-text": 2 * CAPTIONS * CAPTIONS,
 }
-"""Comparisons of a pair, both orders together."""
+"""Comparisons of a pair with five captions each, both orders together."""
 
 
 class Told(NamedTuple):
@@ -54,21 +54,24 @@ class ContrastAccuracy:
         primary: by aspect, the comparisons of its types pooled.
         overall: of all comparisons.
         right_of_pair: right comparisons of each pair, in the order of the contrastive samples.
+        comparisons_of_pair: all comparisons of each pair, in the same order.
     """
 
     secondary: dict[DifferenceType, Told]
     primary: dict[PrimaryType, Told]
     overall: Told
     right_of_pair: Ids
+    comparisons_of_pair: Ids
 
 
 def contrast_accuracy(
     images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
 ) -> dict[Direction, ContrastAccuracy]:
-    """FG-CDA in both directions; `images` (n, d) and `texts` (5n, d) are unit rows."""
+    """FG-CDA in both directions; `images` (n, d) and `texts` (m, d) are unit rows."""
     right = _right_of_pairs(images, texts, samples)
+    made = _comparisons_of_pairs(samples)
     return {
-        direction: _by_type(right[direction], COMPARISONS[direction], samples.pair_differences)
+        direction: _by_type(right[direction], made[direction], samples.pair_differences)
         for direction in right
     }
 
@@ -80,28 +83,52 @@ def _right_of_pairs(
     anchors, contrastive = samples.anchors[samples.contrastive], samples.contrastive
     text_to_image = np.zeros(len(contrastive), dtype=np.int64)
     image_to_text = np.zeros(len(contrastive), dtype=np.int64)
+    is_there = np.arange(_most_captions(samples)) < samples.caption_counts[:, None]
     for mine, other in ((anchors, contrastive), (contrastive, anchors)):
-        own = _with_captions(images, texts, mine, mine)
-        text_to_image += (own > _with_captions(images, texts, other, mine)).sum(axis=1)
-        captions_of_other = _with_captions(images, texts, mine, other)
+        own = _with_captions(images, texts, samples, mine, mine)
+        nearer = own > _with_captions(images, texts, samples, other, mine)
+        text_to_image += (nearer & is_there[mine]).sum(axis=1)
+        captions_of_other = _with_captions(images, texts, samples, mine, other)
         higher: NDArray[np.bool_] = own[:, :, None] > captions_of_other[:, None, :]
-        image_to_text += higher.sum(axis=(1, 2))
+        compared = is_there[mine][:, :, None] & is_there[other][:, None, :]
+        image_to_text += (higher & compared).sum(axis=(1, 2))
     return {"text-to-image": text_to_image, "image-to-text": image_to_text}
 
 
+def _comparisons_of_pairs(samples: ContrastiveSamples) -> dict[Direction, Ids]:
+    """How many comparisons each pair makes."""
+    contrastive = samples.contrastive
+    ours = samples.caption_counts[contrastive]
+    theirs = samples.caption_counts[samples.anchors[contrastive]]
+    return {"text-to-image": ours + theirs, "image-to-text": 2 * ours * theirs}
+
+
+def _most_captions(samples: ContrastiveSamples) -> int:
+    return int(samples.caption_counts.max(initial=0))
+
+
 def _with_captions(
-    images: FloatRows, texts: FloatRows, image_at: Ids, sample_at: Ids
+    images: FloatRows,
+    texts: FloatRows,
+    samples: ContrastiveSamples,
+    image_at: Ids,
+    sample_at: Ids,
 ) -> Similarities:
-    """Similarities of each image with the captions of the sample beside it, of shape (n, 5)."""
-    captions = CAPTIONS * sample_at[:, None] + np.arange(CAPTIONS)
-    beside = np.repeat(image_at[:, None], CAPTIONS, axis=1)
+    """Similarities of each image with the captions of the sample beside it, of shape (n, most).
+
+    Where a sample has fewer captions than another, its last one fills the row.
+    """
+    places = np.arange(_most_captions(samples))
+    last = samples.caption_counts[sample_at, None] - 1
+    captions = samples.first_text[sample_at, None] + np.minimum(places, last)
+    beside = np.repeat(image_at[:, None], len(places), axis=1)
     return pair_similarities(images, texts, beside, captions)
 
 
-def _by_type(right: Ids, each: int, differences: list[DifferenceType]) -> ContrastAccuracy:
+def _by_type(right: Ids, made: Ids, differences: list[DifferenceType]) -> ContrastAccuracy:
     def told(wanted: Iterable[DifferenceType]) -> Told:
-        chosen = right[np.isin(differences, list(wanted))]
-        return Told(int(chosen.sum()), each * len(chosen))
+        chosen = np.isin(differences, list(wanted))
+        return Told(int(right[chosen].sum()), int(made[chosen].sum()))
 
     return ContrastAccuracy(
         secondary={kind: told([kind]) for kind in DifferenceType},
@@ -111,4 +138,5 @@ def _by_type(right: Ids, each: int, differences: list[DifferenceType]) -> Contra
         },
         overall=told(DifferenceType),
         right_of_pair=right,
+        comparisons_of_pair=made,
     )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.competitors import Collection, Competitors
-from retrieval.contrastive_samples import CAPTIONS, ContrastiveSamples
+from retrieval.contrastive_samples import ContrastiveSamples
 from retrieval.embeddings import FloatRows, Ids
 from retrieval.metrics.sample_recall import SampleRecall, sample_recall
 from schemas.evaluation import Direction
@@ -71,10 +71,11 @@ def contrastive_recall(competitors: Competitors, samples: ContrastiveSamples) ->
     Image to text, the best of the image's own captions counts and the others do not compete.
     """
     original = samples.is_original
+    told_of = original[samples.image_of_text]
     counts = int(original.sum()), int((~original).sum())
-    texts = CAPTIONS * counts[0], CAPTIONS * counts[1]
+    texts = int(told_of.sum()), int((~told_of).sum())
     directions: dict[Direction, _Queries] = {
-        "text-to-image": _Queries(competitors.of_texts, np.repeat(original, CAPTIONS), counts),
+        "text-to-image": _Queries(competitors.of_texts, told_of, counts),
         "image-to-text": _Queries(competitors.of_images, original, texts),
     }
     return {

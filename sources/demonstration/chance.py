@@ -3,22 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
-
-from schemas.base import digest_of
+from models.builtin.drawing.draws import Draws
 
 T = TypeVar("T")
 
 
-class Chance:
+class Chance(Draws):
     """A stream of draws named by `parts`: equal names give equal streams, on every machine."""
-
-    def __init__(self, *parts: str | int) -> None:
-        self._generator = np.random.default_rng(int(digest_of(*(str(part) for part in parts)), 16))
-
-    def pick(self, options: Sequence[T]) -> T:
-        """One of `options`, all equally likely."""
-        return options[int(self._generator.integers(len(options)))]
 
     def weigh(self, options: Mapping[T, float]) -> T:
         """One key of `options`, as likely as its weight."""
@@ -29,14 +20,6 @@ class Chance:
                 return option
         return option
 
-    def happens(self, probability: float) -> bool:
-        """True with the given probability."""
-        return bool(self._generator.random() < probability)
-
-    def between(self, low: float, high: float) -> float:
-        """A number drawn evenly from [low, high)."""
-        return low + (high - low) * float(self._generator.random())
-
     def whole(self, low: int, high: int) -> int:
         """An integer drawn evenly from low to high, both included."""
         return int(self._generator.integers(low, high + 1))
@@ -44,7 +27,3 @@ class Chance:
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in a drawn order."""
         return [items[int(index)] for index in self._generator.permutation(len(items))]
-
-    def noise(self, shape: tuple[int, ...]) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-        """Standard normal noise of the given shape."""
-        return self._generator.standard_normal(shape, dtype=np.float32)

@@ -22,11 +22,12 @@ def is_known_apart(caption: str, own: RenderedTruth | None, other: RenderedTruth
     )
 
 
-def shows_another(own: RenderedTruth | None, other: RenderedTruth | None) -> bool:
-    """Whether it is known of two images that they show something else, however alike they look."""
-    if own is None or other is None:
-        return False
-    return _folded(own.question) != _folded(other.question)
+def what_is_shown(truth: RenderedTruth) -> str:
+    """What was drawn, in a word: images of which this differs show something else.
+
+    However alike they look.
+    """
+    return _folded(truth.question)
 
 
 def _names(caption: str, value: str) -> bool:

@@ -1,8 +1,10 @@
 """Which of the images that are alike is kept: always one that every dropped one is like."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from schemas.near_duplicates import (
     AlikePair,
@@ -11,7 +13,9 @@ from schemas.near_duplicates import (
     NearDuplicateSettings,
     Sameness,
 )
-from stages.near_duplicates.pairs import Embeddings, Fingerprints, alike_pairs
+from stages.near_duplicates.collection import Embeddings, Fingerprints, Places
+from stages.near_duplicates.pair_table import AlikePairs
+from stages.near_duplicates.pairs import alike_pairs
 
 STAGE = "find_near_duplicates"
 VERSION = "1"
@@ -31,8 +35,8 @@ class NearDuplicates(NamedTuple):
 
     kept: tuple[str, ...]
     clusters: tuple[DuplicateCluster, ...]
-    pairs: tuple[AlikePair, ...]
-    doubtful: tuple[AlikePair, ...]
+    pairs: AlikePairs
+    doubtful: AlikePairs
     report: NearDuplicateReport
 
 
@@ -60,70 +64,102 @@ def find_near_duplicates(
     """
     safe = frozenset(protected)
     pairs = alike_pairs(images, settings, embeddings)
-    same = [pair for pair in pairs if pair.sameness is Sameness.SAME]
-    order = sorted(images, key=lambda one: (one not in safe, -images[one].pixels))
-    goes = _what_goes(order, same, images, safe)
+    same = pairs.of(Sameness.SAME)
+    goes = _what_goes(images, same, safe)
     stars: dict[str, list[AlikePair]] = defaultdict(list)
-    for name in images:
-        if name in goes:
-            stars[goes[name].kept].append(goes[name].why)
-    kept = tuple(name for name in images if name not in goes)
+    for place, going in goes.items():
+        stars[pairs.names[going.kept]].append(_why(place, going, same))
+    kept = tuple(name for place, name in enumerate(images) if place not in goes)
     clusters = tuple(
         DuplicateCluster(kept=name, dropped=tuple(stars[name])) for name in kept if name in stars
     )
-    doubtful = tuple(
-        pair
-        for pair in pairs
-        if pair.sameness is Sameness.DOUBTFUL and not {pair.first, pair.second} & goes.keys()
-    )
+    doubtful = _between_kept(pairs.of(Sameness.DOUBTFUL), np.array(list(goes), np.int64))
     report = _report(images, clusters, doubtful, settings, embedder)
-    return NearDuplicates(kept, clusters, tuple(same), doubtful, report)
+    return NearDuplicates(kept, clusters, same, doubtful, report)
 
 
 class _Going(NamedTuple):
-    """The image that stands for one that goes, and what they have in common."""
+    """The place of the image that stands for one that goes, and the pair that says why.
 
-    kept: str
-    why: AlikePair
+    `pair` is of the images that are first of the bytes of both; -1 where that is the same one.
+    """
+
+    kept: int
+    pair: int
 
 
 def _what_goes(
-    order: Sequence[str],
-    same: Iterable[AlikePair],
-    images: Fingerprints,
-    protected: frozenset[str],
-) -> dict[str, _Going]:
-    """What is not kept, going through `order`.
+    images: Fingerprints, same: AlikePairs, protected: frozenset[str]
+) -> dict[int, _Going]:
+    """What is not kept, by place, in order.
 
-    The first with some bytes speaks for all that have them: pairs are known of it only.
+    The first with some bytes speaks for all that have them: near pairs are known of it only. Of the
+    kept ones that an image is like the earliest stands for it.
     """
-    firsts: dict[str, str] = {}
-    for name, image in images.items():
-        firsts.setdefault(image.sha256, name)
-    alike: dict[str, dict[str, AlikePair]] = defaultdict(dict)
-    for pair in same:
-        alike[pair.first][pair.second] = alike[pair.second][pair.first] = pair
-    places = {name: place for place, name in enumerate(images)}
-    kept: dict[str, str] = {}
-    goes: dict[str, _Going] = {}
-    for name in order:
-        first = firsts[images[name].sha256]
-        stands = next((one for one in (first, *alike[first]) if one in kept), None)
-        if stands is None or name in protected:
-            kept.setdefault(first, name)
+    rows, count = same.rows, len(images)
+    firsts = np.arange(count)
+    firsts[rows["second"][rows["exact"]]] = rows["first"][rows["exact"]]
+    near = np.flatnonzero(~rows["exact"])
+    others = _Neighbours(rows["first"][near], rows["second"][near], near, count)
+    nobody = count
+    stands = np.full(count, nobody)  # for each image the earliest kept one that it is like
+    why = np.full(count, -1)
+    kept: dict[int, int] = {}
+    goes: dict[int, _Going] = {}
+    for place in _order(images, protected):
+        first = int(firsts[place])
+        own = first if first in kept else int(stands[first])
+        if own == nobody or same.names[place] in protected:
+            if first not in kept:
+                kept[first] = place
+                beside, pair = others.of(first)
+                earlier = first < stands[beside]
+                stands[beside[earlier]], why[beside[earlier]] = first, pair[earlier]
             continue
-        ends = sorted((name, kept[stands]), key=places.__getitem__)
-        why = {"first": ends[0], "second": ends[1]}
-        exact = AlikePair(**why, sameness=Sameness.SAME, exact=True)
-        pair = exact if stands == first else alike[first][stands].model_copy(update=why)
-        goes[name] = _Going(kept[stands], pair)
-    return goes
+        goes[place] = _Going(kept[own], -1 if own == first else int(why[first]))
+    return dict(sorted(goes.items()))
+
+
+def _order(images: Fingerprints, protected: frozenset[str]) -> list[int]:
+    """Places of images, in the order in which they are kept if they can be."""
+    keys = [(name not in protected, -image.pixels) for name, image in images.items()]
+    return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+class _Neighbours:
+    """For each image those that it makes a pair with."""
+
+    def __init__(self, first: Places, second: Places, pairs: Places, count: int) -> None:
+        own = np.concatenate((first, second))
+        order = np.argsort(own, kind="stable")
+        self._others = np.concatenate((second, first))[order]
+        self._pairs = np.concatenate((pairs, pairs))[order]
+        self._starts = np.searchsorted(own[order], np.arange(count + 1))
+
+    def of(self, place: int) -> tuple[Places, Places]:
+        """The places of its neighbours, and the pairs."""
+        start, stop = self._starts[place], self._starts[place + 1]
+        return self._others[start:stop], self._pairs[start:stop]
+
+
+def _why(place: int, going: _Going, same: AlikePairs) -> AlikePair:
+    """What an image that goes has in common with the one that stands for it."""
+    first, second = (same.names[end] for end in sorted((place, going.kept)))
+    if going.pair < 0:
+        return AlikePair(first=first, second=second, sameness=Sameness.SAME, exact=True)
+    return same[going.pair].model_copy(update={"first": first, "second": second})
+
+
+def _between_kept(pairs: AlikePairs, goes: Places) -> AlikePairs:
+    rows = pairs.rows
+    gone = np.isin(rows["first"], goes) | np.isin(rows["second"], goes)
+    return AlikePairs(pairs.names, rows[~gone])
 
 
 def _report(
     images: Fingerprints,
     clusters: Sequence[DuplicateCluster],
-    doubtful: Sequence[AlikePair],
+    doubtful: AlikePairs,
     settings: NearDuplicateSettings,
     embedder: str | None,
 ) -> NearDuplicateReport:

@@ -24,7 +24,7 @@ class Expansion(NamedTuple):
     """
 
     images: tuple[str, ...]
-    doubtful: tuple[AlikePair, ...]
+    doubtful: Sequence[AlikePair]
     report: ExpansionReport
 
 

@@ -9,11 +9,9 @@ they could have: each pair is to be confusing, not their mean.
 """
 
 import heapq
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from schemas.near_duplicates import AlikePair
 from schemas.records import Rejection
 
 STAGE = "match_similar_images"
@@ -42,19 +40,6 @@ class Matches(NamedTuple):
 
     found: dict[str, Match]
     rejections: dict[str, Rejection]
-
-
-def alike_of(pairs: Iterable[AlikePair], same_bytes: Iterable[Collection[str]] = ()) -> Alike:
-    """Who has the content of whom, by pairs and by groups of the same bytes."""
-    near: dict[str, set[str]] = defaultdict(set)
-    for pair in pairs:
-        near[pair.first].add(pair.second)
-        near[pair.second].add(pair.first)
-    for group in same_bytes:
-        everybody = set(group).union(*(near[one] for one in group))
-        for one in everybody:
-            near[one] |= everybody if one in group else set(group)
-    return {one: frozenset(others - {one}) for one, others in near.items() if others - {one}}
 
 
 def match_similar_images(candidates: Mapping[str, Sequence[Candidate]], alike: Alike) -> Matches:

@@ -19,7 +19,15 @@ from db.entities import StoredEntity, fetch, new_entity
 from schemas.base import digest_of
 from schemas.errors import ConfigurationError, UsageError
 from schemas.faithfulness import FaithfulnessReport
+from schemas.proposals import Candidate as ContrastCandidate
+from schemas.proposals import CaptionGroup
+from tests.annotate.interfaces.proposed import Proposal, a_candidate, a_group
 from tests.annotate.world import DATASET, World
+
+PROPOSED: dict[str, type[ContrastCandidate | CaptionGroup]] = {
+    "candidates": ContrastCandidate,
+    "groups": CaptionGroup,
+}
 
 
 def rewrite_queue(dataset: str, policy: Policy | None = None) -> Queue:
@@ -180,6 +188,35 @@ def test_only_what_was_checked_and_is_undecided_is_a_candidate(tmp_path: Path) -
     assert states == {faithful: "accepted", suspect: "rejected"}
     assert fetch(world.store, [unchecked])[unchecked].state == "proposed"
     assert apply_policy(world.store, queue) == 0
+
+
+@pytest.mark.parametrize(
+    ("step", "trusted", "doubted"),
+    [
+        ("candidates", a_candidate(), a_candidate(doubts=("A tree moved.", "So did a bench."))),
+        ("groups", a_group(), a_group(doubts=("A tree moved.", "So did a bench."))),
+    ],
+)
+def test_what_is_doubted_in_its_record_is_suspect(
+    tmp_path: Path, step: str, trusted: Proposal, doubted: Proposal
+) -> None:
+    world = World(tmp_path)
+    made = [new_entity(one.shown.record(PROPOSED[step]), DATASET) for one in (trusted, doubted)]
+    world.keep(*made)
+    queue = shipped().queue(DATASET, step, Auto())
+    found = list(candidates(world.store, queue))
+    assert [(one.entity.id, one.suspect) for one in found] == [
+        (made[0].id, False),
+        (made[1].id, True),
+    ]
+    accepted, rejected = decide_by_policy(queue, found)
+    assert (accepted.verdict, rejected.verdict) == ("accept", "reject")
+    assert accepted.reason == "nobody looked (policy auto): there is no check"
+    assert rejected.reason == (
+        "nobody looked (policy auto): something speaks against it: A tree moved. (and 1 more)"
+    )
+    sample = shipped().queue(DATASET, step, Sample(rate=0))
+    assert [goes_to_people(sample, one) for one in found] == [False, sample.marked_always]
 
 
 def test_the_newest_check_counts(tmp_path: Path) -> None:

@@ -158,3 +158,22 @@ def test_a_url_of_an_unknown_kind_is_refused() -> None:
 def test_suffixes_are_known_ones() -> None:
     assert suffix_of("image/png") == ".png"
     assert suffix_of("application/../../x") == ".bin"
+
+
+def test_an_erased_blob_is_gone_and_others_stay(blobs_url: str) -> None:
+    blobs = BlobStore(blobs_url)
+    erased, other = blobs.put(DATA, JPEG), blobs.put(b"another picture", JPEG)
+    assert blobs.erase(erased, JPEG)
+    assert not blobs.has(erased, JPEG)
+    with pytest.raises(MissingBlobError):
+        BlobStore(blobs_url).read(erased, JPEG)
+    assert blobs.read(other, JPEG) == b"another picture"
+
+
+def test_erasing_what_is_not_there_does_nothing(blobs_url: str) -> None:
+    blobs = BlobStore(blobs_url)
+    assert not blobs.erase(sha256_of(DATA), JPEG)
+    blobs.put(DATA, JPEG)
+    assert [blobs.erase(sha256_of(DATA), JPEG) for _ in range(2)] == [True, False]
+    assert blobs.put(DATA, JPEG) == sha256_of(DATA)
+    assert blobs.read(sha256_of(DATA), JPEG) == DATA

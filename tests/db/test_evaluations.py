@@ -2,9 +2,13 @@
 
 from sqlalchemy import func, select
 
-from db.evaluations import evaluations_of, store_evaluation
+from db.decisions import NewDecision, append_decisions
+from db.evaluations import evaluations_of, forget_examples, store_evaluation
 from db.store import Store
 from db.tables import Evaluation
+from schemas.base import digest_of, sha256_of
+from schemas.evaluation import EvaluationResult, HardQuery, Retrieved, ShownItem
+from tests.db.samples import SOFTWARE, caption, store_entities
 from tests.schemas.evaluations import evaluation
 
 
@@ -41,3 +45,47 @@ def test_evaluations_are_found_by_release_and_split_oldest_first(store: Store) -
     assert values == [50.0, 52.0, 53.0]
     assert len(evaluations_of(store, "a" * 64)) == 4
     assert evaluations_of(store, "b" * 64) == []
+
+
+def shown(name: str) -> ShownItem:
+    id_ = digest_of("shown", name)[:32]
+    return ShownItem(
+        entity_id=id_, file_path=name, sha256=sha256_of(name.encode()), person=1, source="s"
+    )
+
+
+def with_examples(*examples: tuple[str, str]) -> EvaluationResult:
+    """An evaluation whose hardest queries are the first of each pair, which found the second."""
+    result = evaluation()
+    hardest = tuple(
+        HardQuery(
+            query=shown(query),
+            first_match_rank=2,
+            retrieved=(Retrieved(item=shown(found), rank=1, similarity=0.5, is_match=False),),
+        )
+        for query, found in examples
+    )
+    directions = (result.directions[0].model_copy(update={"hardest": hardest}),)
+    return result.model_copy(update={"directions": directions})
+
+
+def test_examples_that_show_what_is_erased_go_and_the_scores_stay(store: Store) -> None:
+    store_evaluation(store, with_examples(("a", "b"), ("c", "a"), ("c", "b")))
+    assert forget_examples(store, [shown("z").entity_id]) == 0
+    assert forget_examples(store, [shown("a").entity_id]) == 1
+    (left,) = evaluations_of(store, "a" * 64)
+    assert left.result == with_examples(("c", "b"))
+
+
+def test_an_example_of_what_is_withdrawn_by_then_is_not_kept(store: Store) -> None:
+    text = caption()
+    store_entities(store, [text])
+    with store.write() as connection:
+        append_decisions(connection, [NewDecision(text.id, "withdraw", SOFTWARE, "asked")])
+    told = with_examples(("a", "b"), ("c", "b"))
+    (direction,) = told.directions
+    first, second = direction.hardest
+    gone = first.model_copy(update={"query": first.query.model_copy(update={"entity_id": text.id})})
+    update = {"directions": (direction.model_copy(update={"hardest": (gone, second)}),)}
+    stored = store_evaluation(store, told.model_copy(update=update))
+    assert stored.evaluation.result == with_examples(("c", "b"))

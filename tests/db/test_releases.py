@@ -8,6 +8,7 @@ import pytest
 from db.release_rows import described_images, live_images, model_calls, snapshot
 from db.releases import find_release, list_releases, released_entities, store_release
 from db.store import Store
+from release.licence_terms import Held, terms_of
 from release.manifest import unnamed
 from release.statistics import StatisticsCounter
 from schemas.errors import IntegrityError, UsageError
@@ -33,6 +34,7 @@ def manifest(version: str = "1.0.0", digit: str = "a", dataset: str = DATASET) -
         prompts=(),
         models=(),
         statistics=StatisticsCounter().result({}),
+        terms=terms_of([Held("CC0-1.0", "source", own=False, images=2)], {}),
     )
     return draft.model_copy(update={"id": digit * 64})
 
@@ -75,9 +77,26 @@ def test_releases_are_listed_by_version_and_found_by_name(store: Store, tmp_path
     ]
     assert find_release(store, DATASET).manifest.version == "1.10.0"
     assert find_release(store, f"{DATASET}@1.9.0").manifest.id == "b" * 64
-    assert find_release(store, "dddd").manifest.dataset == "another"
+    assert find_release(store, "dddddd").manifest.dataset == "another"
     with pytest.raises(UsageError, match=r"no release can be meant by 'x'; there are: another@1"):
         find_release(store, "x")
+
+
+@pytest.mark.parametrize("name", ["", "@", "@1.0.0", f"{DATASET}@", f"{DATASET}@1.0", " "])
+def test_a_name_that_is_not_whole_means_nothing(store: Store, tmp_path: Path, name: str) -> None:
+    """As an unset variable gives it: not the only release that there is."""
+    store_release(store, manifest(), tmp_path, [])
+    with pytest.raises(UsageError, match=f"no release can be meant by '{name}'; there are: "):
+        find_release(store, name)
+
+
+def test_a_dataset_may_be_called_like_an_id(store: Store, tmp_path: Path) -> None:
+    store_release(store, manifest("1.0.0", "c"), tmp_path, [])
+    with pytest.raises(UsageError, match=r"by 'ccc' \(of an id 6 digits are wanted\); there are:"):
+        find_release(store, "ccc")
+    store_release(store, manifest("1.0.0", "d", "cccccc"), tmp_path, [])
+    assert find_release(store, "cccccc").manifest.id == "d" * 64
+    assert find_release(store, "ccccccc").manifest.id == "c" * 64
 
 
 def test_rows_know_what_was_said_and_decided(world: World) -> None:

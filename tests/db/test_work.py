@@ -20,6 +20,7 @@ from db.work import (
     Pending,
     WorkResult,
     claim_chunk,
+    claim_whole,
     commit_chunk,
     count_pending,
     drop_claim,
@@ -126,6 +127,29 @@ def test_a_lease_of_a_process_that_died_is_taken_over_at_once(store: Store, plan
     hand_over(store, owner_of(child.pid))
     child.wait()
     assert inputs(claim(store, plan_id)) == inputs(theirs)
+
+
+def test_what_is_leased_as_a_whole_is_leased_once(store: Store, plan_id: int) -> None:
+    ours = claim_whole(store, plan_id, DATASET)
+    assert ours is not None
+    assert claim_whole(store, plan_id, DATASET) is None, "threads of one process are two runs"
+    assert claim_whole(store, plan_id, "another") is not None
+    drop_claim(store, ours)
+    assert claim_whole(store, plan_id, DATASET) is not None
+
+
+def test_a_whole_lease_is_taken_over_where_it_ended_or_its_process_died(
+    store: Store, plan_id: int
+) -> None:
+    claim_whole(store, plan_id, DATASET)
+    hand_over(store, ELSEWHERE)
+    assert claim_whole(store, plan_id, DATASET) is None
+    hand_over(store, ELSEWHERE, datetime.now(UTC) - timedelta(seconds=1))
+    assert claim_whole(store, plan_id, DATASET) is not None
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    hand_over(store, owner_of(child.pid))
+    child.wait()
+    assert claim_whole(store, plan_id, DATASET) is not None
 
 
 def owner_of(pid: int) -> str:

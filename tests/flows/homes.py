@@ -30,14 +30,15 @@ def problems_of(home: Path) -> list[Any]:
 
 
 def contents_of(home: Path) -> dict[str, Counter[Any]]:
-    """What the store holds, numbers and times left out."""
+    """What the store holds, numbers, times and searches that were lost with a run left out."""
     queries = {
         "entities": "SELECT id, state FROM entity",
         "links": "SELECT child.id, role, parent.id FROM derivation "
         "JOIN entity child ON child.seq = child_seq JOIN entity parent ON parent.seq = parent_seq",
         "work": "SELECT plan.key, status, reason, rejection FROM work "
         "JOIN plan ON plan.id = plan_id",
-        "calls": "SELECT key, response, tokens_in, tokens_out FROM model_call",
+        "calls": "SELECT key, CASE stage WHEN 'search' THEN json_remove(response, '$.seconds') "
+        "ELSE response END, tokens_in, tokens_out FROM model_call WHERE status <> 'lost'",
         "decisions": "SELECT entity_id, verdict, reason, agent_id FROM decision",
         "release": "SELECT id FROM release",
         "claims": "SELECT owner FROM claim",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from profiles.loader import load_profile
-from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
 from schemas.profile import Profile
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
@@ -66,7 +66,7 @@ def small_profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
     return builtin.model_copy(update={"captioning": captioning})
 
 
-def write_build(build: RecosBuild, file: Path) -> Path:
+def write_build(build: RecosBuild | CcdBuild, file: Path) -> Path:
     """The build as a file."""
     return write_toml(file, _plain(build.model_dump(mode="json")))
 

@@ -1,6 +1,7 @@
 """Runs to test with: a context over a store, and captions as inputs."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 from db.blobs import BlobStore
 from db.store import Store
@@ -9,6 +10,15 @@ from flows.execution import ThreadExecutor
 from flows.ledger import Budget
 from flows.progress import SilentProgress
 from profiles.settings import load_settings
+from schemas.build import SourceSpec
+
+
+class Released(NamedTuple):
+    """What a build file says of its releases."""
+
+    sources: tuple[SourceSpec, ...] = ()
+    against: tuple[str, ...] = ()
+    strict_version: bool = False
 
 
 def context_of(store: Store, folder: Path, budget: Budget | None = None) -> RunContext:

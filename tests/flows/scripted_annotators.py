@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from db.annotators import add_annotator
+from db.annotators import Role, add_annotator
 from db.store import Store
 from profiles.settings import Settings
 from services.credentials import save_workspace
@@ -54,13 +54,17 @@ class ScriptedAnnotator(NamedTuple):
 
 
 def hire(
-    store: Store, settings: Settings, label_studio: LabelStudioServer, *names: str
+    store: Store,
+    settings: Settings,
+    label_studio: LabelStudioServer,
+    *names: str,
+    role: Role = "annotator",
 ) -> list[ScriptedAnnotator]:
     """Adds people to an installation that uses `label_studio`, with workspaces of their own."""
     people = []
     for name, workspace in zip(names, add_workspaces(label_studio.settings, names), strict=True):
         server = label_studio_name(settings)
-        added = add_annotator(store, name, server, workspace.user_id, ("annotator",))
+        added = add_annotator(store, name, server, workspace.user_id, (role,))
         save_workspace(settings.home, added.pseudonym, workspace.credentials)
         email, password = workspace.credentials.email, workspace.credentials.password
         assert email is not None

@@ -108,6 +108,30 @@ def test_importing_again_does_only_what_is_missing(loupe: Loupe, source: Path) -
     assert again.json["done_before"] == 2 + sum(first.json["rejected"].values())
 
 
+def test_what_was_mended_is_tried_again(loupe: Loupe, source: Path) -> None:
+    path = write_hostile(source)
+    loupe("import", "json-lines", path, "--name", "hostile")
+    (source / "nowhere[").mkdir()
+    (source / "nowhere[/b].jpg").write_bytes(encoded(size=(24, 48)))
+    back = loupe("quarantine", "hostile", "--reason", "missing_image", "--retry")
+    assert back.out.strip() == "1 record is out of quarantine: the next run of hostile tries again"
+    again = loupe("import", "json-lines", path, "--name", "hostile", "--json")
+    assert (again.exit_code, again.json["done"], again.json["rejected"]) == (0, 1, {})
+    none = loupe("quarantine", "hostile", "--reason", "missing_image", "--retry")
+    assert "nothing of hostile is in quarantine for the reason missing_image" in none.out
+
+
+def test_what_was_not_mended_is_back_in_quarantine(loupe: Loupe, source: Path) -> None:
+    path = write_hostile(source)
+    loupe("import", "json-lines", path, "--name", "hostile")
+    before = loupe("quarantine", "hostile", "--json").json
+    back = loupe("quarantine", "hostile", "--reason", "too_many_pixels", "--retry", "--json").json
+    assert back == {"dataset": "hostile", "reason": "too_many_pixels", "put_back": 1}
+    assert loupe("quarantine", "hostile", "--json").json != before
+    loupe("import", "json-lines", path, "--name", "hostile")
+    assert loupe("quarantine", "hostile", "--json").json == before
+
+
 def test_nothing_in_quarantine(loupe: Loupe) -> None:
     assert "nothing is in quarantine" in loupe("quarantine").out
     assert loupe("quarantine", "--json").json == {"counts": [], "records": []}
@@ -127,6 +151,7 @@ def test_nothing_in_quarantine(loupe: Loupe) -> None:
         (["run", "build-ufine3c", "--config", "none.toml"], "none.toml: No such file"),
         (["run", "build-ufine3c", "--profile", "[/x].toml"], "no profile '[/x].toml'"),
         (["cost", "--config", "none.toml"], "none.toml: No such file"),
+        (["quarantine", "x", "--retry"], "--retry needs a dataset and a --reason"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence(
@@ -193,6 +218,7 @@ def build_file(tmp_path: Path) -> Path:
                     "images": annotations.parent,
                     "granularity": "medium",
                     "licence": "ours",
+                    "permitted_by": "drawn here",
                 }
             ],
         },

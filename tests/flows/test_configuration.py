@@ -117,6 +117,8 @@ def test_one_address_needs_no_list(tmp_path: Path) -> None:
         ("every_nth_frame = 3", "every_nth_frame = 0", "every_nth_frame: .* got 0"),
         ('"walkers"', '"street"', "dataset must be named otherwise than its sources"),
         ("tracklets_gate", "gate", "gate is no key of a build"),
+        ('"required"', '"requird"', "tracklets_gate: must be 'required', .* got 'requird'"),
+        ('"required"', '"sample:1.5"', "tracklets_gate: .* rate from 0 to 1, got 'sample:1.5'"),
     ],
 )
 def test_a_wrong_key_of_a_video_build_is_named(
@@ -129,3 +131,11 @@ def test_a_wrong_key_of_a_video_build_is_named(
 def test_videos_without_terms_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="source: licence: String should match"):
         load_video_source(name="street", videos="clips", licence="")
+
+
+def test_folders_that_a_release_is_held_against_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    told = 'against = ["images", "test=images", "coco@1.0.0"]\n'
+    build = load_build(write(tmp_path, told + BUILD))
+    assert build.against == (f"{tmp_path}/images", f"test={tmp_path}/images", "coco@1.0.0")
+    assert load_build(write(tmp_path, 'against = "cuhk"\n' + BUILD)).against == ("cuhk",)

@@ -14,7 +14,7 @@ import pytest
 
 from annotate.queues import shipped
 from db.entities import StoredEntity, find
-from db.lineage import trace
+from db.lineage import TracedEntity, trace
 from db.store import Store
 from flows.configuration import load_build
 from schemas.base import sha256_of
@@ -64,6 +64,7 @@ def config(tmp_path: Path) -> Path:
             "format": source.format,
             "annotations": source.annotation_file,
             "images": source.image_root,
+            "licence": source.licence,
             "images_per_identity": 2,
         }
         for source in world.sources
@@ -76,6 +77,7 @@ def config(tmp_path: Path) -> Path:
         "granularity": "medium",
         "identities": 4,
         "licence": "CC BY 4.0 (annotations)",
+        "permitted_by": "a test, which gives them to nobody",
     }
     values = {"dataset": DATASET, "gate": "required", "identities_per_source": 2}
     return write_toml(tmp_path / "build.toml", {**values, "sources": [*sources, coco]})
@@ -234,7 +236,9 @@ def assert_artifacts_tell(installation: Installation) -> None:
     artifacts = installation.artifacts()
     report = artifacts[f"{DATASET}-report"]["data"]
     assert "wait for people" in report
-    cost = re.search(rf"\| {RANDOM_MODEL} \| (\d+) \| (\d+) \| (\d+) \| ([\d.]+) USD \|", report)
+    cost = re.search(
+        rf"\| {RANDOM_MODEL} \| (\d+) \| (\d+) \| (\d+) \| 0 \| ([\d.]+) USD \|", report
+    )
     assert cost is not None, report
     assert float(cost[4]) == pytest.approx((int(cost[2]) + 2 * int(cost[3])) / 1e6, abs=1e-4)
     rejected = Counter[str]()
@@ -369,7 +373,7 @@ def assert_edits_lead_back(
             continue
         rewrite = shown[key]
         lineage = trace(store, released[(str(rewrite.group), answer.text)])
-        by_kind: dict[str, list[StoredEntity]] = {}
+        by_kind: dict[str, list[TracedEntity]] = {}
         for node in lineage.entities.values():
             by_kind.setdefault(node.entity.kind, []).append(node.entity)
         assert rewrite.id in lineage.entities

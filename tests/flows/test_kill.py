@@ -186,7 +186,13 @@ def build(tmp_path: Path, counting: Counting) -> Build:
     fine = write_people(square, Granularity.FINE, identities=15, images=2, captions=1)
     (street / "0003_1.jpg").write_bytes(b"no image")
     sources = [
-        {"name": folder.name, "format": "cuhk-pedes", "annotations": file, "images": folder}
+        {
+            "name": folder.name,
+            "format": "cuhk-pedes",
+            "annotations": file,
+            "images": folder,
+            "permitted_by": "drawn here",
+        }
         for folder, file in ((street, coarse), (square, fine))
     ]
     config = write_toml(

@@ -179,6 +179,7 @@ def test_costs_are_added_up_by_model_and_stage(store: Store) -> None:
         "failed": 0,
         "tokens_in": 8,
         "tokens_out": 12,
+        "requests": 0,
         "seconds": 1.0,
         "cost": 32.0,
         "currency": "USD",

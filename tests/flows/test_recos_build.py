@@ -8,18 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from annotate.items import DESCRIBES
 from annotate.projects import Desks
-from db.entities import StoredEntity, find, parents_of
+from db.agents import AgentRef
+from db.entities import StoredEntity, children_of, find, parents_of
 from db.store import Store
+from db.withdrawal_targets import WithdrawalTarget
 from flows.captioning import RENDERED_FROM
-from flows.confusing import CONFUSES
+from flows.cli import app
+from flows.confused_pairs import CONFUSES
 from flows.context import RunContext
 from flows.recos_build import build_dataset
 from flows.report import BuildReport
 from flows.similar_images import SIMILAR_TO, captions_of
-from flows.task_images import SAMPLED_FROM
+from flows.task_images import SAMPLED_FROM, images_of_tier
+from flows.withdrawal import carry_out
+from flows.withdrawal_plan import confirm, plan_withdrawal, request_of
 from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
@@ -32,6 +38,7 @@ from schemas.recos import CaptionVerdict, DiscriminabilityReport, Discriminabili
 from schemas.retrieval_task import RetrievalTask
 from schemas.similar_images import ExpansionReport
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
+from stages.caption_validation.history import STAGE
 from tests.flows.runs import context_of
 
 DATASET = "tasks"
@@ -143,6 +150,9 @@ def test_a_second_run_does_nothing_and_gives_the_same_releases(
     assert second.release_id == first.release_id
     assert [one.id for kind in KINDS for one in entities(run, kind)] == before
     assert sum(stage.done for stage in second.stages) == 0
+    pool_was_loaded = [one.stage for one in second.stages if one.stage.startswith("fingerprint")]
+    assert [one.stage for one in first.stages if one.stage.startswith("fingerprint")]
+    assert not pool_was_loaded, "nothing is compared where no image is open"
 
 
 KINDS = (Image.kind, Caption.kind, DiscriminabilityReport.kind, Confusion.kind)
@@ -283,3 +293,51 @@ def test_every_similar_image_has_captions(built: RunContext) -> None:
     ]
     captions = captions_of(built.store, [one.id for one in similar])
     assert all(captions.get(one.id) for one in similar)
+
+
+def test_the_queue_of_captions_does_not_count_those_that_are_decided_on_elsewhere(
+    built: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Captions of v1 follow the answers to their questions."""
+    url = f"sqlite:///{built.settings.home / 'loupe.db'}"
+    monkeypatch.setenv("LOUPE_HOME", str(built.settings.home))
+    monkeypatch.setenv("LOUPE_DATABASE_URL", url)
+    own = f'[queues.{DATASET}-captions]\npolicy = "auto"\n'
+    (built.settings.home / "queues.toml").write_text(own, encoding="utf-8")
+    shown = CliRunner().invoke(app, ["queue", "list", "--json"], catch_exceptions=False)
+    (row,) = (one for one in json.loads(shown.stdout) if one["queue"] == f"{DATASET}-captions")
+    captions = entities(built, Caption.kind)
+    of_v1 = parents_of(built.store, [one.id for one in captions], CONFUSES)
+    states = Counter(one.state for one in captions if one.id not in of_v1)
+    assert of_v1
+    assert row["accepted"] == states["accepted"] > 0
+    assert row["rejected"] == states["rejected"] > 0
+
+
+def test_captions_stand_as_they_were_validated_when_an_image_is_taken_back(
+    run: RunContext, build: RecosBuild
+) -> None:
+    """The pool is smaller by one, and all captions would come out otherwise against it."""
+    first = go(run, build)
+    before = described(run)
+    reports = {one.id for one in entities(run, DiscriminabilityReport.kind)}
+    image = next(iter(before))
+    target = WithdrawalTarget(sort="entity", name=image)
+    plan = plan_withdrawal(run.store, request_of(target, "privacy", None))
+    carry_out(run, confirm(run.store, plan, "asked for", AgentRef("person", "operator")))
+    again = go(run, build)
+    assert described(run) == {id_: told for id_, told in before.items() if id_ != image}
+    assert {one.id for one in entities(run, DiscriminabilityReport.kind)} == reports
+    (validated,) = (one for one in again.stages if one.stage == STAGE)
+    assert (validated.done, validated.rejected) == (0, Counter())
+    assert again.release_id != first.release_id
+    assert again.release is not None
+    assert verify_release(again.release) == []
+
+
+def described(run: RunContext) -> dict[str, dict[str, str]]:
+    """For each image of v0 that stands, its captions and where these stand."""
+    captions = {one.id: one.state for one in entities(run, Caption.kind)}
+    images = [one.id for one in images_of_tier(run.store, DATASET, "v0")]
+    found = children_of(run.store, images, DESCRIBES)
+    return {image: {one: captions[one] for one in found[image]} for image in images}

@@ -11,7 +11,7 @@ from annotate.items import DESCRIBES
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.evaluations import evaluations_of
 from db.store import Store
-from flows.confusing import CONFUSES
+from flows.confused_pairs import CONFUSES
 from flows.task_images import images_of_tier
 from release.reading import read_release
 from schemas.quality import Confusion

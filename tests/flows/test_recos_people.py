@@ -1,6 +1,6 @@
 """`build-recos` with people at both gates: what they say is done, and asked for again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,30 +8,35 @@ import pytest
 from annotate.items import DESCRIBES, EDITED_FROM
 from annotate.queues import HOUSE
 from db.decisions import last_agents
-from db.entities import LIVE, StoredEntity, fetch, find, parents_of
+from db.entities import StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
 from db.store import Store
-from flows.confusing import CONFUSES
+from flows.confused_pairs import CONFUSES
 from flows.confusion_questions import ASKS_WITH
 from flows.context import RunContext
-from flows.recos_build import build_dataset
 from flows.report import BuildReport
 from flows.similar_images import MOST_MATCHES, SIMILAR_TO, captions_of
-from flows.task_images import images_of_tier
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from sources.demonstration.stills import StillsWorld, write_stills_world
-from tests.annotate.answering import Regions, about, accepting, editing, rejecting
-from tests.annotate.interfaces.regions import ticked
+from tests.annotate.answering import Regions, about, editing, rejecting
 from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.recos_world import DATASET, small_build, small_profile
+from tests.flows.recos_reviewers import (
+    accept_caption,
+    answer,
+    fits_both,
+    fits_own,
+    go,
+    of_tier,
+    proposed,
+)
+from tests.flows.recos_world import DATASET, small_build
 from tests.flows.runs import context_of
 
 EDITED = "What a reviewer made of it, in words of their own."
-Opinion = Callable[[StoredEntity], Regions]
 
 
 @pytest.fixture(scope="module")
@@ -53,44 +58,6 @@ def office() -> MemoryOffice:
 def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
     gates = {"captions_gate": "required", "confusions_gate": "required"}
     return small_build(stills, tmp_path, **gates)
-
-
-def go(run: RunContext, build: RecosBuild, office: MemoryOffice) -> BuildReport:
-    return build_dataset(run, build, small_profile(), lambda: office)
-
-
-def answer(run: RunContext, office: MemoryOffice, says: Opinion, most: int | None = None) -> int:
-    """Somebody answers what waits, the first `most` of it; gives how many that were."""
-    desk = office(HOUSE)
-    waiting = desk.open_tasks()[:most]
-    tasks = tasks_by_key(run.store, [task.key for task in waiting])
-    shown = fetch(run.store, [task.entity_id for task in tasks.values()])
-    for task in waiting:
-        desk.annotate(task.id, says(shown[tasks[task.key].entity_id]))
-    return len(waiting)
-
-
-def accept_caption(shown: StoredEntity) -> Regions:
-    return about("caption", accepting(shown.record(Caption).text))
-
-
-def fits_own(shown: StoredEntity) -> Regions:
-    assert shown.kind == Confusion.kind
-    return [ticked("fit", "own")]
-
-
-def fits_both(_shown: StoredEntity) -> Regions:
-    return [ticked("fit", "both")]
-
-
-def of_tier(run: RunContext, tier: str, *states: str) -> list[StoredEntity]:
-    return [
-        one for one in images_of_tier(run.store, DATASET, tier) if one.state in (states or LIVE)
-    ]
-
-
-def proposed(run: RunContext, kind: str) -> list[StoredEntity]:
-    return list(find(run.store, DATASET, kind, states=("proposed",)))
 
 
 def is_about(question: StoredEntity, image: StoredEntity) -> bool:

@@ -54,6 +54,7 @@ def build(tmp_path: Path) -> RecosBuild:
             annotations=coco / "annotations.jsonl",
             images=coco,
             licence="CC BY 4.0 (annotations)",
+            permitted_by="a test, which gives them to nobody",
         ),
         SourceSpec(
             name="photos",
@@ -61,6 +62,7 @@ def build(tmp_path: Path) -> RecosBuild:
             annotations=photos / "list.txt",
             images=photos,
             licence="for tests only",
+            permitted_by="a test, which gives them to nobody",
         ),
     )
     tasks = (

@@ -1,9 +1,12 @@
 """Draws into a dataset: copies that derive from what was imported, once and for all."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from db.agents import AgentRef, register_agents
+from db.decisions import NewDecision, append_decisions
 from db.entities import count_entities, find, parents_of
 from flows.context import RunContext
 from flows.importing import import_source
@@ -59,6 +62,45 @@ def test_drawing_again_changes_nothing(home_run: RunContext, spec: SourceSpec) -
     again = draw_sample(home_run, build_of(spec), spec, source)
     assert (again.done, again.already_done) == (0, 6)
     assert count_entities(home_run.store, "built", Sample.kind) == 1
+
+
+def withdraw(run: RunContext, ids: Iterable[str]) -> None:
+    """Takes back entities, as a withdrawal decides it."""
+    agent = AgentRef("software", "a withdrawal")
+    with run.store.write() as connection:
+        register_agents(connection, [agent])
+        append_decisions(connection, [NewDecision(one, "withdraw", agent) for one in ids])
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_a_draw_stands_when_something_was_withdrawn_since(
+    home_run: RunContext, spec: SourceSpec, drawn: bool
+) -> None:
+    """Of what was drawn and of what was not: what comes later is not drawn in its place."""
+    source, _ = import_source(home_run, spec)
+    draw_sample(home_run, build_of(spec), spec, source)
+    copies = list(find(home_run.store, "built", Image.kind))
+    originals = parents_of(home_run.store, [one.id for one in copies], "sampled_from")
+    taken = {one for many in originals.values() for one in many}
+    pool = {one.id for one in find(home_run.store, "people", Image.kind)}
+    gone = next(iter(sorted(taken if drawn else pool - taken)))
+    withdraw(home_run, [gone, *(copy for copy, many in originals.items() if gone in many)])
+    draw_sample(home_run, build_of(spec), spec, source)
+    assert count_entities(home_run.store, "built", Sample.kind) == 1
+    assert {one.id for one in find(home_run.store, "built", Image.kind)} == {
+        one.id for one in copies
+    }
+
+
+def test_what_was_withdrawn_before_is_not_drawn(home_run: RunContext, spec: SourceSpec) -> None:
+    source, _ = import_source(home_run, spec)
+    gone = sorted(one.id for one in find(home_run.store, "people", Image.kind))[:3]
+    withdraw(home_run, gone)
+    draw_sample(home_run, build_of(spec, identities=4), spec, source)
+    copies = [one.id for one in find(home_run.store, "built", Image.kind)]
+    originals = parents_of(home_run.store, copies, "sampled_from")
+    assert len(copies) == 5
+    assert not {one for many in originals.values() for one in many} & set(gone)
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"identities": 2}])

@@ -59,7 +59,7 @@ def _picture(identity: int, number: int) -> bytes:
 
 
 def write_toml(path: Path, values: Mapping[str, Any]) -> Path:
-    """`values` as TOML: keys with plain values, then lists of tables, which may be nested."""
+    """`values` as TOML: keys with plain values or lists of these, then (lists of) tables."""
     path.write_text("\n".join(_toml_lines(values, "")) + "\n", encoding="utf-8")
     return path
 
@@ -69,7 +69,7 @@ def _toml_lines(values: Mapping[str, Any], prefix: str) -> list[str]:
     for key, value in values.items():
         if isinstance(value, Mapping):
             tables += [f"[{prefix}{key}]", *_toml_lines(value, f"{prefix}{key}.")]
-        elif isinstance(value, Sequence) and not isinstance(value, str):
+        elif isinstance(value, Sequence) and any(isinstance(one, Mapping) for one in value):
             for one in value:
                 tables += [f"[[{prefix}{key}]]", *_toml_lines(one, f"{prefix}{key}.")]
         else:

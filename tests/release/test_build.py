@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,9 +17,11 @@ from hypothesis import strategies as st
 
 from db.agents import AgentRef
 from db.decisions import NewDecision
-from db.releases import list_releases, released_entities
+from db.releases import list_releases, released_entities, store_release
 from db.work import register_plan
 from release.build import build_release
+from release.lineage_tables import TABLES
+from release.rebuild import rebuild_release
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Granularity, Split
@@ -58,9 +62,12 @@ def test_a_release_holds_what_it_should_and_nothing_else(world: World, tmp_path:
     folder = build(world, tmp_path / "out")
     assert sorted(content_of(folder)) == sorted(
         [
+            "CITATION.cff",
             "README.md",
+            "croissant.json",
             "data/test-00000-of-00001.parquet",
             *(f"images/{number}.jpg" for number in range(1, 13)),
+            *(f"lineage/{table.name}.parquet" for table in TABLES),
             "manifest.json",
             "ufine3c.json",
             "words.svg",
@@ -176,6 +183,28 @@ def test_building_again_changes_nothing(world: World, tmp_path: Path) -> None:
     assert len(list_releases(world.store)) == 1
 
 
+def test_of_builds_side_by_side_one_publishes_and_all_end_well(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another build is done with the same release just before this one would publish it."""
+    out = tmp_path / "out"
+    others: list[Any] = []
+
+    def another_first(*arguments: Any) -> bool:
+        monkeypatch.undo()
+        others.append(build_release(world.store, world.blobs, DATASET, "1.0.0", out))
+        others.append(content_of(out))
+        return store_release(*arguments)
+
+    monkeypatch.setattr("release.build.store_release", another_first)
+    built = build_release(world.store, world.blobs, DATASET, "1.0.0", out)
+    other, content = others
+    assert (other.is_new, built.is_new) == (True, False)
+    assert built.manifest == other.manifest
+    assert content_of(out) == content
+    assert [path.name for path in tmp_path.iterdir() if "building" in path.name] == []
+
+
 def reject_something(world: World) -> None:
     rewrite = next(
         id_
@@ -229,7 +258,7 @@ def test_a_malformed_version_is_refused(world: World, tmp_path: Path, version: s
 
 
 def test_a_dataset_without_anything_is_refused(world: World, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing of 'ufine4d' can be released"):
+    with pytest.raises(UsageError, match=r"nothing of .ufine4d. .*: it has 0 images"):
         build_release(world.store, world.blobs, "ufine4d", "1.0.0", tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["world"]
 
@@ -416,3 +445,36 @@ def test_a_build_that_runs_keeps_its_workspace(world: World, tmp_path: Path) -> 
         build(world, tmp_path / "out")
         assert (running.content / "half").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "world"]
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda out: (out / "images/7.jpg").write_bytes(b"x"), "images/7.jpg has 1 bytes; wanted"),
+        (lambda out: (out / "images/7.jpg").unlink(), "images/7.jpg is missing; nothing was"),
+        (lambda out: flip(out / "README.md"), "README.md is damaged or was changed"),
+        (lambda out: (out / "more.txt").write_text("x"), "more.txt does not belong to the release"),
+    ],
+)
+def test_a_damaged_release_is_not_called_the_same(
+    world: World, tmp_path: Path, harm: Callable[[Path], object], told: str
+) -> None:
+    """Neither by a build nor by a rebuild; what lies there is left as it is."""
+    out = build(world, tmp_path / "out")
+    harm(out)
+    before = content_of(out)
+    with pytest.raises(IntegrityError) as built:
+        build(world, out)
+    with pytest.raises(IntegrityError) as rebuilt:
+        rebuild_release(world.store, world.blobs, list_releases(world.store)[0], out)
+    assert str(built.value) == str(rebuilt.value)
+    assert str(built.value).startswith(f"{out} is ufine3c 1.0.0, but {told}")
+    assert "move that folder away and build it anew" in str(built.value)
+    assert content_of(out) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "world"]
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)

@@ -7,7 +7,9 @@ import frontmatter
 import pytest
 
 from release.build import build_release
-from release.card import as_code_block, as_link, as_text, render_card, size_category, text_bars
+from release.card import as_code_block, render_card, text_bars
+from release.card_front import size_category
+from release.markdown import as_link, as_text
 from schemas.records import Granularity
 from schemas.release import Manifest, ReleasedPrompt
 from tests.release.worlds import DATASET, small_world, store_world
@@ -29,7 +31,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
 
 def test_the_front_matter_tells_the_hub_what_it_is(manifest: Manifest) -> None:
     card = frontmatter.loads(render_card(manifest))
-    assert card["license"] == "other"
+    assert card["license"] == "cc-by-nc-sa-4.0"
     assert card["size_categories"] == ["n<1K"]
     assert card["configs"] == [
         {
@@ -42,7 +44,7 @@ def test_the_front_matter_tells_the_hub_what_it_is(manifest: Manifest) -> None:
 def test_the_card_names_sources_models_prompts_and_published_figures(manifest: Manifest) -> None:
     card = render_card(manifest)
     for source in manifest.sources:
-        assert f"| {source.name} | research only, on request |" in card
+        assert f"| {source.name} | CC BY-NC-SA 4.0 |" in card
     assert "| Qwen/Qwen-14B-Chat | abc | seed 0, temperature 0.7 | 12 |" in card
     assert manifest.prompts[0].text in card
     assert "| captions (text queries) | 36 | 37,939 |" in card

@@ -15,14 +15,14 @@ from db.decisions import NewDecision
 from db.releases import released_entities
 from release.build import BuiltRelease, build_release
 from release.card import render_card
-from release.files import digest_of_file
 from release.leaks import certificate_text
-from release.manifest import manifest_text, named, read_files, read_manifest
 from release.verify import verify_release
+from schemas.base import sha256_of
 from schemas.errors import IntegrityError
 from schemas.leaks import LeakCertificate, LeakLimits
 from schemas.records import Split
-from schemas.release import Manifest, ReleasedFile
+from schemas.release import Manifest
+from tests.release.forging import name_anew
 from tests.release.street_world import (
     DATASET,
     STREET,
@@ -350,16 +350,7 @@ def test_splits_that_sources_gave_are_stated_as_they_leak(tmp_path: Path) -> Non
 
 def sign_anew(folder: Path, change: Callable[[Manifest], Manifest] = lambda same: same) -> None:
     """What somebody would do who wants a change to pass unseen."""
-    manifest = change(read_manifest(folder))
-    files = [
-        ReleasedFile(
-            path=entry["path"],
-            sha256=digest_of_file(folder / entry["path"]),
-            size_bytes=(folder / entry["path"]).stat().st_size,
-        )
-        for entry in read_files(folder / "manifest.json")
-    ]
-    (folder / "manifest.json").write_bytes(b"".join(manifest_text(named(manifest, files), files)))
+    name_anew(folder, change=change)
 
 
 def edit_parquet(
@@ -408,6 +399,7 @@ def test_a_certificate_that_claims_more_distance_is_found(copy: Path, decode: bo
 
 
 def test_a_certificate_that_is_left_out_is_missed(copy: Path) -> None:
+    (copy / "leaks.json").unlink()
     sign_anew(copy, lambda manifest: manifest.model_copy(update={"leaks": None}))
     messages = [one.message for one in verify_release(copy)]
     assert messages == ["manifest.json has no leak certificate; a release of these splits has one"]
@@ -417,12 +409,13 @@ def test_an_image_of_train_planted_in_test_is_found(copy: Path) -> None:
     data = crop(2, 70)
     (copy / "images/8.jpg").write_bytes(data)
     edit_parquet(copy, "test", lambda rows: rows[1]["image"].update(bytes=data))
+    edit_parquet(copy, "test", lambda rows: rows[1].update(sha256=sha256_of(data)))
     sign_anew(copy)
-    problems = verify_release(copy)
+    problems = verify_release(copy, decode=True)
     leaks = [one.message for one in problems if one.fault == "leak"]
     assert len(leaks) == 1
     assert "images/2.jpg (LUPerson-NL/street-1, train) and images/8.jpg" in leaks[0]
-    assert {one.fault for one in problems} == {"leak", "leaks_differ"}
+    assert {one.fault for one in problems} == {"leak", "leaks_differ", "lineage_differs"}
 
 
 def test_a_video_of_train_planted_in_test_is_found(copy: Path) -> None:

@@ -168,7 +168,9 @@ def test_what_is_not_contained_is_named(sound: dict[str, Path]) -> None:
 
 def test_other_bytes_and_other_words_are_not_contained(sound: dict[str, Path], copy: Path) -> None:
     edit_both(copy, "v0", {"captions": ["Put in its place.", "A color scene, v0 0, told 1."]})
-    (problem,) = verify_release(copy, contains=sound["v1"])
+    found = verify_release(copy, contains=sound["v1"])
+    (problem,) = (one for one in found if one.fault != "lineage_differs")
+    assert len(found) == 2
     assert "the caption 'A color scene, v0 0, told 0.' of recos 1.1.0" in problem.message
 
 

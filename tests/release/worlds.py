@@ -62,7 +62,7 @@ def source(name: str, granularity: Granularity | None, **changes: Any) -> Source
         "format": "cuhk-pedes",
         "annotation_file": "reid_raw.json",
         "annotation_sha256": sha256_of(name.encode()),
-        "licence": "research only, on request",
+        "licence": "CC BY-NC-SA 4.0",
         "citation": f"The authors of {name}, 2017",
         "homepage": "https://example.org/data_set",
         "granularity": granularity,
@@ -244,7 +244,7 @@ def store_world(
     for data in contents.pictures:
         blobs.put(data, "image/jpeg")
     called_at = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=days)
-    _store_calls(store, contents.calls, called_at)
+    store_calls(store, contents.calls, called_at)
     plan = register_plan(store, "test", "1", {})
     for number, wave in enumerate(_waves(contents.entities, shuffle)):
         activity = ActivityRecord(plan, DATASET, "revision", f"run {days}", called_at)
@@ -260,7 +260,8 @@ def decide(store: Store, plan: int, decisions: Sequence[NewDecision]) -> None:
     commit_chunk(store, activity, [WorkResult(99_000_000, decisions=tuple(decisions))])
 
 
-def _store_calls(store: Store, calls: Iterable[dict[str, Any]], called_at: datetime) -> None:
+def store_calls(store: Store, calls: Iterable[dict[str, Any]], called_at: datetime) -> None:
+    """Model calls, as if they were made at that time."""
     from sqlalchemy import insert
 
     from db.agents import register_agents

@@ -73,14 +73,15 @@ def test_under_one_and_over_99_percent_is_degenerate(
     [
         (2.302, "a lower one, or none"),
         (0.001, "a higher one, or none"),
-        (1.15, "take a smaller eta"),
+        (1.15, "take a larger k (in a profile [captioning.discriminability])"),
+        (1.5, "take a smaller eta (in a profile [captioning.discriminability]): with 0.3 half"),
     ],
 )
 def test_a_degenerate_criterion_stops_with_its_histogram(dis: float, advice: str) -> None:
     with pytest.raises(DegenerateCriterionError) as stopped:
         check_not_degenerate([dis] * 500, SETTINGS, 1.0)
     said = str(stopped.value)
-    passing = 500 if dis == 1.15 else 0
+    passing = 500 if dis in (1.15, 1.5) else 0
     assert said.startswith(f"the criterion does not tell captions apart: {passing} of 500 pass")
     assert "k 10, eta 0.8 and temperature 1; " in said
     assert advice in said
@@ -103,3 +104,13 @@ def test_the_histogram_counts_every_value_once() -> None:
     assert counts[-1] == 3
     assert "█" not in lines[1] + lines[-1]
     assert "░" in lines[-1]
+
+
+def test_the_eta_that_is_advised_lets_half_of_the_captions_pass() -> None:
+    dis = [0.8 + 0.0017 * place for place in range(400)]
+    with pytest.raises(DegenerateCriterionError) as stopped:
+        check_not_degenerate(dis, SETTINGS, 0.05)
+    advised = float(str(stopped.value).split("with ")[2].split(" half")[0])
+    interval = AcceptedInterval.of(SETTINGS.k, advised)
+    assert share_passing([interval.verdict(one) for one in dis]) == pytest.approx(0.5, abs=0.05)
+    check_not_degenerate(dis, SETTINGS.model_copy(update={"eta": advised}), 0.05)

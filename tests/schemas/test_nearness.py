@@ -17,7 +17,7 @@ from schemas.nearness import (
     cosine_distances,
     differing_bits,
     near_duplicates,
-    nearest_pair,
+    nearest_pairs,
     pairs_within,
     perceptual_hash,
 )
@@ -44,17 +44,15 @@ def block_cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @BUSY_MACHINE
-@given(hashes, hashes, st.integers(0, 64))
-def test_the_nearest_of_all_pairs(first: list[int], second: list[int], limit: int) -> None:
-    found = nearest_pair(
-        np.array(first, np.uint64), np.array(second, np.uint64), differing_bits, limit
+@given(hashes, hashes, st.integers(0, 64), st.integers(1, 6))
+def test_the_nearest_of_all_pairs(
+    first: list[int], second: list[int], limit: int, count: int
+) -> None:
+    found = nearest_pairs(
+        np.array(first, np.uint64), np.array(second, np.uint64), differing_bits, limit, count
     )
     pairs = [(bits(a, b), i, j) for i, a in enumerate(first) for j, b in enumerate(second)]
-    if not pairs:
-        assert found is None
-        return
-    assert found is not None
-    assert (found.distance, found.first, found.second) == min(pairs)
+    assert found.nearest == sorted(pairs)[:count]
     assert found.within == sum(distance <= limit for distance, _, _ in pairs)
 
 

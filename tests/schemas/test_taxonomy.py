@@ -1,6 +1,12 @@
-import pytest
+from importlib.resources import files
 
-from schemas.taxonomy import DifferenceType, PrimaryType
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.taxonomy import DifferenceType, PrimaryType, read_taxonomy, taxonomy_lines
+
+FILE = files("schemas").joinpath("taxonomy.toml").read_text(encoding="utf-8")
 
 
 def test_nine_types_in_four_aspects() -> None:
@@ -19,6 +25,9 @@ def test_nine_types_in_four_aspects() -> None:
         ("Event Element", DifferenceType.EVENT_ATTRIBUTE),
         ("Style and Presentation", DifferenceType.STYLE),
         ("style&presentation", DifferenceType.STYLE),
+        ("Event/Action Element", DifferenceType.EVENT_ATTRIBUTE),
+        ("entity_attribute", DifferenceType.ENTITY_ATTRIBUTE),
+        ("Scene-Type.", DifferenceType.SCENE_TYPE),
     ],
 )
 def test_other_spellings_are_understood(spelling: str, kind: DifferenceType) -> None:
@@ -29,3 +38,41 @@ def test_other_spellings_are_understood(spelling: str, kind: DifferenceType) -> 
 def test_what_is_no_type_is_refused(spelling: str) -> None:
     with pytest.raises(ValueError, match="is not a valid DifferenceType"):
         DifferenceType(spelling)
+
+
+def test_the_types_are_told_with_definition_and_examples() -> None:
+    lines = taxonomy_lines().splitlines()
+    assert len(lines) == 9
+    for line, kind in zip(lines, DifferenceType, strict=True):
+        assert line == f"- {kind.value}: {kind.definition} ({'; '.join(kind.examples)})"
+        assert len(kind.examples) >= 2
+
+
+def test_the_file_tells_the_types_in_their_order() -> None:
+    entries = read_taxonomy(FILE)
+    assert list(entries) == list(DifferenceType)
+    for kind, entry in entries.items():
+        assert (kind.primary, kind.definition) == (entry.primary, entry.definition)
+        assert (kind.examples, kind.aliases) == (entry.examples, entry.aliases)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('name = "Scene Type"', 'name = "Entity Type"', "share 'entitytype'"),
+        ('["Scene Category"]', '["Event Category"]', "share 'eventcategory'"),
+        ('name = "Scene Type"', 'name = "Place"', "'Place' is no type"),
+        ('[[types]]\nname = "Scene Type"', '[[others]]\nname = "x"', "does not tell of"),
+    ],
+)
+def test_a_taxonomy_that_is_not_whole_is_refused(old: str, new: str, told: str) -> None:
+    assert old in FILE
+    with pytest.raises(ValueError, match=told):
+        read_taxonomy(FILE.replace(old, new))
+
+
+@given(st.sampled_from(list(DifferenceType)), st.sampled_from(("", " ", "_", "-")))
+def test_spellings_differ_in_case_and_signs(kind: DifferenceType, sign: str) -> None:
+    for spelling in (kind.value, *kind.aliases):
+        swapped = spelling.swapcase().replace(" ", f" {sign} ")
+        assert DifferenceType(f"{sign}{swapped}{sign}") is kind

@@ -32,7 +32,7 @@ _LANGUAGE: dict[str, Any] = {
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
     "head_dim": 32,
-    "max_position_embeddings": 4096,
+    "max_position_embeddings": 8192,
     "bos_token_id": None,
 }
 

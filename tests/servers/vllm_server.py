@@ -10,7 +10,7 @@ from models.vllm_chat import STRICT_JSON
 from services.environments import environment_python
 from tests.servers.processes import free_port, running
 
-MAX_MODEL_TOKENS = 2048
+MAX_MODEL_TOKENS = 8192
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ a colleague and of the house, once with their token and once with their browser'
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -180,7 +181,7 @@ def everything_of(server: LabelStudioServer, token: str, belongings: Belongings)
         project = keeper.get(f"/api/projects/{belongings.project}").raise_for_status().json()
         views = keeper.get("/api/dm/views/", params={"project": belongings.project}).json()
         draft = keeper.get(f"/api/tasks/{belongings.task}/drafts").json()
-        members = keeper.get("/api/users/").json()
+        members = sorted(keeper.get("/api/users/").json(), key=itemgetter("id"))
     return _lasting([tasks.json()["tasks"], project, views, draft, members])
 
 

@@ -4,6 +4,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from services.process import (
     answers,
     free_port,
     recorded,
+    require_free_port,
     running,
     start,
     state,
@@ -137,6 +139,19 @@ def test_a_crashed_server_is_recognised_and_started_again(home: Path) -> None:
     assert running(home, "web") is None
     assert start_web(home).pid != crashed.pid
     assert state(home, "web") is ServiceState.RUNNING
+
+
+def test_a_port_that_a_crashed_server_lets_go_of_late_is_waited_for(home: Path) -> None:
+    port = free_port()
+    spec = web_spec(home, port)
+    crashed = start(home, spec, lambda: answers(f"http://{LOOPBACK}:{port}"))
+    os.kill(crashed.pid, signal.SIGKILL)
+    wait_until(lambda: state(home, "web") is ServiceState.CRASHED)
+    require_free_port(port, patience_seconds=10)
+    with socket.create_server((LOOPBACK, port)) as late:
+        threading.Timer(0.5, late.close).start()
+        service = start(home, spec, lambda: answers(f"http://{LOOPBACK}:{port}"))
+    assert service.pid != crashed.pid
 
 
 def test_a_reused_process_id_is_neither_believed_nor_ended(home: Path) -> None:

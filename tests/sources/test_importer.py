@@ -21,6 +21,7 @@ def test_formats_are_known_by_their_names() -> None:
         "coco-instances",
         "total-text",
         "licensed-images",
+        "ccd",
     ]
     for name, importer in IMPORTERS.items():
         assert importer.format == name

@@ -78,9 +78,9 @@ def is_true(text: str, content: Content) -> bool:
 def _exchanges(caption: str, reading: Reading, content: Content) -> list[Exchange] | None:
     if not reading.mentions or len(reading.mentions) > len(content.groups):
         return None
-    aligned = _aligned(reading.mentions, content.groups)
+    fitting = aligned(reading.mentions, content.groups)
     found: list[Exchange] = []
-    for mention, group in zip(reading.mentions, aligned, strict=True):
+    for mention, group in zip(reading.mentions, fitting, strict=True):
         found += _of_mention(mention, group)
     clothes = dict(content.clothes)
     for garment in reading.garments:
@@ -97,16 +97,16 @@ def _exchanges(caption: str, reading: Reading, content: Content) -> list[Exchang
     for style in reading.styles[:1]:
         if content.style and style.value != content.style:
             found.append(_put(style, content.style))
-    relations = _of_relations(caption, reading, aligned, content)
+    relations = _of_relations(caption, reading, fitting, content)
     return None if relations is None else found + relations
 
 
 def _left_open(caption: str, reading: Reading, content: Content) -> list[Exchange]:
     """Colours before nouns that have none, and the place after all where none is named."""
-    aligned = _aligned(reading.mentions, content.groups)
+    fitting = aligned(reading.mentions, content.groups)
     found = [
         Exchange(mention.kind.start, mention.kind.start, f"{group.colour} ")
-        for mention, group in zip(reading.mentions, aligned, strict=True)
+        for mention, group in zip(reading.mentions, fitting, strict=True)
         if group.colour and mention.colour is None
     ]
     if content.place and not reading.places:
@@ -115,7 +115,7 @@ def _left_open(caption: str, reading: Reading, content: Content) -> list[Exchang
     return found
 
 
-def _aligned(mentions: tuple[Mention, ...], groups: tuple[Group, ...]) -> list[Group]:
+def aligned(mentions: tuple[Mention, ...], groups: tuple[Group, ...]) -> list[Group]:
     """For each mention the group that is most like it, none twice: kinds count above colours."""
     left = list(groups)
     found: list[Group | None] = [None] * len(mentions)
@@ -176,12 +176,12 @@ def _of_place(caption: str, word: Word, place: str) -> list[Exchange]:
 
 
 def _of_relations(
-    caption: str, reading: Reading, aligned: list[Group], content: Content
+    caption: str, reading: Reading, fitting: list[Group], content: Content
 ) -> list[Exchange] | None:
     """Other words for how two things lie to each other, where that is another way here."""
     found = []
     for first, relation, second in reading.related:
-        one, two = aligned[first].kind, aligned[second].kind
+        one, two = fitting[first].kind, fitting[second].kind
         if (one, relation, two) in content.relations:
             continue
         turned = {"left": "to the right of", "above": "below", "on": "under"}

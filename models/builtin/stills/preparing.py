@@ -41,7 +41,7 @@ def prepare(image: Image.Image) -> Prepared:
     pixels = _sized(image)
     style = _style(pixels)
     undone = _undone(pixels, style)
-    ink = undone.max(axis=2) < _INK
+    ink = _largest(undone) < _INK
     if style is None and _evenness(pixels) >= _MOSTLY_EVEN:
         style = "flat drawing"
     return Prepared(undone, ink, style)
@@ -94,9 +94,15 @@ def _dots(light: Pixels) -> float:
 
 def _evenness(pixels: Pixels) -> float:
     """The share of pixels that look like their neighbours to the right and below."""
-    right = np.abs(np.diff(pixels, axis=1)).max(axis=2)[:-1]
-    below = np.abs(np.diff(pixels, axis=0)).max(axis=2)[:, :-1]
+    right = _largest(np.abs(np.diff(pixels, axis=1)))[:-1]
+    below = _largest(np.abs(np.diff(pixels, axis=0)))[:, :-1]
     return float(((right < _EVEN) & (below < _EVEN)).mean())
+
+
+def _largest(pixels: Pixels) -> Pixels:
+    """The largest of the three channels: many times faster than `max(axis=2)`."""
+    red, green, blue = np.moveaxis(pixels, 2, 0)
+    return np.asarray(np.maximum(np.maximum(red, green), blue))
 
 
 def _undone(pixels: Pixels, style: Style | None) -> Pixels:
@@ -121,7 +127,7 @@ def _without_seams(pixels: Pixels) -> Pixels:
 
 
 def _without_strokes(pixels: Pixels) -> Pixels:
-    ink = pixels.max(axis=2, keepdims=True) < _INK + 20
+    ink = _largest(pixels)[..., None] < _INK + 20
     weight = np.where(ink, 0, 1).astype(np.float32)
     box = (_STROKE_PX, _STROKE_PX)
     share = cv2.blur(weight[..., 0], box)[..., None]

@@ -2,15 +2,11 @@
 
 from collections.abc import Iterator
 
+from models.builtin.drawing.figures import Figure
+from models.builtin.drawing.vocabulary import KINDS, Place
 from sources.demonstration.chance import Chance
-from sources.demonstration.stills.scene import Figure, Group, Scene
-from sources.demonstration.stills.vocabulary import (
-    KINDS,
-    PLACE_PHRASES,
-    Place,
-    Relation,
-    Size,
-)
+from sources.demonstration.stills.scene import Group, Scene
+from sources.demonstration.stills.vocabulary import PLACE_PHRASES, Relation, Size
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 _PLACE_FACTS = {

@@ -3,21 +3,12 @@
 from collections.abc import Callable, Iterator
 from itertools import cycle
 
+from models.builtin.drawing.figures import Figure
+from models.builtin.drawing.vocabulary import COLOURS, HAIR, KINDS, SKIN, Action, Place, Style
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.chance import Chance
-from sources.demonstration.stills.scene import Figure, Group, Scene
-from sources.demonstration.stills.vocabulary import (
-    COLOURS,
-    HAIR,
-    KINDS,
-    SKIN,
-    WORDS,
-    Action,
-    Place,
-    Relation,
-    Size,
-    Style,
-)
+from sources.demonstration.stills.scene import Group, Scene
+from sources.demonstration.stills.vocabulary import WORDS, Relation, Size
 
 TASKS = (
     RetrievalTask.COLOR,

@@ -3,11 +3,12 @@
 import math
 from typing import NamedTuple
 
+from models.builtin.drawing.figures import POSTURES
+from models.builtin.drawing.styles import LINE_PX
+from models.builtin.drawing.vocabulary import KINDS
 from sources.demonstration.chance import Chance
-from sources.demonstration.stills.figures import POSTURES
 from sources.demonstration.stills.scene import Scene
-from sources.demonstration.stills.styles import LINE_PX
-from sources.demonstration.stills.vocabulary import KINDS, Relation, Size
+from sources.demonstration.stills.vocabulary import Relation, Size
 
 WIDTH_PX, HEIGHT_PX = 320, 240
 _BODY_PX = {Size.SMALL: 38.0, Size.MEDIUM: 56.0, Size.LARGE: 90.0}

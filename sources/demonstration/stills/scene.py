@@ -2,9 +2,11 @@
 
 from pydantic import Field
 
+from models.builtin.drawing.figures import Figure
+from models.builtin.drawing.vocabulary import Place, Style
 from schemas.base import Record
 from schemas.retrieval_task import RetrievalTask
-from sources.demonstration.stills.vocabulary import Action, Place, Relation, Size, Style
+from sources.demonstration.stills.vocabulary import Relation, Size
 
 
 class Group(Record):
@@ -14,17 +16,6 @@ class Group(Record):
     colour: str
     count: int = Field(default=1, ge=1, le=6)
     size: Size = Size.MEDIUM
-
-
-class Figure(Record):
-    """A person: what they do and wear. `hat` is its colour, None for a bare head."""
-
-    action: Action
-    shirt: str
-    trousers: str
-    hat: str | None = None
-    hair: str = "brown hair"
-    skin: str = "fair"
 
 
 class Scene(Record):

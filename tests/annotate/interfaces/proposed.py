@@ -10,10 +10,12 @@ from PIL import Image, ImageOps
 
 from db.entities import StoredEntity, new_entity
 from schemas.base import EntityRecord, sha256_of
+from schemas.contrast import EditCheckSettings
 from schemas.proposals import (
     Candidate,
     CaptionGroup,
     EditedImage,
+    EditMeasurement,
     FoundImage,
     GroupMember,
     OtherTracklet,
@@ -25,11 +27,15 @@ from schemas.proposals import (
 from schemas.quality import OPTIONS, ChoiceTest, Confusion
 from schemas.records import Caption, Rewrite
 from schemas.records import Image as StoredImage
+from schemas.retrieval_task import RetrievalTask
+from schemas.selection import Selection
+from schemas.similar_images import DuplicateQuestion
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.chance import Chance
 from sources.demonstration.drawing import Box, draw_person
 from sources.demonstration.people import draw_person_attributes
 from sources.demonstration.poses import Action, Pose
+from stages.image_edits.overlay import difference_overlay
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "coco_captions"
 HOSTILE = (
@@ -175,7 +181,21 @@ def a_strategy(caption: str | None = None) -> Proposal:
     return proposal(record, anchor)
 
 
-def a_candidate(caption: str | None = None, *, found: bool = False) -> Proposal:
+@cache
+def marked_changes(number: int = 2) -> Drawn:
+    """What differs between the photograph and the same in other colours."""
+    with (
+        Image.open(BytesIO(photograph(number)[0].data)) as anchor,
+        Image.open(BytesIO(in_other_colours(number).data)) as edited,
+    ):
+        overlay = difference_overlay(anchor, edited, EditCheckSettings())
+    with Image.open(BytesIO(overlay)) as opened:
+        return drawn(opened.convert("RGB"))
+
+
+def a_candidate(
+    caption: str | None = None, *, found: bool = False, doubts: tuple[str, ...] = ()
+) -> Proposal:
     """A candidate for the strategy above, edited or found."""
     anchor, captions = photograph(2)
     image = photograph(3)[0] if found else in_other_colours(2)
@@ -199,9 +219,20 @@ def a_candidate(caption: str | None = None, *, found: bool = False) -> Proposal:
         image=image.picture,
         origin=searched if found else edited,
         similarity=0.87,
+        measurement=None if found else MEASURED,
+        overlay=None if found else marked_changes(2).picture,
+        doubts=doubts,
     )
-    return proposal(record, anchor, image)
+    return proposal(record, anchor, image, *(() if found else (marked_changes(2),)))
 
+
+MEASURED = EditMeasurement(
+    changed_share=0.214,
+    outside_share=0.023,
+    region_xyxy=(180.0, 10.0, 520.0, 400.0),
+    region_by="the largest changed area",
+    shift=0.12,
+)
 
 FINE = (
     (
@@ -215,7 +246,12 @@ FINE = (
 )
 
 
-def a_group(images: int = 3, captions: int = 5, caption: str | None = None) -> Proposal:
+def a_group(
+    images: int = 3,
+    captions: int = 5,
+    caption: str | None = None,
+    doubts: tuple[str, ...] = (),
+) -> Proposal:
     """A photograph and its contrastive images with fine captions that differ in a few words."""
     anchor, coarse = photograph(2)
     pictures = [anchor, in_other_colours(2), as_a_drawing(2), photograph(3)[0]][:images]
@@ -242,8 +278,28 @@ def a_group(images: int = 3, captions: int = 5, caption: str | None = None) -> P
             for one, said, kind, plan in zip(pictures, fine, differences, plans, strict=False)
         ),
         author="captioner@1",
+        doubts=doubts,
     )
     return proposal(record, *pictures)
+
+
+def a_selection(task: RetrievalTask = RetrievalTask.COLOR, source: str = "coco") -> Proposal:
+    """A photograph that is proposed for a task."""
+    own, _ = photograph(2)
+    proposed_by = "nearest to “a bicycle in a bright colour”"
+    record = Selection(source=source, task=task, picture=own.picture, proposed_by=proposed_by)
+    return proposal(record, own)
+
+
+def a_duplicate_question(**values: object) -> Proposal:
+    """Two images that may be the same."""
+    first, _ = photograph(2)
+    second = in_other_colours(2)
+    told = {"mirrored": True, "distance": 0.0312, "similarity": 0.9481, **values}
+    record = DuplicateQuestion.model_validate(
+        {"first": first.picture, "second": second.picture, "embedder": "embedder@1", **told}
+    )
+    return proposal(record, first, second)
 
 
 def one_of_each_kind() -> dict[str, Proposal]:
@@ -277,7 +333,9 @@ def one_of_each_kind() -> dict[str, Proposal]:
         proposal(Caption(source="coco", text=captions[0], position=0)),
         proposal(Rewrite(source="coco", text=captions[1], author="m@1")),
         proposal(confusion, own, *others),
+        a_duplicate_question(),
         proposal(test, own, *others),
+        a_selection(),
         a_tracklet(),
         a_strategy(),
         a_candidate(),

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.interfaces.contrast import content_words, marked_captions, not_told_apart
+from annotate.interfaces.contrast import marked_captions
 from tests.annotate.interfaces.regions import ParsedHtml
 
 
@@ -17,21 +17,16 @@ def test_words_are_marked_by_how_well_they_tell_captions_apart() -> None:
 def test_phrases_that_speak_of_another_image_are_marked_as_one() -> None:
     (marked, _) = marked_captions(["Unlike the first image, it is red.", "It is blue."])
     assert marked == (
-        '<mark class="loupe-compares">Unlike</mark> the '
-        '<mark class="loupe-compares">first image</mark>, it is <mark class="loupe-own">red</mark>.'
+        '<mark class="loupe-compares">Unlike the first image</mark>, it is '
+        '<mark class="loupe-own">red</mark>.'
     )
 
 
-def test_a_caption_must_have_a_word_that_another_lacks() -> None:
-    assert not_told_apart(["A bike.", "A red bike.", "the BIKE"]) == [[1, 2], [], [0, 1]]
-
-
-def test_function_words_tell_nothing() -> None:
-    assert content_words("It is on the well-worn Street’s side") == {
-        "well-worn",
-        "street’s",
-        "side",
-    }
+def test_phrases_that_name_what_is_not_there_are_marked() -> None:
+    (marked, _) = marked_captions(["A bus without a driver.", "A bus."])
+    assert marked == (
+        'A bus <mark class="loupe-absent">without</mark> a <mark class="loupe-own">driver</mark>.'
+    )
 
 
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=4))

@@ -6,6 +6,7 @@ import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.group_refinement import GroupRefinement
+from db.entities import StoredEntity
 from db.store import Store
 from schemas.proposals import CaptionGroup
 from tests.annotate.browser import Bench, LabellingPage
@@ -15,6 +16,26 @@ from tests.annotate.interfaces.regions import ParsedHtml, Regions, ticked, varia
 PAGE = GroupRefinement()
 SHOWN = a_group(images=3, captions=2).shown
 GROUP = SHOWN.record(CaptionGroup)
+CHINESE = (
+    "一辆带柳条筐的自行车锁在安静街道旁的人行道上，车轮靠近路缘。",
+    "一辆自行车停在街边，靠在一根柱子旁。",
+    "一辆细轮胎的自行车锁在柱子上，停在人行道上。",
+    "一辆自行车被链条锁在空荡荡的城市街道的固定物上。",
+    "一辆自行车停在人行道上，车把朝向马路。",
+)
+
+
+def translated(shown: StoredEntity) -> StoredEntity:
+    """The group with a second language; all images have the same translations."""
+    group = shown.record(CaptionGroup)
+    chinese = CHINESE[: len(group.coarse_captions)]
+    members = [one.model_copy(update={"translations": chinese}) for one in group.members]
+    change = {"members": tuple(members), "second_language": "zh"}
+    return shown._replace(payload=group.model_copy(update=change).payload())
+
+
+TRANSLATED = translated(a_group(images=3, captions=2, doubts=("Caption A1 is long.",)).shown)
+TRANSLATED_GROUP = TRANSLATED.record(CaptionGroup)
 
 
 def texts(**changes: str) -> Regions:
@@ -77,6 +98,79 @@ def test_two_agree_if_all_their_captions_are_alike() -> None:
     assert not PAGE.same(one, unlike, 0.95)
 
 
+def translations(**changes: str) -> Regions:
+    """All translations as the page sends them, with changes."""
+    return [
+        written(name := f"translation_{row}_{column}", changes.get(name, member.translations[row]))
+        for row in range(2)
+        for column, member in enumerate(TRANSLATED_GROUP.members)
+    ]
+
+
+def translated_answer(*regions: dict[str, Any]) -> ReviewAnswer:
+    answer = PAGE.read_annotation([ticked("verdict", "edit"), *regions], TRANSLATED)
+    assert isinstance(answer, ReviewAnswer), answer
+    return answer
+
+
+def test_a_translation_that_was_not_edited_with_its_caption_is_taken_out() -> None:
+    answer = translated_answer(*texts(text_1_2="A grey bike."), *translations())
+    assert answer.remark == "translations taken out, as captions changed: C2"
+    (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
+    assert isinstance(made, CaptionGroup)
+    old = TRANSLATED_GROUP.members
+    assert made.members[2].translations == (old[2].translations[0], "")
+    assert [one.translations for one in made.members[:2]] == [one.translations for one in old[:2]]
+    assert made.doubts == ("Caption C2 has no translation: it was edited.",)
+    assert CaptionGroup.model_validate_json(made.payload()) == made
+    text = ParsedHtml(PAGE.summary(answer, TRANSLATED)).text
+    assert text == "VerdicteditC2A grey bike.C2 translated(taken out)"
+
+
+def test_a_translation_that_was_edited_with_its_caption_stays() -> None:
+    answer = translated_answer(
+        *texts(text_1_2="A grey bike."), *translations(translation_1_2="一辆灰色的自行车。")
+    )
+    assert answer.remark == ""
+    (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
+    assert isinstance(made, CaptionGroup)
+    assert made.members[2].translations[1] == "一辆灰色的自行车。"
+    assert made.doubts == ()
+
+
+def test_a_translation_can_be_edited_alone() -> None:
+    answer = translated_answer(*texts(), *translations(translation_0_0="一辆蓝色的自行车。"))
+    (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
+    assert isinstance(made, CaptionGroup)
+    assert made.members[0].translations[0] == "一辆蓝色的自行车。"
+    assert [one.captions for one in made.members] == [one.captions for one in GROUP.members]
+
+
+def test_an_edit_of_a_translated_group_that_changed_nothing_is_an_acceptance() -> None:
+    assert translated_answer(*texts(), *translations()).verdict == "accept"
+
+
+def test_a_missing_translation_stays_missing_and_is_shown(sqlite_store: Store) -> None:
+    answer = translated_answer(*texts(text_0_0="A blue bike."), *translations())
+    (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
+    shown = TRANSLATED._replace(payload=made.payload())
+    (content,) = PAGE.contents(sqlite_store, [shown], "http://b")
+    assert "<p><i>no translation</i></p>" in content.data["rows"][0]["html"]
+    assert "Caption A1 has no translation" in content.data["doubts_html"]
+
+
+def test_doubts_and_translations_are_shown(sqlite_store: Store) -> None:
+    (content,) = PAGE.contents(sqlite_store, [TRANSLATED], "http://b")
+    assert set(content.data) == variables(PAGE.config)
+    assert ParsedHtml(content.data["doubts_html"]).text == "Caption A1 is long."
+    row = content.data["rows"][1]
+    assert row["translations"] == [one.translations[1] for one in TRANSLATED_GROUP.members]
+    assert TRANSLATED_GROUP.members[0].translations[1] in ParsedHtml(row["html"]).text
+    (plain,) = PAGE.contents(sqlite_store, [SHOWN], "http://b")
+    assert plain.data["doubts_html"] == "<span></span>"
+    assert plain.data["rows"][0]["translations"] == []
+
+
 def test_the_page_shows_the_whole_group_with_what_tells_its_images_apart(
     sqlite_store: Store,
 ) -> None:
@@ -133,5 +227,42 @@ def test_a_person_edits_one_caption_of_many(
     assert isinstance(made, CaptionGroup)
     assert made.members[2].captions[1] == "A $grey bike & a <b>post</b>."
     assert made.members[0].captions[0] == HOSTILE
+    assert page.browser_page.evaluate("window.hacked") is None
+    assert page.console_errors == []
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_sees_doubts_and_edits_a_translation(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    doubts = (
+        "Caption B3 says nothing that tells it from A.",
+        "Caption C2 names what is not there: 'without'.",
+        "Caption D5 fits image A as well as its own or better (0.412 and 0.398).",
+        f"Caption A1 is 4.3 times as long as the coarse caption {HOSTILE}.",
+    )
+    proposed, pictures = a_group(images=4, captions=5, doubts=doubts)
+    shown = translated(proposed)
+    (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
+    page = bench.open(PAGE, content, pictures)
+    page.read_instructions()
+    page.wait_for_images()
+    page.assert_in_view(".loupe-pictures figure", ".loupe-doubts li", ".loupe-answer")
+    page.assert_apart(".loupe-pictures figure", ".loupe-doubts")
+    keep_screenshot(page)
+    page.press("2")
+    assert len(page.boxes(".loupe-fields textarea")) == 40
+    page.browser_page.locator("textarea[name=text_1_2]").fill("A grey bike by a post.")
+    page.browser_page.locator("textarea[name=text_0_0]").fill("A blue bike on a walk.")
+    page.browser_page.locator("textarea[name=translation_0_0]").fill("人行道上的一辆蓝色自行车。")
+    page.press("Shift+Enter")
+    answer = PAGE.read_annotation(page.submit(), shown)
+    assert isinstance(answer, ReviewAnswer)
+    (made,) = PAGE.successors(shown, answer, "reviewer-1")
+    assert isinstance(made, CaptionGroup)
+    assert made.members[0].translations[0] == "人行道上的一辆蓝色自行车。"
+    assert made.members[2].translations[1] == ""
+    assert made.doubts == ("Caption C2 has no translation: it was edited.",)
     assert page.browser_page.evaluate("window.hacked") is None
     assert page.console_errors == []

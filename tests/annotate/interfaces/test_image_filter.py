@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.edit_measures import percent
 from annotate.interfaces.image_filter import ImageFilter
 from db.store import Store
 from schemas.proposals import Candidate
@@ -73,12 +74,12 @@ def test_rejections_agree_whatever_their_reasons() -> None:
 @pytest.mark.parametrize(
     ("found", "origin"),
     [
-        (False, "Edited by painter@1 · alike 0.87"),
+        (False, "Edited by painter@1 · told: Repaint it."),
         (
             True,
             (
-                "Found by folder · licence CC BY 4.0 · A. Photographer · "
-                "https://example.org/<b>bicycles</b> · alike 0.87"
+                "Found by folder, result 2 · licence CC BY 4.0 · A. Photographer · "
+                "https://example.org/<b>bicycles</b>"
             ),
         ),
     ],
@@ -92,10 +93,42 @@ def test_the_page_says_what_was_wanted_and_where_it_is_from(
     assert ParsedHtml(content.data["origin_html"]).text == origin
     wanted = ParsedHtml(content.data["wanted_html"])
     assert set(wanted.tags) == {"dl", "dt", "dd", "b"}
-    assert HOSTILE in wanted.text
     record = shown.record(Candidate)
-    assert [image.sha256 for image in content.images] == [record.anchor.sha256, record.image.sha256]
+    for text in (HOSTILE, record.detail, record.plan, record.difference.definition):
+        assert text in wanted.text
+    pictures = [record.anchor, record.image, *([record.overlay] if record.overlay else [])]
+    assert [image.sha256 for image in content.images] == [one.sha256 for one in pictures]
+    assert len(pictures) == (2 if found else 3)
     assert content.data["candidate"].endswith(f"/{record.image.sha256}")
+
+
+def test_measurements_and_doubts_are_told_in_words(sqlite_store: Store) -> None:
+    shown = a_candidate(doubts=(HOSTILE, "Too little changed.")).shown
+    (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
+    measured = ParsedHtml(content.data["measured_html"])
+    assert set(measured.tags) == {"div", "h4", "img", "ul", "li", "p"}
+    assert measured.text.index(HOSTILE) < measured.text.index("Too little changed.")
+    assert (
+        "21 % of the picture changed visibly. 2.3 % of it changed outside the wanted region "
+        "(the largest changed area). The candidate fits the wanted caption better than the anchor "
+        "does (+0.12). Similarity to the anchor: 0.87."
+    ) in measured.text
+
+
+def test_of_what_was_found_there_is_no_picture_of_changes(sqlite_store: Store) -> None:
+    shown = a_candidate(found=True).shown
+    (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
+    measured = ParsedHtml(content.data["measured_html"])
+    assert set(measured.tags) == {"div", "p"}
+    assert measured.text.strip() == "Similarity to the anchor: 0.87."
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0, "0 %"), (0.0004, "less than 0.1 %"), (0.0123, "1.2 %"), (0.5, "50 %"), (1.0, "100 %")],
+)
+def test_shares_are_said_in_percents(share: float, said: str) -> None:
+    assert percent(share) == said
 
 
 @pytest.mark.label_studio
@@ -110,10 +143,48 @@ def test_a_person_rejects_a_candidate_with_the_keyboard(
     page.wait_for_images()
     page.press("2", "3", "6")
     page.assert_in_view(".loupe-one", ".loupe-wanted", ".loupe-answer")
-    page.assert_apart(".loupe-pair", ".loupe-what", ".loupe-answer")
+    page.assert_apart(".loupe-pair", ".loupe-figures", ".loupe-what", ".loupe-answer")
     keep_screenshot(page)
     answer = PAGE.read_annotation(page.submit(), shown)
     assert isinstance(answer, ReviewAnswer)
     assert (answer.verdict, answer.reason) == ("reject", "more than one difference, licence")
+    assert page.browser_page.evaluate("window.hacked") is None
+    assert page.console_errors == []
+
+
+def assert_nothing_is_cut_off(page: LabellingPage) -> None:
+    """Each image lies within the frame that Label Studio shows it in."""
+    frames, images = page.boxes(".lsf-image"), page.boxes(".lsf-image img")
+    assert len(frames) == len(images) == 2
+    for frame, image in zip(frames, images, strict=True):
+        assert frame.left - 1 <= image.left
+        assert image.right <= frame.right + 1
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_what_changed_lies_over_the_anchor_while_one_points_at_it(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    doubts = ("2.3 % of the picture changed outside the wanted region.", HOSTILE)
+    shown, pictures = a_candidate(doubts=doubts)
+    (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
+    page = bench.open(PAGE, content, pictures)
+    page.read_instructions()
+    page.wait_for_images()
+    page.press("2")
+    page.assert_in_view(
+        ".loupe-one", ".loupe-small", ".loupe-doubts", ".loupe-wanted", ".loupe-answer"
+    )
+    page.assert_apart(".loupe-pair", ".loupe-figures", ".loupe-what", ".loupe-answer")
+    assert page.boxes(".loupe-large") == []
+    assert_nothing_is_cut_off(page)
+    page.screenshot(keep_screenshot(page).with_name("not-pointing.png"))
+    page.browser_page.hover(".loupe-small")
+    large, anchor, candidate = page.box(".loupe-large img"), *page.boxes(".loupe-one")
+    assert large.overlaps(anchor)
+    assert not large.overlaps(candidate)
+    page.assert_in_view(".loupe-large")
+    keep_screenshot(page)
     assert page.browser_page.evaluate("window.hacked") is None
     assert page.console_errors == []

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,8 @@ import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.strategy_check import TEXTS, StrategyCheck
+from annotate.queues import load_queues
+from annotate.resolution import Answer, Outcome, resolve
 from annotate.sdk import parse_config
 from db.store import Store
 from schemas.proposals import Strategy
@@ -115,6 +118,61 @@ def test_two_agree_if_type_and_texts_do() -> None:
 def test_the_page_offers_the_types_of_the_taxonomy() -> None:
     (offered,) = [c for c in parse_config(PAGE.config).controls if c.name == "type"]
     assert list(offered.labels) == [kind.value for kind in DifferenceType]
+    told = ParsedHtml(PAGE.instructions).text
+    assert all(f"{kind}: {kind.explanation}" in told for kind in DifferenceType)
+    assert "TYPES" not in told
+
+
+def test_an_instruction_that_is_too_long_to_edit_by_is_pointed_out(sqlite_store: Store) -> None:
+    long = STRATEGY.model_copy(update={"editing_instruction": "Paint it red. " * 34})
+    shown = SHOWN._replace(payload=long.payload())
+    (content,) = PAGE.contents(sqlite_store, [shown], "http://b")
+    (usual,) = PAGE.contents(sqlite_store, [SHOWN], "http://b")
+    note = "NoteIts instruction has 102 words; above 100 it is not edited."
+    assert note in ParsedHtml(content.data["strategy_html"]).text
+    assert "Note" not in ParsedHtml(usual.data["strategy_html"]).text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "state"),
+    [
+        (["accept", "Entity Attribute"], ["accept", "Entity Attribute"], "agreed"),
+        (["accept", "Entity Attribute"], ["accept", "Scene Attribute"], "conflict"),
+        (["accept", "Entity Attribute"], ["hallucinated"], "conflict"),
+        (["hallucinated"], ["infeasible"], "agreed"),
+    ],
+)
+def test_two_verify_type_truth_and_feasibility_and_a_third_settles_it(
+    one: list[str], other: list[str], state: str
+) -> None:
+    queue = load_queues().queue("people", "strategies")
+    assert (queue.interface, queue.overlap) == (PAGE.name, 2)
+
+    def told(person: str, said: list[str], minute: int, purpose: str = "review") -> Answer:
+        if len(said) == 2:
+            found = answer_to(ticked("verdict", said[0]), ticked("type", said[1]), *texts())
+        else:
+            found = answer_to(ticked("verdict", "reject"), ticked("problems", *said))
+        moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+        return Answer(person, purpose, found, f"{person}-{minute}", moment)
+
+    def outcome(*answers: Answer) -> Outcome:
+        return resolve(
+            answers,
+            queue.overlap,
+            lambda first, second: PAGE.same(first, second, queue.text_agreement),
+            independent=PAGE.independent,
+        )
+
+    first, second = told("ann", one, 1), told("bea", other, 2)
+    assert outcome(first).state == "waiting"
+    assert outcome(first, second).state == state
+    third = told("cem", ["accept", "Scene Attribute"], 3, "adjudication")
+    settled = outcome(first, second, third)
+    assert settled == Outcome("settled", (third,))
+    (made,) = PAGE.successors(SHOWN, third.answer, "cem")
+    assert isinstance(made, Strategy)
+    assert made.difference is DifferenceType.SCENE_ATTRIBUTE
 
 
 def test_the_page_is_filled_and_foreign_text_is_text(sqlite_store: Store) -> None:

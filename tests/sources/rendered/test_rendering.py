@@ -95,7 +95,10 @@ def test_a_missing_font_is_one_sentence_and_the_other_tasks_go_on() -> None:
 
 
 def test_all_typefaces_are_installed() -> None:
-    FontShelf().require(face.name for face in TYPEFACES)
+    shelf = FontShelf()
+    names = [face.name for face in TYPEFACES]
+    shelf.require(names)
+    assert {shelf.font(name, 20).getlength("x") > 0 for name in names} == {True}
 
 
 def test_another_task_is_refused() -> None:

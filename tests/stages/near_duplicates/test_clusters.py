@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from stages.near_duplicates.clusters import NearDuplicates, find_near_duplicates
+from tests.stages.near_duplicates.literal import drawn_world, literal_kept, literal_pairs
 from tests.stages.near_duplicates.pictures import VARIANTS, encoded, street
 from tests.stages.near_duplicates.test_pairs import fingerprints
 
@@ -126,3 +127,18 @@ def test_numbers_of_a_real_collection() -> None:
     report = find_near_duplicates(fingerprints(data), NearDuplicateSettings()).report
     assert (report.images, report.kept, report.exact, report.mirrored) == (28, 20, 1, 1)
     assert (report.near, report.clusters, report.doubtful) == (6, 2, 0)
+
+
+@given(st.integers(0, 10_000))
+def test_what_is_kept_is_what_going_through_them_one_by_one_keeps(seed: int) -> None:
+    world = drawn_world(seed)
+    found = find_near_duplicates(
+        world.images, world.settings, embeddings=world.vectors, protected=world.protected
+    )
+    assert list(found.kept) == literal_kept(world, world.protected)
+    kept = set(found.kept)
+    pairs = literal_pairs(world.images, world.settings, world.vectors)
+    assert list(found.pairs) == [pair for pair in pairs if pair.sameness == "same"]
+    assert list(found.doubtful) == [
+        pair for pair in pairs if pair.sameness == "doubtful" and {pair.first, pair.second} <= kept
+    ]

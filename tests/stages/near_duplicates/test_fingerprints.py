@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from schemas import small_picture
 from schemas.base import sha256_of
 from schemas.near_duplicates import ImageFingerprint
 from schemas.records import Rejection
-from stages.near_duplicates import fingerprints
 from stages.near_duplicates.fingerprints import fingerprint
 from tests.stages.near_duplicates.pictures import SIZE, encoded, street
 
@@ -90,7 +90,7 @@ def test_damage_of_any_kind_is_never_an_exception() -> None:
 
 
 def test_a_picture_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fingerprints, "MOST_PIXELS", SIZE[0] * SIZE[1] - 1)
+    monkeypatch.setattr(small_picture, "MOST_PIXELS", SIZE[0] * SIZE[1] - 1)
     found = fingerprint(encoded(street(0)), "x")
     assert isinstance(found, Rejection)
     assert found.reason == "too_many_pixels"

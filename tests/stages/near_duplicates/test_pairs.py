@@ -1,5 +1,6 @@
 """What two measures together say of pairs, and planted variants, which must be found."""
 
+import tracemalloc
 from collections.abc import Mapping
 from itertools import combinations, product
 from pathlib import Path
@@ -14,6 +15,7 @@ from schemas.records import Rejection
 from stages.near_duplicates.fingerprints import fingerprint
 from stages.near_duplicates.pairs import alike_pairs
 from tests.requirements import unavailable
+from tests.stages.near_duplicates.literal import drawn_world, literal_pairs
 from tests.stages.near_duplicates.pictures import VARIANTS, encoded, street
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"
@@ -45,7 +47,7 @@ def test_mirror_images_are_named_as_such_and_left_alone_where_that_is_wanted() -
     images = {"a": encoded(street(0)), "b": VARIANTS["mirrored"](street(0))}
     (pair,) = alike_pairs(fingerprints(images), SETTINGS)
     assert (pair.mirrored, pair.sameness) == (True, Sameness.SAME)
-    assert alike_pairs(fingerprints(images), NearDuplicateSettings(mirrored=False)) == []
+    assert not alike_pairs(fingerprints(images), NearDuplicateSettings(mirrored=False))
 
 
 def test_known_photographs() -> None:
@@ -136,3 +138,25 @@ def test_the_order_of_images_changes_nothing_but_the_order_of_pairs() -> None:
     assert found == {frozenset((one.first, one.second)) for one in backwards}
     within = (frozenset(pair) for pair in combinations(images, 2) if pair[0][0] == pair[1][0])
     assert found == set(within)
+
+
+@given(st.integers(0, 10_000))
+def test_what_is_found_is_what_looking_at_each_pair_finds(seed: int) -> None:
+    world = drawn_world(seed)
+    found = alike_pairs(world.images, world.settings, world.vectors)
+    assert list(found) == literal_pairs(world.images, world.settings, world.vectors)
+    assert [found[place] for place in range(len(found))] == list(found)
+    assert list(found[1:3]) == list(found)[1:3]
+
+
+def test_thousands_of_look_alikes_make_no_objects() -> None:
+    count = 1000
+    one = looking(1)
+    images = {str(n): one.model_copy(update={"sha256": f"{n:064x}"}) for n in range(count)}
+    tracemalloc.start()
+    found = alike_pairs(images, SETTINGS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == count * (count - 1) // 2
+    assert found[-1].second == "999"
+    assert peak < 200 * len(found), "bytes"

@@ -1,18 +1,14 @@
 """One similar image for each: none twice, none of D, none alike, whatever the order."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from itertools import permutations, product
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.near_duplicates import AlikePair, Sameness
-from stages.similar_images.matching import (
-    Candidate,
-    Matches,
-    alike_of,
-    match_similar_images,
-)
+from stages.similar_images.matching import Candidate, Matches, match_similar_images
 
 OWN, POOL = "abcd", "uvwxyz"
 worlds = st.fixed_dictionaries(
@@ -29,8 +25,12 @@ worlds = st.fixed_dictionaries(
 )
 
 
-def pair(first: str, second: str) -> AlikePair:
-    return AlikePair(first=first, second=second, sameness=Sameness.SAME)
+def alike_of(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    near: dict[str, set[str]] = defaultdict(set)
+    for first, second in pairs:
+        near[first].add(second)
+        near[second].add(first)
+    return {one: frozenset(others) for one, others in near.items()}
 
 
 def candidates_of(similarities: list[float]) -> dict[str, list[Candidate]]:
@@ -66,7 +66,7 @@ def literal(
 
 @given(worlds, st.permutations(OWN))
 def test_what_is_found(world: dict[str, Any], order: list[str]) -> None:
-    alike = alike_of(pair(*both) for both in world["alike"] if both[0] != both[1])
+    alike = alike_of(both for both in world["alike"] if both[0] != both[1])
     candidates = candidates_of(world["similarities"])
     found = match_similar_images(candidates, alike)
     chosen = {image: match.candidate.image for image, match in found.found.items()}
@@ -120,11 +120,5 @@ def test_what_finds_none_is_named() -> None:
 
 def test_the_rank_counts_what_was_passed_over() -> None:
     candidates = {"a": [Candidate("x", 0.9), Candidate("y", 0.8), Candidate("z", 0.7)]}
-    found = match_similar_images(candidates, alike_of([pair("a", "x"), pair("x", "y")]))
+    found = match_similar_images(candidates, alike_of([("a", "x"), ("x", "y")]))
     assert found.found["a"] == (Candidate("y", 0.8), 2)
-
-
-def test_copies_are_like_what_their_first_is_like() -> None:
-    alike = alike_of([pair("a", "x")], [("a", "b", "c")])
-    assert alike["x"] == {"a", "b", "c"}
-    assert alike["b"] == {"a", "c", "x"}

@@ -14,7 +14,12 @@ def measured(first: float, second: float, norm: float | None) -> Measured:
 
 @pytest.mark.parametrize("norm", [None, 0.0, 7.0])
 def test_finite_losses_pass(norm: float | None, tmp_path: Path) -> None:
-    require_finite(measured(0.1, 2.0, norm), tmp_path)
+    fine = measured(0.1, 2.0, norm)
+    require_finite(fine, tmp_path)
+    with pytest.raises(TrainingError):  # the same, but for one loss
+        require_finite(
+            fine._replace(losses=[{"matching": 0.1}, {"matching": float("nan")}]), tmp_path
+        )
 
 
 def test_the_loss_the_step_and_the_images_are_named(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""The page that shows two images side by side that may be one and the same.
+
+What a program cannot tell by look and embedding, people decide: accepted are two different images,
+rejected is what shows the same twice.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.comparison import definition_list
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.labelling_page import LabellingPage
+from annotate.interfaces.page import image_address, only_choice
+from annotate.interfaces.pictures import shown_image
+from annotate.interfaces.text_verdict import VERDICT
+from db.entities import StoredEntity
+from db.store import Store
+from schemas.similar_images import DuplicateQuestion
+
+SAME = "the same image"
+OUTCOMES = {"accept": "different images", "reject": SAME}
+"""The choices by their aliases."""
+
+
+class DuplicateCheck(LabellingPage):
+    """The labelling interface `duplicate-check`."""
+
+    name = "duplicate-check"
+
+    def pages(
+        self,
+        store: Store,  # noqa: ARG002 - the record holds all that the page shows
+        entities: Sequence[StoredEntity],
+        images_url: str,
+    ) -> list[TaskContent]:
+        """One page per pair of images, in order."""
+        return [_content(entity.record(DuplicateQuestion), images_url) for entity in entities]
+
+    def read_annotation(
+        self,
+        result: Sequence[dict[str, Any]],
+        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
+    ) -> ReviewAnswer | UnclearAnswer:
+        """Whether the two images differ."""
+        verdict = only_choice(result, VERDICT)
+        if verdict == "accept":
+            return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
+        if verdict == "reject":
+            return ReviewAnswer(verdict="reject", choices={VERDICT: ("reject",)}, reason=SAME)
+        return UnclearAnswer(problem="it was not chosen whether the images differ")
+
+    def summary(
+        self,
+        answer: ReviewAnswer,
+        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
+    ) -> str:
+        """The answer as a piece of HTML."""
+        return definition_list([("These are", OUTCOMES[answer.verdict])])
+
+
+def _content(asked: DuplicateQuestion, images_url: str) -> TaskContent:
+    data = {
+        "first": image_address(images_url, asked.first.sha256),
+        "second": image_address(images_url, asked.second.sha256),
+        "measured_html": f"<p>{escape(_measured(asked))}</p>",
+    }
+    return TaskContent(data, [], (shown_image(asked.first), shown_image(asked.second)))
+
+
+def _measured(asked: DuplicateQuestion) -> str:
+    """What a program found, in a line."""
+    parts = ["The program is in doubt"]
+    if asked.distance is not None:
+        parts.append(f"their looks differ by {asked.distance:.3f}")
+    if asked.similarity is not None:
+        parts.append(f"what they show is alike by {asked.similarity:.3f}")
+    if asked.mirrored:
+        parts.append("one looks mirrored")
+    return " · ".join(parts)

@@ -1,0 +1,58 @@
+"""What was measured of a candidate, in words, with the picture of what changed, as HTML."""
+
+from html import escape
+
+from annotate.interfaces.pictures import picture_tag
+from schemas.proposals import Candidate, EditMeasurement
+
+
+def measured_html(candidate: Candidate, images_url: str) -> str:
+    """What changed, what was measured, and what speaks against the candidate.
+
+    The picture of what changed is there twice: small, and as large as the anchor, which the page's
+    style shows in the anchor's place while one points at the small one.
+    """
+    changes = ""
+    if candidate.overlay is not None:
+        tag = picture_tag(candidate.overlay, images_url)
+        changes = (
+            f'<div class="loupe-changes"><div class="loupe-small">{tag}</div>'
+            f'<div class="loupe-large"><h4>What changed, marked on the anchor</h4>{tag}</div></div>'
+        )
+    sentences = measured_in_words(candidate)
+    said = f"<p>{escape(' '.join(sentences))}</p>" if sentences else ""
+    doubts = "".join(f"<li>{escape(doubt)}</li>" for doubt in candidate.doubts)
+    listed = f'<ul class="loupe-doubts">{doubts}</ul>' if doubts else ""
+    return f'<div class="loupe-measured">{changes}<div>{listed}{said}</div></div>'
+
+
+def measured_in_words(candidate: Candidate) -> list[str]:
+    """What was measured, a sentence each; nothing where nothing was."""
+    sentences = [] if candidate.measurement is None else _edit_in_words(candidate.measurement)
+    if candidate.similarity is not None:
+        sentences.append(f"Similarity to the anchor: {candidate.similarity:.2f}.")
+    return sentences
+
+
+def _edit_in_words(measurement: EditMeasurement) -> list[str]:
+    sentences = [f"{percent(measurement.changed_share)} of the picture changed visibly."]
+    if measurement.outside_share is not None:
+        where = f" ({measurement.region_by})" if measurement.region_by else ""
+        sentences.append(
+            f"{percent(measurement.outside_share)} of it changed outside the wanted region{where}."
+        )
+    if measurement.shift is not None:
+        better = "better" if measurement.shift > 0 else "no better"
+        sentences.append(
+            f"The candidate fits the wanted caption {better} than the anchor does "
+            f"({measurement.shift:+.2f})."
+        )
+    return sentences
+
+
+def percent(share: float) -> str:
+    """A share in percents, in whole ones from ten on; a little is said to be less than a tenth."""
+    percents = 100 * share
+    if 0 < percents < 0.1:
+        return "less than 0.1 %"
+    return f"{percents:.0f} %" if percents >= 10 or not percents else f"{percents:.1f} %"

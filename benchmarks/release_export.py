@@ -1,0 +1,180 @@
+"""Exports a release in every format, beside the formats' own writers and a copy of the same bytes.
+
+python -m benchmarks.release_export [--images 1000 10000] [--kilobytes 20]
+
+Each export runs in a process of its own, so that its peak of memory is its own. Exports are timed
+with the check of the release before (`checked`) and without. The peers are given the release's rows
+as they come out of pyarrow, and write what the export holds: `datasets` Parquet with embedded
+images, webdataset's `ShardWriter` image, JSON and text. They keep no digests and flush nothing to
+disk; the copy is `shutil.copytree` of the finished export, flushed to disk.
+"""
+
+import argparse
+import importlib
+import json
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+FORMATS = ("webdataset", "hf", "coco", "lmdb", "parquet", "published")
+PEERS = {"webdataset": "ShardWriter", "hf": "to_parquet"}
+MODULES = {"ShardWriter": "webdataset", "to_parquet": "datasets"}
+
+
+def build(home: Path, images: int, kilobytes: int) -> None:
+    from benchmarks.release_build import fill
+    from db.blobs import BlobStore
+    from db.store import Store
+    from release.build import build_release
+    from tests.release.worlds import DATASET
+
+    fill(home, images, kilobytes)
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    build_release(store, BlobStore(str(home / "blobs")), DATASET, "1.0.0", home / "release")
+    store.close()
+
+
+def rows_of(release: Path) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    for shard in sorted((release / "data").glob("*.parquet")):
+        with pq.ParquetFile(shard, memory_map=False, pre_buffer=False) as file:
+            for batch in file.iter_batches(32, use_threads=False):
+                yield from batch.to_pylist()
+
+
+def export(release: Path, name: str, out: Path, verify: bool) -> None:
+    from release.export.exporting import export_release
+    from release.export.formats import format_called
+
+    export_release(release, format_called(name), out, verify=verify)
+
+
+def write_with_webdataset(release: Path, out: Path) -> None:
+    from webdataset import ShardWriter
+
+    out.mkdir()
+    with ShardWriter(str(out / "test-%06d.tar"), maxcount=10**9, maxsize=5e8, verbose=0) as writer:
+        for row in rows_of(release):
+            image, key = row.pop("image")["bytes"], Path(row["file_path"]).stem
+            writer.write({"__key__": key, "jpg": image, "json": row, "txt": row["captions"][0]})
+
+
+def write_with_datasets(release: Path, out: Path) -> None:
+    import datasets
+
+    datasets.disable_progress_bars()
+    out.mkdir()
+    cache = str(out.parent / "cache")
+    loaded = datasets.load_dataset(str(release), cache_dir=cache, streaming=True)
+    rows = loaded["test"].cast_column("image", datasets.Image(decode=False))
+    rows.to_parquet(str(out / "test.parquet"))
+
+
+WRITERS: dict[str, Callable[[Path, Path], None]] = {
+    "ShardWriter": write_with_webdataset,
+    "to_parquet": write_with_datasets,
+}
+
+
+def measure(release: Path, what: str, out: Path) -> None:
+    """Does one piece of work; prints its seconds and the peak of memory in MiB as JSON."""
+    for module in (MODULES.get(what, "release.export.exporting"), "release.export.formats", "lmdb"):
+        importlib.import_module(module)  # what is loaded on the way is not counted
+    start = time.perf_counter()
+    if what in WRITERS:
+        WRITERS[what](release, out)
+    else:
+        name, _, checked = what.partition("+")
+        export(release, name, out, verify=bool(checked))
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "peak": peak}))
+
+
+def measured(home: Path, what: str, *, keep: bool = False) -> dict[str, float]:
+    """One piece of work in a process of its own; what it wrote stays where it is to be kept."""
+    out = home / "out"
+    command = [sys.executable, "-m", "benchmarks.release_export", "--measure"]
+    arguments = [str(home / "release"), what, str(out)]
+    answer = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
+    if not keep:
+        shutil.rmtree(out)
+    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+    return found
+
+
+def copied(home: Path) -> float:
+    """Seconds of copying what lies in `out`, and of flushing it to disk as exports are."""
+    from release.flushing import flush
+
+    start = time.perf_counter()
+    shutil.copytree(home / "out", home / "copy")
+    flush(home)
+    seconds = time.perf_counter() - start
+    shutil.rmtree(home / "copy")
+    return seconds
+
+
+def compare(home: Path, name: str, rounds: int) -> None:
+    """Prints a line: medians over rounds in which all stand side by side."""
+    found: dict[str, list[float]] = {}
+    peaks = []
+    for _ in range(rounds):
+        plain = measured(home, name, keep=True)
+        megabytes = sum(one.stat().st_size for one in (home / "out").rglob("*")) / 1e6
+        found.setdefault("copy", []).append(copied(home) / plain["seconds"])
+        shutil.rmtree(home / "out")
+        checked = measured(home, f"{name}+checked")
+        found.setdefault("checked", []).append(checked["seconds"] / plain["seconds"])
+        found.setdefault("speed", []).append(megabytes / plain["seconds"])
+        if peer := PEERS.get(name):
+            theirs = measured(home, peer)["seconds"] / plain["seconds"]
+            found.setdefault("peer", []).append(theirs)
+        peaks.append(max(plain["peak"], checked["peak"]))
+    middle = {key: statistics.median(values) for key, values in found.items()}
+    peer = f"{middle['peer']:6.2f} x {PEERS[name]}" if name in PEERS else ""
+    print(
+        f"  {name:<11}{middle['speed']:7,.0f} MB/s{max(peaks):7,.0f} MiB"
+        f"{middle['copy']:7.2f} x copy{middle['checked']:7.2f} x the time when checked{peer}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, nargs="+", default=[1000, 10_000])
+    parser.add_argument("--kilobytes", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--format", choices=FORMATS, action="append")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.build:
+        build(arguments.build, arguments.images[0], arguments.kilobytes)
+        return
+    if arguments.measure:
+        release, what, out = arguments.measure
+        measure(Path(release), what, Path(out))
+        return
+    for images in arguments.images:
+        with tempfile.TemporaryDirectory() as folder:
+            home = Path(folder)
+            # in a process of its own: the peak of a process is never less than its parent's
+            command = [sys.executable, "-m", "benchmarks.release_export", "--build", folder]
+            sizes = ["--images", str(images), "--kilobytes", str(arguments.kilobytes)]
+            subprocess.run([*command, *sizes], check=True)
+            print(f"{images:,} images of {arguments.kilobytes} kB")
+            for name in arguments.format or FORMATS:
+                compare(home, name, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""Writes the report on a release, and opens it in Chromium.
+
+python -m benchmarks.release_report [--rows 2000 20000] [--side 320]
+
+The release is made up: noisy pictures, six captions a row of a vocabulary with common and rare
+words, lineage of each. Beside the report stands what cannot be left out, in the same threads:
+reading the rows and decoding, shrinking and encoding their images with Pillow. Each size is written
+in a process of its own, so that its peak of memory is its own. In the browser, medians over rounds.
+"""
+
+import argparse
+import io
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from release.licence_terms import Held, terms_of
+from release.lineage_tables import (
+    ACTIVITIES,
+    AGENTS,
+    CALLS,
+    DECISIONS,
+    DERIVATIONS,
+    ENTITIES,
+    write_table,
+)
+from release.manifest import named, unnamed, write_manifest
+from release.parquet_rows import EmbeddedRow, ParquetRows
+from release.row_form import RowForm
+from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow
+from release.statistics import StatisticsCounter
+from schemas.records import Granularity
+from schemas.release import ReleasedFile
+from schemas.retrieval_task import RetrievalTask
+
+FORM = RowForm(tasks=True, terms=True)
+TASKS = tuple(RetrievalTask)
+ROUNDS = 5
+
+
+def identifier(*parts: object) -> str:
+    return sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def vocabulary() -> list[str]:
+    """As in a language: the first words stand in most captions, the last in few."""
+    letters = random.Random(1)
+    return [
+        "".join(letters.choices("abdegilmnorstu", k=letters.randint(2, 9))) for _ in range(8000)
+    ]
+
+
+def pictures(side: int) -> list[bytes]:
+    from PIL import Image
+
+    made = []
+    for number in range(40):
+        chance = random.Random(number)
+        coarse = Image.frombytes("RGB", (24, 18), chance.randbytes(24 * 18 * 3))
+        buffer = io.BytesIO()
+        size = (side, side * 3 // 4)
+        coarse.resize(size, Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=90)
+        made.append(buffer.getvalue())
+    return made
+
+
+def rows(count: int, images: list[bytes]) -> Iterator[EmbeddedRow]:
+    words = vocabulary()
+    for number in range(1, count + 1):
+        chance = random.Random(number)
+        texts = [
+            " ".join(words[int(len(words) * chance.random() ** 3)] for _ in range(18))
+            for _ in range(6)
+        ]
+        captions = tuple(
+            ReleasedCaption(
+                identifier(number, place),
+                text,
+                "source" if place < 2 else f"model-{place}@1",
+                chance.random() < 0.3,
+                "source" if place < 2 else "rewrite",
+            )
+            for place, text in enumerate(texts)
+        )
+        image = images[number % len(images)]
+        row = ReleaseRow(
+            number=number,
+            id=number,
+            source=f"source-{number % 5}",
+            identity=str(number),
+            split="train" if number <= count * 7 // 10 else "test",
+            file_path=f"images/{number}.jpg",
+            source_file_path=f"folder/{number}.jpg",
+            captions=captions,
+            image_entity_id=identifier(number),
+            sha256=sha256(image).hexdigest(),
+            media_type="image/jpeg",
+            width_px=320,
+            height_px=240,
+            task=TASKS[chance.randrange(len(TASKS))],
+            tier="v0",
+            terms=ReleasedTerms(f"CC-BY-{number % 4 + 1}.0", "somebody", None, own=True),
+        )
+        yield EmbeddedRow(row, image)
+
+
+def make_release(folder: Path, count: int, side: int) -> None:
+    """A release without image files: the report reads images from the Parquet files."""
+    folder.mkdir()
+    counter = StatisticsCounter()
+    with ParquetRows(folder, form=FORM) as parquet:
+        for one in rows(count, pictures(side)):
+            parquet.write(one)
+            counter.add(one.row)
+        listed = parquet.finish()
+    listed += lineage(folder, count)
+    draft = unnamed(
+        dataset="made-up",
+        version="1.0.0",
+        demonstration=True,
+        unreviewed=False,
+        entities_sha256="0" * 64,
+        sources=(),
+        prompts=(),
+        models=(),
+        statistics=counter.result({f"source-{one}": Granularity.FINE for one in range(5)}),
+        terms=terms_of([Held("CC0-1.0", "source-0", own=False, images=count)], {}),
+    )
+    listed.sort(key=lambda file: file.path)
+    write_manifest(folder, named(draft, listed), listed)
+
+
+def lineage(folder: Path, count: int) -> list[ReleasedFile]:
+    source, activity, agent = identifier("source"), identifier("activity"), identifier("agent")
+    payload = json.dumps({"text": "a text of some words that tells what is seen in the image"})
+    entities = [(source, "made-up", "source", "proposed", "{}", [], activity, None)]
+    derivations = []
+    for number in range(1, count + 1):
+        image = identifier(number)
+        entities.append((image, "made-up", "image", "proposed", payload, [], activity, None))
+        derivations.append((image, "imported_from", source))
+        for place in range(6):
+            text, parent = identifier(number, place), identifier(number, place - 2)
+            kind = "caption" if place < 2 else "rewrite"
+            entities.append((text, "made-up", kind, "accepted", payload, [], activity, None))
+            is_given = place < 2
+            role = "describes" if is_given else "rewrite_of"
+            derivations.append((text, role, image if is_given else parent))
+    tables = {
+        ENTITIES: sorted(entities),
+        DERIVATIONS: sorted(derivations),
+        DECISIONS: [],
+        CALLS: [],
+        ACTIVITIES: [(activity, "import_source", "1", "{}", [agent])],
+        AGENTS: [(agent, "software", "loupe", "0.1.0")],
+    }
+    return [write_table(folder, table, values) for table, values in tables.items()]
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def measure(home: Path, what: str) -> None:
+    """Prints seconds and the peak of memory in MiB as JSON."""
+    from release.export.source import opened_release
+    from release.report.thumbnails import PictureFolder
+    from release.report.writing import _THREADS, write_report
+    from release.threads import ordered_map
+
+    def only_pictures() -> None:
+        with opened_release(home / "release", lambda *_: None) as source:
+            folder = PictureFolder(
+                home / "pictures", source.manifest.statistics.images, previews=False
+            )
+            add = lambda row: folder.add(row.number, bytes(row.image))  # noqa: E731
+            for _ in ordered_map(add, source.rows(), _THREADS):
+                pass
+
+    def report() -> None:
+        write_report(home / "release", home / "report", verify=False)
+
+    seconds = timed(only_pictures if what == "pictures" else report)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "peak": peak}))
+
+
+def measured(home: Path, what: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.release_report", "--measure", str(home), what]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+    return found
+
+
+CHANGE = """async (address) => {
+  const tiles = document.querySelector('#tiles');
+  const before = tiles.firstChild;
+  const start = performance.now();
+  location.hash = address;
+  while (tiles.firstChild === before && performance.now() < start + 20000) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  return performance.now() - start;
+}"""
+ROW = """async (number) => {
+  const start = performance.now();
+  location.hash = `#/row/${number}`;
+  const isShown = () => document.title.startsWith(`Row ${number} `);
+  while (!isShown() && performance.now() < start + 20000) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  return performance.now() - start;
+}"""
+
+
+def in_browser(page_url: str, count: int) -> dict[str, float]:
+    """Milliseconds, medians over rounds."""
+    import shutil
+
+    from playwright.sync_api import sync_playwright
+
+    word = vocabulary()[2000]
+    filters = [
+        "split=test",
+        "task=color&split=train",
+        "origin=rewrite&reviewed=some",
+        "words=18-18",
+    ]
+    found: dict[str, list[float]] = {}
+    with sync_playwright() as playwright:
+        program = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for turn in range(ROUNDS):
+            page = browser.new_page(viewport={"width": 1360, "height": 900})
+            start = time.perf_counter()
+            page.goto(page_url)
+            page.wait_for_selector("html[data-ready]")
+            usable = 1000 * (time.perf_counter() - start)
+            page.wait_for_function(
+                "[...document.images].slice(0, 12).every((one) => one.naturalWidth > 0)"
+            )
+            seen = 1000 * (time.perf_counter() - start)
+            found.setdefault("usable", []).append(usable)
+            found.setdefault("pictures seen", []).append(seen)
+            for name, address in (
+                ("filter", f"#/rows?{filters[turn % len(filters)]}"),
+                ("page", f"#/rows?{filters[turn % len(filters)]}&page=2"),
+                ("search", f"#/rows?q={word[: 6 - turn % 3]}"),
+                ("last page", f"#/rows?page={-(-count // 60) - turn}"),
+            ):
+                found.setdefault(name, []).append(page.evaluate(CHANGE, address))
+            found.setdefault("row", []).append(
+                page.evaluate(ROW, (count // 2 + 997 * turn) % count + 1)
+            )
+            page.close()
+        browser.close()
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def size_of(folder: Path) -> tuple[int, int]:
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return len(sizes), sum(sizes)
+
+
+def compare(home: Path, count: int) -> None:
+    pictures_alone = measured(home, "pictures")
+    report = measured(home, "report")
+    files, size = size_of(home / "report")
+    _, thumbs = size_of(home / "report" / "thumbs")
+    print(
+        f"{count:,} rows: written at {count / report['seconds']:,.0f} rows/s, peak of memory "
+        f"{report['peak']:,.0f} MiB; small pictures alone take "
+        f"{pictures_alone['seconds'] / report['seconds']:.2f} of the time\n"
+        f"  {files:,} files, {size / 1e6:,.0f} MB, of which pictures {thumbs / 1e6:,.0f} MB",
+        flush=True,
+    )
+    opened = in_browser((home / "report" / "index.html").as_uri(), count)
+    told = ", ".join(f"{name} {value:,.0f} ms" for name, value in opened.items())
+    print(f"  {told}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1000, 10_000])
+    parser.add_argument("--side", type=int, default=320)
+    parser.add_argument("--home", type=Path, help="where to leave release and report")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        home, what = arguments.measure
+        measure(Path(home), what)
+        return
+    if arguments.make:
+        make_release(arguments.make / "release", arguments.rows[0], arguments.side)
+        return
+    for count in arguments.rows:
+        with tempfile.TemporaryDirectory() as folder:
+            home = (arguments.home or Path(folder)) / str(count)
+            home.mkdir(parents=True)
+            # in a process of its own: the peak of a process is never less than its parent's
+            command = [sys.executable, "-m", "benchmarks.release_report", "--make", str(home)]
+            sizes = ["--rows", str(count), "--side", str(arguments.side)]
+            subprocess.run([*command, *sizes], check=True)
+            compare(home, count)
+
+
+if __name__ == "__main__":
+    main()

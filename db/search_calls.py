@@ -1,0 +1,239 @@
+"""Searches as calls: reserved before they are sent, stored when they return, counted by day.
+
+A search has one row of `model_call`. It is there, `in_flight` under a lease, before anything is
+sent: so runs side by side see what each other has asked and what is left of the budget. When the
+answer comes, the row becomes that of the answer. A failure worth another try leaves the key free,
+and a row of its own where the service counted it; so does a run that was killed (`lost`: whether
+the service counted it, nobody knows).
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from db.agents import AgentRef, register_agents
+from db.calls import SEARCH_STAGE
+from db.store import Store
+from db.tables import Agent, ModelCall
+from db.work import is_gone, process_owner
+from schemas.base import digest_of
+from schemas.chat import ModelRef
+from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
+
+IN_FLIGHT = "in_flight"
+LOST = "lost"
+LEASE_SECONDS = 900.0  # longer than a search with all its retries takes
+
+
+class NewSearch(NamedTuple):
+    """A search that is about to be sent."""
+
+    key: str
+    service: ModelRef
+    parameters: dict[str, Any]
+    request: SearchRequest
+    dataset: str
+    asked_at: datetime
+
+
+class DailyBudget(NamedTuple):
+    """How many requests a service may be sent since `day_began`; None for no limit."""
+
+    day_began: datetime
+    most: int | None
+
+
+class Reserved(NamedTuple):
+    """The search is this caller's to send; `lease` is what proves it."""
+
+    lease: str
+
+
+class Busy(NamedTuple):
+    """The same search is under way elsewhere; its outcome is to be waited for."""
+
+
+class Spent(NamedTuple):
+    """The day's budget is used up: so many requests were sent."""
+
+    requests: int
+
+
+Costs = Callable[[int, int], float | None]
+"""The price of so many requests, after so many others of the day."""
+
+
+def find_search(store: Store, key: str) -> SearchOutcome | None:
+    """The outcome of the search with that key, or None where it has not returned."""
+    with store.read() as connection:
+        row = _row_of(connection, key)
+    return None if row is None or row.status == IN_FLIGHT else _outcome(row)
+
+
+def reserve_search(
+    store: Store, search: NewSearch, budget: DailyBudget
+) -> Reserved | Busy | Spent | SearchOutcome:
+    """Takes a search, unless it is known, under way, or more than the budget allows."""
+    agent = AgentRef.of_model(search.service)
+    with store.write() as connection:
+        _take_turn(connection, search.service)
+        row = _row_of(connection, search.key)
+        if row is not None and row.status != IN_FLIGHT:
+            return _outcome(row)
+        if row is not None:
+            if _is_alive(row.response):
+                return Busy()
+            _set_aside(connection, search.key, status=LOST)
+        used = _requests_since(connection, search.service, budget.day_began)
+        if budget.most is not None and used >= budget.most:
+            return Spent(used)
+        register_agents(connection, [agent])
+        lease = _new_lease()
+        connection.execute(insert(ModelCall), _new_row(search, agent, lease))
+        return Reserved(lease)
+
+
+def reserve_retry(store: Store, search: NewSearch, lease: str, budget: DailyBudget) -> bool:
+    """Counts one more request of a search under way; False where the budget allows none."""
+    with store.write() as connection:
+        _take_turn(connection, search.service)
+        used = _requests_since(connection, search.service, budget.day_began)
+        if budget.most is not None and used >= budget.most:
+            return False
+        more = {"tokens_in": ModelCall.tokens_in + 1}
+        return connection.execute(_own(search.key, lease).values(more)).rowcount == 1
+
+
+def settle_search(
+    store: Store,
+    search: NewSearch,
+    lease: str,
+    outcome: SearchOutcome,
+    budget: DailyBudget,
+    costs: Costs,
+    currency: str | None,
+) -> float | None:
+    """Stores what came back, in a transaction of its own; gives what it cost.
+
+    Where the lease ran out and another took the search over, its outcome stands.
+    """
+    with store.write() as connection:
+        _take_turn(connection, search.service)
+        reserved = _reserved(connection, search.key, lease)
+        before = _requests_since(connection, search.service, budget.day_began) - reserved
+        cost = costs(outcome.requests, max(0, before))
+        values = {**_columns(outcome), "cost": cost, "currency": currency}
+        if isinstance(outcome, SearchFailure) and outcome.retriable:
+            if outcome.requests == 0:
+                connection.execute(delete(ModelCall).where(*_is_own(search.key, lease)))
+                return None
+            values["key"] = uuid4().hex
+        connection.execute(_own(search.key, lease).values(values))
+        return cost
+
+
+def abandon_search(store: Store, search: NewSearch, lease: str) -> None:
+    """Gives a search up whose request may or may not have been sent: it counts, as `lost`."""
+    with store.write() as connection:
+        connection.execute(
+            _own(search.key, lease).values(key=uuid4().hex, status=LOST, response=lease)
+        )
+
+
+def requests_since(store: Store, service: ModelRef, began: datetime) -> int:
+    """How many requests the service was sent since then, by all runs on all datasets."""
+    with store.read() as connection:
+        return _requests_since(connection, service, began)
+
+
+def _requests_since(connection: Connection, service: ModelRef, began: datetime) -> int:
+    agents = select(Agent.id).where(Agent.kind == "model", Agent.name == service.name)
+    query = select(func.coalesce(func.sum(ModelCall.tokens_in), 0)).where(
+        ModelCall.agent_id.in_(agents), ModelCall.called_at >= began
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+def _take_turn(connection: Connection, service: ModelRef) -> None:
+    """Searches of one service are reserved one after the other (SQLite has one writer anyway)."""
+    if connection.dialect.name == "postgresql":
+        number = int(digest_of("search-budget", service.name)[:15], 16)
+        connection.execute(select(func.pg_advisory_xact_lock(number)))
+
+
+def _row_of(connection: Connection, key: str) -> Row[str, str] | None:
+    query = select(ModelCall.status, ModelCall.response).where(ModelCall.key == key)
+    return connection.execute(query).one_or_none()
+
+
+def _reserved(connection: Connection, key: str, lease: str) -> int:
+    query = select(ModelCall.tokens_in).where(*_is_own(key, lease))
+    return connection.execute(query).scalar_one_or_none() or 0
+
+
+def _is_own(key: str, lease: str) -> tuple[Any, ...]:
+    return ModelCall.key == key, ModelCall.status == IN_FLIGHT, ModelCall.response == lease
+
+
+def _own(key: str, lease: str) -> Any:
+    return update(ModelCall).where(*_is_own(key, lease))
+
+
+def _set_aside(connection: Connection, key: str, status: str) -> None:
+    values = {"key": uuid4().hex, "status": status}
+    connection.execute(update(ModelCall).where(ModelCall.key == key).values(values))
+
+
+def _new_lease() -> str:
+    expires_at = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
+    return json.dumps(
+        {"lease": uuid4().hex, "owner": process_owner(), "expires_at": expires_at.isoformat()}
+    )
+
+
+def _is_alive(lease: str) -> bool:
+    held = json.loads(lease)
+    is_over = datetime.fromisoformat(held["expires_at"]) <= datetime.now(UTC)
+    return not is_over and not is_gone(held["owner"])
+
+
+def _new_row(search: NewSearch, agent: AgentRef, lease: str) -> dict[str, Any]:
+    return {
+        "key": search.key,
+        "agent_id": agent.id,
+        "stage": SEARCH_STAGE,
+        "dataset": search.dataset,
+        "prompt_digest": "",
+        "parameters": search.parameters,
+        "request": search.request.model_dump(mode="json"),
+        "response": lease,
+        "status": IN_FLIGHT,
+        "tokens_in": 1,
+        "tokens_out": 0,
+        "seconds": 0.0,
+        "cost": None,
+        "currency": None,
+        "called_at": search.asked_at,
+    }
+
+
+def _columns(outcome: SearchOutcome) -> dict[str, Any]:
+    if isinstance(outcome, SearchAnswer):
+        status, seconds = "answered", outcome.seconds
+    else:
+        status, seconds = outcome.reason, 0.0
+    return {
+        "response": outcome.model_dump_json(),
+        "status": status,
+        "tokens_in": outcome.requests,
+        "seconds": seconds,
+    }
+
+
+def _outcome(row: Row[str, str]) -> SearchOutcome:
+    kind = SearchAnswer if row.status == "answered" else SearchFailure
+    return kind.model_validate_json(row.response)

@@ -1,0 +1,165 @@
+"""What is left of withdrawn things beside themselves: vectors, checkpoints, questions, answers."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from sqlalchemy import Connection, delete, exists, or_, select, update
+from sqlalchemy.orm import aliased
+
+from db.agents import AgentRef
+from db.annotations import counted_answers
+from db.embeddings import Kind
+from db.entities import pages
+from db.reviews import WAITING
+from db.store import Store
+from db.tables import (
+    Annotation,
+    Annotator,
+    Checkpoint,
+    Decision,
+    Embedding,
+    EmbeddingSpace,
+    Entity,
+    Pseudonym,
+    ReviewImage,
+    ReviewTask,
+)
+from schemas.base import digest_of, sha256_of
+
+_JUDGED = ("accepted", "rejected", "superseded")
+_SAID = {"accepted": "accept", "rejected": "reject"}
+"""What an answer says that is borne out by a state."""
+_TEXTS = ("caption", "rewrite")
+
+
+def close_reviews(store: Store, entity_ids: Collection[str], digests: Collection[str] = ()) -> int:
+    """Closes the open questions about entities, and those that show them; gives how many.
+
+    Images with one of the `digests` are shown by no question any more. What lies on the desk is
+    removed from it by the next push.
+    """
+    closed = 0
+    with store.write() as connection:
+        for page in pages(sorted(entity_ids)):
+            shows = exists().where(
+                ReviewImage.task_key == ReviewTask.key, ReviewImage.image_id.in_(page)
+            )
+            closed += connection.execute(
+                update(ReviewTask)
+                .where(ReviewTask.state.in_(WAITING), or_(ReviewTask.entity_id.in_(page), shows))
+                .values(state="closed")
+            ).rowcount
+        for page in pages(sorted(digests)):
+            connection.execute(delete(ReviewImage).where(ReviewImage.sha256.in_(page)))
+    return closed
+
+
+def forget_vectors(store: Store, kind: Kind, digests: Iterable[str]) -> int:
+    """Deletes the cached vectors of images or texts in all spaces; gives how many."""
+    deleted = 0
+    with store.write() as connection:
+        spaces = list(connection.execute(select(EmbeddingSpace.key)).scalars())
+        for page in pages(sorted(digests), 200):
+            keys = [digest_of(space, kind, sha256) for space in spaces for sha256 in page]
+            deleted += _delete_vectors(connection, keys)
+    return deleted
+
+
+def _delete_vectors(connection: Connection, keys: Iterable[str]) -> int:
+    return sum(
+        connection.execute(delete(Embedding).where(Embedding.key.in_(page))).rowcount
+        for page in pages(keys)
+    )
+
+
+def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
+    """The digests by which the vectors of texts among these entities are known."""
+    query = select(Entity.payload).where(Entity.kind.in_(_TEXTS))
+    with store.read() as connection:
+        for page in pages(entity_ids):
+            for payload in connection.execute(query.where(Entity.id.in_(page))).scalars():
+                yield sha256_of(json.loads(payload)["text"].encode())
+
+
+def drop_checkpoints(store: Store, entity_ids: Iterable[str]) -> int:
+    """Forgets how far the work on these entities had come; gives of how many."""
+    dropped = 0
+    with store.write() as connection:
+        for page in pages(entity_ids):
+            inputs = select(Entity.seq).where(Entity.id.in_(page))
+            dropped += connection.execute(
+                delete(Checkpoint).where(Checkpoint.input.in_(inputs))
+            ).rowcount
+    return dropped
+
+
+def judged_alone(connection: Connection, person: str) -> list[str]:
+    """What was last decided on by a person and stands on that judgement alone, in order of id.
+
+    It does not where others judged it, too, and all of them say what stands. Where any of them says
+    otherwise, it was the person's word that counted, and the answers that are left decide anew.
+    """
+    last = aliased(Decision)
+    newer = exists().where(last.entity_id == Decision.entity_id, last.id > Decision.id)
+    query = (
+        select(Decision.entity_id)
+        .join(Entity, Entity.id == Decision.entity_id)
+        .where(
+            Decision.agent_id == AgentRef("person", person).id,
+            Entity.state.in_(_JUDGED),
+            ~newer,
+        )
+        .order_by(Decision.entity_id)
+    )
+    found = list(connection.execute(query).scalars())
+    borne_out = _borne_out(connection, found, person)
+    return [id_ for id_ in found if id_ not in borne_out]
+
+
+def _borne_out(connection: Connection, ids: Sequence[str], person: str) -> set[str]:
+    """Those that others gave answers on that count, each of which says what stands.
+
+    None that was edited: the text that stands in its place is the person's.
+    """
+    said = {
+        id_: {one.answer["verdict"] for one in answers if one.person != person}
+        for id_, answers in counted_answers(connection, None, ids).items()
+    }
+    states = select(Entity.id, Entity.state)
+    return {
+        id_
+        for page in pages(sorted(said))
+        for id_, state in connection.execute(states.where(Entity.id.in_(page)))
+        if said[id_] == {_SAID.get(state)}
+    }
+
+
+def return_answers(store: Store, person: str) -> int:
+    """Lets no answer of a person count any more; gives how many did.
+
+    Questions that wait for the person are closed.
+    """
+    by_person = exists().where(
+        Annotation.review_task_key == ReviewTask.key,
+        Annotation.agent_id == AgentRef("person", person).id,
+    )
+    answered = ReviewTask.state == "answered", by_person
+    waiting = ReviewTask.state.in_(WAITING), ReviewTask.assignee == person
+    with store.write() as connection:
+        returned = connection.execute(
+            update(ReviewTask).where(*answered).values(state="returned")
+        ).rowcount
+        connection.execute(update(ReviewTask).where(*waiting).values(state="closed"))
+    return returned
+
+
+def forget_person(store: Store, pseudonym: str) -> bool:
+    """Erases who a pseudonym stands for, for good; False where nobody could tell before."""
+    with store.write() as connection:
+        known = connection.execute(delete(Pseudonym).where(Pseudonym.name == pseudonym)).rowcount
+        named = connection.execute(
+            update(Annotator)
+            .where(Annotator.pseudonym == pseudonym, Annotator.name != pseudonym)
+            .values(name=pseudonym, user_id=-1, state="left")
+        ).rowcount
+    return known + named > 0

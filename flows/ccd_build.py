@@ -1,0 +1,222 @@
+"""`build-ccd`: groups of images that differ in one labelled detail, and their captions (CCD)."""
+
+from collections.abc import Callable
+
+from annotate.policies import parse_policy
+from annotate.projects import Desks
+from annotate.queues import Queue
+from flows.anchors import take_anchors
+from flows.asked_model import AskedModel
+from flows.building import Recipe, build_by
+from flows.choice_calibration import calibrate_choices
+from flows.configuration import load_ccd_build
+from flows.context import RunContext
+from flows.contrast_groups import form_groups, make_images
+from flows.demonstration import demonstration_ccd_build
+from flows.edited_images import STAGE as EDITING
+from flows.edited_images import edit_images, edit_settings
+from flows.embedding import CachedEmbedder
+from flows.fine_captions import follow_groups
+from flows.found_images import DownloaderMaker, find_images
+from flows.image_choice import choose_candidates
+from flows.image_orders import keep_current_orders, order_images, waiting_strategies
+from flows.importing import import_source
+from flows.lost_anchors import told_of_anchors
+from flows.queues import declared_queues
+from flows.refining import refine_captions
+from flows.releasing import release
+from flows.report import BuildReport
+from flows.review import review
+from flows.search_ledger import Clock, utc_now
+from flows.standing_candidates import keep_standing_candidates
+from flows.strategy_proposals import propose_strategies, take_strategies
+from retrieval.embedders import pinned
+from schemas.build import CcdBuild
+from schemas.contrast_records import Way
+from schemas.errors import BudgetReachedError, ConfigurationError
+from schemas.image_search import FolderSearch, ImageSearchSpec
+from schemas.profile import Profile
+from sources.web.downloading import ImageDownloader
+
+
+def run_build(
+    context: RunContext, config: str | None, profile: str | None, *, wait: bool = False
+) -> BuildReport:
+    """Builds what `config` says (None: the demonstration) by `profile` (None: the setting).
+
+    Raises:
+        LoupeError: see `build_dataset`.
+    """
+    recipe = Recipe(
+        load=load_ccd_build,
+        demonstrate=demonstration_ccd_build,
+        announcement="the sources are the demonstration's stills, drawn once",
+        build_dataset=build_dataset,
+    )
+    return build_by(recipe, context, config, profile, wait=wait)
+
+
+def build_dataset(
+    context: RunContext,
+    build: CcdBuild,
+    profile: Profile,
+    open_desks: Callable[[], Desks],
+    *,
+    wait: bool = False,
+    make_downloader: DownloaderMaker = ImageDownloader,
+    clock: Clock = utc_now,
+) -> BuildReport:
+    """Does what can be done now: strategies, images, captions, each with the people it needs.
+
+    Every step goes on from what is stored, so running it again costs only what is missing. People
+    are asked three times: whether strategies are right, whether images differ in the one detail,
+    and whether the captions of whole groups are right. Each time what they need is pushed to the
+    desk and the run ends (with `wait`: waits). Which day it is for a service's daily budget,
+    `clock` says.
+
+    Raises:
+        UsageError: the build, a source or the profile cannot be used.
+        BudgetReachedError: a limit of the run's budget, or a service's of the day, was reached.
+        ModelError: a model could not be loaded, or its server is gone.
+        ServiceError: the review desk is gone.
+    """
+    steps = _Steps(context, build, profile, open_desks, wait, make_downloader, clock)
+    for step in (steps.propose, steps.come_by_images, steps.write_captions):
+        step()
+        steps.report.count_costs(context.store)
+        if steps.report.waiting:
+            return steps.report
+    context.progress.say(told_of_anchors(context.store, build.dataset))
+    release(context, steps.report, build, build.version, embedder=profile.contrast.embedder)
+    return steps.report
+
+
+class _Steps:
+    """The steps of one build, in their order."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        build: CcdBuild,
+        profile: Profile,
+        open_desks: Callable[[], Desks],
+        wait: bool,
+        make_downloader: DownloaderMaker,
+        clock: Clock,
+    ) -> None:
+        self._context = context
+        self._build = build
+        self._settings = profile.contrast
+        self._open_desks = open_desks
+        self._wait = wait
+        self._make_downloader = make_downloader
+        self._clock = clock
+        self._embedder = CachedEmbedder(context.store, pinned(self._settings.embedder))
+        self._search = _search_of(build, profile)
+        self._stopped: BudgetReachedError | None = None
+        self._left_for_later: set[str] = set()
+        self.report = BuildReport(build.dataset)
+
+    def propose(self) -> None:
+        """Takes anchors out of the sources, has strategies proposed, and asks people of them."""
+        for spec in self._build.sources:
+            source, imported = import_source(self._context, spec)
+            taken = take_anchors(self._context, self._build, spec, source)
+            self.report.stages += [imported, taken]
+        strategist = AskedModel(self._context, self._build.dataset, self._settings.strategist)
+        self.report.stages += [
+            propose_strategies(strategist, self._settings),
+            take_strategies(strategist, self._settings),
+        ]
+        self._review("strategies", self._build.strategies_gate)
+
+    def come_by_images(self) -> None:
+        """Comes by an image for each strategy; what people turn down is tried the next way."""
+        self._come_by_images_each_way()
+        if self._stopped is not None:  # what came back before it is stored, and chosen from
+            raise self._stopped
+
+    def _come_by_images_each_way(self) -> None:
+        for way in self._build.ways:
+            if way == "search" and self._search is None:
+                self._context.progress.say(
+                    "nothing is searched: the profile names no service ([contrast.search]) and the "
+                    "build no folder (search_folder)"
+                )
+                continue
+            self._come_by_images(way)
+            self._review("candidates", self._build.candidates_gate)
+            if self.report.waiting:
+                return
+        keep_current_orders(self._context, self._build.dataset)
+
+    def _come_by_images(self, way: Way) -> None:
+        context, dataset, settings = self._context, self._build.dataset, self._settings
+        self._keep_standing_candidates()
+        self.report.stages.append(order_images(context, dataset, way, self._left_for_later))
+        if way == "edit":
+            edited = edit_images(context, dataset, settings, self._embedder, self._build.seed)
+            self.report.stages.append(edited)
+        elif self._search is not None:
+            found = find_images(
+                context, dataset, settings, self._search, self._make_downloader, self._clock
+            )
+            self._stopped = found.stopped
+            chosen = choose_candidates(context, dataset, settings, found, self._embedder)
+            self.report.stages += [*found.reports, chosen]
+            self._left_for_later |= waiting_strategies(context.store, dataset, chosen)
+            self._tell_of_choices()
+        self._keep_standing_candidates()  # other settings may have made a second one
+
+    def _keep_standing_candidates(self) -> None:
+        context, dataset, settings = self._context, self._build.dataset, self._settings
+        edits = edit_settings(context, dataset, settings, self._embedder, self._build.seed)
+        keep_standing_candidates(context, dataset, {EDITING: edits})
+
+    def _tell_of_choices(self) -> None:
+        told = calibrate_choices(
+            self._context, self._build.dataset, self._settings.choice, self._embedder
+        )
+        if told is not None:
+            self._context.progress.say(
+                f"how similar results are to their anchors, and what bounds they suggest, is in "
+                f"{told.page}"
+            )
+
+    def write_captions(self) -> None:
+        """Groups images, has captions refined for whole groups, and asks people of them."""
+        context, dataset = self._context, self._build.dataset
+        self.report.stages += [make_images(context, dataset), form_groups(context, dataset)]
+        refiner = AskedModel(context, dataset, self._settings.refiner)
+        self.report.stages.append(
+            refine_captions(refiner, self._settings, self._embedder, self._build.second_language)
+        )
+        self._review("groups", self._build.groups_gate)
+        follow_groups(context, dataset)
+
+    def _review(self, step: str, gate: str) -> None:
+        declared = declared_queues(self._context.settings)
+        queue: Queue = declared.queue(self._build.dataset, step, parse_policy(gate))
+        self.report.waiting = review(self._context, queue, self._open_desks, wait=self._wait)
+        if self.report.waiting:
+            self._context.progress.say(f"queue {queue.name} waits for people")
+
+
+def _search_of(build: CcdBuild, profile: Profile) -> ImageSearchSpec | None:
+    """The service to search: the profile's, or the build's folder."""
+    if build.search_folder is None:
+        return profile.contrast.search
+    if profile.contrast.search is not None:
+        raise ConfigurationError(
+            f"the build names a folder to search (search_folder) and profile {profile.name!r} a "
+            f"service ({profile.contrast.search.name}); only one of both can be searched"
+        )
+    folder = build.search_folder
+    spec = FolderSearch(folder=str(folder), embedder=pinned(profile.contrast.embedder))
+    for path, what in ((folder, "is no folder"), (folder / spec.licence_file, "is missing")):
+        if not path.exists():
+            raise ConfigurationError(
+                f"search_folder must hold images and their licences ({spec.licence_file}); "
+                f"{path} {what}"
+            )
+    return spec

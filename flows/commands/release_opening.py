@@ -1,0 +1,68 @@
+"""What commands on releases share: the store, a progress bar, an option."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.output import err
+
+if TYPE_CHECKING:
+    from db.store import Store
+    from release.build import Progress
+
+VerifyOption = Annotated[
+    bool,
+    typer.Option(
+        "--verify/--no-verify", help="First hold every file of the release against its digest."
+    ),
+]
+
+
+@contextmanager
+def opened_store() -> Iterator["Store"]:
+    """The store of this installation."""
+    from db.store import Store
+    from profiles.settings import load_settings
+
+    store = Store.open(load_settings().database_url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def folder_called(name: str) -> Path:
+    """The folder that is meant: one that is there, or that of a release which the store knows.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from db.releases import find_release
+    from schemas.errors import UsageError
+
+    if name and (folder := Path(name)).is_dir():
+        return folder
+    if "/" in name:
+        raise UsageError(f"{name} is not a folder; name the folder of a release")
+    with opened_store() as store:
+        release = find_release(store, name)
+    if not release.folder.is_dir():
+        known = f"{release.manifest.dataset} {release.manifest.version}"
+        raise UsageError(
+            f"{known} was built in {release.folder}, which is gone; name its folder, or make it "
+            f"anew with `loupe release rebuild`"
+        )
+    return release.folder
+
+
+@contextmanager
+def progress_bar() -> Iterator["Progress"]:
+    """A bar on a terminal, nothing elsewhere."""
+    from rich.progress import Progress
+
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
+        task = bars.add_task("writing images")
+        yield lambda done, total: bars.update(task, completed=done, total=total)

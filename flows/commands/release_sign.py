@@ -1,0 +1,36 @@
+"""`loupe release sign`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.commands.output import JsonOption, out, print_json
+
+
+def sign(
+    folder: Annotated[Path, typer.Argument(help="The folder of a release.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Sign a release with the key in LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.
+
+    It is verified first; one that is not sound is not signed.
+    """
+    from flows.release_signing import release_signer, sign_release
+    from profiles.settings import load_settings
+    from schemas.errors import ConfigurationError
+
+    signer = release_signer(load_settings())
+    if signer is None:
+        raise ConfigurationError(
+            "there is no key to sign with; set LOUPE_SIGNING_KEY_FILE to a file as "
+            "`openssl genpkey -algorithm ed25519` makes it"
+        )
+    signature, is_new = sign_release(folder, signer)
+    if as_json:
+        print_json({**signature.model_dump(mode="json"), "is_new": is_new})
+        return
+    done = "signed" if is_new else "is signed already, unchanged:"
+    told = f"{folder} {done} the release {signature.release}, by the key {signature.public_key}"
+    out.print(escape(told), soft_wrap=True)

@@ -1,0 +1,90 @@
+"""`loupe release verify`: whether a copy of a release is whole, and what of it was withdrawn."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.commands.output import JsonOption, out, print_json
+
+_SHOWN_PROBLEMS = 50
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="The folder of a release, wherever it came from.")],
+    expected_id: Annotated[
+        str | None,
+        typer.Option(
+            "--id", help="The release's id as it was cited: 12 of its 64 digits at the least."
+        ),
+    ] = None,
+    decode: Annotated[
+        bool,
+        typer.Option(
+            "--decode/--no-decode",
+            help="Decode every image in full, and compute its perceptual hash anew.",
+        ),
+    ] = False,
+    contains: Annotated[
+        Path | None,
+        typer.Option(help="The folder of another release, all rows of which must stand in it."),
+    ] = None,
+    public_key: Annotated[
+        str | None,
+        typer.Option(help="The key that must have signed it: 64 hex digits, or a file (PEM)."),
+    ] = None,
+    notices: Annotated[
+        Path | None,
+        typer.Option(
+            help="What was withdrawn: a later release, its withdrawals.json, or a folder of "
+            "published notices. Those of this installation are always looked at."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every file, row and reference of a release, offline, from its folder alone.
+
+    Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
+    """
+    from flows.withdrawn_releases import withdrawn_in
+    from profiles.settings import load_settings
+    from release.notices_sources import notices_at, notices_of_home
+    from release.signing import read_signature
+    from release.verify import verify_release
+
+    known = notices_of_home(load_settings().home)
+    if notices is not None:
+        known += notices_at(notices)
+    problems = verify_release(
+        folder,
+        expected_id=expected_id,
+        decode=decode,
+        contains=contains,
+        public_key=public_key,
+        notices=known,
+    )
+    withdrawn = withdrawn_in(folder, known) if problems else ()
+    signature = None if problems else read_signature(folder)
+    if as_json:
+        found = [problem.model_dump(mode="json") for problem in problems]
+        key = signature and signature.public_key
+        sound = {"folder": str(folder), "ok": not problems, "signed_by": key}
+        rows = [row.model_dump(mode="json") for row in withdrawn]
+        print_json({**sound, "problems": found, "withdrawn": rows})
+    elif problems:
+        for problem in problems[:_SHOWN_PROBLEMS]:
+            out.print(f"[red]✗[/red] {escape(problem.message)}", soft_wrap=True)
+        if (more := len(problems) - _SHOWN_PROBLEMS) > 0:
+            out.print(f"… and {more:,} more; --json lists them")
+        if withdrawn:
+            rows_of = "the row" if len(withdrawn) == 1 else f"all {len(withdrawn):,} rows"
+            were = "was" if len(withdrawn) == 1 else "were"
+            out.print(f"--json lists {rows_of} that {were} withdrawn")
+    else:
+        held = f", and holds all of {contains}" if contains else ""
+        signed = f", signed by the key {signature.public_key}" if signature else ""
+        told = f"{folder} is complete and unchanged{held}{signed}"
+        out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
+    if problems:
+        raise typer.Exit(1)

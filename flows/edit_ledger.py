@@ -1,0 +1,133 @@
+"""Edits as they are made: each picture is stored as it comes, and none is made twice.
+
+What an edit comes to is measured and judged elsewhere, as often as the settings for that change.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import NamedTuple
+
+from db.agents import AgentRef
+from db.entities import children_of, fetch, new_entity
+from db.work import ActivityRecord, register_plan, store_activity
+from flows.context import RunContext
+from models.image_editor import ImageEditor
+from models.image_editors import build_image_editor
+from schemas.contrast_records import StoredEdit
+from schemas.image_edit import EditedPicture, EditFailure, EditRequest, ImageEditorSpec
+from schemas.proposals import Picture
+
+STAGE = "edit_pictures"
+VERSION = "1"
+
+EDITED_FOR = "edited_for"
+"""The role of the strategy that a picture was edited for."""
+
+
+class AskedEdit(NamedTuple):
+    """An edit that is wanted, and the strategy that it is for."""
+
+    strategy_id: str
+    request: EditRequest
+
+
+class MadeEdit(NamedTuple):
+    """An edit that was made, in this run or an earlier one, and its entity."""
+
+    id: str
+    record: StoredEdit
+
+
+class RecordedEditor:
+    """An editor whose every picture is stored.
+
+    Model, parameters, seed, instruction and image are an edit's identity: with equal ones, the
+    picture that is stored is given. An edit that failed is tried anew.
+    """
+
+    def __init__(self, context: RunContext, dataset: str, spec: ImageEditorSpec) -> None:
+        self._context = context
+        self._dataset = dataset
+        self._spec = spec
+
+    @cached_property
+    def _editor(self) -> ImageEditor:
+        """Loaded when the first edit is to be made: a run without one does not pay for it."""
+        return build_image_editor(self._spec)
+
+    @cached_property
+    def _plan_id(self) -> int:
+        configuration = {
+            "model": self._spec.ref.model_dump(),
+            "parameters": self._spec.parameters,
+        }
+        return register_plan(self._context.store, STAGE, VERSION, configuration)
+
+    def edit(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
+        """What came of each edit.
+
+        Raises:
+            ModelError: the editor cannot go on; what it made before is stored.
+        """
+        stored = self._stored({one.strategy_id for one in asked.values()})
+        keys = {place: self._key(one.request) for place, one in asked.items()}
+        found: dict[int, MadeEdit | EditFailure] = {
+            place: stored[key] for place, key in keys.items() if key in stored
+        }
+        missing = [place for place in asked if place not in found]
+        for number, outcome in self._made([asked[place] for place in missing]):
+            found[missing[number]] = outcome
+        return found
+
+    def _key(self, request: EditRequest) -> str:
+        return request.key(self._spec.ref, self._spec.parameters)
+
+    def _stored(self, strategy_ids: set[str]) -> dict[str, MadeEdit]:
+        """The edits that were made for these strategies, by their keys; of equal ones the first."""
+        store = self._context.store
+        below = children_of(store, strategy_ids, EDITED_FOR)
+        entities = fetch(store, {one for many in below.values() for one in many})
+        found: dict[str, MadeEdit] = {}
+        for one in sorted(entities.values(), key=lambda one: one.seq):
+            record = one.record(StoredEdit)
+            found.setdefault(record.key, MadeEdit(one.id, record))
+        return found
+
+    def _made(self, asked: Sequence[AskedEdit]) -> Iterator[tuple[int, MadeEdit | EditFailure]]:
+        if not asked:
+            return
+        started_at = datetime.now(UTC)
+        for number, outcome in self._editor.edit([one.request for one in asked]):
+            if isinstance(outcome, EditFailure):
+                yield number, outcome
+            else:
+                yield number, self._store(asked[number], outcome, started_at)
+            started_at = datetime.now(UTC)
+
+    def _store(self, asked: AskedEdit, made: EditedPicture, started_at: datetime) -> MadeEdit:
+        image = made.image
+        record = StoredEdit(
+            key=self._key(asked.request),
+            model=str(self._spec.ref),
+            instruction=asked.request.instruction,
+            seed=asked.request.seed,
+            picture=Picture(
+                sha256=self._context.blobs.put(image.data, image.media_type),
+                media_type=image.media_type,
+                width_px=made.width_px,
+                height_px=made.height_px,
+            ),
+        )
+        entity = new_entity(record, self._dataset, parents=[(EDITED_FOR, asked.strategy_id)])
+        activity = ActivityRecord(
+            plan_id=self._plan_id,
+            dataset=self._dataset,
+            code_revision=self._context.code_revision,
+            flow_run=self._context.flow_run,
+            started_at=started_at,
+            agents=(self._context.software, AgentRef.of_model(self._spec.ref)),
+        )
+        with self._context.store.write() as connection:
+            store_activity(connection, activity, [entity])
+        return MadeEdit(entity.id, record)

@@ -1,0 +1,129 @@
+"""Orders contrastive images, one way after the other: what one did not give, the next may."""
+
+from collections.abc import Collection, Sequence
+
+from db.entities import (
+    LIVE,
+    NewEntity,
+    StoredEntity,
+    children_of,
+    fetch,
+    find,
+    new_entity,
+    parents_of,
+)
+from db.store import Store
+from db.work import WorkResult
+from flows.context import RunContext
+from flows.report import StageReport
+from flows.retiring import keep_current
+from flows.runner import Stage, run_stream
+from schemas.contrast_records import ImageOrder, Way
+from schemas.proposals import Candidate, Strategy
+
+ORDERED_BY = "ordered_by"
+"""The role of the strategy that an image is ordered for."""
+MADE_FOR = "made_for"
+"""The role of the strategy that a candidate was made or found for."""
+
+STAGE = "order_images"
+VERSION = "1"
+
+
+def order_images(
+    context: RunContext, dataset: str, way: Way, waiting: Collection[str] = ()
+) -> StageReport:
+    """Orders an image in this way for every accepted strategy without a candidate that stands.
+
+    The strategies in `waiting` are left out: what an earlier way gives them is not known yet.
+    """
+    keep_current_orders(context, dataset)
+    strategies = _strategies_to_serve(context.store, dataset)
+    served = served_strategies(context.store, [one.id for one in strategies])
+    left_out = served.union(waiting)
+    open_ = [(one.seq, one) for one in strategies if one.id not in left_out]
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset, "way": way},
+        label=f"order images ({way})",
+    )
+
+    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [WorkResult(number, (_order(strategy, way),)) for number, strategy in items]
+
+    return run_stream(context, stage, open_, work, total=len(open_))
+
+
+def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
+    """The accepted strategies whose anchor nobody turned down."""
+    accepted = list(find(store, dataset, Strategy.kind, states=("accepted",)))
+    anchor_of = {one.id: one.record(Strategy).anchor.image_id or "" for one in accepted}
+    anchors = fetch(store, set(anchor_of.values()))
+    fallen = {id_ for id_, one in anchors.items() if one.state not in LIVE}
+    return [one for one in accepted if anchor_of[one.id] not in fallen]
+
+
+def keep_current_orders(context: RunContext, dataset: str) -> None:
+    """Retires the orders of strategies that are not to be served; puts those back that are again.
+
+    A strategy that the accepted candidate of one order serves needs no other order.
+    """
+    store = context.store
+    open_ = {one.id for one in _strategies_to_serve(store, dataset)}
+    orders = [one.id for one in find(store, dataset, ImageOrder.kind)]
+    strategy_of = {order: many[0] for order, many in parents_of(store, orders, ORDERED_BY).items()}
+    made = children_of(store, orders, ORDERED_BY)
+    entities = fetch(store, {one for many in made.values() for one in many})
+    serving = {
+        order
+        for order, many in made.items()
+        if any(
+            entities[one].kind == Candidate.kind and entities[one].state == "accepted"
+            for one in many
+        )
+    }
+    served = {strategy_of[order] for order in serving}
+    current = {
+        order
+        for order, strategy in strategy_of.items()
+        if strategy in open_ and (order in serving or strategy not in served)
+    }
+    keep_current(context, dataset, ImageOrder.kind, lambda one: one.id in current)
+
+
+def served_strategies(store: Store, strategy_ids: Sequence[str]) -> set[str]:
+    """Those strategies that have a candidate which was not turned down."""
+    made = children_of(store, strategy_ids, MADE_FOR)
+    candidates = fetch(store, {one for many in made.values() for one in many})
+    return {
+        strategy
+        for strategy, many in made.items()
+        if any(
+            candidates[one].kind == Candidate.kind and candidates[one].state in LIVE for one in many
+        )
+    }
+
+
+def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[str]:
+    """The strategies whose orders a way left for another run, by what is reported of it."""
+    left = report.deferred_inputs
+    orders = [one for one in find(store, dataset, ImageOrder.kind) if one.seq in left]
+    return {one.id for one in strategies_of_orders(store, orders).values()}
+
+
+def strategies_of_orders(store: Store, orders: Sequence[StoredEntity]) -> dict[str, StoredEntity]:
+    """The strategy that each order is for, by the order's id."""
+    found = parents_of(store, [one.id for one in orders], ORDERED_BY)
+    strategies = fetch(store, {many[0] for many in found.values()})
+    return {order: strategies[many[0]] for order, many in found.items()}
+
+
+def _order(strategy: StoredEntity, way: Way) -> NewEntity:
+    return new_entity(
+        ImageOrder(way=way),
+        strategy.dataset,
+        parents=[(ORDERED_BY, strategy.id)],
+        group=way,
+    )

@@ -1,0 +1,36 @@
+"""What every image editor gives: one outcome per request."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from schemas.chat import ModelRef
+from schemas.image_edit import EditOutcome, EditRequest
+
+
+@runtime_checkable
+class ImageEditor(Protocol):
+    """A model that changes an image as it is told in a sentence.
+
+    What is promised:
+
+    - One (position, outcome) pair per request taken, exactly once, in order; positions count the
+      requests from 0. Requests are taken lazily, a batch at a time.
+    - The edited image has the size of the image that was given, in pixels, and is RGB.
+    - Equal requests give equal images on equal hardware; another seed may give another image.
+    - It never raises for a single request: what failed comes back as an `EditFailure`. It raises
+      (`ModelError`, `ConfigurationError`) only for what concerns all requests.
+    """
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision: what keys and provenance say of this model."""
+        ...
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside model and request, determines an edit; JSON values only."""
+        ...
+
+    def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
+        """(position, outcome) of each request, in order."""
+        ...

@@ -1,0 +1,53 @@
+"""What every image search gives: the images that a service names for a query, the best first."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from schemas.chat import ModelRef
+from schemas.image_search import SearchOutcome
+
+
+def always() -> bool:
+    """Every request may be repeated."""
+    return True
+
+
+@runtime_checkable
+class ImageSearch(Protocol):
+    """A service that finds images by a text.
+
+    Who owns what:
+
+    - The *search* owns the connection, its keys, and retries of the world's faults (timeouts, 429,
+      5xx, lost connections, bodies that are no JSON). It never raises for a single query: what
+      failed comes back as a `SearchFailure`. It raises (`ConfigurationError`, `ModelError`) only
+      for what concerns all queries.
+    - The *caller* owns the queries, the store, the budget, and the choice among the hits: a hit may
+      have no licence or no page, and no image is downloaded here.
+
+    What is promised:
+
+    - Hits are in the order of their rank, from 1 or, on a later page, from where the one before
+      would have ended; ranks of what could not be read are left out.
+    - There are at most `count` hits, and no more than the service gives with one request.
+    - A query of blanks alone, or one that is no text, is a failure `refused_query`, not asked.
+    - `may_retry` is asked before each request beyond the first, so that a budget that counts
+      requests is kept; where it says no, the failure is given as it is.
+    - Neither hits nor failures nor logs contain a key. Safe in threads.
+    """
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision: what cache keys and provenance say of this service."""
+        ...
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside service and query, determines an answer; JSON values only, never secrets."""
+        ...
+
+    def search(
+        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+    ) -> SearchOutcome:
+        """The `page`-th lot of `count` hits, from 1."""
+        ...

@@ -1,0 +1,1 @@
+"""Searches for images: one adapter a service, and the folder that needs none."""

@@ -1,0 +1,144 @@
+"""The built-in image search: a folder of images, found by what they look like. Nothing is asked."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from models.embedding import Vectors
+from models.image_search import always
+from models.search.asking import plain_query
+from schemas.base import digest_of
+from schemas.chat import ModelRef
+from schemas.errors import ConfigurationError
+from schemas.image_search import (
+    FolderSearch,
+    SearchAnswer,
+    SearchFailure,
+    SearchHit,
+    SearchOutcome,
+)
+from schemas.licences import licence_name
+from schemas.records import Attribution
+
+_SCHEME = "folder:"
+
+
+class FolderImage(NamedTuple):
+    """An image of the folder, as its licence file lists it."""
+
+    file_path: str
+    sha256: str
+    media_type: str
+    width_px: int
+    height_px: int
+    attribution: Attribution
+
+
+class TextEmbedder(Protocol):
+    """What turns queries into vectors, in the space of the images'."""
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """A unit row for each text."""
+        ...
+
+
+class FolderImageSearch:
+    """Ranks the images of a folder by the cosine between their vectors and the query's.
+
+    Images of equal similarity keep the order of the licence file. The vectors are handed in, made
+    once and kept by the caller: `vectors` has a unit row for each of `images`, in order. An image
+    whose source names no page has its place in the folder as one.
+
+    Raises:
+        ConfigurationError: there is not one row for each image.
+    """
+
+    def __init__(
+        self,
+        spec: FolderSearch,
+        images: Sequence[FolderImage],
+        vectors: Vectors,
+        embedder: TextEmbedder,
+    ) -> None:
+        if len(images) != len(vectors):
+            raise ConfigurationError(
+                f"a search of {len(images)} images wants as many vectors; got {len(vectors)}"
+            )
+        self._spec = spec
+        self._images = tuple(images)
+        self._vectors = vectors
+        self._embedder = embedder
+        self._turn = threading.Lock()  # a model answers one at a time
+        self._digest = digest_of(
+            *(part for image in images for part in (image.file_path, image.sha256)),
+            *(image.attribution.model_dump_json() for image in images),
+        )
+
+    @property
+    def ref(self) -> ModelRef:
+        """The search and its version."""
+        return self._spec.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The embedder, and a digest of all images with their terms; not where the folder lies."""
+        return {**self._spec.parameters, "images": self._digest}
+
+    def search(
+        self,
+        query: str,
+        count: int,
+        page: int = 1,
+        may_retry: Callable[[], bool] = always,  # noqa: ARG002 - nothing is asked
+    ) -> SearchOutcome:
+        """The images nearest to the query: see `ImageSearch`."""
+        words = plain_query(query)
+        if isinstance(words, SearchFailure):
+            return words
+        started = time.monotonic()
+        with self._turn:
+            wanted = self._embedder.embed_texts([words])[0]
+        similarities = self._vectors @ wanted
+        order = np.argsort(-similarities, kind="stable")
+        skipped = (page - 1) * count
+        places = order[skipped : skipped + count]
+        hits = [self._hit(rank, place) for rank, place in enumerate(places, start=skipped + 1)]
+        found = [
+            {"file_name": self._images[place].file_path, "similarity": float(similarities[place])}
+            for place in places
+        ]
+        raw = json.dumps({"images": len(self._images), "found": found}, ensure_ascii=False)
+        return SearchAnswer(
+            hits=tuple(hits), raw=raw, seconds=time.monotonic() - started, requests=0
+        )
+
+    def _hit(self, rank: int, place: int) -> SearchHit:
+        image = self._images[place]
+        url = folder_url(image.file_path)
+        return SearchHit(
+            rank=rank,
+            image_url=url,
+            page_url=image.attribution.source_url or url,
+            title=Path(image.file_path).stem,
+            licence=licence_name(image.attribution.licence),
+            creator=image.attribution.creator,
+            width_px=image.width_px,
+            height_px=image.height_px,
+            media_type=image.media_type,
+        )
+
+
+def folder_url(file_path: str) -> str:
+    """The address of an image in the folder, which need not tell where the folder lies."""
+    return _SCHEME + quote(file_path)
+
+
+def path_in_folder(image_url: str) -> str | None:
+    """The image's path in the folder, or None where the address is not of a folder."""
+    return unquote(image_url.removeprefix(_SCHEME)) if image_url.startswith(_SCHEME) else None

@@ -1,0 +1,187 @@
+"""Image search by Google's Custom Search JSON API."""
+
+import http.client
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Any
+
+from models.image_search import always
+from models.search.asking import RAW_CHARACTERS, Attempt, Sleep, plain_query, with_retries
+from models.search.keys import read_key, without_key
+from schemas.base import sha256_of
+from schemas.chat import ModelRef
+from schemas.errors import ConfigurationError
+from schemas.image_search import (
+    GOOGLE_ENDS_ON,
+    GoogleSearch,
+    SearchAnswer,
+    SearchFailure,
+    SearchOutcome,
+)
+
+_MOST_HITS = 10  # a request
+_LAST_PLACE = 100  # the sum of `start` and `num`
+_LONGEST_WAIT_SECONDS = 90.0  # where Google says when to ask again
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class GoogleImageSearch:
+    """Asks Google's Custom Search JSON API, through its own client.
+
+    **The service is closed to new customers and ends on 2027-01-01**: from that day on every search
+    says so, and what was found before is still in the store. It gives at most ten hits a request,
+    and none whose place is beyond a hundred: later pages are empty, and not asked for. It tells
+    neither licence nor author of an image: the licence of a hit is that of the filter.
+
+    Raises:
+        ConfigurationError: an environment variable that the profile names is not set.
+    """
+
+    def __init__(
+        self,
+        spec: GoogleSearch,
+        clock: Callable[[], datetime] = _now,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        import httplib2
+        from googleapiclient.discovery import build
+
+        self._spec = spec
+        self._clock = clock
+        self._sleep = sleep
+        self._engine = read_key(spec.engine_variable, "engine id", spec.ref)
+        self._key = read_key(spec.api_key_variable, "API key", spec.ref)
+        # With an `http` of ours the client looks for no credentials of the user, and with an
+        # endpoint and a universe it asks no environment variable where to go.
+        self._service = build(
+            "customsearch",
+            "v1",
+            http=httplib2.Http(),
+            static_discovery=True,
+            cache_discovery=False,
+            client_options={
+                "api_endpoint": f"{spec.base_url.rstrip('/')}/",
+                "universe_domain": "googleapis.com",
+            },
+        )
+
+    @property
+    def ref(self) -> ModelRef:
+        """The API and its version."""
+        return self._spec.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Filters, and a digest of the engine's id: engines find different things."""
+        return {**self._spec.parameters, "engine_sha256": sha256_of(self._engine.encode())}
+
+    def search(
+        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+    ) -> SearchOutcome:
+        """The hits of one request: see `ImageSearch`.
+
+        Raises:
+            ConfigurationError: the service has ended.
+        """
+        self._refuse_after_the_end()
+        words = plain_query(query)
+        if isinstance(words, SearchFailure):
+            return words
+        size = min(count, _MOST_HITS)
+        first = (page - 1) * size + 1
+        number = min(size, _LAST_PLACE - first)
+        if number < 1:
+            return SearchAnswer(hits=(), raw="{}", seconds=0, requests=0)
+        return with_retries(
+            lambda: self._ask(words, first, number), self._spec.max_retries, may_retry, self._sleep
+        )
+
+    def _refuse_after_the_end(self) -> None:
+        if self._clock().date() >= date.fromisoformat(GOOGLE_ENDS_ON):
+            raise ConfigurationError(
+                f"Google's Custom Search JSON API ended on {GOOGLE_ENDS_ON}; choose "
+                f"provider = 'openverse' or 'folder' in the profile's search"
+            )
+
+    def _ask(self, query: str, first: int, number: int) -> Attempt:
+        import httplib2
+        from googleapiclient.errors import HttpError
+
+        from models.search.google_transport import KeyedHttp
+
+        http_of_this = KeyedHttp(self._spec.base_url, self._key, self._spec.timeout_seconds)
+        started = time.monotonic()
+        try:
+            answer = self._request(query, first, number).execute(http=http_of_this)
+        except HttpError as error:
+            return self._refused(error.status_code, error.content, error.resp)
+        except TimeoutError as error:
+            return self._failed("timeout", f"did not answer in time: {error}")
+        except (ConnectionRefusedError, httplib2.ServerNotFoundError) as error:
+            return self._failed("unreachable", f"cannot be reached: {error}", counted=False)
+        except (OSError, httplib2.HttpLib2Error, http.client.HTTPException) as error:
+            return self._failed("unreachable", f"broke off: {error}")
+        except ValueError as error:
+            return self._failed("server_error", f"answered with what is no JSON: {error}")
+        finally:
+            http_of_this.close()
+        return self._read(answer, first, number, time.monotonic() - started)
+
+    def _request(self, query: str, first: int, number: int) -> Any:
+        size = {"imgSize": self._spec.image_size} if self._spec.image_size else {}
+        return self._service.cse().list(
+            q=query,
+            cx=self._engine,
+            searchType="image",
+            rights=self._spec.rights_filter,
+            safe=self._spec.safe,
+            num=number,
+            start=first,
+            **size,
+        )
+
+    def _read(self, answer: Any, first: int, number: int, seconds: float) -> Attempt:
+        from models.search.google_answers import read_hits
+
+        raw = self._without_key(json.dumps(answer, ensure_ascii=False))
+        try:
+            if not isinstance(answer, dict):
+                raise ValueError(f"it is no object but {type(answer).__name__}")  # noqa: TRY004, TRY301
+            hits = read_hits(answer, self._spec, first, number)
+        except ValueError as error:
+            return self._failed("server_error", f"answered with no search result: {error}", raw)
+        return Attempt(SearchAnswer(hits=hits, raw=raw, seconds=seconds))
+
+    def _refused(self, status: int, content: bytes, headers: Any) -> Attempt:
+        from models.search.google_answers import read_refusal
+
+        body = self._without_key(content.decode("utf-8", "replace"))[:RAW_CHARACTERS]
+        refusal = read_refusal(status, body)
+        failure = SearchFailure(
+            reason=refusal.reason,
+            detail=f"{self._spec.base_url} answered with status {status}"
+            + (f": {refusal.message}" if refusal.message else ""),
+            retriable=refusal.retriable,
+            raw=body,
+        )
+        after = str(headers.get("retry-after", ""))
+        wait = float(after) if after.isascii() and after.isdigit() else None
+        retry = refusal.retry and (wait or 0) <= _LONGEST_WAIT_SECONDS
+        return Attempt(failure, refusal.counted, retry, wait)
+
+    def _failed(self, reason: str, what: str, raw: str = "", *, counted: bool = True) -> Attempt:
+        failure = SearchFailure(
+            reason=reason,
+            detail=self._without_key(f"{self._spec.base_url} {what}"),
+            retriable=True,
+            raw=raw[:RAW_CHARACTERS],
+        )
+        return Attempt(failure, counted=counted, retry=True)
+
+    def _without_key(self, text: str) -> str:
+        return without_key(text, self._key)

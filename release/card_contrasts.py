@@ -1,0 +1,176 @@
+"""What the card of a contrastive benchmark shows beside CCD's table 1 and figure 3."""
+
+from typing import NamedTuple
+
+from release.published import CCD_TABLE
+from schemas.proportion import wilson_interval
+from schemas.release import ChoiceStatistics, ContrastStatistics, Manifest
+from schemas.taxonomy import PrimaryType
+
+PUBLISHED_CHOICES = {
+    "caption-to-image": (96.5, 95.8),
+    "image-to-caption": (97.8, 97.5),
+}
+"""What the two testers of CCD had right, in percent (appendix A.4, table 3)."""
+
+
+class SizeLine(NamedTuple):
+    """A line of table 1: what is told, of this release's originals, of this release, published."""
+
+    name: str
+    originals: str
+    here: str
+    published: tuple[str, ...]
+
+
+class TypeLine(NamedTuple):
+    """Contrastive images of a type, or of all types of an aspect."""
+
+    name: str
+    is_aspect: bool
+    images: int
+    found: int
+    edited: int
+
+
+class ChoiceLine(NamedTuple):
+    """What a tester had right of the tests drawn, in percent, with the interval and CCD's."""
+
+    direction: str
+    tester: str
+    correct: int
+    total: int
+    size: int
+    share: str
+    interval: str
+    published: str
+
+
+def size_table(manifest: Manifest) -> list[SizeLine]:
+    """Images, tokens and similarities beside the paper's table 1; empty without contrasts."""
+    held = manifest.statistics.contrasts
+    if held is None:
+        return []
+    near = held.nearest
+    return [
+        SizeLine(
+            "images",
+            f"{held.anchors:,}",
+            f"{manifest.statistics.images:,}",
+            tuple(f"{one.images:,}" for one in CCD_TABLE),
+        ),
+        SizeLine(
+            "mean tokens of a caption",
+            _two(held.coarse_tokens),
+            _two(held.tokens),
+            tuple(_two(one.tokens) for one in CCD_TABLE),
+        ),
+        SizeLine(
+            "mean cosine with the five nearest other images",
+            _three(near.original_images if near else None),
+            _three(near.images if near else None),
+            tuple(_three(one.image_similarity) for one in CCD_TABLE),
+        ),
+        SizeLine(
+            "mean cosine with the five nearest captions of other images",
+            _three(near.original_captions if near else None),
+            _three(near.captions if near else None),
+            tuple(_three(one.text_similarity) for one in CCD_TABLE),
+        ),
+    ]
+
+
+def _two(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _three(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def type_table(contrasts: ContrastStatistics | None) -> list[TypeLine]:
+    """Each aspect, below it its types where it has several."""
+    lines = []
+    for aspect in PrimaryType if contrasts else ():
+        assert contrasts is not None  # noqa: S101 - there is no aspect without
+        below = [one for one in contrasts.differences if one.difference.primary is aspect]
+        lines.append(
+            TypeLine(
+                aspect.value,
+                True,
+                sum(one.images for one in below),
+                sum(one.found for one in below),
+                sum(one.edited for one in below),
+            )
+        )
+        if len(below) > 1:
+            lines += [
+                TypeLine(one.difference.value, False, one.images, one.found, one.edited)
+                for one in below
+            ]
+    return lines
+
+
+def left_out_lines(contrasts: ContrastStatistics | None) -> list[str]:
+    """Why anchors have no fine captions, each reason with its number; empty without such."""
+    held = contrasts.left_out if contrasts else None
+    if held is None:
+        return []
+    reasons = (
+        (held.alone, "anchor that no image differs from", "anchors that no image differs from"),
+        (
+            held.turned_down,
+            "group whose captions were turned down",
+            "groups whose captions were turned down",
+        ),
+        (
+            held.undecided,
+            "group whose captions were not written, or not decided on",
+            "groups whose captions were not written, or not decided on",
+        ),
+    )
+    return [f"{count:,} {one if count == 1 else many}" for count, one, many in reasons if count]
+
+
+def repeat_lines(contrasts: ContrastStatistics | None) -> list[str]:
+    """What stands in the release more than once, a sentence each; empty where nothing does."""
+    held = contrasts.repeats if contrasts else None
+    if held is None:
+        return []
+    lines = []
+    if held.images:
+        lines.append(
+            f"{held.images:,} images have the very bytes of another image of the release, "
+            f"such as {_files(held.image_pairs)}; which of them is looked for nobody can tell."
+        )
+    if held.captions:
+        lines.append(
+            f"{held.captions:,} captions say word for word what a caption of another image says, "
+            f"such as those of {_files(held.caption_pairs)}; each image is right, only one counts."
+        )
+    return lines
+
+
+def _files(pairs: tuple[tuple[str, str], ...]) -> str:
+    """Pairs of files in words."""
+    return ", ".join(f"`{first}` and `{second}`" for first, second in pairs)
+
+
+def choice_table(manifest: Manifest) -> list[ChoiceLine]:
+    """A line for each tester and direction."""
+    return [_choice_line(one) for one in manifest.statistics.choices]
+
+
+def _choice_line(one: ChoiceStatistics) -> ChoiceLine:
+    lower, upper = wilson_interval(one.correct, one.total)
+    first, second = PUBLISHED_CHOICES[one.direction]
+    return ChoiceLine(
+        direction=one.direction.replace("-", " "),
+        tester=one.tester,
+        correct=one.correct,
+        total=one.total,
+        size=one.size,
+        share=f"{100 * one.correct / one.total:.1f} %" if one.total else "–",
+        interval=f"{100 * lower:.1f}–{100 * upper:.1f} %",
+        published=f"{first:.1f} % and {second:.1f} %",
+    )

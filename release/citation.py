@@ -1,0 +1,123 @@
+"""`CITATION.cff`: how to cite a release, in the Citation File Format 1.2.0.
+
+It is YAML; every value is written as JSON writes it, which is YAML too.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from release.yaml_text import yaml_lines
+from schemas.licence_expressions import licence_of
+from schemas.release import Manifest, ReleasedSource
+from schemas.release_about import Creator, ReleaseAbout
+
+CITATION = "CITATION.cff"
+CFF_VERSION = "1.2.0"
+_MESSAGE = "If you use this dataset, please cite it as below, and its sources with it."
+
+
+def citation(manifest: Manifest) -> dict[str, Any]:
+    """The citation of a release, by the field names of the format."""
+    about = manifest.about or ReleaseAbout()
+    told: dict[str, Any] = {
+        "cff-version": CFF_VERSION,
+        "message": _MESSAGE,
+        "type": "dataset",
+        "title": about.title or manifest.dataset,
+        "version": manifest.version,
+        "authors": [_agent(one) for one in about.named(manifest.dataset)],
+        "abstract": about.description,
+        "doi": about.doi,
+        "url": about.homepage,
+        "date-released": about.date_released.isoformat() if about.date_released else None,
+        "license": _licences(manifest),
+        "keywords": keywords(manifest),
+        "references": [_reference(source) for source in _cited(manifest.sources)],
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def citation_text(manifest: Manifest) -> str:
+    """The `CITATION.cff` of a release."""
+    return "".join(f"{line}\n" for line in yaml_lines(citation(manifest)))
+
+
+def bibtex(cited: Mapping[str, Any]) -> str:
+    """A citation in BibTeX."""
+    names = [
+        one.get("name")
+        or ", ".join(filter(None, (one.get("family-names"), one.get("given-names"))))
+        for one in cited["authors"]
+    ]
+    fields = {
+        "title": f"{cited['title']} ({cited['version']})",
+        "author": " and ".join(f"{{{name}}}" if "," not in name else name for name in names),
+        "version": cited["version"],
+        "year": str(cited.get("date-released", ""))[:4],
+        "doi": cited.get("doi"),
+        "url": cited.get("url"),
+    }
+    told = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items() if value)
+    key = "".join(letter for letter in cited["title"] if letter.isalnum()) or "dataset"
+    return f"@misc{{{key},\n{told}\n}}"
+
+
+def keywords(manifest: Manifest) -> list[str]:
+    """What the release is about."""
+    of_persons = not (manifest.statistics.tasks or manifest.statistics.contrasts)
+    words = ["image-text retrieval"]
+    words += ["text-based person retrieval"] if of_persons else []
+    words += ["contrastive images"] if manifest.statistics.contrasts else []
+    words += ["demonstration"] if manifest.demonstration else []
+    return words
+
+
+def _agent(creator: Creator) -> dict[str, str]:
+    told = {
+        "family-names": creator.family_names,
+        "given-names": creator.given_names,
+        "name": creator.name,
+        # entities have no affiliation in this format
+        "affiliation": creator.affiliation if creator.is_person else None,
+        "orcid": creator.orcid,
+        "website": creator.website,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _licences(manifest: Manifest) -> str | list[str] | None:
+    """SPDX identifiers, of which the format takes one or, for a choice, several.
+
+    A collection under several licences, which all hold, has none in this format.
+    """
+    terms = manifest.terms
+    if len(terms.licences) != 1 or not terms.is_read:
+        return None
+    known = licence_of(terms.licences[0].licence)
+    names = [next(iter(one)) for one in known.choices if len(one) == 1] if known else []
+    if not names or not known or len(names) < len(known.choices):
+        return None
+    if any(name.startswith("LicenseRef-") for name in names):
+        return None
+    return names[0] if len(names) == 1 else names
+
+
+def _cited(sources: tuple[ReleasedSource, ...]) -> list[ReleasedSource]:
+    """The sources, each citation once."""
+    return list({(one.name, one.citation): one for one in sources}.values())
+
+
+def _reference(source: ReleasedSource) -> dict[str, Any]:
+    """A source; what it says of itself is its title's note, as nobody parsed it."""
+    told = {
+        "type": "dataset",
+        "title": source.name,
+        "authors": [{"name": f"The authors of {source.name}"}],
+        "notes": source.citation.strip(),
+        "url": source.homepage if _is_address(source.homepage) else None,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _is_address(text: str | None) -> bool:
+    return bool(text) and str(text).startswith(("https://", "http://"))

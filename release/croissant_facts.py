@@ -1,0 +1,114 @@
+"""What is known of how a release came about, by the names of Croissant's RAI vocabulary 1.0."""
+
+from typing import Any
+
+from release.reviewed import is_of_persons, review_shares
+from schemas.release import AgreementStatistics, Manifest
+
+_PERSONAL = "Images show people; captions describe how they look: sex, age, clothing."
+_WITHDRAWAL = (
+    "Releases never change. What is withdrawn is left out of the next patch version, and holders "
+    "of earlier copies are told which rows are withdrawn."
+)
+
+
+def responsible_facts(manifest: Manifest) -> dict[str, Any]:
+    """The facts, those left out of which nothing is known."""
+    told = {
+        "dataCollection": collection_sentence(manifest),
+        "dataCollectionType": _collection_types(manifest),
+        "dataPreprocessingProtocol": _preprocessing(manifest),
+        "dataAnnotationProtocol": [f"{one.prompt_id} {one.version}" for one in manifest.prompts],
+        "dataAnnotationAnalysis": _analysis(manifest),
+        "machineAnnotationTools": _tools(manifest),
+        "dataUseCases": [
+            "Training and measuring image–text retrieval"
+            if not manifest.demonstration
+            else "Trying out the tools; nothing is measured with a demonstration"
+        ],
+        "dataLimitations": limitations(manifest),
+        "personalSensitiveInformation": [_PERSONAL] if is_of_persons(manifest) else None,
+        "dataReleaseMaintenancePlan": _WITHDRAWAL,
+    }
+    return {name: fact for name, fact in told.items() if fact}
+
+
+def limitations(manifest: Manifest) -> list[str]:
+    """What one must know before one trusts the release, a sentence each."""
+    told = []
+    if manifest.demonstration:
+        told.append("Drawn pictures or built-in rule-based models are in this release.")
+    if manifest.unreviewed:
+        told.append("No person has looked at the texts that models wrote for this release.")
+    for one in review_shares(manifest):
+        if one.reviewed < one.released:
+            left = one.released - one.reviewed
+            told.append(f"{left:,} of {one.released:,} {one.kind} were not decided on by a person.")
+    if manifest.leaks is not None and manifest.leaks.leaks:
+        told.append("The splits leak, as their sources gave them; leaks.json tells where.")
+    return told
+
+
+def collection_sentence(manifest: Manifest) -> str:
+    """Where the images come from."""
+    names = ", ".join(one.name for one in manifest.sources)
+    if manifest.videos:
+        count = len(manifest.videos)
+        videos = "1 video" if count == 1 else f"{count:,} videos"
+        return f"People were found, tracked and cut out of {videos} of {names}."
+    contrasts = manifest.statistics.contrasts
+    if contrasts:
+        return (
+            f"{contrasts.anchors:,} images of {names} and {contrasts.contrastive:,} that differ "
+            f"from one of them in one detail, found by search or edited."
+        )
+    return f"Images were taken over from {names}."
+
+
+def _collection_types(manifest: Manifest) -> list[str]:
+    kinds = ["Secondary Data Analysis"]
+    descriptions = manifest.statistics.descriptions
+    if manifest.models:
+        kinds.append("Machine-generated")
+    if descriptions and descriptions.annotators:
+        kinds.append("Manual Human Curation")
+    return kinds
+
+
+def _preprocessing(manifest: Manifest) -> list[str]:
+    told = []
+    if manifest.trackers:
+        told.append(f"People were found by {', '.join(manifest.trackers)}.")
+    contrasts = manifest.statistics.contrasts
+    told += [
+        f"{images:,} images were edited by {editor}."
+        for editor, images in (contrasts.editors if contrasts else ())
+    ]
+    return told
+
+
+def _analysis(manifest: Manifest) -> list[str]:
+    told = [
+        f"{one.reviewed:,} of {one.released:,} {one.kind} were decided on by a person."
+        for one in review_shares(manifest)
+    ]
+    told += map(agreement_sentence, manifest.statistics.agreement)
+    told += [f"{look.queue}: second look: {look}" for look in manifest.statistics.second_looks]
+    return told
+
+
+def agreement_sentence(one: AgreementStatistics) -> str:
+    """How far people agree in one control of a queue."""
+    what = "alike" if one.kind == "choice" else "similar"
+    alpha = "" if one.coefficient is None else f", Krippendorff's alpha {one.coefficient:.3f}"
+    return (
+        f"{one.queue}, {one.control}: answers of {one.annotators} people to {one.items:,} shared "
+        f"items are {one.alike:.3f} {what}{alpha}."
+    )
+
+
+def _tools(manifest: Manifest) -> list[str]:
+    models = [f"{one.name}@{one.revision}" for one in manifest.models]
+    contrasts = manifest.statistics.contrasts
+    editors = [editor for editor, _ in contrasts.editors] if contrasts else []
+    return list(dict.fromkeys((*models, *manifest.trackers, *editors)))

@@ -1,0 +1,113 @@
+"""Compares two releases row by row, from their folders alone."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_args
+
+from release.diff_metadata import metadata_changes
+from release.diff_pairs import RowPairs
+from release.diff_reading import OpenedRelease, open_release
+from release.diff_records import (
+    ComparedRelease,
+    Difference,
+    RowCounts,
+    RowDifference,
+    RowKind,
+    TextKind,
+)
+from release.diff_rows import row_differences
+from release.diff_withdrawn import told_withdrawn
+
+EXAMPLES = 5
+"""How many rows of each kind are shown where nobody says how many."""
+
+_KINDS: tuple[RowKind, ...] = get_args(RowKind)
+
+
+def compare_releases(
+    before: Path,
+    after: Path,
+    *,
+    examples: int = EXAMPLES,
+    on_row: Callable[[RowDifference], None] = lambda _: None,
+    scratch: Path | None = None,
+) -> Difference:
+    """All that the release in `after` differs in from the one in `before`.
+
+    A row is known by its source and the path of its image in it. What is only a consequence of
+    other rows is no difference: its number, and the names of its files. Of images the digests are
+    compared that stand in the rows; `release.verify` tells whether files have them.
+
+    Args:
+        before: the folder of a release.
+        after: that of another one.
+        examples: how many rows of each kind are kept.
+        on_row: told each row that differs, as it is found, by source and path.
+        scratch: a file to sort the rows in, which is made anew; None for one that goes away.
+
+    Raises:
+        UsageError: there is no release in one of the folders.
+        IntegrityError: a manifest, or a file that is needed, is not as it was released.
+    """
+    old, new = open_release(before), open_release(after)
+    counter = _Counter(examples)
+    with RowPairs(scratch) as pairs:
+        total = pairs.add(old.rows(), later=False)
+        pairs.add(new.rows(), later=True)
+        for difference in row_differences(pairs, told_withdrawn(new)):
+            counter.add(difference)
+            on_row(difference)
+    return counter.result(old, new, total)
+
+
+class _Counter:
+    """Counts the differences of rows, and keeps the first of each kind."""
+
+    def __init__(self, examples: int) -> None:
+        self._examples = examples
+        self._rows = Counter[RowKind]()
+        self._fields = Counter[str]()
+        self._texts = Counter[tuple[str, TextKind]]()
+        self._splits = Counter[tuple[str, str]]()
+        self._kept: dict[RowKind, list[RowDifference]] = {kind: [] for kind in _KINDS}
+
+    def add(self, difference: RowDifference) -> None:
+        kind, before, after = difference.kind, difference.before, difference.after
+        self._rows[kind] += 1
+        self._fields.update(one.field for one in difference.fields)
+        self._texts.update((one.field, one.kind) for one in difference.texts)
+        if kind == "moved" and before is not None and after is not None:
+            self._splits[before.split, after.split] += 1
+        if len(self._kept[kind]) < self._examples:
+            self._kept[kind].append(difference)
+
+    def result(self, before: OpenedRelease, after: OpenedRelease, total: int) -> Difference:
+        """The difference of releases, the first of which has `total` rows."""
+        counts = {kind: self._rows[kind] for kind in _KINDS}
+        same = total - sum(count for kind, count in counts.items() if kind != "added")
+        return Difference(
+            before=_compared(before),
+            after=_compared(after),
+            rows=RowCounts(same=same, **counts),
+            fields=dict(sorted(self._fields.items())),
+            texts=tuple((*key, count) for key, count in sorted(self._texts.items())),
+            splits=tuple((*key, count) for key, count in sorted(self._splits.items())),
+            metadata=tuple(metadata_changes(before, after)),
+            examples=tuple(self._shown()),
+        )
+
+    def _shown(self) -> Iterator[RowDifference]:
+        for kind in _KINDS:
+            yield from self._kept[kind]
+
+
+def _compared(release: OpenedRelease) -> ComparedRelease:
+    manifest = release.manifest
+    return ComparedRelease(
+        dataset=manifest.dataset,
+        version=manifest.version,
+        tier=manifest.tier,
+        id=manifest.id,
+        folder=str(release.folder),
+    )

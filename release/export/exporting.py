@@ -1,0 +1,84 @@
+"""Exports a release: checked, written beside its place, and moved there as a whole."""
+
+import errno
+from pathlib import Path
+from typing import NamedTuple
+
+from release.attribution import ATTRIBUTION
+from release.export.files import copied
+from release.export.format import ExportFormat
+from release.export.record import ExportRecord, is_there, write_export
+from release.export.source import Progress, ReleaseSource, opened_release
+from release.export.target import ExportTarget
+from release.flushing import flush
+from release.folder import Workspace, workspace_for
+from schemas.errors import UsageError
+
+
+class Exported(NamedTuple):
+    """An export that lies in `folder`; `is_new` is False where it lay there already."""
+
+    record: ExportRecord
+    folder: Path
+    is_new: bool
+
+
+def export_release(
+    folder: Path,
+    format_: ExportFormat,
+    out: Path,
+    *,
+    verify: bool = True,
+    on_progress: Progress = lambda _done, _total: None,
+) -> Exported:
+    """Writes the release in `folder` to `out`, in a format.
+
+    The folder appears as a whole or not at all, and the same release gives the same bytes.
+    Exporting again what lies there changes nothing.
+
+    Args:
+        folder: the release.
+        format_: one of `release.export.formats`.
+        out: the folder that the export becomes.
+        verify: hold every file of the release against its digest first; otherwise only the
+            manifest, and those files that are copied as they are.
+        on_progress: told how far it is, by formats that are written row by row.
+
+    Raises:
+        UsageError: there is no release in `folder`, or `out` holds something else or lies in it.
+        IntegrityError: the release is not as it was released.
+    """
+    folder, out = folder.absolute(), out.absolute()
+    with opened_release(folder, on_progress) as source:
+        record = ExportRecord.of(source.manifest, format_.name, format_.options)
+        if out.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(
+                f"{out} lies in the release, which never changes; choose another place"
+            )
+        if is_there(out, record):
+            return Exported(record, out, is_new=False)
+        if verify:
+            source.verify()
+        with workspace_for(out) as workspace, ExportTarget(workspace) as target:
+            format_.write(source, target)
+            _add_attribution(source, target)
+            write_export(target.folder, record, target.listed())
+            flush(target.folder)
+            _publish(workspace, out)
+    return Exported(record, out, is_new=True)
+
+
+def _publish(workspace: Workspace, out: Path) -> None:
+    try:
+        workspace.publish(out)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise UsageError(f"{out} appeared while the export was written") from error
+
+
+def _add_attribution(source: ReleaseSource, target: ExportTarget) -> None:
+    """Whom images are owed to goes with every copy of them."""
+    for file in source.files():
+        if file.path == ATTRIBUTION:
+            target.add(copied(source.folder, file, target.folder))

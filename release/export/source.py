@@ -1,0 +1,128 @@
+"""A release as exports read it: held against its manifest first, then row by row."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from release.findings import Findings, TooManyProblemsError
+from release.manifest import MANIFEST
+from release.notices_files import erasure_of, read_mark
+from release.parquet_rows import read_parquet_batches, shards_among
+from release.scratch import Scratch
+from release.threads import DEFAULT_THREADS, read_ahead
+from release.verify_files import verify_files
+from release.verify_manifest import verify_manifest
+from schemas.errors import IntegrityError, UsageError
+from schemas.release import Manifest, ReleasedFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Progress = Callable[[int, int], None]
+"""Told how many rows are written, and of how many."""
+
+_LOOK = "`loupe release verify` tells all that is wrong"
+
+
+class ExportedRow(NamedTuple):
+    """A row of a release; `number` is its place in it, from 1.
+
+    `image` is a view of the bytes of the image file, `columns` are all other columns of the
+    release's Parquet files, in their order.
+    """
+
+    number: int
+    image: memoryview
+    columns: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The image's file name: `12.jpg`, or `12_13.jpg` for a contrastive image."""
+        return str(self.columns["file_path"]).rpartition("/")[2]
+
+
+class ReleaseSource:
+    """The release in `folder`, whose listed files are in `scratch`."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, scratch: Scratch, on_progress: Progress
+    ) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._scratch = scratch
+        self._on_progress = on_progress
+
+    def verify(self, threads: int = DEFAULT_THREADS) -> None:
+        """Holds every file against its digest; none may be missing or extra.
+
+        Raises:
+            IntegrityError: the release is not as it was released.
+        """
+        findings = Findings()
+        with suppress(TooManyProblemsError):
+            verify_files(self.folder, self._scratch, findings, threads)
+        if found := findings.problems:
+            raise IntegrityError(f"{self.folder}: {found[0].message}; {_LOOK}")
+
+    def files(self) -> Iterator[ReleasedFile]:
+        """What the manifest lists, by path."""
+        return self._scratch.listed()
+
+    def shards(self) -> list[ReleasedFile]:
+        """The Parquet files, in the order of their rows."""
+        listed = {one.path: one for one in self.files() if one.path.startswith("data/")}
+        return [listed[path] for path in shards_among(listed)]
+
+    def rows(self) -> Iterator[ExportedRow]:
+        """All rows in their order, a few in memory at a time.
+
+        Raises:
+            IntegrityError: a Parquet file cannot be read.
+        """
+        number, total = 0, self.manifest.statistics.images
+        for shard in self.shards():
+            try:
+                for batch in read_ahead(read_parquet_batches(self.folder / shard.path)):
+                    for columns, image in zip(batch.rows, batch.images, strict=True):
+                        number += 1
+                        yield ExportedRow(number, _bytes_of(image, shard.path, number), columns)
+                    self._on_progress(number, total)
+            except ValueError as error:
+                raise IntegrityError(f"{self.folder / shard.path}: {error}; {_LOOK}") from error
+
+
+def _bytes_of(image: "pa.BinaryScalar", path: str, number: int) -> memoryview:
+    if (held := image.as_buffer()) is None:
+        raise IntegrityError(f"{path}: row {number} holds no image; {_LOOK}")
+    return memoryview(held)
+
+
+@contextmanager
+def opened_release(folder: Path, on_progress: Progress) -> Iterator[ReleaseSource]:
+    """The release in `folder`; only its manifest was checked, the rest may be verified.
+
+    Raises:
+        UsageError: there is no release in `folder`.
+        IntegrityError: its manifest cannot be read, its content is not what its id says, or what
+            was withdrawn from it was erased.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
+    if (mark := read_mark(folder)) and mark.erased:
+        raise IntegrityError(f"{folder}: {erasure_of(folder, mark.erased[0])}")
+    scratch = Scratch()
+    try:
+        yield ReleaseSource(folder, _sound_manifest(folder, scratch), scratch, on_progress)
+    finally:
+        scratch.close()
+
+
+def _sound_manifest(folder: Path, scratch: Scratch) -> Manifest:
+    findings = Findings()
+    verified = None
+    with suppress(TooManyProblemsError):
+        verified = verify_manifest(folder, None, scratch, findings)
+    if verified is None or findings.problems:
+        raise IntegrityError(f"{folder}: {findings.problems[0].message}; {_LOOK}")
+    return verified.manifest

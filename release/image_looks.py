@@ -1,0 +1,33 @@
+"""Looks at image files for what they are compared by: the bytes, and what they show."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from schemas.base import sha256_of
+from schemas.small_picture import UnusablePictureError, look_hash
+
+
+class Look(NamedTuple):
+    """What is known of an image file; `fault` says why less than all is."""
+
+    sha256: str
+    perceptual_hash: int | None
+    fault: str | None = None
+
+
+def look_at(data: bytes) -> Look:
+    """The digest and the perceptual hash of an encoded image."""
+    digest = sha256_of(data)
+    try:
+        return Look(digest, look_hash(data))
+    except UnusablePictureError as fault:
+        return Look(digest, None, str(fault))
+
+
+def look_at_file(path: Path) -> Look:
+    """Likewise of a file; without a digest where it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return Look("", None, f"cannot be read ({error.strerror or error})")
+    return look_at(data)

@@ -1,0 +1,192 @@
+"""Whether every image of a release is under a licence that permits it, and what holds together.
+
+An image is under a licence of its own, or under that of its source. Both must be ones that permit
+works made of the image to be released. Terms in words of their own ("research use only") permit it
+where the curators state so, with the reason, which then stands in the release.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from release.scratch import Credit
+from schemas.errors import IntegrityError
+from schemas.licence_conditions import Conditions, may_become
+from schemas.licence_expressions import is_compatible, licence_of, permits_release
+from schemas.release import ReleasedSource, SourceStatistics
+from schemas.release_terms import Condition, LicenceTerms, ReleaseTerms, TermsPermission
+
+_SHOWN = 5
+_CONDITIONS: tuple[Condition, ...] = ("attribution", "share_alike", "non_commercial")
+
+
+class Held(NamedTuple):
+    """How many images of a source are under a licence, which is their `own` or the source's."""
+
+    licence: str
+    source: str
+    own: bool
+    images: int
+
+
+def held_by_images(credit: Iterable[Credit]) -> list[Held]:
+    """What images are under that each say it."""
+    counted = Counter((one.licence, one.source, one.own) for one in credit)
+    return [Held(*key, images) for key, images in sorted(counted.items())]
+
+
+def held_by_sources(
+    sources: Iterable[ReleasedSource], counted: Iterable[SourceStatistics]
+) -> list[Held]:
+    """What images are under that are all under the terms of their sources.
+
+    Where one name stands for several sources, their images are under the terms of each.
+    """
+    images = {one.name: one.images for one in counted}
+    stated = sorted({(one.licence, one.name) for one in sources})
+    return [Held(licence, name, False, images.get(name, 0)) for licence, name in stated]
+
+
+def terms_of(held: Sequence[Held], permitted_terms: Mapping[str, str]) -> ReleaseTerms:
+    """What holds for a release of these images.
+
+    `permitted_terms` are reasons by source; those that are not needed are left out.
+    """
+    needed = sorted({(one.source, one.licence) for one in held if _needs_permission(one)})
+    licences = [_licence_terms(name, held) for name in sorted({one.licence for one in held})]
+    asked = {condition for one in licences for condition in one.conditions or ()}
+    parts = dict.fromkeys(
+        f"({one.expression})" if " " in one.expression and len(licences) > 1 else one.expression
+        for one in licences
+    )
+    return ReleaseTerms(
+        expression=" AND ".join(parts),
+        conditions=tuple(one for one in _CONDITIONS if one in asked),
+        licences=tuple(licences),
+        apart=_apart(licences),
+        permissions=tuple(
+            TermsPermission(source=source, licence=licence, basis=permitted_terms[source])
+            for source, licence in needed
+            if permitted_terms.get(source, "").strip()
+        ),
+    )
+
+
+def _licence_terms(licence: str, held: Iterable[Held]) -> LicenceTerms:
+    under = [one for one in held if one.licence == licence]
+    known = licence_of(licence)
+    conditions = known.conditions if known else None
+    source = min(one.source for one in under)
+    return LicenceTerms(
+        licence=licence,
+        expression=known.expression if known else _reference(source),
+        images=sum(one.images for one in under),
+        own=sum(one.images for one in under if one.own),
+        conditions=None if conditions is None else _named(conditions),
+    )
+
+
+def _reference(source: str) -> str:
+    return f"LicenseRef-{re.sub('[^A-Za-z0-9.]+', '-', source).strip('-') or 'source'}-terms"
+
+
+def _named(conditions: Conditions) -> tuple[Condition, ...]:
+    return tuple(name for name, asked in zip(_CONDITIONS, conditions, strict=True) if asked)
+
+
+def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
+    """Share-alike licences neither of which allows a work of the other."""
+    alike = sorted(
+        {
+            name
+            for one in licences
+            if "share_alike" in (one.conditions or ()) and (known := licence_of(one.licence))
+            for choice in known.permitted
+            for name in choice
+            if len(known.permitted) == 1
+        }
+    )
+    return tuple(
+        (one, other)
+        for one, other in combinations(alike, 2)
+        if not may_become(one, other) and not may_become(other, one)
+    )
+
+
+def _needs_permission(one: Held) -> bool:
+    """Whether an image is under terms in words of their own, which nobody but people can read."""
+    return not one.own and licence_of(one.licence) is None
+
+
+def unpermitted(held: Iterable[Held], permitted_terms: Mapping[str, str]) -> list[Held]:
+    """What may not be released: own licences that are not known or forbid it, and those of sources.
+
+    Terms of a source in words of their own are permitted where it is stated.
+    """
+    return [
+        one
+        for one in held
+        if one.images
+        and not permits_release(one.licence)
+        and not (_needs_permission(one) and permitted_terms.get(one.source, "").strip())
+    ]
+
+
+def refuse_unpermitted(
+    dataset: str, held: Iterable[Held], permitted_terms: Mapping[str, str]
+) -> None:
+    """Sees to it that the terms of every source permit that its images are released.
+
+    Raises:
+        IntegrityError: they do not, or nobody states that they do.
+    """
+    wrong = [one for one in unpermitted(held, permitted_terms) if not one.own]
+    if not wrong:
+        return
+    shown = ", ".join(f"{one.images:,} of {one.source} ({one.licence!r})" for one in wrong[:_SHOWN])
+    more = f", and of {len(wrong) - _SHOWN:,} sources more" if len(wrong) > _SHOWN else ""
+    raise IntegrityError(
+        f"images of {dataset!r} are under terms of their source that are no licence we know, or "
+        f"that forbid their release: {shown}{more}; import the source with the licence that it "
+        f"has, or state why its terms permit the release (--permitted-by SOURCE=REASON, or "
+        f"permitted_terms in releases.toml)"
+    )
+
+
+class DerivedTerms:
+    """Holds images that were edited out of an anchor against the anchor's licence, row by row."""
+
+    def __init__(self) -> None:
+        self._anchors: dict[str, str] = {}
+        self.wrong: list[str] = []
+
+    def check(
+        self, file_path: str, licence: str, anchor: str | None, way: str | None
+    ) -> str | None:
+        """What is wrong with a row, if anything; an anchor comes before its images."""
+        if anchor is None:
+            self._anchors = {file_path: licence}
+            return None
+        original = self._anchors.get(anchor)
+        if way != "edit" or original is None or is_compatible(original, licence):
+            return None
+        problem = (
+            f"is under {licence!r}, and was edited out of {anchor}, which is under {original!r} "
+            f"and does not allow that"
+        )
+        self.wrong.append(f"{file_path} {problem}")
+        return problem
+
+    def refuse(self, dataset: str) -> None:
+        """Sees to it that nothing was wrong.
+
+        Raises:
+            IntegrityError: something was.
+        """
+        if self.wrong:
+            raise IntegrityError(
+                f"{len(self.wrong):,} edited images of {dataset!r} are under another licence than "
+                f"their anchor allows: {'; '.join(self.wrong[:_SHOWN])}"
+            )

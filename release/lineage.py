@@ -1,0 +1,197 @@
+"""Writes `lineage/`: all that what stands in a release was derived from, back to the sources.
+
+The graph is followed by the store's numbers, a generation after the other and a page at a time;
+what is found lies in a database of its own until it is written in order of id. Nothing hangs on the
+order in which things were stored: of an activity is told what was carried out and by whom, so that
+all runs of one plan are one activity.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select
+
+from db.entities import pages
+from db.lineage import ActivityNode, activities_by_number, agents_by_id, calls_by_key
+from db.tables import Agent, Decision, Derivation, Entity
+from release.lineage_published import (
+    published_configuration,
+    published_payload,
+    published_reason,
+)
+from release.lineage_scratch import LineageScratch
+from release.lineage_tables import (
+    ACTIVITIES,
+    AGENTS,
+    CALLS,
+    DECISIONS,
+    DERIVATIONS,
+    ENTITIES,
+    LineageTable,
+    write_table,
+)
+from release.publishable import published_model, published_values
+from schemas.base import canonical_json, digest_of
+from schemas.release import LineageStatistics, ReleasedFile
+
+Row = tuple[Any, ...]
+
+
+class WrittenLineage(NamedTuple):
+    """The files of a lineage, and how much they hold."""
+
+    files: tuple[ReleasedFile, ...]
+    statistics: LineageStatistics
+
+
+def write_lineage(
+    connection: Connection, entity_ids: Iterable[str], folder: Path, scratch_file: Path | None
+) -> WrittenLineage:
+    """Writes the lineage of these entities, as `connection` sees it, into a release's `folder`.
+
+    `scratch_file` is made anew; without one, a temporary file is used.
+    """
+    scratch = LineageScratch(scratch_file)
+    try:
+        lineage = _Lineage(connection, scratch)
+        lineage.collect(entity_ids)
+        return lineage.write(folder)
+    finally:
+        scratch.close()
+
+
+class _Lineage:
+    """What is found of one release's lineage."""
+
+    def __init__(self, connection: Connection, scratch: LineageScratch) -> None:
+        self._connection = connection
+        self._scratch = scratch
+        self._activity_ids: dict[int, str] = {}
+        self._activities: dict[str, Row] = {}
+        self._agents: set[str] = set()
+        self._counts: dict[str, int] = {}
+
+    def collect(self, entity_ids: Iterable[str]) -> None:
+        """Finds the entities and all that they were derived from."""
+        for ids in pages(entity_ids):
+            query = select(Entity.seq).where(Entity.id.in_(ids))
+            self._scratch.want(self._connection.execute(query).scalars())
+        while page := self._scratch.take():
+            parents = self._add(page)
+            self._scratch.want(parents)
+
+    def _add(self, numbers: list[int]) -> set[int]:
+        """Remembers a page of entities; gives the numbers of what they were derived from."""
+        found = self._entities(numbers)
+        names: dict[str, int] = {row[1]: row[0] for row in found}
+        links = select(Derivation.child_seq, Derivation.role, Derivation.parent_seq)
+        rows = self._connection.execute(links.where(Derivation.child_seq.in_(numbers)))
+        derivations: list[Row] = [tuple(row) for row in rows]
+        self._scratch.add(found, derivations, list(self._decisions(names)))
+        return {parent for _, _, parent in derivations}
+
+    def _entities(self, numbers: list[int]) -> list[Row]:
+        query = select(
+            Entity.seq,
+            Entity.id,
+            Entity.dataset,
+            Entity.kind,
+            Entity.state,
+            Entity.payload,
+            Entity.activity_id,
+            Entity.model_call_key,
+        )
+        rows = self._connection.execute(query.where(Entity.seq.in_(numbers))).all()
+        self._name_activities({number for *_, number, _ in rows})
+        found: list[Row] = []
+        for seq, id_, dataset, kind, state, stored, number, call in rows:
+            payload, withheld = published_payload(kind, state, stored)
+            told = (dataset, kind, state, payload, " ".join(withheld))
+            found.append((seq, id_, *told, self._activity_ids[number], call))
+        return found
+
+    def _name_activities(self, numbers: set[int]) -> None:
+        """Gives activities the ids that they have in a release: the same for all runs of a plan."""
+        new = numbers - self._activity_ids.keys()
+        for number, activity in activities_by_number(self._connection, new).items():
+            row = _activity_row(activity)
+            self._activity_ids[int(number)] = row[0]
+            self._activities[row[0]] = row
+            self._agents.update(activity.agent_ids)
+
+    def _decisions(self, names: dict[str, int]) -> Iterator[Row]:
+        """The decisions on entities, each entity's numbered from 0 in the order of the store."""
+        query = (
+            select(
+                Decision.entity_id,
+                Decision.verdict,
+                Decision.agent_id,
+                Agent.kind,
+                Decision.reason,
+                Decision.successor_id,
+                Decision.annotation_key,
+            )
+            .join(Agent, Agent.id == Decision.agent_id)
+            .where(Decision.entity_id.in_(names))
+            .order_by(Decision.id)
+        )
+        numbers: defaultdict[str, int] = defaultdict(int)
+        for id_, verdict, agent, kind, why, successor, annotation in self._connection.execute(
+            query
+        ):
+            reason = published_reason(verdict, kind, why, answered=annotation is not None)
+            self._agents.add(agent)
+            yield (names[id_], numbers[id_], verdict, agent, reason, successor)
+            numbers[id_] += 1
+
+    def write(self, folder: Path) -> WrittenLineage:
+        """Writes the tables; agents last, when all are known."""
+        files = (
+            self._write(folder, ENTITIES, map(_entity_row, self._scratch.entities())),
+            self._write(folder, DERIVATIONS, self._scratch.derivations()),
+            self._write(folder, DECISIONS, self._scratch.decisions()),
+            self._write(folder, CALLS, self._calls()),
+            self._write(folder, ACTIVITIES, (row for _, row in sorted(self._activities.items()))),
+            self._write(folder, AGENTS, self._agent_rows()),
+        )
+        return WrittenLineage(files, LineageStatistics(**self._counts))
+
+    def _write(self, folder: Path, table: LineageTable, rows: Iterable[Row]) -> ReleasedFile:
+        count = 0
+
+        def counted() -> Iterator[Row]:
+            nonlocal count
+            for row in rows:
+                count += 1
+                yield row
+
+        file = write_table(folder, table, counted())
+        self._counts[table.name] = count
+        return file
+
+    def _calls(self) -> Iterator[Row]:
+        for page in pages(self._scratch.calls()):
+            calls = calls_by_key(self._connection, page)
+            for key in page:
+                call = calls[key]
+                self._agents.add(call.agent_id)
+                parameters = canonical_json(published_values(call.parameters))
+                told = (call.tokens_in, call.tokens_out, call.cost, call.currency)
+                yield (key, call.agent_id, call.prompt_digest, parameters, call.status, *told)
+
+    def _agent_rows(self) -> Iterator[Row]:
+        for id_, agent in sorted(agents_by_id(self._connection, self._agents).items()):
+            yield (id_, agent.kind, *published_model(agent.name, agent.revision))
+
+
+def _entity_row(row: Row) -> Row:
+    *before, withheld, activity, model_call = row
+    return (*before, withheld.split(), activity, model_call)
+
+
+def _activity_row(activity: ActivityNode) -> Row:
+    configuration = published_configuration(activity.configuration)
+    named = (activity.stage, activity.version, configuration)
+    return (digest_of("activity", *named, *activity.agent_ids), *named, list(activity.agent_ids))

@@ -1,0 +1,74 @@
+"""Ids as numbers: a million of them fit into 16 MB, and are looked up without a loop."""
+
+import binascii
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+_DIGITS = 32
+Words = NDArray[np.uint64]
+"""Ids of 128 bits, shape (n, 2): the first and the last 64 bits of each."""
+
+
+def words_of(ids: pa.Array) -> Words:
+    """Ids of 32 hex digits as numbers.
+
+    Raises:
+        ValueError: one of them is something else, or null.
+    """
+    if isinstance(ids, pa.DictionaryArray):
+        indices: NDArray[np.int64] = ids.indices.to_numpy(zero_copy_only=False)
+        return words_of(ids.dictionary)[indices]
+    if not len(ids):
+        return np.empty((0, 2), np.uint64)
+    if ids.null_count:
+        raise ValueError("an id is missing")
+    _, offsets, digits = ids.buffers()
+    ends = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1]
+    if np.any(np.diff(ends) != _DIGITS):
+        raise ValueError(f"an id must have {_DIGITS} hex digits")
+    try:
+        data = binascii.unhexlify(digits[int(ends[0]) : int(ends[-1])])
+    except binascii.Error as error:
+        raise ValueError(f"an id must have {_DIGITS} hex digits ({error})") from error
+    return np.frombuffer(data, ">u8").reshape(-1, 2).astype(np.uint64)
+
+
+class SortedIds:
+    """Different ids in their order."""
+
+    def __init__(self, pieces: Sequence[Words]) -> None:
+        nothing = np.empty(0, np.uint64)
+        self._first = np.concatenate([nothing, *(words[:, 0] for words in pieces)])
+        self._last = np.concatenate([nothing, *(words[:, 1] for words in pieces)])
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def is_sorted(self) -> bool:
+        """Whether each is greater than the one before."""
+        before, after = self._first[:-1], self._first[1:]
+        tied = before == after
+        rising = self._last[:-1] < self._last[1:]
+        return bool(np.all((before < after) | (tied & rising)))
+
+    def places(self, words: Words) -> NDArray[np.int64]:
+        """The place of each of these ids, -1 for those that are not there; shape (n,)."""
+        if not len(self) or not len(words):
+            return np.full(len(words), -1, np.int64)
+        order = np.argsort(words[:, 0])  # near ones are looked up together: thrice as fast
+        places = np.empty(len(words), np.int64)
+        places[order] = np.searchsorted(self._first, words[order, 0])
+        places[places == len(self)] = 0
+        found = (self._first[places] == words[:, 0]) & (self._last[places] == words[:, 1])
+        doubtful = np.flatnonzero(~found & (self._first[places] == words[:, 0]))
+        for place in doubtful:  # ids that share 64 bits: there are none but made ones
+            later = int(places[place])
+            while later < len(self) and self._first[later] == words[place, 0]:
+                if self._last[later] == words[place, 1]:
+                    places[place], found[place] = later, True
+                    break
+                later += 1
+        return np.where(found, places, -1)

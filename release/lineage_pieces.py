@@ -1,0 +1,58 @@
+"""Reads tables of `lineage/` that anybody may have changed: nothing ends but in a `ValueError`."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from release.lineage_tables import LineageTable
+
+PIECE_ROWS = 1 << 16
+READING_FAULTS = (
+    *(pa.ArrowException, ValueError, OSError, KeyError, IndexError, TypeError),
+    *(OverflowError, MemoryError, RuntimeError),
+)
+"""What pyarrow raises, in one place or another, of a file that somebody damaged."""
+
+
+def pieces(
+    folder: Path, table: LineageTable, columns: Sequence[str], encoded: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of a table, a piece at a time and none empty; `encoded` ones as dictionaries.
+
+    All that they hold is what their types say (text is UTF-8, a dictionary has its indices), and
+    only columns that may be null are.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no such table, or damaged.
+    """
+    path = folder / table.path
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            if not file.schema_arrow.equals(table.schema):
+                names = file.schema_arrow.names
+                raise ValueError(f"its columns must be {table.schema.names}; got {names}")
+        with pq.ParquetFile(path, read_dictionary=list(encoded), pre_buffer=False) as file:
+            for piece in file.iter_batches(PIECE_ROWS, columns=list(columns), use_threads=False):
+                if piece.num_rows:
+                    _check(table, piece)
+                    yield piece
+    except FileNotFoundError:
+        raise
+    except READING_FAULTS as error:
+        raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _check(table: LineageTable, piece: pa.RecordBatch) -> None:
+    piece.validate(full=True)
+    for name in piece.schema.names:
+        column = piece[name]
+        is_empty = column.null_count > 0
+        if isinstance(column, pa.DictionaryArray):
+            is_empty |= column.dictionary.null_count > 0 and name not in table.nullable
+        if pa.types.is_list(column.type):
+            is_empty |= column.flatten().null_count > 0
+        if is_empty and name not in table.nullable:
+            raise ValueError(f"there is a row without {name}")

@@ -1,0 +1,156 @@
+"""What of the store's provenance may be read by everybody.
+
+Left out is what would tell of a machine or its users: paths, addresses, devices, names of keys;
+what people wrote to each other, but for the texts that they made; what models were sent and
+answered; the tracker's observations, whose embeddings know people again; and of what was withdrawn
+everything but its name. What is left out of a payload is named beside it.
+"""
+
+import json
+import re
+from typing import Any
+
+from db.lineage import WITHHELD_WHOLE
+from release.publishable import published_name, published_text, published_values
+from schemas.base import canonical_json
+
+_WITHDRAWN = "withdrawn"
+
+_TEXTS = frozenset({"caption", "rewrite", "prompt"})
+"""Kinds whose words are released as they are."""
+_NAMES = frozenset({"author", "embedder", "model"})
+"""Fields that name a model, a tracker or a person, in any kind."""
+WHOLE = _TEXTS | {
+    *("source", "image", "image_facts", "sample", "video", "filter_report", "tracklet"),
+    *("settings", "selection", "faithfulness", "rendered_truth", "task_draw"),
+    *("strategy", "image_order", "edited_picture", "candidate", "contrast_group"),
+    *("caption_group", "caption_check", "found_hit", "found_picture"),
+    *("confusion", "confusion_match", "confusion_check", "confusion_calibration"),
+    *("discriminability_report", "expansion_report", "duplicate_question"),
+    *("results_considered", "choice_calibration", "choice_test"),
+    *("image_fingerprint", "alike_pair", "duplicate_cluster", "near_duplicate_report"),
+}
+"""Kinds of which no field is left out as such."""
+WITHHELD: dict[str, tuple[str, ...]] = {
+    "annotation": ("answer.texts", "answer.reason", "answer.remark"),
+    "strategy_draft": ("refusal.detail", "refusal.context"),
+    "track": ("observations",),
+    "tracked_video": ("notices",),
+}
+"""Fields of other kinds that are left out; kinds that are in neither have no payload at all."""
+
+_SETTINGS = frozenset(
+    {
+        *("authors", "caption_similarity", "choice", "dataset", "draw", "embedder", "filter", "id"),
+        *("image_similarity", "input", "interface", "limits", "made_by", "max_characters", "model"),
+        *("near_duplicates", "options", "overlap", "parameters", "prompt", "queue", "sample"),
+        *("search", "seed", "settings", "size", "source", "tracking", "way"),
+    }
+)
+"""What of a plan's configuration hangs on settings alone.
+
+The rest tells how far the work had come when it was done (digests of what was there by then), or
+what could not be used: of the same decisions, made in another order, it would be something else.
+"""
+_PATH = re.compile(r"(?<=[\s\"'`=:@({,;|<>\[])/|[A-Za-z]:/|\.\./")
+_HINTS = (
+    *("\\", "~", "=", "://", "bearer", "password", "passwd", "authorization"),
+    *("api_key", "api-key", "apikey", "accesstoken", "access_token", "access-token"),
+    *("sk-", "hf_", "ghp_", "github_pat_", "akia", "aiza"),
+)
+"""One of these, or a path, has every payload of which something may have to go."""
+
+_RELATIVE = frozenset({"file_path"})
+"""Relative to the root of a source, and a part of what the rows say."""
+_ABSOLUTE = re.compile(
+    r"[\\/~]|[A-Za-z]:[\\/]|\.\.[\\/]|[A-Za-z+.-]+://|(?:file|folder|local-dir):"
+)
+
+_HOW = r"settled by an adjudicator|[0-9]+ people answered"
+_SAID = re.compile(rf"(?:(?P<how>{_HOW})(?:: |$))?(?P<choice>[^:\n@]*)(?::.*)?", re.DOTALL)
+"""How it was decided, what was chosen on the page, and what the person added to it."""
+
+
+def published_payload(kind: str, state: str, payload: str) -> tuple[str | None, tuple[str, ...]]:
+    """The payload of an entity as it is released, and the fields that are left out of it.
+
+    None where it is left out as a whole: what was withdrawn, and kinds that are not known here.
+    """
+    if state == _WITHDRAWN or (kind not in WHOLE and kind not in WITHHELD):
+        return None, (WITHHELD_WHOLE,)
+    fields = WITHHELD.get(kind, ())
+    if not (fields or kind == "settings" or _is_suspect(kind, payload)):
+        return payload, ()
+    values: dict[str, Any] = json.loads(payload)
+    left_out = [field for field in fields if _take_out(values, field.split("."))]
+    for name, value in values.items():
+        told = _published_field(kind, name, value)
+        if told != value:
+            values[name] = told
+            left_out.append(name)
+    if not left_out:
+        return payload, ()
+    return json.dumps(values, separators=(",", ":"), ensure_ascii=False), tuple(left_out)
+
+
+def _is_suspect(kind: str, payload: str) -> bool:
+    """Whether it has to be looked at closely: cheap, as few of a million have to."""
+    if kind in _TEXTS:  # the rest is released as it is
+        payload = payload[max(payload.rfind('"author"'), 0) :]
+    lower = payload.lower()
+    return any(hint in lower for hint in _HINTS) or ("/" in lower and bool(_PATH.search(payload)))
+
+
+def _published_field(kind: str, name: str, value: Any) -> Any:
+    """A field of a record: of texts, only who wrote them may be called otherwise."""
+    if kind in _TEXTS and name not in _NAMES:
+        return value
+    if kind == "settings" and name == "values":
+        return published_values(value)
+    return _without_places(value, name)
+
+
+def published_configuration(configuration: dict[str, Any]) -> str:
+    """The configuration of a plan as canonical JSON."""
+    known = {name: value for name, value in configuration.items() if name in _SETTINGS}
+    return canonical_json(published_values(known))
+
+
+def published_reason(verdict: str, agent_kind: str, reason: str, *, answered: bool) -> str:
+    """Why something was decided, without what people wrote.
+
+    Args:
+        verdict: what was decided; what was said of a withdrawal stays in the store.
+        agent_kind: who decided; what gates and checks say is released.
+        reason: what they said.
+        answered: whether it follows from an answer on a page. What flows derive from such a
+            decision is in their own words.
+    """
+    if verdict == "withdraw":
+        return ""
+    if agent_kind != "person" or not answered:
+        return published_text(reason)
+    if (said := _SAID.fullmatch(reason)) is None:
+        return ""
+    return ": ".join(part for part in (said["how"], said["choice"].strip()) if part)
+
+
+def _take_out(values: Any, path: list[str]) -> bool:
+    """Removes a field; False where there is none, or nothing in it."""
+    *above, field = path
+    for name in above:
+        values = values.get(name) if isinstance(values, dict) else None
+    return isinstance(values, dict) and bool(values.pop(field, None))
+
+
+def _without_places(values: Any, name: str) -> Any:
+    if isinstance(values, dict):
+        return {key: _without_places(value, key) for key, value in values.items()}
+    if isinstance(values, list):
+        return [_without_places(value, name) for value in values]
+    if not isinstance(values, str) or (name in _RELATIVE and not _ABSOLUTE.match(values)):
+        return values
+    if name in _NAMES:
+        return published_name(values)
+    text = published_text(values)
+    return text.partition("?")[0] if name == "image_url" else text

@@ -1,0 +1,175 @@
+"""Releases and folders of images that a release is held against, from their files alone."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from release.contamination import SeenVideo
+from release.files import digest_of_file
+from release.image_looks import Look, look_at_file
+from release.manifest import MANIFEST
+from release.own_images import SeenImage
+from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
+from release.reading import chosen_split, read_listed
+from release.threads import ordered_map
+from schemas.contamination import OtherKind
+from schemas.errors import IntegrityError, UsageError
+from schemas.release import Manifest, ReleasedFile
+
+SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
+_COLUMNS = [name for name in COLUMNS if name != "image"]
+_PAGE = 1000
+
+KnownLooks = Callable[[Sequence[str]], Mapping[str, Look]]
+"""For entity ids of images what is known of them already."""
+
+
+def nothing_known(_ids: Sequence[str]) -> Mapping[str, Look]:
+    """All images have to be looked at."""
+    return {}
+
+
+def is_release(folder: Path) -> bool:
+    """Whether a folder holds a release."""
+    return (folder / MANIFEST).is_file()
+
+
+class FolderOfImages:
+    """The images below a folder, told by the suffix of their names, in order of their paths."""
+
+    kind: OtherKind = "folder"
+    release_id: str | None = None
+
+    def __init__(self, folder: Path, name: str | None = None) -> None:
+        """Finds them.
+
+        Raises:
+            UsageError: it is no folder, or holds no images.
+        """
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a folder")
+        self.name = name or folder.resolve().name or "folder"
+        self._folder = folder
+        found = (path for path in folder.rglob("*") if path.suffix.casefold() in SUFFIXES)
+        self._names = sorted(
+            path.relative_to(folder).as_posix() for path in found if path.is_file()
+        )
+        if not self._names:
+            suffixes = ", ".join(sorted(SUFFIXES))
+            raise UsageError(f"{folder} holds no images: no file ends in {suffixes}")
+
+    def contents(self) -> Iterator[SeenImage]:
+        """Every image, as `release.contamination.Other` says."""
+
+        def seen(name: str) -> SeenImage:
+            look = look_at_file(self._folder / name)
+            return SeenImage(_shown(name), look.sha256, look.perceptual_hash, fault=look.fault)
+
+        yield from ordered_map(seen, self._names)
+
+
+class _KnownRow(NamedTuple):
+    row: dict[str, Any]
+    known: Look | None
+
+
+class ReleasedImages:
+    """The images of a release, from its folder; of one `split`, where that is named."""
+
+    kind: OtherKind = "release"
+
+    def __init__(
+        self,
+        folder: Path,
+        split: str | None = None,
+        name: str | None = None,
+        known: KnownLooks = nothing_known,
+    ) -> None:
+        """Reads the manifest.
+
+        Raises:
+            UsageError: there is no release in `folder`, or no such split in it.
+            IntegrityError: its manifest is not as it was released.
+        """
+        self._folder = folder
+        self._manifest, self._listed = read_listed(folder)
+        self._split = None if split is None else chosen_split(self._manifest, split)
+        part = f" ({split})" if split else ""
+        self.name = (name or f"{self._manifest.dataset} {self._manifest.version}") + part
+        self._known = known
+
+    @property
+    def release_id(self) -> str | None:
+        """The id of the release."""
+        return self._manifest.id
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the release says of itself."""
+        return self._manifest
+
+    def contents(self) -> Iterator[SeenImage | SeenVideo]:
+        """Every image and every video, as `release.contamination.Other` says.
+
+        Raises:
+            IntegrityError: the rows are not as they were released.
+        """
+        for video in self._manifest.videos:
+            yield SeenVideo(video.file_path, video.sha256)
+        yield from self.images()
+
+    def images(self) -> Iterator[SeenImage]:
+        """The images alone, in the order of rows."""
+        yield from ordered_map(self._seen, self._rows())
+
+    def _rows(self) -> Iterator[_KnownRow]:
+        for shard in shards_among(self._listed):
+            if self._split is not None and not shard.startswith(f"data/{self._split}-"):
+                continue
+            _check(self._folder, self._listed[shard])
+            try:
+                rows = read_parquet_rows(self._folder / shard, columns=_COLUMNS)
+                while page := list(islice(rows, _PAGE)):
+                    known = self._known([row["image_entity_id"] for row in page])
+                    yield from (_KnownRow(row, known.get(row["image_entity_id"])) for row in page)
+            except ValueError as error:
+                raise IntegrityError(f"{self._folder / shard}: {error}") from error
+
+    def _seen(self, one: _KnownRow) -> SeenImage:
+        row, look = one
+        if look is None or look.sha256 != row["sha256"]:
+            look = look_at_file(self._folder / row["file_path"])
+        fault = look.fault
+        if fault is None and look.sha256 != row["sha256"]:
+            fault = "holds other bytes than were released"
+        return released_image(row, look._replace(fault=fault))
+
+
+def _shown(path: str) -> str:
+    """A path as it can be written down, also where it is no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def released_image(row: Mapping[str, Any], look: Look) -> SeenImage:
+    """A row of a release as it is compared, by the bytes that lie there."""
+    return SeenImage(
+        name=row["file_path"],
+        sha256=look.sha256,
+        look=look.perceptual_hash,
+        split=row["split"],
+        identity=(row["source"], row["identity"]),
+        video_sha256=row["crop"] and row["crop"]["video_sha256"],
+        captions=(*row["captions"], *(row.get("coarse_captions") or ())),
+        fault=look.fault,
+    )
+
+
+def _check(folder: Path, file: ReleasedFile) -> None:
+    path = folder / file.path
+    if not path.is_file() or digest_of_file(path) != file.sha256:
+        raise IntegrityError(
+            f"{folder}: {file.path} is missing or was changed; "
+            f"`loupe release verify` tells what else is wrong"
+        )

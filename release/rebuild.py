@@ -1,0 +1,224 @@
+"""Rebuilds a past release from the store alone, byte for byte, whatever was stored since.
+
+Rows, captions and counts come from the store as it was. What a release says that was found out
+elsewhere, or that is not looked back to (samples that were looked at again, answers of testers, how
+near samples are, limits of leaks), is taken from its manifest, which the store keeps.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from db.as_of import UNMARKED, PastState
+from db.blobs import BlobStore
+from db.releases import StoredRelease, list_releases, release_after, withdrawn_items
+from db.store import Store
+from release.build import BuiltRelease, Progress, build_release
+from release.checks import Checks
+from release.diff_metadata import value_changes
+from release.leaks import DEFAULT_LIMITS
+from release.manifest import MANIFEST, read_files
+from schemas.errors import IntegrityError, MissingBlobError, UsageError
+from schemas.leaks import LeakLimits
+from schemas.release import Manifest
+from schemas.retrieval_task import Tier
+
+_BYTES = ("files_root", "files_count")
+_PARQUET = ".parquet"
+_SHOWN = 3
+
+
+class RebuildInputs(NamedTuple):
+    """What `release.build.build_release` is given beside the store, to build a release again."""
+
+    tier: Tier | None
+    leak_limits: LeakLimits
+    checks: Checks
+    as_of: PastState
+
+
+class _OtherCountsError(Exception):
+    """All rows came out, and what is told beside them did not."""
+
+
+def rebuild_inputs(stored: StoredRelease) -> RebuildInputs:
+    """What a release was built with.
+
+    A patch that takes back some rows is built with the same: `as_of` lets nothing come out that was
+    withdrawn since. Only `checks.nearest` says what was measured of all the rows; measure anew
+    where there is a model for it.
+    """
+    manifest = stored.manifest
+    return RebuildInputs(
+        manifest.tier,
+        manifest.leaks.limits if manifest.leaks else DEFAULT_LIMITS,
+        stated_checks(manifest),
+        PastState(stored.mark),
+    )
+
+
+def stated_checks(manifest: Manifest) -> Checks:
+    """The checks that come to what a manifest states."""
+    statistics = manifest.statistics
+    nearest = statistics.contrasts and statistics.contrasts.nearest
+    return Checks(
+        nearest=(lambda _samples: nearest) if nearest else None,
+        choices=statistics.choices,
+        second_looks=statistics.second_looks,
+        agreement=statistics.agreement,
+        about=manifest.about,
+        contamination=manifest.contamination,
+        permitted_terms={one.source: one.basis for one in manifest.terms.permissions},
+    )
+
+
+def rebuild_release(
+    store: Store,
+    blobs: BlobStore,
+    stored: StoredRelease,
+    out: Path,
+    *,
+    on_progress: Progress = lambda _done, _total: None,
+    adopt: bool = True,
+) -> BuiltRelease:
+    """Builds a release that the store knows once more, at `out`, from the store alone.
+
+    What was stored or decided since does not count. The folder appears as a whole, with the id that
+    the release has, or not at all. Where the folder that the store knows does not hold it any more,
+    it knows it by `out`, unless told not to `adopt` it.
+
+    Raises:
+        UsageError: the release was made before its state was kept, or `out` holds something else.
+        IntegrityError: something of it was withdrawn, its images are gone, or it comes out
+            otherwise than it was (one sentence says in what).
+    """
+    name = _name(stored.manifest)
+    _refuse_unmarked(stored)
+    refuse_withdrawn(store, stored)
+    inputs = rebuild_inputs(stored)
+    lower = _lower_of(store, stored.manifest)
+
+    def rebuild(as_of: PastState, *, is_last: bool) -> BuiltRelease:
+        def inspect(content: Path, manifest: Manifest) -> None:
+            _refuse_other(stored, content, manifest, is_last=is_last)
+
+        return build_release(
+            store,
+            blobs,
+            stored.manifest.dataset,
+            stored.manifest.version,
+            out,
+            tier=inputs.tier,
+            leak_limits=inputs.leak_limits,
+            checks=inputs.checks,
+            as_of=as_of,
+            lower=lower,
+            on_progress=on_progress,
+            inspect=inspect,
+            adopt=adopt,
+        )
+
+    try:
+        try:
+            return rebuild(inputs.as_of, is_last=False)
+        except _OtherCountsError:
+            # something that is not in it was withdrawn since, a draft that was turned down, say: it
+            # counts as it did, and is not told of, as all that is released was seen to stand
+            return rebuild(inputs.as_of._replace(then_withdrawn=True), is_last=True)
+    except MissingBlobError as error:
+        raise IntegrityError(
+            f"{name} cannot be rebuilt, an image of it is gone: {error}"
+        ) from error
+
+
+def refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
+    """Does nothing where all that stands in a release still does.
+
+    Raises:
+        IntegrityError: something of it was withdrawn; the message says by what, and what to use.
+    """
+    taken = withdrawn_items(store, stored.manifest.id)
+    if taken is None:
+        return
+    by = ", ".join(f"{number} ({ground})" for number, ground in taken.withdrawals)
+    were = "was" if taken.entities == 1 else "were"
+    told = f"{taken.entities:,} of what stands in it {were} withdrawn"
+    told += f" by withdrawal {by}" if by else ""
+    later = release_after(store, stored)
+    instead = f"use {_name(later.manifest)}" if later else "nothing newer is without it yet"
+    raise IntegrityError(
+        f"{_name(stored.manifest)} is not rebuilt: {told}, first {taken.first_kind} "
+        f"{taken.first_id}; {instead}"
+    )
+
+
+def _refuse_unmarked(stored: StoredRelease) -> None:
+    if stored.mark == UNMARKED:
+        name = _name(stored.manifest)
+        raise UsageError(
+            f"{name} was built before the state of the store that a release is made from was kept; "
+            f"build that version once more, and where nothing has changed since it is kept now"
+        )
+
+
+def _lower_of(store: Store, manifest: Manifest) -> Sequence[Manifest]:
+    """The releases of lower tiers that a release states to contain."""
+    wanted = {one.id for one in manifest.contains}
+    known = (one.manifest for one in list_releases(store, manifest.dataset))
+    return [one for one in known if one.id in wanted]
+
+
+def _refuse_other(
+    stored: StoredRelease, content: Path, manifest: Manifest, *, is_last: bool
+) -> None:
+    """Does nothing where `content` holds the stored release."""
+    wanted = stored.manifest
+    if manifest.id == wanted.id:
+        return
+    same_rows = manifest.entities_sha256 == wanted.entities_sha256
+    differing = _differing(wanted, manifest)
+    if same_rows and not is_last:
+        raise _OtherCountsError
+    what = _named_values(differing) if differing else _named_files(stored.folder, content)
+    raise IntegrityError(
+        f"{_name(wanted)} does not come out as it was ({wanted.id[:12]}, now {manifest.id[:12]}), "
+        f"and nothing was written: {what}"
+    )
+
+
+def _differing(wanted: Manifest, found: Manifest) -> list[str]:
+    """What manifests say differently, the bytes of files aside."""
+    old, new = (one.model_dump(mode="json", exclude={"id", *_BYTES}) for one in (wanted, found))
+    return [change.field for change in value_changes("", old, new)]
+
+
+def _named_values(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    told = ", ".join(names[:_SHOWN]) + (f" and {more:,} more values" if more > 0 else "")
+    return f"{told} of its manifest would be another; this Loupe builds otherwise than the one then"
+
+
+def _named_files(folder: Path, content: Path) -> str:
+    """Which files have other bytes, where what the manifest says of the release is the same."""
+    arrow = (
+        f"the name of the pyarrow version stands in Parquet files, and is {pa.__version__} now: "
+        f"install the one that it was built with"
+    )
+    try:
+        old, new = (_digests(one / MANIFEST) for one in (folder, content))
+    except (OSError, ValueError, KeyError):
+        return f"its manifest says the same, and files have other bytes; {arrow}"
+    files = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+    if files and all(path.endswith(_PARQUET) for path in files):
+        return f"only {', '.join(files[:_SHOWN])} differ; {arrow}"
+    return f"{', '.join(files[:_SHOWN])} differ; this Loupe writes them otherwise than the one then"
+
+
+def _digests(path: Path) -> dict[str, str]:
+    return {one["path"]: one["sha256"] for one in read_files(path)}
+
+
+def _name(manifest: Manifest) -> str:
+    return f"{manifest.dataset} {manifest.version}"

@@ -1,0 +1,192 @@
+"""Distributions as shapes: what templates draw as SVG, all lengths worked out.
+
+A bar stands in a table beside its number, so that the table is the chart. A histogram is drawn, its
+numbers shown where it is pointed at or focused, and told in a table of its own.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+WIDTH, HEIGHT = 420, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 24, 34
+_TICKS = 4
+_LABELS = 8
+_ROUND = (4, 8, 12, 16, 20, 24, 32)
+
+
+class Part(NamedTuple):
+    """A piece of a bar: where it begins and how long it is in per cent, and what it is of."""
+
+    start: float
+    length: float
+    kind: str
+    title: str
+
+
+class Bar(NamedTuple):
+    """A line of a chart of bars. `text` is its value as it is written, `note` what is beside it."""
+
+    label: str
+    text: str
+    parts: tuple[Part, ...]
+    note: str = ""
+    link: str = ""
+
+
+class Bars(NamedTuple):
+    """A chart of bars. `columns` are the headings of label and value; `legend` kinds of parts."""
+
+    title: str
+    columns: tuple[str, str]
+    bars: tuple[Bar, ...]
+    note: str = ""
+    legend: tuple[tuple[str, str], ...] = ()
+    mark: float | None = None
+    mark_title: str = ""
+
+
+class Column(NamedTuple):
+    """A column of a histogram, in the units of the drawing; `title` tells it in words."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+    range: str
+    text: str
+
+
+class Tick(NamedTuple):
+    """A label of an axis."""
+
+    at: float
+    text: str
+
+
+class Histogram(NamedTuple):
+    """A histogram, drawn on `WIDTH` × `HEIGHT`."""
+
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    left: float
+    right: float
+    floor: float
+    headings: tuple[str, str]
+
+
+def bars(
+    title: str,
+    columns: tuple[str, str],
+    values: Iterable[tuple[str, float]],
+    *,
+    note: str = "",
+    texts: Sequence[str] = (),
+    links: Sequence[str] = (),
+    whole: float | None = None,
+) -> Bars:
+    """Bars of plain values; the longest, or `whole`, is as long as there is room.
+
+    Where `whole` is given, the share of it stands beside each value.
+    """
+    pairs = list(values)
+    most = whole or max((value for _, value in pairs), default=0) or 1
+    made = []
+    for place, (label, value) in enumerate(pairs):
+        text = texts[place] if texts else f"{value:,}"
+        share = share_text(value, whole) if whole else ""
+        part = Part(0, _round(100 * value / most), "plain", f"{label}: {text}")
+        made.append(Bar(label, text, (part,), share, links[place] if links else ""))
+    return Bars(title, columns, tuple(made), note)
+
+
+def stacked(label: str, values: Sequence[tuple[str, str, int]], whole: int) -> Bar:
+    """A bar of several kinds, each given as (kind, title, value); together at most `whole`."""
+    parts, at = [], 0.0
+    for kind, title, value in values:
+        length = 100 * value / whole if whole else 0
+        if value:
+            told = f"{title}: {value:,} ({share_text(value, whole)})"
+            parts.append(Part(_round(at), _round(length), kind, told))
+        at += length
+    first = values[0][2] if values else 0
+    return Bar(label, f"{first:,} of {whole:,}", tuple(parts), share_text(first, whole))
+
+
+def histogram(
+    title: str,
+    counts: Sequence[tuple[int, int]],
+    step: int,
+    *,
+    unit: str = "words",
+    counted: str = "captions",
+    end: int = 0,
+    most: int = 0,
+    note: str = "",
+) -> Histogram:
+    """A histogram of (first value of the step, count), up to `end` and as high as `most`."""
+    last = max([start for start, _ in counts] + [0])
+    longest = max(last + step, end)
+    top = rounded_up(max([count for _, count in counts] + [most, 1]))
+    floor = HEIGHT - _BOTTOM
+    across = (WIDTH - _LEFT - _RIGHT) / longest
+    up = (floor - _TOP) / top
+    columns = []
+    for start, count in counts:
+        height = count * up
+        value = f"{start:,}–{start + step - 1:,}"
+        columns.append(
+            Column(
+                _round(_LEFT + start * across + 0.75),
+                _round(floor - height),
+                _round(max(step * across - 1.5, 0.5)),
+                _round(height),
+                f"{value} {unit}: {count:,} {counted}",
+                value,
+                f"{count:,}",
+            )
+        )
+    every = step * max(1, -(-longest // (_LABELS * step)))
+    return Histogram(
+        title,
+        note,
+        tuple(columns),
+        tuple(Tick(_round(_LEFT + at * across), f"{at:,}") for at in range(0, longest + 1, every)),
+        tuple(
+            Tick(_round(floor - top * tick // _TICKS * up), f"{top * tick // _TICKS:,}")
+            for tick in range(_TICKS + 1)
+        ),
+        _LEFT,
+        WIDTH - _RIGHT,
+        floor,
+        (unit, counted),
+    )
+
+
+def share_text(part: float, whole: float) -> str:
+    """A share in per cent; never 0 % or 100 % but where it is so."""
+    if not whole:
+        return "–"
+    share = 100 * part / whole
+    if 0 < share < 0.1:
+        return "< 0.1 %"
+    if 99.9 < share < 100:
+        return "> 99.9 %"
+    return f"{share:.1f} %".replace(".0 %", " %")
+
+
+def rounded_up(count: int) -> int:
+    """A round number to end an axis with: `count` or a little more, in quarters without a rest."""
+    unit = 1
+    while True:
+        for steps in _ROUND:
+            if steps * unit >= count:
+                return steps * unit
+        unit *= 10
+
+
+def _round(value: float) -> float:
+    return round(value, 2)

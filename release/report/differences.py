@@ -1,0 +1,254 @@
+"""What differs from the release before, as it is shown: counts, examples with their pictures."""
+
+import json
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from release.diff import compare_releases
+from release.diff_records import (
+    Difference,
+    FieldChange,
+    RowDifference,
+    RowKind,
+    RowPlace,
+    TextChange,
+)
+from release.notices_files import read_mark
+from release.report.charts import Bars, bars
+from release.report.row_data import number_in
+from release.report.thumbnails import THUMBNAIL_PX, THUMBNAILS, picture_path, smaller
+
+PREVIOUS = "previous"
+"""The folder of pictures of rows as they were before."""
+EXAMPLES = 12
+
+_SHOWN_CHARACTERS = 600
+_SHOWN_METADATA = 200
+_TITLES = {
+    "added": "Added",
+    "removed": "Removed",
+    "changed": "Changed",
+    "moved": "Moved to another split",
+    "restated": "Restated: the same image and words, told to come from elsewhere",
+}
+
+
+class Side(NamedTuple):
+    """A row in one of the releases; `thumbnail` is None where its picture is not in reach."""
+
+    name: str
+    split: str
+    number: int | None
+    thumbnail: str | None
+
+
+class Span(NamedTuple):
+    """Words of a text: `kept`, `gone` or `new`."""
+
+    kind: str
+    text: str
+
+
+class Change(NamedTuple):
+    """A value or text that changed: what it is called, what became of it, and its words."""
+
+    name: str
+    kind: str
+    spans: tuple[Span, ...]
+
+
+class Example(NamedTuple):
+    """A row that differs."""
+
+    title: str
+    before: Side | None
+    after: Side | None
+    changes: tuple[Change, ...]
+
+
+class ExampleGroup(NamedTuple):
+    """Rows of one kind of difference, of which there are `total`."""
+
+    kind: str
+    title: str
+    total: int
+    examples: tuple[Example, ...]
+
+
+class ShownDifference(NamedTuple):
+    """All that the page tells of the difference."""
+
+    before: str
+    after: str
+    before_id: str
+    is_empty: bool
+    counts: Bars
+    details: tuple[Bars, ...]
+    groups: tuple[ExampleGroup, ...]
+    metadata: tuple[Change, ...]
+    more_metadata: int
+
+
+def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDifference:
+    """Compares the release in `folder` with the one in `previous`.
+
+    Pictures of rows as they were before are written below `report`. Where anything was withdrawn
+    from one of them, no rows are shown.
+
+    Raises:
+        UsageError: there is no release in one of the folders.
+        IntegrityError: one of them is not as it was released.
+    """
+    marked = read_mark(previous) or read_mark(folder)
+    found = compare_releases(previous, folder, examples=0 if marked else EXAMPLES)
+    changes = [_value_change(one) for one in found.metadata[:_SHOWN_METADATA]]
+    return ShownDifference(
+        before=f"{found.before.dataset} {found.before.version}",
+        after=f"{found.after.dataset} {found.after.version}",
+        before_id=found.before.id,
+        is_empty=found.is_empty,
+        counts=_counts(found),
+        details=tuple(_details(found)),
+        groups=tuple(example_groups(found, previous, report)),
+        metadata=tuple(changes),
+        more_metadata=len(found.metadata) - len(changes),
+    )
+
+
+def _counts(found: Difference) -> Bars:
+    counts = found.rows.model_dump()
+    order = [*(kind for kind in counts if kind != "same"), "same"]
+    values = [(kind, counts[kind]) for kind in order]
+    return bars("Rows", ("", "rows"), values, whole=sum(counts.values()) or None)
+
+
+def _details(found: Difference) -> Iterator[Bars]:
+    if found.fields:
+        yield bars("Fields with another value", ("", "rows"), found.fields.items())
+    if found.texts:
+        texts = [(f"{field} {kind}".replace("_", " "), count) for field, kind, count in found.texts]
+        yield bars("Texts", ("", "texts"), texts)
+    if found.splits:
+        splits = [(f"from {old} to {new}", count) for old, new, count in found.splits]
+        yield bars("Moves between splits", ("", "rows"), splits)
+
+
+def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[ExampleGroup]:
+    """The examples of a difference by kind; pictures of rows before are written below `report`."""
+    pictures = _Pictures(previous, report)
+    kinds: tuple[RowKind, ...] = get_args(RowKind)
+    for kind in kinds:
+        if kind not in _TITLES:  # what was withdrawn is counted and not shown again
+            continue
+        examples = [one for one in found.examples if one.kind == kind]
+        if examples:
+            total = getattr(found.rows, kind)
+            shown = tuple(_example(one, pictures) for one in examples)
+            yield ExampleGroup(kind, _TITLES[kind], total, shown)
+
+
+def _example(row: RowDifference, pictures: "_Pictures") -> Example:
+    changes = [_value_change(one) for one in row.fields]
+    changes += [_text_change(one) for one in row.texts]
+    if row.row is not None:
+        kind = "new" if row.kind == "added" else "gone"
+        captions = row.row["texts"].get("captions", [])
+        changes = [Change("caption", row.kind, (_whole(kind, one["text"]),)) for one in captions]
+    return Example(
+        title=f"{row.source}: {row.source_file_path}",
+        before=pictures.before(row.before) if row.before else None,
+        after=pictures.after(row.after) if row.after else None,
+        changes=tuple(changes),
+    )
+
+
+class _Pictures:
+    """Finds the pictures of rows; those of the release before are made."""
+
+    def __init__(self, previous: Path, report: Path) -> None:
+        self._previous = previous
+        self._report = report
+        self._made = 0
+
+    def after(self, place: RowPlace) -> Side:
+        """A row of the release that is reported on: its thumbnail is in the gallery."""
+        number = number_in(place.file_path)
+        thumbnail = picture_path(THUMBNAILS, number) if number else None
+        return Side(place.file_path, place.split, number, thumbnail)
+
+    def before(self, place: RowPlace) -> Side:
+        """A row of the release before."""
+        return Side(place.file_path, place.split, None, self._written(place.file_path))
+
+    def _written(self, file_path: str) -> str | None:
+        path = self._previous / file_path
+        try:
+            if not path.resolve().is_relative_to(self._previous.resolve()):
+                return None
+            small = smaller(path.read_bytes(), THUMBNAIL_PX)
+        except OSError:
+            return None
+        if small is None:
+            return None
+        self._made += 1
+        name = f"{PREVIOUS}/{self._made}.jpg"
+        (self._report / PREVIOUS).mkdir(exist_ok=True)
+        (self._report / name).write_bytes(small)
+        return name
+
+
+def _value_change(change: FieldChange) -> Change:
+    spans = []
+    if change.before is not None:
+        spans.append(_whole("gone", _written(change.before)))
+    if change.after is not None:
+        spans.append(_whole("new", _written(change.after)))
+    return Change(change.field, "changed", tuple(spans))
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _text_change(change: TextChange) -> Change:
+    if change.kind == "withdrawn":
+        return Change(change.field.removesuffix("s"), change.kind, ())
+    before = str(change.before.values["text"]) if change.before else ""
+    after = str(change.after.values["text"]) if change.after else ""
+    name = change.field.removesuffix("s").replace("_", " ")
+    if change.kind == "edited":
+        return Change(name, change.kind, tuple(word_spans(before, after)))
+    kind = {"added": "new", "removed": "gone", "withdrawn": "gone"}.get(change.kind, "kept")
+    return Change(name, change.kind, (_whole(kind, after or before),))
+
+
+def _whole(kind: str, text: str) -> Span:
+    return Span(kind, shortened(text))
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text that is too long to be shown in full."""
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def word_spans(before: str, after: str) -> Iterator[Span]:
+    """What of a text was kept, what is gone and what is new, word by word, in the order of reading.
+
+    Texts too long to be compared are told as gone and new.
+    """
+    if max(len(before), len(after)) > 10 * _SHOWN_CHARACTERS:
+        yield _whole("gone", before)
+        yield _whole("new", after)
+        return
+    old, new = before.split(), after.split()
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for tag, first, last, start, end in matcher.get_opcodes():
+        if tag == "equal":
+            yield Span("kept", " ".join(old[first:last]))
+            continue
+        if last > first:
+            yield Span("gone", " ".join(old[first:last]))
+        if end > start:
+            yield Span("new", " ".join(new[start:end]))

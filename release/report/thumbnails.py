@@ -1,0 +1,89 @@
+"""Small pictures of released images: made once, a thousand a folder."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+THUMBNAILS = "thumbs"
+PREVIEWS = "previews"
+THUMBNAIL_PX = 200
+PREVIEW_PX = 800
+FOLDER_IMAGES = 1_000
+
+_QUALITY = 78
+_KEPT_BYTES = 12_000
+_PAPER = (255, 255, 255)
+
+
+def picture_path(kind: str, number: int) -> str:
+    """Where the small picture of a row lies below the folder of a report."""
+    return f"{kind}/{(number - 1) // FOLDER_IMAGES}/{number}.jpg"
+
+
+def smaller(data: bytes, side_px: int) -> bytes | None:
+    """An encoded image as a JPEG that no side is longer of than `side_px`; never enlarged.
+
+    A JPEG that is small already is kept as it is. None where the image cannot be decoded.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(BytesIO(data)) as opened:
+            if _is_small(opened, len(data), side_px):
+                opened.load()
+                return data
+            # JPEGs are decoded at a half, a quarter or an eighth where that is enough
+            opened.draft("RGB", (2 * side_px, 2 * side_px))
+            upright = ImageOps.exif_transpose(opened)
+            upright.thumbnail((side_px, side_px), Image.Resampling.BICUBIC, reducing_gap=2.0)
+            file = BytesIO()
+            _opaque(upright).save(file, "JPEG", quality=_QUALITY)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    return file.getvalue()
+
+
+def _is_small(image: "Image", size_bytes: int, side_px: int) -> bool:
+    return (
+        image.format == "JPEG"
+        and image.mode in ("RGB", "L")
+        and max(image.size) <= side_px
+        and size_bytes <= _KEPT_BYTES * max(1, side_px // THUMBNAIL_PX) ** 2
+        and not image.getexif().get(0x0112, 1) > 1
+    )
+
+
+def _opaque(image: "Image") -> "Image":
+    """What shines through is white, as on paper."""
+    from PIL import Image
+
+    if image.mode not in ("RGBA", "LA", "PA") and "transparency" not in image.info:
+        return image.convert("RGB")
+    layered = image.convert("RGBA")
+    paper = Image.new("RGBA", layered.size, (*_PAPER, 255))
+    return Image.alpha_composite(paper, layered).convert("RGB")
+
+
+class PictureFolder:
+    """Writes the small pictures of rows, from several threads at once."""
+
+    def __init__(self, folder: Path, rows: int, *, previews: bool) -> None:
+        self._folder = folder
+        self._kinds = [(THUMBNAILS, THUMBNAIL_PX)]
+        if previews:
+            self._kinds.append((PREVIEWS, PREVIEW_PX))
+        for kind, _ in self._kinds:
+            for first in range(1, rows + 1, FOLDER_IMAGES):
+                (folder / picture_path(kind, first)).parent.mkdir(parents=True, exist_ok=True)
+
+    def add(self, number: int, data: bytes) -> bool:
+        """Writes the pictures of a row; False where its image cannot be decoded."""
+        for kind, side_px in self._kinds:
+            small = smaller(data, side_px)
+            if small is None:
+                return False
+            (self._folder / picture_path(kind, number)).write_bytes(small)
+        return True

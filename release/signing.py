@@ -1,0 +1,203 @@
+"""`signature.json`: who released a release, by an Ed25519 signature (RFC 8032) of its id.
+
+The signature lies beside the manifest and is not listed in it: the id names the same release
+whether it is signed or not. Signing is deterministic, so that a rebuilt release has the same bytes.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import Field, ValidationError
+
+from release.files import is_plain
+from release.findings import Findings
+from schemas.base import Record
+from schemas.errors import ConfigurationError, UsageError
+from schemas.faults import fault_of
+from schemas.release import HexSha256
+
+SIGNATURE = "signature.json"
+_MAX_BYTES = 4096
+_KEY_DIGITS = 64
+
+PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""The 32 bytes of an Ed25519 key in hex digits."""
+
+
+class Signature(Record):
+    """That the holder of a key says of a release: this is it.
+
+    Signed is the text `loupe release ID`, where ID are the 64 digits of `release`.
+    """
+
+    algorithm: Literal["Ed25519"] = "Ed25519"
+    public_key: PublicKey
+    release: HexSha256
+    signature: str = Field(pattern=r"^[0-9a-f]{128}$")
+
+    def is_right(self) -> bool:
+        """Whether the key made it for this release."""
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
+        try:
+            key.verify(bytes.fromhex(self.signature), _signed_text(self.release))
+        except InvalidSignature:
+            return False
+        return True
+
+    def text(self) -> bytes:
+        """The bytes of `signature.json`."""
+        return (self.model_dump_json(indent=2) + "\n").encode()
+
+
+class Signer:
+    """Signs releases with a private key, which it never shows."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self.public_key: str = key.public_key().public_bytes_raw().hex()
+
+    def sign(self, release_id: str) -> Signature:
+        """The signature of the release with this id."""
+        signature = self._key.sign(_signed_text(release_id)).hex()
+        return Signature(public_key=self.public_key, release=release_id, signature=signature)
+
+
+def signer_from_pem(pem: bytes, where: str) -> Signer:
+    """The signer with the private key in `pem`; `where` is what messages call its place.
+
+    Raises:
+        ConfigurationError: it holds no Ed25519 key as PKCS#8, or one under a password.
+    """
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigurationError(
+            f"{where} must hold an Ed25519 private key as PEM (PKCS#8, no password), as "
+            f"`openssl genpkey -algorithm ed25519` makes it"
+        )
+    return Signer(key)
+
+
+def public_key_called(key: str) -> str:
+    """The 64 hex digits of a public key, given as these or as a file that holds them or a PEM.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    text = key.strip().lower()
+    if _is_hex_key(text):
+        return text
+    try:
+        data = Path(key).read_bytes()
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"a public key must be {_KEY_DIGITS} hex digits or a file with one; got {key!r}"
+        ) from error
+    if _is_hex_key(told := data.decode("ascii", "replace").strip().lower()):
+        return told
+    try:
+        found = serialization.load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        found = None
+    if not isinstance(found, Ed25519PublicKey):
+        raise UsageError(f"{key} holds no Ed25519 public key, neither as PEM nor as hex digits")
+    return found.public_bytes_raw().hex()
+
+
+def write_signature(folder: Path, signature: Signature) -> None:
+    """Writes `signature.json` into `folder`, whole or not at all."""
+    part = folder / f".{SIGNATURE}.part"
+    with part.open("wb") as file:
+        file.write(signature.text())
+        file.flush()
+        os.fsync(file.fileno())
+    part.rename(folder / SIGNATURE)
+
+
+def add_signature(folder: Path, signature: Signature) -> bool:
+    """Signs the release in `folder`, which must be sound; False where it is signed so already.
+
+    Raises:
+        UsageError: it has another signature.
+    """
+    try:
+        found = read_signature(folder)
+    except (ValueError, OSError) as error:
+        raise UsageError(
+            f"{folder / SIGNATURE} cannot be read ({error}); remove it and sign anew"
+        ) from error
+    if found == signature:
+        return False
+    if found is not None:
+        raise UsageError(
+            f"{folder} is signed already, by the key {found.public_key}; "
+            f"remove {SIGNATURE} to sign it with another"
+        )
+    write_signature(folder, signature)
+    return True
+
+
+def read_signature(folder: Path) -> Signature | None:
+    """The signature that lies in `folder`, unchecked; None where there is none.
+
+    Raises:
+        ValueError: what lies there is none.
+        OSError: it cannot be read.
+    """
+    path = folder / SIGNATURE
+    if not path.exists() and not path.is_symlink():
+        return None
+    if not is_plain(path):
+        raise ValueError("it is not a plain file")
+    with path.open("rb") as file:
+        data = file.read(_MAX_BYTES)
+    try:
+        found = Signature.model_validate_json(data)
+    except ValidationError as error:
+        raise ValueError(fault_of(error)) from error
+    if found.text() != data:
+        raise ValueError("its bytes are not as they were written")
+    return found
+
+
+def verify_signature(
+    folder: Path, release_id: str, public_key: str | None, findings: Findings
+) -> None:
+    """Checks the signature in `folder` for the release with this id.
+
+    It may be missing, or be anybody's, unless `public_key` says whose it must be.
+    """
+    try:
+        found = read_signature(folder)
+    except (ValueError, OSError) as error:
+        message = f"{SIGNATURE} cannot be read: {error}"
+        findings.add("signature_unreadable", message, SIGNATURE)
+        return
+    if found is None:
+        if public_key is not None:
+            message = f"{SIGNATURE} is missing; wanted one by the key {public_key}"
+            findings.add("signature_missing", message, SIGNATURE)
+        return
+    if not found.is_right():
+        message = f"{SIGNATURE} is not what the key {found.public_key} signs {found.release} with"
+        findings.add("signature_wrong", message, SIGNATURE)
+    if found.release != release_id:
+        message = f"{SIGNATURE} signs the release {found.release}; this is {release_id}"
+        findings.add("signature_of_other_release", message, SIGNATURE)
+    if public_key is not None and found.public_key != public_key:
+        message = f"{SIGNATURE} is by the key {found.public_key}; wanted {public_key}"
+        findings.add("signature_by_other_key", message, SIGNATURE)
+
+
+def _signed_text(release_id: str) -> bytes:
+    return f"loupe release {release_id}".encode()
+
+
+def _is_hex_key(text: str) -> bool:
+    return len(text) == _KEY_DIGITS and set(text) <= set("0123456789abcdef")

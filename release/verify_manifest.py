@@ -1,0 +1,137 @@
+"""The manifest of a release against itself: its form, its id, its bytes."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from release.files import is_plain
+from release.findings import Findings
+from release.manifest import MANIFEST, Listing, id_of, manifest_head, read_values
+from release.scratch import Scratch
+from schemas.errors import UsageError
+from schemas.release import Manifest, ReleasedFile
+
+_PIECE_BYTES = 1 << 20
+_FEWEST_DIGITS = 12
+_CITED = re.compile(rf"[0-9a-fA-F]{{{_FEWEST_DIGITS},64}}")
+
+
+class VerifiedManifest(NamedTuple):
+    """A manifest that can be used, and the id that its content has."""
+
+    manifest: Manifest
+    id: str
+
+
+def verify_manifest(
+    folder: Path, expected_id: str | None, scratch: Scratch, findings: Findings
+) -> VerifiedManifest | None:
+    """The manifest, or None where it cannot be used; its files are remembered in `scratch`."""
+    path = folder / MANIFEST
+    files = _Files(scratch, findings)
+    values: dict[str, Any] = {}
+    try:
+        values = read_values(_plain(path), files.add)
+        manifest = Manifest.model_validate(values)
+    except FileNotFoundError:
+        findings.add("manifest_missing", f"{MANIFEST} is missing", MANIFEST)
+    except ValidationError as error:
+        _report_invalid(error, values, findings)
+    except (ValueError, OSError) as error:
+        findings.add("manifest_unreadable", f"{MANIFEST} cannot be read: {error}", MANIFEST)
+    else:
+        listed = files.listing.stated_in(manifest)
+        right = id_of(listed)
+        _verify_id(manifest.id, right, expected_id, findings)
+        if (manifest.files_root, manifest.files_count) != (listed.files_root, listed.files_count):
+            message = (
+                f"{MANIFEST} states {manifest.files_count:,} files with the root "
+                f"{manifest.files_root}; it lists {listed.files_count:,} with {listed.files_root}"
+            )
+            findings.add("manifest_edited", message, MANIFEST)
+        elif manifest.id == right and not _is_as_written(path, manifest, files.listing):
+            message = f"{MANIFEST} says what it should, but its bytes are not as they were written"
+            findings.add("manifest_edited", message, MANIFEST)
+        return VerifiedManifest(manifest, right)
+    return None
+
+
+def refuse_short(expected_id: str) -> None:
+    """Takes an id as it was cited, or its beginning, long enough that nobody can make it up.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if not _CITED.fullmatch(expected_id):
+        raise UsageError(
+            f"an id to be held against has {_FEWEST_DIGITS} to 64 hex digits; got {expected_id!r}"
+        )
+
+
+def _plain(path: Path) -> Path:
+    if path.exists() and not is_plain(path):
+        raise ValueError("it is not a plain file")
+    return path
+
+
+class _Files:
+    """Takes the entries of `files` as they come."""
+
+    def __init__(self, scratch: Scratch, findings: Findings) -> None:
+        self._scratch = scratch
+        self._findings = findings
+        self._count = 0
+        self.listing = Listing()
+
+    def add(self, entry: Any) -> None:
+        index, self._count = self._count, self._count + 1
+        try:
+            file = ReleasedFile.model_validate(entry)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            where = ".".join(map(str, problem["loc"]))
+            message = f"{MANIFEST}: files[{index}].{where}: {problem['msg']}; got {entry!r:.200}"
+            self._findings.add("manifest_invalid", message, MANIFEST)
+            return
+        self.listing.add(file)
+        if not self._scratch.add_listed(file):
+            message = f"{MANIFEST} lists {file.path} twice"
+            self._findings.add("file_listed_twice", message, MANIFEST)
+
+
+def _report_invalid(error: ValidationError, values: dict[str, Any], findings: Findings) -> None:
+    for problem in error.errors():
+        place = ".".join(map(str, problem["loc"]))
+        message = f"{MANIFEST}: {place}: {problem['msg']}"
+        fault = "manifest_invalid"
+        if problem["loc"][:1] == ("sources",) and problem["loc"][-1] == "licence":
+            source = values["sources"][problem["loc"][1]]
+            message = f"{MANIFEST}: source {source.get('name')!r} states no licence"
+            fault = "licence_missing"
+        findings.add(fault, message, MANIFEST)
+
+
+def _verify_id(stated: str, right: str, expected_id: str | None, findings: Findings) -> None:
+    if stated != right:
+        message = (
+            f"{MANIFEST} was changed after it was written: its id is {stated}, "
+            f"its content makes {right}"
+        )
+        findings.add("manifest_edited", message, MANIFEST)
+    if expected_id is not None and not right.startswith(expected_id.lower()):
+        message = f"this is the release {right}; wanted the one with the id {expected_id}"
+        findings.add("other_release", message, MANIFEST)
+
+
+def _is_as_written(path: Path, manifest: Manifest, listing: Listing) -> bool:
+    head = manifest_head(manifest)
+    rest = hashlib.sha256()
+    with path.open("rb") as file:
+        if not listing.is_sorted or file.read(len(head)) != head:
+            return False
+        while piece := file.read(_PIECE_BYTES):
+            rest.update(piece)
+    return rest.digest() == listing.tail_digest()

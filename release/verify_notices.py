@@ -1,0 +1,143 @@
+"""What was withdrawn from a release, and whether a later one is rid of what it says was withdrawn.
+
+A folder whose files were erased on purpose is told as such and not as damaged.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from release.findings import Findings
+from release.manifest import MANIFEST
+from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
+from release.notices_rows import entity_rows, number_in, texts_of
+from release.notices_words import withdrawn_sentence
+from release.scratch import Scratch
+from schemas.errors import IntegrityError
+from schemas.release import Manifest
+from schemas.withdrawal import NoticeList, WithdrawalNotice
+
+_SHOWN = 5
+
+
+def verify_mark(
+    folder: Path,
+    manifest: Manifest,
+    given: Iterable[WithdrawalNotice],
+    scratch: Scratch,
+    findings: Findings,
+) -> frozenset[str]:
+    """Finds what is withdrawn from the release in `folder`, by its mark and by `given` notices.
+
+    Returns:
+        The listed files that were erased on purpose, whose absence is no damage. What they held
+        cannot be checked any more.
+    """
+    mark = _mark(folder, manifest, scratch, findings)
+    notices = merged(mark.notices, (one for one in given if one.release == manifest.id))
+    if notices:
+        message = withdrawn_sentence(notices, manifest.statistics.images)
+        findings.add("withdrawn", message, WITHDRAWN if mark.notices else MANIFEST)
+    erased = [path for path in mark.erased if not (folder / path).exists()]
+    for path in mark.erased:
+        if (folder / path).exists():
+            message = f"{path} is to be erased, and lies there still; run the withdrawal again"
+            findings.add("erasure_unfinished", message, path)
+    if erased:
+        message = (
+            f"{_some(erased)}: erased on purpose, for {WITHDRAWN} says that they held what was "
+            f"withdrawn; without them the rows cannot be checked, and were not"
+        )
+        findings.add("erased", message, erased[0])
+    return frozenset(erased)
+
+
+def verify_withdrawals(
+    folder: Path, manifest: Manifest, shards: Sequence[str], scratch: Scratch, findings: Findings
+) -> None:
+    """Holds what a release says was withdrawn from earlier ones against its own rows."""
+    if not (folder / WITHDRAWALS).is_file() or not scratch.is_listed(WITHDRAWALS):
+        return
+    try:
+        notices = read_notices(folder / WITHDRAWALS).notices
+    except IntegrityError as error:
+        findings.add("withdrawals_unreadable", str(error), WITHDRAWALS)
+        return
+    if foreign := sorted({one.dataset for one in notices} - {manifest.dataset}):
+        message = f"{WITHDRAWALS} tells of {', '.join(foreign)}; wanted {manifest.dataset} alone"
+        findings.add("withdrawals_foreign", message, WITHDRAWALS)
+    _find_withdrawn(folder, notices, shards, scratch, findings)
+
+
+def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings) -> NoticeList:
+    """What the mark says of this very release."""
+    try:
+        mark = read_mark(folder) or NoticeList(notices=())
+    except IntegrityError as error:
+        findings.add("withdrawal_unreadable", str(error), WITHDRAWN)
+        return NoticeList(notices=())
+    own = tuple(one for one in mark.notices if one.release == manifest.id)
+    if len(own) != len(mark.notices):
+        other = next(one for one in mark.notices if one.release != manifest.id)
+        message = (
+            f"{WITHDRAWN} tells of another release, {other.dataset} {other.version} "
+            f"({other.release[:12]})"
+        )
+        findings.add("withdrawal_foreign", message, WITHDRAWN)
+    unknown = [
+        row.file_path
+        for notice in own
+        for row in notice.rows
+        if _entity_of(row.file_path, scratch) != row.entity_id
+    ]
+    unknown += [path for path in mark.erased if not scratch.is_listed(path)]
+    if unknown:
+        message = f"{WITHDRAWN} tells of {_some(unknown)}, which this release does not hold"
+        findings.add("withdrawal_foreign", message, WITHDRAWN)
+    erased = tuple(path for path in mark.erased if path not in unknown) if own else ()
+    return NoticeList(notices=own, erased=erased)
+
+
+def _find_withdrawn(
+    folder: Path,
+    notices: Sequence[WithdrawalNotice],
+    shards: Sequence[str],
+    scratch: Scratch,
+    findings: Findings,
+) -> None:
+    """Reports rows of this release whose image or text was withdrawn from an earlier one."""
+    gone = {row.entity_id: one for one in notices for row in one.rows if row.is_whole}
+    texts = {text: one for one in notices for row in one.rows for text in row.texts}
+    for file in scratch.listed():
+        if file.entity_id in gone:
+            _report(file.path, file.path, gone[file.entity_id], findings)
+    if not texts:
+        return
+    for shard in shards:
+        try:
+            for row in entity_rows(folder / shard):
+                for text in texts_of(row):
+                    if text in texts:
+                        what = f"{row['file_path']} has the text {text}, which"
+                        _report(row["file_path"], what, texts[text], findings)
+        except IntegrityError:
+            return  # named already
+
+
+def _report(path: str, what: str, notice: WithdrawalNotice, findings: Findings) -> None:
+    message = (
+        f"{what} was withdrawn from {notice.dataset} {notice.version}, as {WITHDRAWALS} says, and "
+        f"stands in this release"
+    )
+    findings.add("withdrawn_present", message, path, number_in(path))
+
+
+def _entity_of(path: str, scratch: Scratch) -> str | None:
+    listed = scratch.listed_among([path]).get(path)
+    return listed and listed.entity_id
+
+
+def _some(paths: Sequence[str]) -> str:
+    """The first of some files, and how many more, as the beginning of a sentence."""
+    shown = ", ".join(paths[:_SHOWN])
+    more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
+    return f"{shown}{more}"

@@ -1,0 +1,106 @@
+"""Which version a release must have at least, by what it differs in from the one before.
+
+Rows that were changed, removed or moved between splits ask for the first number (major), added ones
+for the second (minor), anything else for the third (patch): also what is gone because it was
+withdrawn, which nobody must put off for the sake of a number. Where the first number says something
+else, the second says its part too: before 1.0.0, when nothing is stable yet (Semantic Versioning
+2.0.0, section 4), and for benchmarks in tiers, whose first number is that of the tier.
+"""
+
+from enum import IntEnum
+
+from release.diff_records import Difference
+from schemas.versions import version_numbers
+
+
+class Bump(IntEnum):
+    """Which number of a version must grow; larger ones ask for more."""
+
+    NONE = 0
+    PATCH = 1
+    MINOR = 2
+    MAJOR = 3
+
+
+_WORDS = {
+    "removed": "removed",
+    "changed": "changed",
+    "moved": "moved between splits",
+    "added": "added",
+    "withdrawn": "withdrawn",
+    "restated": "restated",
+}
+_ASKING = {
+    Bump.MAJOR: ("removed", "changed", "moved"),
+    Bump.MINOR: ("added",),
+    Bump.PATCH: ("withdrawn", "restated"),
+}
+
+
+def required_bump(difference: Difference) -> Bump:
+    """Which number must grow from the first release to the second."""
+    for bump, kinds in _ASKING.items():
+        if any(getattr(difference.rows, kind) for kind in kinds):
+            return bump
+    return Bump.NONE if difference.is_empty else Bump.PATCH
+
+
+def least_version(difference: Difference) -> str:
+    """The least version that the second release may have."""
+    before = difference.before
+    return _raised(before.version, required_bump(difference), in_tier=before.tier is not None)
+
+
+def is_successor(difference: Difference) -> bool:
+    """Whether the releases are of one dataset and tier: only these have versions to compare."""
+    before, after = difference.before, difference.after
+    return (before.dataset, before.tier) == (after.dataset, after.tier)
+
+
+def check_version(old_version: str, new_version: str, difference: Difference) -> str | None:
+    """What is wrong with the new version, if anything: "is 0.1.1, wanted at least 0.2.0: …".
+
+    None for releases of different datasets, or of different tiers of a benchmark.
+    """
+    if not is_successor(difference):
+        return None
+    in_tier = difference.before.tier is not None
+    wanted = _raised(old_version, required_bump(difference), in_tier=in_tier)
+    if version_numbers(new_version) >= version_numbers(wanted):
+        return None
+    return f"is {new_version}, wanted at least {wanted}: {_reason(difference)}"
+
+
+def is_earlier(version: str, other: str) -> bool:
+    """Whether `version` comes before `other`."""
+    return version_numbers(version) < version_numbers(other)
+
+
+def _raised(version: str, bump: Bump, *, in_tier: bool) -> str:
+    major, minor, patch = version_numbers(version)
+    if bump is Bump.MAJOR and (in_tier or major == 0):
+        bump = Bump.MINOR
+    match bump:
+        case Bump.NONE:
+            return version
+        case Bump.PATCH:
+            return f"{major}.{minor}.{patch + 1}"
+        case Bump.MINOR:
+            return f"{major}.{minor + 1}.0"
+        case Bump.MAJOR:
+            return f"{major + 1}.0.0"
+
+
+def _reason(difference: Difference) -> str:
+    """Why: the rows that ask for it, or what differs where none do."""
+    kinds = _ASKING.get(required_bump(difference), ())
+    counts = [(_WORDS[kind], getattr(difference.rows, kind)) for kind in kinds]
+    found = [(word, count) for word, count in counts if count]
+    if not found:
+        if difference.is_empty:
+            return "nothing is different"
+        count = len(difference.metadata)
+        others = "1 value beside them is" if count == 1 else f"{count:,} values beside them are"
+        return f"rows are the same, {others} not"
+    rows = f"{found[0][1]:,} {'row was' if found[0][1] == 1 else 'rows were'} {found[0][0]}"
+    return ", ".join([rows, *(f"{count:,} {word}" for word, count in found[1:])])

@@ -1,0 +1,121 @@
+"""Requests to models that edit images, what comes back, and which models there are."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from schemas.base import Record, canonical_json, digest_of, sha256_of
+from schemas.chat import ChatImage, ModelRef
+
+
+class EditRequest(Record):
+    """One edit: an image, what to change in it, and the seed of all chance."""
+
+    image: ChatImage
+    instruction: str = Field(min_length=1)
+    seed: int = Field(ge=0)
+
+    def key(self, model: ModelRef, parameters: dict[str, Any]) -> str:
+        """The identity of this edit: equal for equal model, parameters and request."""
+        return digest_of(
+            str(model),
+            canonical_json(parameters),
+            self.instruction,
+            str(self.seed),
+            sha256_of(self.image.data),
+        )
+
+
+class EditedPicture(Record):
+    """An edited image, encoded without loss (PNG), and the seconds that the edit took."""
+
+    image: ChatImage
+    width_px: int = Field(gt=0)
+    height_px: int = Field(gt=0)
+    seconds: float = Field(ge=0)
+
+
+class EditFailure(Record):
+    """An edit that gave no image.
+
+    `reason` is a snake_case word (`instruction_not_understood`, `nothing_to_change`,
+    `image_unreadable`, `out_of_memory`, `bad_values` …); `retriable` tells whether asking again
+    later may help.
+    """
+
+    reason: str
+    detail: str
+    retriable: bool = False
+
+
+EditOutcome = EditedPicture | EditFailure
+
+
+class _EditorBase(Record):
+    name: str
+    revision: str
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model as a value for keys and provenance."""
+        return ModelRef(name=self.name, revision=self.revision)
+
+
+class BuiltinEditor(_EditorBase):
+    """The editor of drawn stills: no download, deterministic by seed."""
+
+    provider: Literal["builtin-editor"] = "builtin-editor"
+    name: str = "loupe-stills-editor"
+    revision: str = "1"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an edit."""
+        return {}
+
+    @property
+    def steps(self) -> int:
+        """How many steps an edit takes."""
+        return 1
+
+
+class QwenImageEdit(_EditorBase):
+    """Qwen-Image-Edit, or Qwen-Image-Edit-Plus (`plus`), through diffusers (CCD, appendix A).
+
+    Attributes:
+        plus: whether the weights are of the Plus pipeline (Qwen-Image-Edit-2509 and later).
+        steps: denoising steps.
+        true_cfg_scale: the scale of classifier-free guidance.
+        negative_prompt: what guidance leads away from.
+        offload: what moves between processor and accelerator: `none`, whole parts (`model`), or
+            layers (`sequential`), which needs the least memory.
+        area_px: pictures are edited at no more than so many pixels; None for the pipeline's own
+            area, about a megapixel. Less needs less memory and time, and gives less detail.
+        dtype: the precision of the weights; `auto` is bfloat16 on an accelerator, else float32.
+    """
+
+    provider: Literal["qwen-image-edit"]
+    name: str = "Qwen/Qwen-Image-Edit"
+    revision: str = "main"
+    plus: bool = False
+    steps: int = Field(default=28, ge=1)
+    true_cfg_scale: float = Field(default=4.0, ge=1)
+    negative_prompt: str = " "
+    offload: Literal["none", "model", "sequential"] = "none"
+    area_px: int | None = Field(default=None, ge=64 * 64, le=1024 * 1024)
+    device: str = "auto"
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an edit."""
+        return {
+            "steps": self.steps,
+            "true_cfg_scale": self.true_cfg_scale,
+            "negative_prompt": self.negative_prompt,
+            "dtype": self.dtype,
+            "area_px": self.area_px,
+        }
+
+
+ImageEditorSpec = Annotated[BuiltinEditor | QwenImageEdit, Field(discriminator="provider")]

@@ -1,0 +1,80 @@
+"""Withdrawals: what is taken back, why, and what holders of old releases are told."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.base import Record
+from schemas.release import Count, DatasetName, EntityId, HexSha256, NonBlank, Version
+
+Ground = Literal["privacy", "copyright", "law", "consent", "quality", "other"]
+"""Why something is withdrawn.
+
+`privacy`: a person asks for erasure; `copyright`: who owns it objects, or its licence was wrong;
+`law`: an order; `consent`: an annotator takes back the work; `quality`: it is wrong; `other`.
+"""
+ERASING: frozenset[Ground] = frozenset({"privacy", "copyright", "law"})
+"""The grounds on which the bytes themselves must go, not only the rows."""
+
+
+class WithdrawnRow(Record):
+    """A row of a release that must not be used any more, or some of whose texts must not be.
+
+    Attributes:
+        number: its number in the release, from 1.
+        file_path: its image there.
+        entity_id: that of its image.
+        texts: entity ids of its texts that were withdrawn while the image was not; none where the
+            whole row must go.
+    """
+
+    number: int = Field(ge=1)
+    file_path: str = Field(min_length=1)
+    entity_id: EntityId
+    texts: tuple[EntityId, ...] = Field(default=(), exclude_if=lambda texts: not texts)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the image must go, and not only texts that tell of it."""
+        return not self.texts
+
+
+class WithdrawalNotice(Record):
+    """What holders of one release are told of one withdrawal.
+
+    Attributes:
+        withdrawal: the key of the withdrawal, the same in every store that it was decided in.
+        ground: why; the words of who asked stay in the store.
+        release: the id of the release that the rows stand in.
+        dataset: its dataset.
+        version: its version.
+        rows: what must not be used any more, by number.
+        superseded_by: the version to use instead; None where nothing is left to release.
+    """
+
+    withdrawal: NonBlank
+    ground: Ground
+    release: HexSha256
+    dataset: DatasetName
+    version: Version
+    rows: tuple[WithdrawnRow, ...]
+    superseded_by: Version | None
+
+
+class NoticeList(Record):
+    """A file of notices: `WITHDRAWN.json` beside a manifest, `withdrawals.json` in later releases.
+
+    `erased` are the files of the release beside it whose bytes are removed on purpose.
+    """
+
+    schema_version: Literal[1] = 1
+    notices: tuple[WithdrawalNotice, ...]
+    erased: tuple[str, ...] = Field(default=(), exclude_if=lambda erased: not erased)
+
+
+class WithdrawalCount(Record):
+    """What a withdrawal takes back, by dataset and kind of entity."""
+
+    dataset: str
+    kind: str
+    entities: Count

@@ -1,0 +1,123 @@
+"""Bodies proven to be one upright picture without a location, scaled down where that is wanted."""
+
+from typing import Final, NamedTuple
+
+from schemas.download import DownloadSettings
+from sources.decoding import (
+    SIDEWAYS,
+    ImageRefusedError,
+    decoded,
+    encoded_upright,
+    exif_facts,
+    load_pixels,
+    opened,
+)
+from sources.metadata import UPRIGHT
+from sources.web.gif import moves
+from sources.web.refusal import DownloadRefusedError
+from sources.web.scaling import scaled_down
+
+# What answers of the web begin with where they are files, but no pictures that are used.
+_OTHER_TYPES: Final = {
+    b"GIF8": "a GIF",
+    b"%PDF-": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive",
+    b"PK\x05\x06": "a ZIP archive",
+    b"\x1f\x8b": "a gzip archive",
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ\x00": "an xz archive",
+    b"(\xb5/\xfd": "a Zstandard archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"II*\x00": "a TIFF",
+    b"MM\x00*": "a TIFF",
+    b"\x00\x00\x01\x00": "an icon",
+    b"8BPS": "a Photoshop document",
+    b"\xff\x0a": "a JPEG XL",
+    b"\x1aE\xdf\xa3": "a Matroska video",
+}
+_OTHER_TYPES_WITHIN: Final = {
+    (4, b"ftyp"): "a video, an AVIF or a HEIC",
+    (257, b"ustar"): "a tar archive",
+}
+_LOOKED_AT_BYTES: Final = 4096
+_RENAMED: Final = {"animated_image": "animated"}
+
+
+class Content(NamedTuple):
+    """A picture: its bytes, its size in pixels, and its upright size before it was scaled down."""
+
+    data: bytes
+    media_type: str
+    size: tuple[int, int]
+    source_size: tuple[int, int]
+
+
+def read_content(body: bytes, settings: DownloadSettings) -> Content:
+    """The picture that `body` is. Told by its bytes, never by what the host calls it.
+
+    The header is asked before anything is decoded. Safe in threads.
+
+    Raises:
+        DownloadRefusedError: it is no picture that may be used.
+    """
+    try:
+        return _content(body, settings)
+    except ImageRefusedError as refusal:
+        if refusal.reason == "not_an_image":
+            raise _other_type(body) from None
+        reason = _RENAMED.get(refusal.reason, refusal.reason)
+        raise DownloadRefusedError(reason, refusal.what) from None
+
+
+def _content(body: bytes, settings: DownloadSettings) -> Content:
+    picture = opened(body, settings.max_pixels)
+    if min(picture.size) < settings.min_side_px:
+        width, height = picture.size
+        what = f"has {width:,}×{height:,} pixels, wanted sides of at least {settings.min_side_px:,}"
+        raise DownloadRefusedError("too_small", what)
+    stored_size = picture.size
+    media_type = f"image/{str(picture.format).lower()}"
+    longest = settings.resize_longest_px
+    small = None
+    if longest is not None and max(stored_size) > longest:
+        small = scaled_down(picture, longest)
+    elif settings.decode_all or not _ends_as_a_jpeg(body):
+        # A JPEG at an eighth of its size has been read to its end like any other, in half the time.
+        picture.draft(None, (1, 1))
+        load_pixels(picture)
+    exif = exif_facts(picture)  # some of it may stand behind the pixels
+    source_size = stored_size[::-1] if exif.orientation in SIDEWAYS else stored_size
+    if small is not None:
+        data, size = encoded_upright(small, exif.orientation, lossy=True)
+    elif exif.orientation != UPRIGHT or exif.has_location:
+        data, size = encoded_upright(decoded(body, settings.max_pixels), exif.orientation)
+    else:
+        data, size = body, stored_size
+    return Content(data, media_type, size, source_size)
+
+
+def _ends_as_a_jpeg(body: bytes) -> bool:
+    """Whether it is a JPEG that was not cut off; metadata of a JPEG stand before its pixels."""
+    return body.startswith(b"\xff\xd8\xff") and body.endswith(b"\xff\xd9")
+
+
+def _other_type(body: bytes) -> DownloadRefusedError:
+    """What the body is instead of a picture that is used."""
+    wanted = "wanted JPEG, PNG, WebP or BMP"
+    if not body:
+        return DownloadRefusedError("not_an_image", f"is empty, {wanted}")
+    if body.startswith(b"GIF8") and moves(body):
+        return DownloadRefusedError("animated", "moves, wanted a single picture")
+    for magic, name in _OTHER_TYPES.items():
+        if body.startswith(magic):
+            return DownloadRefusedError("refused_type", f"is {name}, {wanted}")
+    for (offset, magic), name in _OTHER_TYPES_WITHIN.items():
+        if body.startswith(magic, offset):
+            return DownloadRefusedError("refused_type", f"is {name}, {wanted}")
+    head = body[:_LOOKED_AT_BYTES].lower()
+    if b"<svg" in head:
+        return DownloadRefusedError("refused_type", f"is an SVG, {wanted}")
+    if any(tag in head for tag in (b"<html", b"<!doctype html", b"<head", b"<body", b"<script")):
+        return DownloadRefusedError("not_an_image", f"is a web page, {wanted}")
+    return DownloadRefusedError("not_an_image", f"is no image that is known, {wanted}")

@@ -1,0 +1,165 @@
+"""Images of the web for synchronous code: addresses in, images or rejections out as they finish."""
+
+import asyncio
+import os
+import queue
+import ssl
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Self
+
+from schemas.base import sha256_of
+from schemas.download import DownloadedImage, DownloadSettings
+from schemas.records import Rejection
+from sources.web.addresses import AddressRule, public_addresses
+from sources.web.connecting import NameLookup, open_session, system_lookup
+from sources.web.contents import read_content
+from sources.web.fetching import Fetched, Fetcher
+from sources.web.refusal import DownloadRefusedError
+from sources.web.urls import shown
+
+Result = DownloadedImage | Rejection
+
+
+class ImageDownloader:
+    """Downloads images; one event loop in a thread of its own, decoding in others.
+
+    Everything that hosts asked for (their robots.txt, their pauses) is known to all downloads of
+    one downloader. To be closed, by `with` or by `close`; what is forgotten is closed at the end.
+
+    Args:
+        settings: limits and politeness.
+        allow: which addresses may be connected to.
+        lookup: says where names lead to.
+        trusted: whom TLS trusts, where that is not what the system says.
+    """
+
+    def __init__(
+        self,
+        settings: DownloadSettings,
+        *,
+        allow: AddressRule = public_addresses,
+        lookup: NameLookup = system_lookup,
+        trusted: ssl.SSLContext | None = None,
+    ) -> None:
+        self._settings = settings
+        trusted = trusted or ssl.create_default_context()
+        self._worker = _Worker(settings, allow, lookup, trusted)
+        self._closing = weakref.finalize(self, self._worker.stop)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all downloads and connections. Nothing where it was closed before."""
+        self._closing()
+
+    def download(self, urls: Iterable[str]) -> Iterator[tuple[int, Result]]:
+        """One result per address with its place among them, counted from 0, as they finish.
+
+        Addresses are taken as results are: never more than `look_ahead` before the first result
+        that is still to be taken. Safe in threads; an iterator that is given up ends what it began.
+        """
+        finished: queue.SimpleQueue[Future[tuple[int, Result]]] = queue.SimpleQueue()
+        under_way: set[Future[tuple[int, Result]]] = set()
+        try:
+            for place, url in enumerate(urls):
+                begun = self._worker.begin(place, url)
+                under_way.add(begun)
+                begun.add_done_callback(finished.put)
+                while len(under_way) >= self._settings.look_ahead or not finished.empty():
+                    yield _next(finished, under_way)
+            while under_way:
+                yield _next(finished, under_way)
+        finally:
+            for begun in under_way:
+                begun.cancel()
+
+
+def _next(
+    finished: "queue.SimpleQueue[Future[tuple[int, Result]]]",
+    under_way: "set[Future[tuple[int, Result]]]",
+) -> tuple[int, Result]:
+    done = finished.get()
+    under_way.discard(done)
+    return done.result()
+
+
+class _Worker:
+    """The event loop, its thread, and what lives there."""
+
+    def __init__(
+        self,
+        settings: DownloadSettings,
+        allow: AddressRule,
+        lookup: NameLookup,
+        trusted: ssl.SSLContext,
+    ) -> None:
+        self._settings = settings
+        self._connect = (allow, lookup, trusted)
+        self._decoders = ThreadPoolExecutor(os.cpu_count(), "decode-download")
+        self._ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._thread = threading.Thread(target=self._run, name="download", daemon=True)
+        self._thread.start()
+
+    def begin(self, place: int, url: str) -> Future[tuple[int, Result]]:
+        """Begins a download; from any thread."""
+        loop, _ = self._ready.result()
+        if not self._thread.is_alive():
+            raise RuntimeError("the downloader is closed, wanted an open one")
+        return asyncio.run_coroutine_threadsafe(self._one(place, url), loop)
+
+    def stop(self) -> None:
+        """Ends it, and waits for the end."""
+        loop, ended = self._ready.result()
+        loop.call_soon_threadsafe(ended.set)
+        if threading.current_thread() is not self._thread:  # where the garbage collector calls
+            self._thread.join()
+        self._decoders.shutdown(cancel_futures=True)
+
+    def _run(self) -> None:
+        asyncio.run(self._live())
+
+    async def _live(self) -> None:
+        allow, lookup, trusted = self._connect
+        async with open_session(self._settings, allow, lookup, trusted) as session:
+            self._fetcher = Fetcher(self._settings, allow, session)
+            ended = asyncio.Event()
+            self._ready.set_result((asyncio.get_running_loop(), ended))
+            await ended.wait()
+            # before the session ends: what connects after that stays open
+            under_way = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _one(self, place: int, url: str) -> tuple[int, Result]:
+        try:
+            fetched = await self._fetcher.fetch(url)
+            loop = asyncio.get_running_loop()
+            return place, await loop.run_in_executor(self._decoders, self._image, fetched)
+        except DownloadRefusedError as refusal:
+            return place, refusal.as_rejection(shown(url))
+
+    def _image(self, fetched: Fetched) -> DownloadedImage:
+        content = read_content(fetched.body, self._settings)
+        source_sha256 = sha256_of(fetched.body)
+        unchanged = content.data is fetched.body
+        return DownloadedImage(
+            data=content.data,
+            sha256=source_sha256 if unchanged else sha256_of(content.data),
+            source_sha256=source_sha256,
+            media_type=content.media_type,
+            width_px=content.size[0],
+            height_px=content.size[1],
+            source_width_px=content.source_size[0],
+            source_height_px=content.source_size[1],
+            url=shown(fetched.url),
+            redirects=fetched.redirects,
+            robots="allowed" if self._settings.robots else "not_asked",
+        )

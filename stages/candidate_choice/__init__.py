@@ -1,0 +1,1 @@
+"""The result of a search that becomes the candidate of a strategy (CCD, step 2)."""

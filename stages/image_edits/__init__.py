@@ -1,0 +1,1 @@
+"""What an edit changed, whether that is what was wanted, and how people are shown it (CCD)."""

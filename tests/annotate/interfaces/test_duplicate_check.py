@@ -1,0 +1,83 @@
+"""The page for pairs of images that may be the same, as a program and as a person in Chromium."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.duplicate_check import OUTCOMES, DuplicateCheck
+from db.store import Store
+from schemas.similar_images import DuplicateQuestion
+from tests.annotate.browser import SUBMIT, Bench, LabellingPage
+from tests.annotate.interfaces.proposed import a_duplicate_question
+from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables
+
+PAGE = DuplicateCheck()
+
+
+@pytest.mark.parametrize("verdict", OUTCOMES)
+def test_different_images_stand_and_the_same_fall(verdict: str) -> None:
+    shown = a_duplicate_question().shown
+    answer = PAGE.read_annotation([ticked("verdict", verdict)], shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.verdict == verdict
+    assert answer.reason == ("" if verdict == "accept" else "the same image")
+    assert OUTCOMES[verdict] in PAGE.summary(answer, shown)
+    assert PAGE.successors(shown, answer, "reviewer-1") == ()
+
+
+@pytest.mark.parametrize("chosen", [(), ("neither",), ("accept", "reject")])
+def test_without_a_verdict_there_is_no_answer(chosen: tuple[str, ...]) -> None:
+    answer = PAGE.read_annotation([ticked("verdict", *chosen)], a_duplicate_question().shown)
+    assert answer == UnclearAnswer(problem="it was not chosen whether the images differ")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, ["differ by 0.031", "alike by 0.948", "mirror"]),
+        ({"mirrored": False, "distance": None}, ["alike by 0.948"]),
+        ({"mirrored": False, "similarity": None}, ["differ by 0.031"]),
+    ],
+)
+def test_the_page_shows_both_and_what_was_measured(
+    sqlite_store: Store, values: dict[str, object], said: list[str]
+) -> None:
+    shown = a_duplicate_question(**values).shown
+    (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
+    assert set(content.data) == variables(PAGE.config)
+    parts = ParsedHtml(content.data["measured_html"]).text.split(" · ")[1:]
+    assert len(parts) == len(said)
+    assert all(words in part for words, part in zip(said, parts, strict=True))
+    record = shown.record(DuplicateQuestion)
+    assert [image.sha256 for image in content.images] == [record.first.sha256, record.second.sha256]
+    assert content.data["first"].endswith(f"/{record.first.sha256}")
+    assert content.data["second"].endswith(f"/{record.second.sha256}")
+
+
+def test_the_two_images_must_differ() -> None:
+    record = a_duplicate_question().shown.record(DuplicateQuestion)
+    with pytest.raises(ValidationError, match="must be two images"):
+        DuplicateQuestion.model_validate({**dict(record), "second": record.first})
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_answers_by_keyboard(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    shown, pictures = a_duplicate_question()
+    (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
+    page = bench.open(PAGE, content, pictures)
+    assert "Are these two images different, or the same?" in page.read_instructions()
+    page.wait_for_images()
+    page.press("1", "2")
+    keep_screenshot(page)
+    page.assert_in_view(".loupe-one", ".loupe-measured", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-pair", ".loupe-measured", ".loupe-answer", SUBMIT)
+    answer = PAGE.read_annotation(page.submit(), shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.verdict == "reject"
+    assert page.console_errors == []

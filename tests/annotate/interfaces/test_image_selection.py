@@ -1,0 +1,90 @@
+"""The page for images that are proposed for a task, as a program and as a person in Chromium."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.image_selection import ImageSelection
+from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.task_words import TOLD_APART
+from db.store import Store
+from schemas.retrieval_task import RetrievalTask
+from tests.annotate.browser import SUBMIT, Bench, LabellingPage
+from tests.annotate.interfaces.proposed import HOSTILE, Proposal, a_selection
+from tests.annotate.interfaces.regions import ParsedHtml, ticked
+
+PAGE = ImageSelection()
+
+
+def content_of(shown: Proposal, store: Store, images_url: str = "http://images") -> TaskContent:
+    (content,) = PAGE.contents(store, [shown.shown], images_url)
+    return content
+
+
+def test_an_image_that_fits_is_accepted() -> None:
+    shown = a_selection().shown
+    answer = PAGE.read_annotation([ticked("verdict", "accept")], shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert (answer.verdict, answer.reason) == ("accept", "")
+    assert PAGE.successors(shown, answer, "reviewer-1") == ()
+
+
+def test_all_that_is_wrong_is_the_reason() -> None:
+    shown = a_selection().shown
+    regions = [ticked("verdict", "reject"), ticked("problems", "too plain", "poor quality")]
+    answer = PAGE.read_annotation(regions, shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert (answer.verdict, answer.reason) == ("reject", "too plain, poor quality")
+    assert "too plain, poor quality" in PAGE.summary(answer, shown)
+
+
+@pytest.mark.parametrize(
+    ("regions", "problem"),
+    [
+        ([], "no verdict was chosen"),
+        ([ticked("verdict", "reject")], "rejected, but nothing is ticked as wrong"),
+        (
+            [ticked("verdict", "accept"), ticked("problems", "people")],
+            "accepted, but ticked as wrong: people",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_no_answer(
+    regions: list[dict[str, object]], problem: str
+) -> None:
+    answer = PAGE.read_annotation(regions, a_selection().shown)
+    assert answer == UnclearAnswer(problem=problem)
+
+
+@pytest.mark.parametrize("task", RetrievalTask)
+def test_the_task_and_what_it_is_stand_beside_the_image(
+    sqlite_store: Store, task: RetrievalTask
+) -> None:
+    content = content_of(a_selection(task, HOSTILE), sqlite_store)
+    parsed = ParsedHtml(content.data["task_html"])
+    assert parsed.tags == ["p", "b", "p", "p"]
+    assert task in parsed.text
+    assert TOLD_APART[task] in parsed.text
+    assert HOSTILE in parsed.text
+    assert content.data["image"].endswith(content.images[0].sha256)
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_a_person_answers_by_keyboard(
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
+) -> None:
+    shown = a_selection(source=HOSTILE)
+    page = bench.open(PAGE, content_of(shown, sqlite_store, bench.images_url), shown.pictures)
+    assert "Does the image fit the task?" in page.read_instructions()
+    page.wait_for_images()
+    page.press("1", "2", "3", "6")
+    keep_screenshot(page)
+    page.assert_in_view(".loupe-task", ".loupe-image", ".lsf-choice", SUBMIT)
+    page.assert_apart(".loupe-image", ".loupe-side", SUBMIT)
+    answer = PAGE.read_annotation(page.submit(), shown.shown)
+    assert isinstance(answer, ReviewAnswer)
+    assert answer.reason == "does not fit the task, poor quality"
+    assert page.browser_page.evaluate("window.hacked") is None

@@ -1,0 +1,295 @@
+"""The store as it was: what views of an earlier state show, and that nothing is left of them."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection, insert, select, text
+from sqlalchemy.exc import InternalError
+
+from db.agents import AgentRef, register_agents
+from db.as_of import PastState, StateMark, current_mark, mark_after
+from db.decisions import NewDecision, Verdict, append_decisions, fold
+from db.entities import new_entity
+from db.release_rows import snapshot
+from db.store import Store
+from db.tables import Activity, Decision, Derivation, Entity, Plan, Withdrawal, WithdrawnEntity
+from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from schemas.records import Caption
+
+DATASET = "walks"
+PERSON = AgentRef("person", "annotator-1")
+
+
+def add(store: Store, number: int) -> str:
+    """One more caption."""
+    entity = new_entity(Caption(source="x", text=f"Text {number}.", position=0), DATASET)
+    activity = ActivityRecord(
+        register_plan(store, "test", "1", {}), DATASET, "revision", "run", datetime.now(UTC)
+    )
+    commit_chunk(store, activity, [WorkResult(number, (entity,))])
+    return entity.id
+
+
+def decide(store: Store, entity: str, verdict: str) -> None:
+    with store.write() as connection:
+        append_decisions(connection, [NewDecision(entity, cast("Verdict", verdict), PERSON)])
+
+
+def withdraw(store: Store, *entities: str) -> None:
+    """A withdrawal with all that belongs to one."""
+    with store.write() as connection:
+        register_agents(connection, [PERSON])
+        row = {
+            "key": entities[0],
+            "target": {},
+            "ground": "privacy",
+            "reason": "asked",
+            "erases": True,
+            "agent_id": PERSON.id,
+            "state": "finished",
+            "confirmed_at": datetime.now(UTC),
+        }
+        made = connection.execute(insert(Withdrawal).returning(Withdrawal.id), row).scalar_one()
+        taken = [{"withdrawal_id": made, "entity_id": entity} for entity in entities]
+        connection.execute(insert(WithdrawnEntity), taken)
+        append_decisions(connection, [NewDecision(one, "withdraw", PERSON) for one in entities])
+
+
+def states(connection: Connection) -> dict[str, str]:
+    query = select(Entity.id, Entity.state)
+    return {row.id: row.state for row in connection.execute(query)}
+
+
+def mark_of(store: Store) -> StateMark:
+    with snapshot(store) as connection:
+        return current_mark(connection)
+
+
+def states_then(store: Store, mark: StateMark, *, then_withdrawn: bool = False) -> dict[str, str]:
+    with snapshot(store, PastState(mark, then_withdrawn)) as connection:
+        return states(connection)
+
+
+def test_what_came_later_is_not_seen(store: Store) -> None:
+    first, second = add(store, 1), add(store, 2)
+    decide(store, first, "accept")
+    mark = mark_of(store)
+    decide(store, first, "reject")
+    decide(store, second, "accept")
+    third = add(store, 3)
+    decide(store, third, "accept")
+    assert states_then(store, mark) == {first: "accepted", second: "proposed"}
+    with snapshot(store, PastState(mark)) as connection:
+        assert connection.execute(select(Decision.verdict)).scalars().all() == ["accept"]
+    with snapshot(store) as connection:
+        now = {first: "rejected", second: "accepted", third: "accepted"}
+        assert states(connection) == now
+    assert states_then(store, mark_of(store)) == now
+
+
+def test_what_was_withdrawn_since_stays_withdrawn(store: Store) -> None:
+    kept, taken = add(store, 1), add(store, 2)
+    decide(store, taken, "accept")
+    mark = mark_of(store)
+    withdraw(store, taken)
+    decide(store, taken, "accept")
+    assert states_then(store, mark) == {kept: "proposed", taken: "withdrawn"}
+    assert states_then(store, mark, then_withdrawn=True) == {kept: "proposed", taken: "accepted"}
+
+
+def test_a_patch_has_the_mark_of_the_withdrawals_that_it_knows(store: Store) -> None:
+    ids = [add(store, number) for number in range(3)]
+    mark = mark_of(store)
+    withdraw(store, ids[0])
+    decide(store, ids[2], "accept")
+    with snapshot(store, PastState(mark)) as connection:
+        patch = mark_after(connection, PastState(mark))
+    assert patch == mark._replace(withdrawal=mark.withdrawal + 1) != mark
+    withdraw(store, ids[1])
+    then = states_then(store, patch, then_withdrawn=True)
+    assert then == {ids[0]: "withdrawn", ids[1]: "proposed", ids[2]: "proposed"}
+    assert states_then(store, patch)[ids[1]] == "withdrawn"
+    with snapshot(store, PastState(patch, then_withdrawn=True)) as connection:
+        assert mark_after(connection, PastState(patch, then_withdrawn=True)) == patch
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_is_left_of_the_views(store: Store, fails: bool) -> None:
+    mark = mark_of(store)
+    add(store, 1)
+    used, seen = set(), set()
+    for _ in range(3):
+        with (
+            pytest.raises(ZeroDivisionError) if fails else nullcontext(),
+            snapshot(store, PastState(mark)) as connection,
+        ):
+            used.add(id(connection.connection.driver_connection))
+            assert states(connection) == {}
+            assert 1 / (not fails)
+    for _ in range(3):
+        with store.read() as connection:
+            seen.add(id(connection.connection.driver_connection))
+            assert len(states(connection)) == 1
+            assert _temporary_names(connection) == []
+            assert "pg_temp" not in _search_path(connection)
+    assert seen >= used  # they are those of the pool, used again
+
+
+def _temporary_names(connection: Connection) -> list[Any]:
+    query = "SELECT name FROM sqlite_temp_master"
+    if connection.dialect.name == "postgresql":
+        query = "SELECT relname FROM pg_class WHERE relpersistence = 't'"
+    return list(connection.execute(text(query)).scalars())
+
+
+def _search_path(connection: Connection) -> str:
+    if connection.dialect.name != "postgresql":
+        return ""
+    return str(connection.exec_driver_sql("SHOW search_path").scalar_one())
+
+
+def test_statements_that_were_prepared_before_see_the_past_too(store: Store) -> None:
+    """The driver of PostgreSQL prepares what is asked often, with the tables as they then are."""
+    first = add(store, 1)
+    mark = mark_of(store)
+    second = add(store, 2)
+    for _ in range(4):
+        for _ in range(24):  # on each of the pool's connections often enough
+            with store.read() as connection:
+                assert states(connection).keys() == {first, second}
+        assert states_then(store, mark).keys() == {first}
+
+
+def test_a_snapshot_writes_nothing(store: Store) -> None:
+    mark = mark_of(store)
+    plan = {"key": "k", "stage": "s", "version": "1", "configuration": {}}
+    for past in (None, PastState(mark)):
+        with suppress(InternalError), snapshot(store, past) as connection:
+            connection.execute(insert(Plan), plan)
+    with store.read() as connection:
+        assert connection.execute(select(Plan.id)).all() == []
+
+
+@pytest.mark.postgres
+def test_a_mark_waits_for_those_who_are_writing(postgres_store: Store) -> None:
+    """A number is given out before what it numbers can be seen; what has a larger one may be."""
+    store = postgres_store
+    add(store, 1)
+    began, may_end, found = threading.Event(), threading.Event(), list[StateMark]()
+
+    def write_slowly() -> None:
+        with store.write() as connection:
+            activity = connection.execute(select(Activity.id)).scalar_one()
+            row: dict[str, Any] = {
+                "id": "a" * 32,
+                "dataset": DATASET,
+                "kind": "caption",
+                "state": "proposed",
+            }
+            row |= {"payload": "{}", "activity_id": activity}
+            connection.execute(insert(Entity), row)
+            began.set()
+            may_end.wait(10)
+
+    def mark() -> None:
+        found.append(mark_of(store))
+
+    writer, marker = threading.Thread(target=write_slowly), threading.Thread(target=mark)
+    writer.start()
+    began.wait(10)
+    marker.start()
+    marker.join(0.3)
+    assert found == []  # the writer has not ended
+    may_end.set()
+    writer.join(10)
+    marker.join(10)
+    add(store, 2)
+    assert states_then(store, found[0]).keys() >= {"a" * 32}
+    assert len(states_then(store, found[0])) == 2
+
+
+@pytest.fixture
+def postgres_store(postgres_server: Any, migrated_postgres: str) -> Iterator[Store]:
+    from db.tables import Base
+
+    store = Store.open(postgres_server.url(migrated_postgres))
+    yield store
+    store.close()
+    postgres_server.empty(migrated_postgres, Base.metadata.tables)
+
+
+VERDICTS = ("accept", "reject", "edit", "withdraw", "reopen")
+
+
+@given(
+    history=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(VERDICTS)), max_size=12),
+    at=st.integers(0, 12),
+)
+def test_states_fold_as_they_would_have(
+    tmp_path_factory: pytest.TempPathFactory,
+    migrated_sqlite: Path,
+    history: list[tuple[int, str]],
+    at: int,
+) -> None:
+    """Literally: the fold of what was decided by then, and withdrawn where it ever was."""
+    path = tmp_path_factory.mktemp("fold") / "loupe.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    store = Store.open(f"sqlite:///{path}")
+    try:
+        ids = [add(store, number) for number in range(3)]
+        made: list[tuple[str, str]] = []
+        mark = mark_of(store)
+        late = list(history[at:])
+        for number, verdict in history[:at]:
+            decide_or_add(store, ids, made, number, verdict)
+        seen = len(ids)
+        mark, before = mark_of(store), list(made)
+        for number, verdict in late:
+            decide_or_add(store, ids, made, number, verdict)
+        for then_withdrawn in (False, True):
+            found = states_then(store, mark, then_withdrawn=then_withdrawn)
+            assert found == {
+                one: _literal(one, before, [] if then_withdrawn else made) for one in ids[:seen]
+            }
+    finally:
+        store.close()
+
+
+def decide_or_add(
+    store: Store, ids: list[str], made: list[tuple[str, str]], number: int, verdict: str
+) -> None:
+    if number == 3:
+        ids.append(add(store, 100 + len(ids)))
+        return
+    decide(store, ids[number], verdict)
+    made.append((ids[number], verdict))
+
+
+def _literal(one: str, before: list[tuple[str, str]], ever: list[tuple[str, str]]) -> str:
+    if (one, "withdraw") in ever:
+        return "withdrawn"
+    return fold([verdict for entity, verdict in before if entity == one])
+
+
+def test_links_to_what_came_later_are_not_seen(store: Store) -> None:
+    first = add(store, 1)
+    mark = mark_of(store)
+    child = new_entity(
+        Caption(source="x", text="Edited.", position=0), DATASET, parents=[("edited_from", first)]
+    )
+    activity = ActivityRecord(
+        register_plan(store, "test", "1", {}), DATASET, "revision", "run", datetime.now(UTC)
+    )
+    commit_chunk(store, activity, [WorkResult(9, (child,))])
+    query = select(Entity.id).join(Derivation, Derivation.child_seq == Entity.seq)
+    with snapshot(store, PastState(mark)) as connection:
+        assert connection.execute(query).all() == []
+    with snapshot(store) as connection:
+        assert connection.execute(query).scalars().all() == [child.id]

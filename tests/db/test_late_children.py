@@ -1,0 +1,124 @@
+"""What is stored of things that were withdrawn: stored as withdrawn, by the same withdrawal."""
+
+from datetime import UTC, datetime
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from db.agents import AgentRef
+from db.decisions import NewDecision
+from db.entities import NewEntity, find, new_entity
+from db.store import Store
+from db.withdrawal_targets import WithdrawalTarget
+from db.withdrawals import (
+    NewWithdrawal,
+    StoredWithdrawal,
+    WithdrawalRequest,
+    add_entities,
+    find_withdrawal,
+    finish,
+    key_of,
+    record_withdrawal,
+    withdrawn_entities,
+)
+from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from schemas.records import Caption, Rewrite
+from tests.db.samples import store_entities
+
+OPERATOR = AgentRef("person", "operator")
+DATASET = "late"
+
+
+def caption(text: str, *parents: tuple[str, str]) -> NewEntity:
+    record = Caption(source="s", text=text, position=1, author="a")
+    return new_entity(record, DATASET, parents=list(parents))
+
+
+def rewrite(text: str, *parents: tuple[str, str]) -> NewEntity:
+    record = Rewrite(source="s", text=text, author="m@1")
+    return new_entity(record, DATASET, parents=list(parents))
+
+
+def withdraw(store: Store, *ids: str) -> StoredWithdrawal:
+    """Recorded, with all steps done."""
+    target = WithdrawalTarget(sort="entity", name=ids[0])
+    request = WithdrawalRequest(target, "privacy", erases=True)
+    told: dict[str, Any] = {"patches": []}
+    new = NewWithdrawal(key_of(request, 0), request, "r", OPERATOR, told, ids, (), (), (), ())
+    recorded = record_withdrawal(store, new, lambda _connection: True)
+    assert finish(store, recorded.id, len(ids))
+    return find_withdrawal(store, recorded.key)
+
+
+def states(store: Store) -> dict[str, str]:
+    found = [*find(store, DATASET, "caption"), *find(store, DATASET, "rewrite")]
+    return {one.id: one.state for one in found}
+
+
+@pytest.fixture
+def parent(store: Store) -> NewEntity:
+    made = caption("first")
+    store_entities(store, [made])
+    return made
+
+
+def test_children_and_theirs_go_in_whatever_order(store: Store, parent: NewEntity) -> None:
+    withdrawal = withdraw(store, parent.id)
+    child = rewrite("child", ("rewrite_of", parent.id))
+    theirs = rewrite("theirs", ("edited_from", child.id))
+    other = caption("another", ("prompted_by", parent.id))
+    plan = register_plan(store, "run", "1", {})
+    activity = ActivityRecord(plan, DATASET, "code", "run", datetime.now(UTC))
+    accepted = NewDecision(child.id, "accept", OPERATOR)
+    commit_chunk(store, activity, [WorkResult(1, (theirs, child, other), (accepted,))])
+    found = states(store)
+    assert [found[one.id] for one in (parent, child, theirs)] == ["withdrawn"] * 3
+    assert found[other.id] == "proposed"
+    assert withdrawn_entities(store, withdrawal.id) == sorted((parent.id, child.id, theirs.id))
+    assert withdrawal.is_finished
+    assert not find_withdrawal(store, withdrawal.key).is_finished
+
+
+def test_a_child_goes_by_each_withdrawal_of_its_parents(store: Store, parent: NewEntity) -> None:
+    second = caption("second")
+    store_entities(store, [second])
+    keys = [withdraw(store, one.id).id for one in (parent, second)]
+    child = rewrite("child", ("rewrite_of", parent.id), ("revised_from", second.id))
+    store_entities(store, [child])
+    assert all(child.id in withdrawn_entities(store, key) for key in keys)
+
+
+def test_others_leave_a_finished_withdrawal_alone(store: Store, parent: NewEntity) -> None:
+    withdrawal = withdraw(store, parent.id)
+    other = caption("another")
+    store_entities(store, [other, rewrite("child", ("rewrite_of", other.id))])
+    assert find_withdrawal(store, withdrawal.key) == withdrawal
+    assert withdrawn_entities(store, withdrawal.id) == [parent.id]
+
+
+def test_it_does_not_become_finished_while_more_is_being_stored(
+    store: Store, parent: NewEntity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunk has stored what is late and not committed yet as the last step was done."""
+    withdrawal = withdraw(store, parent.id)
+    added, finishing = Event(), Event()
+
+    def add(*arguments: Any) -> None:
+        add_entities(*arguments)
+        added.set()
+        assert finishing.wait(20)
+
+    monkeypatch.setattr("db.late_children.add_entities", add)
+    child = rewrite("child", ("rewrite_of", parent.id))
+    thread = Thread(target=store_entities, args=(store, [child]))
+    thread.start()
+    assert added.wait(20)
+    told: list[bool] = []
+    last = Thread(target=lambda: told.append(finish(store, withdrawal.id, 1)))
+    last.start()
+    finishing.set()
+    thread.join()
+    last.join()
+    assert told == [False]
+    assert not find_withdrawal(store, withdrawal.key).is_finished

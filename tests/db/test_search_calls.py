@@ -1,0 +1,120 @@
+"""A search is one caller's while its lease holds; who loses it neither stores nor counts twice."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import select, update
+
+from db.search_calls import (
+    LOST,
+    Busy,
+    DailyBudget,
+    NewSearch,
+    Reserved,
+    Spent,
+    abandon_search,
+    find_search,
+    requests_since,
+    reserve_retry,
+    reserve_search,
+    settle_search,
+)
+from db.store import Store
+from db.tables import ModelCall
+from schemas.chat import ModelRef
+from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+DAY = DailyBudget(NOW.replace(hour=0), None)
+SERVICE = ModelRef(name="a-search", revision="1")
+FOUND = SearchAnswer(hits=(), raw="{}", seconds=1)
+FAILED = SearchFailure(reason="timeout", detail="late", retriable=True, requests=2)
+
+
+def new(query: str = "a cat") -> NewSearch:
+    request = SearchRequest(query=query, count=5)
+    return NewSearch(request.key(SERVICE, {}), SERVICE, {}, request, "cats", NOW)
+
+
+def reserve(store: Store, query: str = "a cat", most: int | None = None) -> str:
+    taken = reserve_search(store, new(query), DAY._replace(most=most))
+    assert isinstance(taken, Reserved), taken
+    return taken.lease
+
+
+def settle(store: Store, lease: str, outcome: SearchOutcome = FOUND) -> None:
+    settle_search(store, new(), lease, outcome, DAY, lambda *_: None, None)
+
+
+def statuses(store: Store) -> list[str]:
+    with store.read() as connection:
+        return sorted(connection.execute(select(ModelCall.status)).scalars())
+
+
+def counted(store: Store) -> int:
+    return requests_since(store, SERVICE, DAY.day_began)
+
+
+def held_elsewhere(store: Store, ends: timedelta) -> None:
+    """Lets a process of another host hold every search that is under way."""
+    expires_at = (datetime.now(UTC) + ends).isoformat()
+    lease = {"lease": "another", "owner": "another-host/1/0.0", "expires_at": expires_at}
+    with store.write() as connection:
+        connection.execute(update(ModelCall).values(response=json.dumps(lease)))
+
+
+def test_a_search_under_way_is_waited_for(store: Store) -> None:
+    lease = reserve(store)
+    assert reserve_search(store, new(), DAY) == Busy()
+    assert find_search(store, new().key) is None
+    settle(store, lease)
+    assert reserve_search(store, new(), DAY) == find_search(store, new().key) == FOUND
+
+
+def test_a_lease_of_another_host_holds(store: Store) -> None:
+    reserve(store)
+    held_elsewhere(store, timedelta(seconds=60))
+    assert reserve_search(store, new(), DAY) == Busy()
+    assert counted(store) == 1
+
+
+def test_a_lease_that_has_ended_is_taken_over(store: Store) -> None:
+    reserve(store)
+    held_elsewhere(store, timedelta(seconds=-1))
+    assert isinstance(reserve_search(store, new(), DAY), Reserved)
+    assert statuses(store) == ["in_flight", LOST]
+    assert counted(store) == 2, "whether the first was sent, nobody knows"
+
+
+def test_who_lost_the_lease_changes_nothing(store: Store) -> None:
+    first = reserve(store)
+    held_elsewhere(store, timedelta(seconds=-1))
+    second = reserve(store)
+    settle(store, first, SearchFailure(reason="x", detail="", retriable=False))
+    assert not reserve_retry(store, new(), first, DAY)
+    abandon_search(store, new(), first)
+    settle(store, second)
+    assert find_search(store, new().key) == FOUND
+    assert counted(store) == 2
+
+
+def test_a_failure_leaves_the_key_free_and_counts(store: Store) -> None:
+    settle(store, reserve(store), FAILED)
+    assert find_search(store, new().key) is None
+    assert counted(store) == 2
+    settle(store, reserve(store), FAILED.model_copy(update={"requests": 0}))
+    assert counted(store) == 2
+    settle(store, reserve(store))
+    assert (counted(store), statuses(store)) == (3, ["answered", "timeout"])
+
+
+def test_reservations_and_retries_count_at_once(store: Store) -> None:
+    lease = reserve(store, most=3)
+    budget = DAY._replace(most=3)
+    assert reserve_retry(store, new(), lease, budget)
+    reserve(store, "a dog", most=3)
+    assert not reserve_retry(store, new(), lease, budget)
+    assert reserve_search(store, new("a bird"), budget) == Spent(3)
+    settle(store, lease)
+    assert counted(store) == 2
+    reserve(store, "a bird", most=3)

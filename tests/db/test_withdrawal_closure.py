@@ -1,0 +1,273 @@
+"""What goes with what is taken back, on graphs of all shapes, against a literal recursion."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from db.derivation_roles import COPY, ROLES, Bond, bond_of, empties
+from db.entities import NewEntity, new_entity
+from db.store import Store
+from db.tables import Base
+from db.withdrawal_bytes import own_digests
+from db.withdrawal_closure import EMPTY, SAME, TARGET, closure
+from schemas.base import sha256_of
+from schemas.proposals import Picture as Shown
+from schemas.proposals import Tracklet, TrackletFrame
+from schemas.records import Caption, Contrast, Image
+from schemas.taxonomy import DifferenceType
+from tests.db.samples import store_entities
+
+CHANGED = next(iter(DifferenceType))
+
+
+def image(
+    number: int, digest: int, *, dataset: str = "people", way: str | None = None, **links: Any
+) -> NewEntity:
+    """An image with one of few pictures, so that several have the same."""
+    sha256 = sha256_of(b"%d" % digest)
+    contrast = Contrast(anchor_id="a", difference=CHANGED, detail="d", plan="p", way=way)
+    record = Image(
+        source="s",
+        identity=str(number),
+        split="test",
+        file_path=f"{number}.jpg",
+        sha256=sha256,
+        source_sha256=sha256,
+        media_type="image/jpeg",
+        width_px=1,
+        height_px=1,
+        contrast=contrast if way else None,
+    )
+    return new_entity(record, dataset, parents=links.get("parents", ()))
+
+
+def text(number: int, parents: Sequence[tuple[str, str]] = ()) -> NewEntity:
+    return new_entity(
+        Caption(source="s", text=f"said {number}", position=0), "people", parents=parents
+    )
+
+
+def tracklet(number: int, parents: Sequence[tuple[str, str]] = ()) -> NewEntity:
+    crop = Shown(
+        sha256=sha256_of(b"crop %d" % number), media_type="image/png", width_px=1, height_px=1
+    )
+    frame = TrackletFrame(frame=0, time_seconds=0, crop=crop, box_xyxy=(0, 0, 1, 1), score=1)
+    record = Tracklet(
+        source="s", video="v", video_sha256="0" * 64, track=number, frames=(frame,), author="t"
+    )
+    return new_entity(record, "people", parents=parents)
+
+
+def reached(store: Store, targets: Sequence[NewEntity], *, reaches: bool = True) -> set[str]:
+    with store.read() as connection:
+        return set(closure(connection, [one.id for one in targets], reaches=reaches))
+
+
+class Graph(NamedTuple):
+    """Entities, parents before children."""
+
+    entities: tuple[NewEntity, ...]
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    made: list[NewEntity] = []
+    for number in range(draw(st.integers(1, 12))):
+        chosen = draw(
+            st.lists(st.tuples(st.sampled_from(sorted(ROLES)), st.integers(0, 11)), max_size=3)
+        )
+        parents = sorted({(role, made[at].id) for role, at in chosen if at < len(made)})
+        kind = draw(st.sampled_from(("image", "found", "edited", "text", "tracklet")))
+        if kind == "text":
+            made.append(text(number, parents))
+        elif kind == "tracklet":
+            made.append(tracklet(number, parents))
+        else:
+            way = {"found": "search", "edited": "edit"}.get(kind)
+            digest = draw(st.integers(0, 3))
+            made.append(image(number, digest, way=way, parents=parents))
+    return Graph(tuple({one.id: one for one in made}.values()))
+
+
+def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bool]:
+    """What goes, and whether it holds: every rule over and over, until none adds anything."""
+    entities = {one.id: one for one in graph.entities}
+    goes = dict.fromkeys(targets, True)
+    while True:
+        before = dict(goes)
+        for child in entities.values():
+            for role, parent in child.parents:
+                way = _way(child)
+                bond = bond_of(role, way)
+                if parent in goes and bond is not Bond.REFERS:
+                    goes[child.id] = goes.get(child.id, False) or (
+                        goes[parent] and bond is Bond.HOLDS
+                    )
+                if reaches and goes.get(child.id) and role == COPY:
+                    goes[parent] = True
+        if reaches:
+            for one in entities.values():
+                if goes.get(one.id):
+                    for other in entities.values():
+                        if own_digests(one.kind, one.payload) & own_digests(
+                            other.kind, other.payload
+                        ):
+                            goes[other.id] = True
+            for parent_id, parent_ in entities.items():
+                hanging = [
+                    child.id
+                    for child in entities.values()
+                    for role, of in child.parents
+                    if of == parent_id and empties(role, parent_.kind)
+                ]
+                if hanging and all(goes.get(one) for one in hanging):
+                    goes[parent_id] = True
+        if goes == before:
+            return goes
+
+
+def _way(entity: NewEntity) -> str | None:
+    if entity.kind != "image":
+        return None
+    contrast = Image.model_validate_json(entity.payload).contrast
+    return contrast.way if contrast else None
+
+
+@pytest.fixture(scope="module")
+def emptied(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store that every example empties."""
+    file = tmp_path_factory.mktemp("graphs") / "loupe.db"
+    shutil.copy(migrated_sqlite, file)
+    store = Store.open(f"sqlite:///{file}")
+    yield store
+    store.close()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    graph=graphs(),
+    at=st.lists(st.integers(0, 11), min_size=1, max_size=2),
+    reaches=st.booleans(),
+)
+def test_it_is_what_a_literal_recursion_finds(
+    emptied: Store, graph: Graph, at: list[int], reaches: bool
+) -> None:
+    with emptied.write() as connection:
+        for table in reversed(Base.metadata.sorted_tables):
+            connection.execute(table.delete())
+    store_entities(emptied, graph.entities)
+    targets = [graph.entities[place % len(graph.entities)].id for place in at]
+    with emptied.read() as connection:
+        found = closure(connection, targets, reaches=reaches)
+        backwards = closure(connection, targets[::-1], reaches=reaches)
+    assert {id_: one.holds for id_, one in found.items()} == literal(graph, targets, reaches)
+    assert found.keys() == backwards.keys()
+
+
+def test_the_texts_of_an_image_go_with_it_and_others_stay(store: Store) -> None:
+    one, other = image(1, 1), image(2, 2)
+    said, answer = text(1, [("describes", one.id)]), text(2, [("describes", other.id)])
+    rewritten = text(3, [("rewrite_of", said.id), ("prompted_by", answer.id)])
+    store_entities(store, [one, other, said, answer, rewritten])
+    assert reached(store, [one]) == {one.id, said.id, rewritten.id}
+    assert reached(store, [answer]) == {answer.id}
+
+
+def test_the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store) -> None:
+    here, there = image(1, 1), image(7, 1, dataset="others")
+    said = text(1, [("describes", there.id)])
+    store_entities(store, [here, there, said])
+    assert reached(store, [here]) == {here.id, there.id, said.id}
+    assert reached(store, [here], reaches=False) == {here.id}
+
+
+def test_the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) -> None:
+    original = text(1)
+    copy = text(2, [(COPY, original.id)])
+    other = text(3, [(COPY, original.id)])
+    store_entities(store, [original, copy, other])
+    assert reached(store, [copy]) == {original.id, copy.id, other.id}
+    assert reached(store, [copy], reaches=False) == {copy.id}
+
+
+def test_what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes(store: Store) -> None:
+    anchor = image(1, 1)
+    found = image(2, 2, way="search", parents=[("contrast_of", anchor.id)])
+    elsewhere = image(3, 2, dataset="others")
+    edited = image(4, 3, way="edit", parents=[("contrast_of", anchor.id)])
+    copied = image(5, 3, dataset="others")
+    store_entities(store, [anchor, found, elsewhere, edited, copied])
+    assert reached(store, [anchor]) == {anchor.id, found.id, edited.id, copied.id}
+
+
+def test_a_tracklet_goes_when_no_image_of_it_is_left(store: Store) -> None:
+    shown = tracklet(1)
+    edited = tracklet(2, [("edited_from", shown.id)])
+    one = image(1, 1, parents=[("selected_in", edited.id)])
+    two = image(2, 2, parents=[("selected_in", edited.id)])
+    store_entities(store, [shown, edited, one, two])
+    assert reached(store, [one]) == {one.id}
+    assert reached(store, [one, two]) == {one.id, two.id, edited.id, shown.id}
+    assert reached(store, [one, two], reaches=False) == {one.id, two.id}
+
+
+def test_what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store) -> None:
+    """A report goes first because it needs an image, then as it retells another's text."""
+    one = image(1, 1)
+    said = text(1, [("describes", one.id)])
+    late = text(2, [("annotates", one.id), ("revised_from", said.id)])
+    copy = text(3, [(COPY, late.id)])
+    store_entities(store, [one, said, late, copy])
+    with store.read() as connection:
+        found = closure(connection, [one.id], reaches=True)
+    assert found[late.id].holds
+    assert found[copy.id].holds
+
+
+def test_each_thing_says_why_it_goes(store: Store) -> None:
+    one, same = image(1, 1), image(2, 1)
+    said = text(1, [("describes", one.id)])
+    held = tracklet(9)
+    crop = image(3, 1, parents=[("selected_in", held.id)])
+    store_entities(store, [one, same, said, held, crop])
+    with store.read() as connection:
+        found = closure(connection, [one.id], reaches=True)
+    told = {id_: (reached_.because, reached_.of) for id_, reached_ in found.items()}
+    assert told[one.id] == (TARGET, "")
+    assert told[said.id] == ("describes", one.id)
+    assert told[same.id] == (SAME, one.id)
+    assert told[held.id] == (EMPTY, crop.id)
+
+
+def test_a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_apart(
+    store: Store,
+) -> None:
+    anchor = image(1, 1)
+    contrast = image(2, 2, way="edit", parents=[("contrast_of", anchor.id)])
+    other = image(3, 3, way="edit", parents=[("contrast_of", anchor.id)])
+    group = text(1, [("member", one.id) for one in (anchor, contrast, other)])
+    coarse = text(2, [("describes", anchor.id)])
+    written = text(3, [("refined_for", group.id)])
+    fine = [
+        text(4 + place, [("describes", one.id), ("written_in", written.id), ("refines", coarse.id)])
+        for place, one in enumerate((anchor, contrast, other))
+    ]
+    store_entities(store, [anchor, contrast, other, group, coarse, written, *fine])
+    gone = {one.id for one in (contrast, group, written, *fine)}
+    assert reached(store, [contrast]) == gone
+    assert reached(store, [anchor]) == gone | {anchor.id, other.id, coarse.id}
+
+
+def test_a_confusing_caption_goes_with_the_caption_in_whose_words_it_is(store: Store) -> None:
+    one, like = image(1, 1), image(2, 2, parents=[("similar_to", image(1, 1).id)])
+    said = text(1, [("describes", one.id)])
+    confusing = text(2, [("describes", like.id), ("confuses", said.id)])
+    asked = text(3, [("asks_about", said.id), ("asks_with", like.id)])
+    store_entities(store, [one, like, said, confusing, asked])
+    assert reached(store, [one]) == {one.id, said.id, confusing.id, asked.id}
+    assert reached(store, [like]) == {like.id, confusing.id, asked.id}

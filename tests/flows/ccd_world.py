@@ -1,0 +1,69 @@
+"""A small benchmark of contrastive images to build: drawn stills, edited or found in a folder."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from db.entities import StoredEntity, find
+from flows.context import RunContext
+from profiles.loader import load_profile
+from schemas.build import CcdBuild
+from schemas.profile import OpenAIChat, Profile
+from sources.demonstration.stills import StillsWorld
+from tests.flows.recos_world import stills_source
+from tests.flows.worlds import write_toml
+
+DATASET = "contrasts"
+ANCHORS = 6
+
+
+def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
+    """Six anchors among the stills, whose contrastive images are edited unless said otherwise."""
+    told: dict[str, Any] = {
+        "dataset": DATASET,
+        "seed": 3,
+        "anchors": ANCHORS,
+        "ways": ("edit",),
+        "sources": (stills_source(stills),),
+    }
+    return CcdBuild(**{**told, **values})
+
+
+def counted_model(base_url: str, **values: Any) -> OpenAIChat:
+    """The model that counts, as a profile names it."""
+    told = {"provider": "openai", "name": "counting", "revision": "1", "base_url": base_url}
+    return OpenAIChat(**{**told, "max_in_flight": 4, "max_retries": 0, **values})
+
+
+def contrast_profile(**contrast: Any) -> Profile:
+    """The built-in models, but for what is said of contrastive images."""
+    builtin = load_profile("builtin")
+    settings = builtin.contrast.model_copy(update=contrast)
+    return builtin.model_copy(update={"contrast": settings})
+
+
+def write_contrast_profile(file: Path, contrast: Mapping[str, Any]) -> Path:
+    """A profile with the built-in models, but for what is said of contrastive images."""
+    values = {
+        "description": "contrastive images",
+        "rewrite": {"models": [{"provider": "builtin"}]},
+        "contrast": dict(contrast),
+    }
+    return write_toml(file, values)
+
+
+def searched_folder(stills: StillsWorld, folder: Path) -> Path:
+    """A folder with all stills and the licence of each."""
+    folder.mkdir()
+    names = []
+    for image in sorted(stills.image_root.glob("*.jpg")):
+        (folder / image.name).write_bytes(image.read_bytes())
+        names.append(image.name)
+    lines = [f'{{"file_name": "{name}", "licence": "CC0-1.0", "creator": "C"}}' for name in names]
+    (folder / "licences.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
+    """What the dataset holds of a kind, in these states (or all)."""
+    return list(find(run.store, DATASET, kind, states=states or None))

@@ -1,0 +1,74 @@
+"""A build whose contrastive images are drawn already, and found on servers on loopback."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from annotate.projects import Desks
+from flows.ccd_build import build_dataset
+from flows.context import RunContext
+from flows.report import BuildReport
+from flows.search_ledger import Clock, utc_now
+from schemas.build import CcdBuild
+from schemas.image_search import OpenverseSearch
+from schemas.profile import Profile
+from sources.demonstration.stills import StillsWorld
+from sources.web.downloading import ImageDownloader
+from tests.flows.ccd_world import contrast_build, contrast_profile, counted_model
+from tests.flows.still_families import Family, found_on, source_of_anchors
+from tests.servers.counting_server import CountingServer
+from tests.servers.search_server import SearchServer, search_server
+from tests.sources.web.adversary import Adversary, only_loopback, quick, serving
+
+
+class FoundVariants(NamedTuple):
+    """The servers, and a build of the anchors that they know variants of."""
+
+    service: SearchServer
+    host: Adversary
+    build: CcdBuild
+
+    def profile(self, model: CountingServer, **search: Any) -> Profile:
+        """The model that counts proposes and refines; `search` adds to the service's settings."""
+        counted = counted_model(model.base_url)
+        told: dict[str, Any] = {"provider": "openverse", "base_url": self.service.base_url}
+        return contrast_profile(
+            strategist=counted,
+            refiner=counted,
+            search=OpenverseSearch(**{**told, **search}),
+            download=quick(self.host.port, timeout_seconds=10, connect_timeout_seconds=5),
+        )
+
+
+@contextmanager
+def found_variants(
+    stills: StillsWorld, told: Sequence[Family], folder: Path, **build: Any
+) -> Iterator[FoundVariants]:
+    """Each variant of the families is the one result for its caption; nothing else is known."""
+    source = source_of_anchors(stills, [one.first for one in told], folder / "anchors.json")
+    wanted = contrast_build(
+        stills, **{"anchors": None, "ways": ("search",), "sources": (source,), **build}
+    )
+    with search_server() as service, serving() as host:
+        known = found_on(host, stills, told)
+        service.results_of = lambda query: known.get(query, [])
+        yield FoundVariants(service, host, wanted)
+
+
+def build_found(
+    run: RunContext, build: CcdBuild, profile: Profile, clock: Clock = utc_now
+) -> BuildReport:
+    """Builds; nobody is asked, and nothing but 127.0.0.1 is downloaded from."""
+    return build_dataset(
+        run,
+        build,
+        profile,
+        _no_desks,
+        make_downloader=lambda settings: ImageDownloader(settings, allow=only_loopback),
+        clock=clock,
+    )
+
+
+def _no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")

@@ -1,0 +1,90 @@
+"""People at the gates of a benchmark of tasks, by script."""
+
+from collections.abc import Callable
+
+from sqlalchemy import func, select
+
+from annotate.queues import HOUSE
+from db.entities import LIVE, StoredEntity, fetch, find
+from db.reviews import tasks_by_key
+from db.tables import Decision, Entity, ModelCall
+from flows.context import RunContext
+from flows.recos_build import build_dataset
+from flows.report import BuildReport
+from flows.task_images import images_of_tier
+from schemas.build import RecosBuild
+from schemas.profile import Profile
+from schemas.quality import Confusion
+from schemas.records import Caption
+from tests.annotate.answering import Regions, about, accepting
+from tests.annotate.interfaces.regions import ticked
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.recos_world import DATASET, small_profile
+
+Opinion = Callable[[StoredEntity], Regions]
+
+
+def go(
+    run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile | None = None
+) -> BuildReport:
+    """One run of the build."""
+    return build_dataset(run, build, profile or small_profile(), lambda: office)
+
+
+def sizes(run: RunContext) -> list[int]:
+    """How many entities, decisions and paid answers there are."""
+    with run.store.read() as connection:
+        return [
+            connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in (Entity, Decision, ModelCall)
+        ]
+
+
+def answer(run: RunContext, office: MemoryOffice, says: Opinion, most: int | None = None) -> int:
+    """Somebody answers what waits, the first `most` of it; gives how many that were."""
+    desk = office(HOUSE)
+    waiting = desk.open_tasks()[:most]
+    tasks = tasks_by_key(run.store, [task.key for task in waiting])
+    shown = fetch(run.store, [task.entity_id for task in tasks.values()])
+    for task in waiting:
+        desk.annotate(task.id, says(shown[tasks[task.key].entity_id]))
+    return len(waiting)
+
+
+def change_answer(
+    run: RunContext, office: MemoryOffice, shown: StoredEntity, regions: Regions
+) -> None:
+    """Somebody goes back to what they answered, and answers otherwise."""
+    desk = office(HOUSE)
+    answered = [task for tasks in desk.tasks.values() for task in tasks.values()]
+    known = tasks_by_key(run.store, [task.key for task in answered])
+    (task,) = (one for one in answered if known[one.key].entity_id == shown.id)
+    desk.annotate(task.id, regions, annotation_id=task.annotations[0].id)
+
+
+def accept_caption(shown: StoredEntity) -> Regions:
+    """A caption is right as it is."""
+    return about("caption", accepting(shown.record(Caption).text))
+
+
+def fits_own(shown: StoredEntity) -> Regions:
+    """A caption fits its own image alone."""
+    assert shown.kind == Confusion.kind
+    return [ticked("fit", "own")]
+
+
+def fits_both(_shown: StoredEntity) -> Regions:
+    """A caption fits both images."""
+    return [ticked("fit", "both")]
+
+
+def of_tier(run: RunContext, tier: str, *states: str) -> list[StoredEntity]:
+    """The images of a tier in these states (usually: live)."""
+    return [
+        one for one in images_of_tier(run.store, DATASET, tier) if one.state in (states or LIVE)
+    ]
+
+
+def proposed(run: RunContext, kind: str) -> list[StoredEntity]:
+    """What waits for a decision."""
+    return list(find(run.store, DATASET, kind, states=("proposed",)))

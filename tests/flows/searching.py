@@ -1,0 +1,36 @@
+"""A program that searches, to be killed: one query a line, until the day's budget is used up.
+
+python -m tests.flows.searching DATABASE BASE_URL DAILY_BUDGET QUERY…
+"""
+
+import sys
+from datetime import UTC, datetime
+
+from db.store import Store
+from flows.search_ledger import RecordedSearch
+from models.search.openverse import OpenverseImageSearch
+from schemas.errors import BudgetReachedError
+from schemas.image_search import OpenverseSearch
+
+TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SPENT = 3
+"""The exit status of a program that was not allowed to ask more."""
+
+
+def main(database: str, base_url: str, budget: str, *queries: str) -> int:
+    store = Store.open(database)
+    search = OpenverseImageSearch(OpenverseSearch(provider="openverse", base_url=base_url))
+    recorded = RecordedSearch(search, store, "cats", int(budget), clock=lambda: TODAY)
+    try:
+        for query in queries:
+            recorded.search(query, 5)
+            print(query, flush=True)  # noqa: T201 - whoever kills it reads along
+    except BudgetReachedError:
+        return SPENT
+    finally:
+        store.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

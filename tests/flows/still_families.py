@@ -1,0 +1,125 @@
+"""Drawn stills and their variants: anchors, and strategies whose images are drawn already."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schemas.build import SourceSpec
+from schemas.strategy_request import STRATEGIES_FIELD, StrategyBrief
+from schemas.taxonomy import DifferenceType
+from sources.demonstration.stills import StillsWorld, load_stills_truth
+from sources.demonstration.stills.truth import StillTruth
+from tests.flows.recos_world import stills_source
+from tests.servers.contrasting import (
+    asks_for_captions,
+    brief_of,
+    contrast_answer,
+    contrast_completion,
+)
+from tests.servers.counting_server import Complete, completion_of
+from tests.sources.web.adversary import Adversary, answer
+
+_TYPES = {
+    "colour": DifferenceType.ENTITY_ATTRIBUTE,
+    "clothes": DifferenceType.ENTITY_ATTRIBUTE,
+    "kind": DifferenceType.ENTITY_TYPE,
+    "relation": DifferenceType.ENTITY_RELATION,
+}
+
+
+class Family(NamedTuple):
+    """A still, and others that differ from it in a detail."""
+
+    first: StillTruth
+    variants: tuple[StillTruth, ...]
+
+    @property
+    def strategies(self) -> list[dict[str, str]]:
+        """What a model might propose, that the variants were drawn."""
+        return [_strategy(self.first, variant) for variant in self.variants]
+
+
+def families(stills: StillsWorld) -> list[Family]:
+    """The stills with variants, in their order; no two variants of one differ in one detail."""
+    every = load_stills_truth(stills.folder)
+    found = [
+        Family(
+            first,
+            tuple(one for one in every if one.family == first.family and one.change in _TYPES),
+        )
+        for first in every
+        if first.change is None
+    ]
+    return [family for family in found if family.variants and _is_told_apart(family)]
+
+
+def source_of_anchors(stills: StillsWorld, anchors: Sequence[StillTruth], file: Path) -> SourceSpec:
+    """A source with these stills and nothing else."""
+    listed = {
+        "images": [{"id": one.image_id, "file_name": one.file_name} for one in anchors],
+        "annotations": [
+            {"id": 10 * one.image_id + number, "image_id": one.image_id, "caption": caption}
+            for one in anchors
+            for number, caption in enumerate(one.captions)
+        ],
+    }
+    file.write_text(json.dumps(listed), encoding="utf-8")
+    return stills_source(stills).model_copy(update={"annotations": file})
+
+
+def proposing(told: Sequence[Family], edits: bool = False) -> Complete:
+    """A model that proposes the variants of these families, and refines as the built-in one.
+
+    With `edits` it goes on with what the built-in one proposes: changes that its editor can make.
+    """
+    known: Mapping[str, list[dict[str, str]]] = {
+        family.first.captions[0]: family.strategies for family in told
+    }
+
+    def complete(request: dict[str, Any]) -> dict[str, Any]:
+        if asks_for_captions(request):
+            return contrast_completion(request)
+        strategies = known[StrategyBrief.parse(brief_of(request)).caption]
+        if edits:
+            strategies = strategies + json.loads(contrast_answer(request))[STRATEGIES_FIELD]
+        return completion_of(request, json.dumps({STRATEGIES_FIELD: strategies}))
+
+    return complete
+
+
+def found_on(
+    host: Adversary, stills: StillsWorld, told: Sequence[Family]
+) -> dict[str, list[dict[str, Any]]]:
+    """What Openverse knows for the captions of variants, each on `host`: itself alone."""
+    found = {}
+    for one in (variant for family in told for variant in family.variants):
+        path = f"/{one.file_name}"
+        host.replies[path] = answer((stills.image_root / one.file_name).read_bytes())
+        found[one.captions[0]] = [
+            {
+                "url": f"http://127.0.0.1:{host.port}{path}",
+                "foreign_landing_url": f"https://example.org{path}",
+                "creator": "A. Painter",
+                "license": "by",
+                "license_version": "4.0",
+            }
+        ]
+    return found
+
+
+def _is_told_apart(family: Family) -> bool:
+    changed = {(one["detail"], one["type"]) for one in family.strategies}
+    return len(changed) == len(family.variants)
+
+
+def _strategy(first: StillTruth, variant: StillTruth) -> dict[str, str]:
+    detail = next(fact for fact in first.facts if fact not in variant.facts)
+    wanted = next(fact for fact in variant.facts if fact not in first.facts)
+    return {
+        "detail": detail,
+        "type": _TYPES[variant.change or ""],
+        "plan": f"That is changed: {wanted}",
+        "caption": variant.captions[0],
+        "instruction": f"Make this true: {wanted} Keep all else as it is.",
+    }

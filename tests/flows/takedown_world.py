@@ -1,0 +1,283 @@
+"""Four datasets that show the same people: a street on video, and what others made of its crops.
+
+`walkers` (UFine6926) is cut out of videos whose truth is known. Its release is imported by `fine`
+(UFine3C) from a copy; copies of some of its images lie, among drawn stills, in the collections that
+`tasks` (ReCoS) and `contrasts` (CCD) are made of.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from annotate.projects import Desks
+from annotate.queues import HOUSE
+from flows import ccd_build, recos_build, ufine3c_build, ufine6926_build
+from flows.context import RunContext
+from profiles.loader import load_profile
+from release.manifest import read_manifest
+from release.parquet_rows import read_parquet_rows
+from schemas.base import sha256_of
+from schemas.build import (
+    CcdBuild,
+    RecosBuild,
+    SourceSpec,
+    TaskSpec,
+    UFine3CBuild,
+    UFine6926Build,
+    VideoSourceSpec,
+)
+from schemas.profile import Profile
+from schemas.recos import DiscriminabilitySettings
+from schemas.retrieval_task import RetrievalTask
+from schemas.tracking import FilterSettings, TrackingSettings
+from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
+from sources.demonstration.street import StreetWorld, write_street_world
+from sources.demonstration.street.truth import TrueSighting, TrueVideo
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.ccd_reviewers import answer, right
+from tests.flows.recos_world import small_profile, write_names
+from tests.flows.street import KnownStreet
+
+WALKERS, FINE, TASKS, CONTRASTS = "walkers", "fine", "tasks", "contrasts"
+PERSON = 2
+"""Who is to be forgotten, by the truth of the street: in six crops, all of the test split."""
+_OTHERS = (3, 1)
+_TERMS = {"licence": "CC0-1.0", "citation": "none"}
+_LENIENT = FilterSettings(
+    least_height_px=24, least_width_px=8, least_sharpness=0, darkest=5, brightest=250
+)
+_FEW = DiscriminabilitySettings(k=4, rounds=2)
+Row = dict[str, Any]
+
+
+class Collection(NamedTuple):
+    """Images with captions, in a folder."""
+
+    folder: Path
+    annotations: Path
+    names: Mapping[int, Sequence[str]]
+
+    def spec(self, name: str) -> SourceSpec:
+        """The collection as a source."""
+        return SourceSpec(
+            name=name,
+            format="coco-captions",
+            annotations=self.annotations,
+            images=self.folder,
+            **_TERMS,
+        )
+
+
+class TakedownWorld:
+    """A home with four datasets, and what is true of them.
+
+    Attributes:
+        run: the installation.
+        folder: where the videos and collections lie.
+    """
+
+    def __init__(self, run: RunContext, folder: Path) -> None:
+        self.run = run
+        self.folder = folder
+        self._street: StreetWorld = write_street_world(
+            folder / "street",
+            5,
+            2,
+            5,
+            people=4,
+            size_px=(480, 270),
+            frame_rate=10,
+            copy_first=False,
+        )
+        self.known = KnownStreet(self._street)
+        self._stills: StillsWorld = write_stills_world(folder / "stills", seed=11, count=48)
+
+    def build_all(self, version: str = "0.1.0") -> None:
+        """Builds and releases all four as `version`; goes on from what is stored."""
+        self.build_walkers(version)
+        self.build_fine(version)
+        self.build_tasks(version)
+        self.build_contrasts(version)
+
+    def build_walkers(self, version: str) -> None:
+        """UFine6926: people followed through videos."""
+        spec = VideoSourceSpec(name="street", videos=tuple(map(str, self._street.videos)), **_TERMS)
+        build = UFine6926Build(dataset=WALKERS, version=version, test_share=0.5, sources=(spec,))
+        profile = _builtin(
+            tracking=TrackingSettings(checkpoint_frames=20, observations=8), filter=_LENIENT
+        )
+        ufine6926_build.build_dataset(
+            self.run, build, profile, _no_desks, make_detector=self.known.detector
+        )
+
+    def build_fine(self, version: str) -> None:
+        """UFine3C: a copy of the release of the walkers, imported and rewritten."""
+        release = self.downloaded
+        spec = SourceSpec(
+            name="published",
+            format="ufine6926",
+            annotations=release / f"{WALKERS}.json",
+            images=release,
+            **_TERMS,
+        )
+        build = UFine3CBuild(
+            dataset=FINE, version=version, identities_per_source=4, sources=(spec,)
+        )
+        ufine3c_build.build_dataset(self.run, build, load_profile("builtin"), _no_desks)
+
+    def build_tasks(self, version: str) -> None:
+        """ReCoS in its three tiers: stills, and people among what they are confused with."""
+        shown = self.folder / "action.txt"
+        firsts = [names[0] for names in self.pictures.names.values()]
+        shown.write_text("\n".join(firsts) + "\n", encoding="utf-8")
+        color = write_names(self._stills, RetrievalTask.COLOR, self.folder / "color.txt")
+        tasks = (
+            TaskSpec(task=RetrievalTask.COLOR, images=3, source="pictures", names=color),
+            TaskSpec(task=RetrievalTask.ACTION, images=3, source="pictures", names=shown),
+        )
+        source = self.pictures.spec("pictures")
+        build = RecosBuild(
+            dataset=TASKS,
+            revision=version.partition(".")[2],
+            seed=3,
+            neighbours=4,
+            sources=(source,),
+            tasks=tasks,
+        )
+        recos_build.build_dataset(self.run, build, small_profile(_FEW), _no_desks)
+
+    def build_contrasts(self, version: str) -> None:
+        """CCD: crops of people as anchors, edited; somebody looks at the captions."""
+        build = CcdBuild(
+            dataset=CONTRASTS,
+            version=version,
+            seed=3,
+            ways=("edit",),
+            groups_gate="required",
+            sources=(self.photographs.spec("photographs"),),
+        )
+        office = MemoryOffice()
+        profile = load_profile("builtin")
+        while ccd_build.build_dataset(self.run, build, profile, lambda: office).waiting:
+            assert answer(self.run, office, HOUSE, right), "somebody waits for nothing"
+
+    def release(self, name: str) -> Path:
+        """The folder of the release called `name`, such as `walkers-0.1.0`."""
+        return self.run.settings.home / "releases" / name
+
+    @cached_property
+    def downloaded(self) -> Path:
+        """A copy of the first release of the walkers, as somebody keeps it."""
+        return Path(shutil.copytree(self.release(f"{WALKERS}-0.1.0"), self.folder / "downloaded"))
+
+    @cached_property
+    def crops(self) -> dict[int, list[Row]]:
+        """The rows of that release by who is shown in them."""
+        found: dict[int, list[Row]] = {}
+        for row in released_rows(self.downloaded):
+            found.setdefault(self.person_in(row), []).append(row)
+        return found
+
+    @cached_property
+    def pictures(self) -> Collection:
+        """Stills, and some crops of each of three people."""
+        return self._collection("pictures", 48, {PERSON: 4} | dict.fromkeys(_OTHERS, 3))
+
+    @cached_property
+    def photographs(self) -> Collection:
+        """Two crops of the person and two of somebody else."""
+        return self._collection("photographs", 0, {PERSON: 2, _OTHERS[0]: 2})
+
+    def _collection(self, name: str, stills: int, crops: Mapping[int, int]) -> Collection:
+        folder = self.folder / name
+        folder.mkdir()
+        truth = load_stills_truth(self._stills.folder)[:stills]
+        told = json.loads(self._stills.annotation_file.read_text(encoding="utf-8"))
+        names = {one.file_name for one in truth}
+        images = [one for one in told["images"] if one["file_name"] in names]
+        captions: dict[int, list[str]] = {one["id"]: [] for one in images}
+        for one in told["annotations"]:
+            if one["image_id"] in captions:
+                captions[one["image_id"]].append(one["caption"])
+        for one in images:
+            shutil.copy(self._stills.image_root / one["file_name"], folder)
+        of_people: dict[int, list[str]] = {}
+        for person, count in crops.items():
+            for number, row in enumerate(self.crops[person][:count]):
+                file_name, id_ = f"walk-{person}-{number}.jpg", 1000 * person + number
+                (folder / file_name).write_bytes(row["image"]["bytes"])
+                images.append({"id": id_, "file_name": file_name})
+                captions[id_] = row["captions"]
+                of_people.setdefault(person, []).append(file_name)
+        return Collection(folder, _annotations(folder, images, captions), of_people)
+
+    def person_in(self, row: Row) -> int:
+        """Who is shown in a crop, by the truth of its video: who fills most of its box."""
+        crop = row["crop"]
+        video = self._video(crop["video"])
+        seen = [one for one in video.sightings if one.frame == crop["frame"] and one.visible > 0]
+        return video.identity_of(max(seen, key=lambda one: _overlap(crop["box_xyxy"], one)).visit)
+
+    def showing(self, person: int, rows: Iterable[Row]) -> list[Row]:
+        """Those of the rows of a release that show a person: by the truth alone.
+
+        Crops of the person, wherever they were taken from, and what was edited out of them.
+        """
+        of_person = {sha256_of(row["image"]["bytes"]) for row in self.crops[person]}
+        many = list(rows)
+        files = {one["file_path"] for one in many if sha256_of(one["image"]["bytes"]) in of_person}
+        return [
+            one
+            for one in many
+            if one["file_path"] in files or (one.get("contrast") or {}).get("anchor") in files
+        ]
+
+    def tracked(self, person: int, sightings: Iterable[Mapping[str, Any]], video: str) -> bool:
+        """Whether sightings of a tracker in a video are of a person, by the truth."""
+        return any(self.person_in({"crop": {**one, "video": video}}) == person for one in sightings)
+
+    def _video(self, name: str) -> TrueVideo:
+        return next(
+            one for one in self.known.truth.videos if Path(one.file_path).name == Path(name).name
+        )
+
+
+def released_rows(folder: Path) -> Iterator[Row]:
+    """All rows of a release, split by split as they are numbered."""
+    splits = [one.split for one in read_manifest(folder).statistics.splits]
+    for split in splits:
+        for shard in sorted((folder / "data").glob(f"{split}-*.parquet")):
+            yield from read_parquet_rows(shard)
+
+
+def _annotations(
+    folder: Path, images: Sequence[Mapping[str, Any]], captions: Mapping[int, Iterable[str]]
+) -> Path:
+    told = [
+        {"image_id": image, "caption": text} for image, texts in captions.items() for text in texts
+    ]
+    numbered = [{"id": number, **one} for number, one in enumerate(told, 1)]
+    path = folder.with_suffix(".json")
+    path.write_text(json.dumps({"images": images, "annotations": numbered}), encoding="utf-8")
+    return path
+
+
+def _overlap(box: Sequence[float], seen: TrueSighting) -> float:
+    """Intersection over union."""
+    left, top, right_, bottom = seen.box_xyxy
+    width = min(box[2], right_) - max(box[0], left)
+    height = min(box[3], bottom) - max(box[1], top)
+    shared = max(0.0, width) * max(0.0, height)
+    areas = (box[2] - box[0]) * (box[3] - box[1]) + (right_ - left) * (bottom - top)
+    return shared / (areas - shared)
+
+
+def _builtin(**values: Any) -> Profile:
+    return load_profile("builtin").model_copy(update=values)
+
+
+def _no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")

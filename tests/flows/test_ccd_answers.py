@@ -1,0 +1,294 @@
+"""Answers of models that are no use, at the flow: repaired or quarantined, and nothing lost."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.entities import StoredEntity
+from db.quarantine import quarantined
+from db.store import Store
+from flows.context import RunContext
+from flows.report import BuildReport
+from release.verify import verify_release
+from schemas.contrast_records import StrategyDraft
+from schemas.errors import ModelError
+from schemas.proposals import CaptionGroup, Strategy
+from schemas.records import Caption, Image, Rejection
+from schemas.refinement_request import CAPTIONS_FIELD, TRANSLATIONS_FIELD, RefinementBrief
+from schemas.strategy_request import STRATEGIES_FIELD, StrategyBrief
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.flows.ccd_world import DATASET, entities
+from tests.flows.found_variants import FoundVariants, build_found, found_variants
+from tests.flows.runs import context_of
+from tests.flows.still_families import Family, families, proposing
+from tests.servers.contrasting import (
+    Spoil,
+    asks_for_captions,
+    brief_of,
+    is_repair,
+    translation,
+)
+from tests.servers.counting_server import CountingServer, Fault, counting_server, prompt_text
+
+CUT = '{"strategies": [{"detail": "There is'
+FAMILIES = 5
+MANY = 99
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=24)
+
+
+@pytest.fixture(scope="module")
+def told(stills: StillsWorld) -> list[Family]:
+    found = families(stills)[:FAMILIES]
+    assert len(found) == FAMILIES
+    return found
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
+    with found_variants(stills, told, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def model(told: list[Family]) -> Iterator[CountingServer]:
+    with counting_server(0, proposing(told)) as server:
+        yield server
+
+
+@pytest.fixture
+def go(run: RunContext, web: FoundVariants, model: CountingServer) -> Callable[..., BuildReport]:
+    """Builds with answers that are spoiled so."""
+    complete = model.complete
+
+    def build(spoil: Spoil = lambda _, text: text, **values: Any) -> BuildReport:
+        def completed(request: dict[str, Any]) -> dict[str, Any]:
+            answer = complete(request)
+            message = answer["choices"][0]["message"]
+            message["content"] = spoil(request, message["content"])
+            return answer
+
+        model.complete = completed
+        return build_found(run, web.build.model_copy(update=values), web.profile(model))
+
+    return build
+
+
+def caption_of(request: dict[str, Any]) -> str:
+    """The caption that strategies or fine captions are wanted for."""
+    parse = RefinementBrief if asks_for_captions(request) else StrategyBrief
+    return parse.parse(brief_of(request)).caption
+
+
+def rejections(run: RunContext, stage: str) -> list[Rejection]:
+    return [one for one in quarantined(run.store, DATASET) if one.stage == stage]
+
+
+def anchors_of_strategies(run: RunContext) -> Counter[str]:
+    """How many strategies there are for each first caption."""
+    return Counter(one.record(Strategy).caption for one in entities(run, Strategy.kind))
+
+
+def released(run: RunContext) -> list[dict[str, Any]]:
+    folder = run.settings.home / "releases" / f"{DATASET}-0.1.0"
+    assert verify_release(folder) == []
+    rows: list[dict[str, Any]] = json.loads((folder / f"{DATASET}.json").read_text())
+    return rows
+
+
+def no_change(caption: str) -> dict[str, str]:
+    return {
+        "detail": "There is a purple book.",
+        "type": "Entity Attribute",
+        "plan": "The purple book becomes a purple book.",
+        "caption": caption,
+        "instruction": "Change the colour of the book from purple to purple.",
+    }
+
+
+def test_no_anchor_is_lost_whatever_is_answered(
+    go: Callable[..., BuildReport], run: RunContext, told: list[Family], model: CountingServer
+) -> None:
+    good, repaired, broken, partly, refusing = (one.first.captions[0] for one in told)
+    extra = [no_change(partly), {"detail": "nothing else"}, "no object at all"]
+
+    def spoil(request: dict[str, Any], text: str) -> str:
+        caption = caption_of(request)
+        if asks_for_captions(request) or caption == good:
+            return text
+        if caption == repaired:
+            return text if is_repair(request) else CUT
+        if caption == broken:
+            return f"{CUT} again" if is_repair(request) else CUT
+        if caption == partly:
+            return json.dumps({STRATEGIES_FIELD: json.loads(text)[STRATEGIES_FIELD] + extra})
+        return text
+
+    model.ledger.add_faults(Fault("status", match=json.dumps(refusing)[1:-1], status=400))
+    go(spoil)
+    anchors = {
+        one.id: one.record(Image).file_path
+        for one in entities(run, Image.kind)
+        if one.record(Image).contrast is None
+    }
+    strategies = anchors_of_strategies(run)
+    assert strategies == {
+        family.first.captions[0]: len(family.variants)
+        for family in told
+        if family.first.captions[0] in (good, repaired, partly)
+    }
+    lost = rejections(run, "propose_strategies")
+    whole = [one for one in lost if "strategy" not in one.context]
+    assert len(anchors) == FAMILIES == len(strategies) + len(whole)
+    by_reason = {one.reason: one for one in whole}
+    assert len(by_reason) == 2
+    answered = next(one for one in whole if "answer" in one.context)
+    assert answered.context["answer"] == f"{CUT} again", "the raw answer of the last round"
+    unanswered = next(one for one in whole if "raw" in one.context)
+    assert "told to answer 400" in unanswered.context["raw"]
+    parts = [one for one in lost if "strategy" in one.context]
+    kept = strategies[partly]
+    assert [one.context["strategy"] for one in parts] == [kept + 1, kept + 2, kept + 3]
+    assert [one.reason for one in parts] == ["no_change", "missing_field", "wrong_type"]
+    assert all(json.loads(one.context["answer"])[STRATEGIES_FIELD][-3:] == extra for one in parts)
+    drafts = [one.record(StrategyDraft) for one in entities(run, StrategyDraft.kind)]
+    assert sum(one.strategy is not None for one in drafts) == strategies.total()
+    assert sum(one.refusal is not None for one in drafts) == len(parts)
+
+
+def test_a_question_is_asked_anew_with_what_is_wrong_and_paid_once(
+    go: Callable[..., BuildReport], run: RunContext, model: CountingServer
+) -> None:
+    def spoil(request: dict[str, Any], text: str) -> str:
+        return text if asks_for_captions(request) or is_repair(request) else CUT
+
+    go(spoil)
+    asked = [one.body for one in model.ledger.seen if not asks_for_captions(one.body)]
+    first, anew = ([one for one in asked if is_repair(one) is repair] for repair in (False, True))
+    assert len(first) == len(anew) == FAMILIES
+    for request in anew:
+        assert json.dumps(CUT) in prompt_text(request), "the answer is quoted as data"
+    assert rejections(run, "propose_strategies") == []
+    before = Counter(model.ledger.counts)
+    assert set(before.values()) == {1}
+    go(spoil)
+    assert model.ledger.counts == before
+
+
+def test_what_a_server_leaves_open_is_asked_by_the_next_run_alone(
+    go: Callable[..., BuildReport], run: RunContext, told: list[Family], model: CountingServer
+) -> None:
+    failing, repaired = told[1].first.captions[0], told[2].first.captions[0]
+
+    def spoil(request: dict[str, Any], text: str) -> str:
+        if asks_for_captions(request) or is_repair(request) or caption_of(request) != repaired:
+            return text
+        return CUT
+
+    model.ledger.add_faults(
+        Fault("status", match=json.dumps(failing)[1:-1], status=500, times=MANY),
+        Fault("status", match="<problem>", status=503, times=MANY),
+    )
+    with pytest.raises(ModelError, match="server_error"):
+        go(spoil)
+    assert len({one.group for one in entities(run, StrategyDraft.kind)}) == FAMILIES - 2
+    assert rejections(run, "propose_strategies") == [], "a server's fault is nobody's rejection"
+    model.ledger.faults.clear()
+    before = model.ledger.counts.total()
+    go(spoil)
+    asked = [one.body for one in model.ledger.seen[before:] if not asks_for_captions(one.body)]
+    assert Counter(map(caption_of, asked)) == {failing: 1, repaired: 1}
+    assert anchors_of_strategies(run).keys() == {one.first.captions[0] for one in told}
+
+
+def test_a_group_is_repaired_or_quarantined_whole(
+    go: Callable[..., BuildReport], run: RunContext, told: list[Family], model: CountingServer
+) -> None:
+    """One coarse caption whose answer is of no use twice costs the group, and no other group."""
+    repaired, broken = told[0].first.captions[1], told[1].first.captions[2]
+
+    def spoil(request: dict[str, Any], text: str) -> str:
+        if not asks_for_captions(request) or caption_of(request) not in (repaired, broken):
+            return text
+        if caption_of(request) == repaired and is_repair(request):
+            return text
+        return json.dumps({CAPTIONS_FIELD: json.loads(text)[CAPTIONS_FIELD][:-1]})
+
+    go(spoil)
+    (rejection,) = rejections(run, "refine_captions")
+    assert rejection.reason == "wrong_count"
+    wanted = 1 + len(told[1].variants)
+    answer = json.loads(rejection.context["answer"])
+    assert len(answer[CAPTIONS_FIELD]) == wanted - 1
+    groups = [one.record(CaptionGroup) for one in entities(run, CaptionGroup.kind)]
+    assert len(groups) == FAMILIES - 1
+    names = {row["file_path"]: row for row in released(run)}
+    firsts = [row for row in names.values() if row["contrast"] is None]
+    assert len(firsts) == FAMILIES - 1
+    assert not any(broken in row["coarse_captions"] for row in firsts)
+    assert all(len(row["captions"]) == 5 for row in names.values())
+    assert set(model.ledger.counts.values()) == {1}
+
+
+def test_translations_are_released_beside_their_captions(
+    go: Callable[..., BuildReport], run: RunContext, told: list[Family]
+) -> None:
+    """In a second language; one answer without it, and one in English, are asked for anew."""
+    lacking, english = told[0].first.captions[1], told[1].first.captions[2]
+
+    def spoil(request: dict[str, Any], text: str) -> str:
+        if not asks_for_captions(request) or is_repair(request):
+            return text
+        answer = json.loads(text)
+        if caption_of(request) == lacking:
+            return json.dumps({CAPTIONS_FIELD: answer[CAPTIONS_FIELD]})
+        if caption_of(request) == english:
+            return json.dumps({**answer, TRANSLATIONS_FIELD: answer[CAPTIONS_FIELD]})
+        return text
+
+    go(spoil, second_language="zh")
+    rows = released(run)
+    assert len(rows) == FAMILIES + sum(len(one.variants) for one in told)
+    for row in rows:
+        assert row["translations"] == {"zh": [translation(one) for one in row["captions"]]}
+        assert len(row["captions"]) == 5
+    languages = Counter(_language(one) for one in entities(run, Caption.kind, "accepted"))
+    assert languages == {None: 5 * len(rows), "zh": 5 * len(rows)}
+    assert rejections(run, "refine_captions") == []
+    lines = run.settings.home / "releases" / f"{DATASET}-0.1.0" / "ccd.jsonl"
+    assert translation(rows[0]["captions"][0]) in lines.read_text(encoding="utf-8")
+
+
+def test_a_second_language_that_is_wanted_later_costs_captions_alone(
+    go: Callable[..., BuildReport], run: RunContext, model: CountingServer, web: FoundVariants
+) -> None:
+    go()
+    plain = released(run)
+    assert all(row["translations"] == {} for row in plain)
+    before, searches = Counter(model.ledger.counts), list(web.service.queries)
+    go(second_language="zh", version="0.2.0")
+    folder = run.settings.home / "releases" / f"{DATASET}-0.2.0"
+    assert verify_release(folder) == []
+    rows = json.loads((folder / f"{DATASET}.json").read_text(encoding="utf-8"))
+    assert [row["file_path"] for row in rows] == [row["file_path"] for row in plain]
+    assert all(len(row["captions"]) == 5 for row in rows), "and none stands there twice"
+    assert all(len(row["translations"]["zh"]) == 5 for row in rows)
+    new = model.ledger.counts - before
+    assert new.total() == 5 * FAMILIES
+    assert web.service.queries == searches
+
+
+def _language(caption: StoredEntity) -> str | None:
+    return caption.record(Caption).language

@@ -1,0 +1,225 @@
+"""`build-ccd` in this process: from drawn stills to a release, nobody asked."""
+
+import json
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from annotate.projects import Desks
+from db.entities import LIVE, parents_of
+from db.quarantine import quarantined
+from db.store import Store
+from flows.ccd_build import build_dataset
+from flows.cli import app
+from flows.context import RunContext
+from flows.contrast_groups import ACCEPTED_FROM, CONTRAST_OF
+from flows.image_orders import MADE_FOR
+from flows.report import BuildReport
+from profiles.loader import load_profile
+from release.verify import verify_release
+from schemas.build import CcdBuild
+from schemas.contrast_records import ContrastGroup
+from schemas.errors import ConfigurationError
+from schemas.proposals import Candidate, CaptionGroup, Strategy
+from schemas.records import Caption, Granularity, Image
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, searched_folder
+from tests.flows.runs import context_of
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    """Drawn stills; nobody changes them."""
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=40)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture(scope="module")
+def built(
+    stills: StillsWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunContext]:
+    """An installation in which everything was built; nobody changes it."""
+    folder = tmp_path_factory.mktemp("built")
+    shutil.copy(migrated_sqlite, folder / "loupe.db")
+    store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
+    run = context_of(store, folder)
+    go(run, contrast_build(stills))
+    yield run
+    store.close()
+
+
+def no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+def go(run: RunContext, build: CcdBuild) -> BuildReport:
+    return build_dataset(run, build, load_profile("builtin"), no_desks)
+
+
+def released(run: RunContext) -> list[dict[str, Any]]:
+    folder = run.settings.home / "releases" / f"{DATASET}-0.1.0"
+    assert verify_release(folder) == []
+    rows: list[dict[str, Any]] = json.loads((folder / f"{DATASET}.json").read_text())
+    return rows
+
+
+def test_groups_are_released_whole(built: RunContext) -> None:
+    rows = released(built)
+    by_file = {row["file_path"]: row for row in rows}
+    contrasts = [row for row in rows if row["contrast"]]
+    assert len(contrasts) >= ANCHORS
+    for row in rows:
+        assert len(row["captions"]) == 5
+        assert len(row["coarse_captions"]) == (0 if row["contrast"] else 5)
+    for row in contrasts:
+        anchor = by_file[row["contrast"]["anchor"]]
+        assert anchor["contrast"] is None
+        assert set(row["captions"]).isdisjoint(anchor["captions"])
+    assert {row["licence"] for row in rows} == {"CC0-1.0"}
+
+
+def test_every_image_of_a_group_is_another(built: RunContext) -> None:
+    pictures = defaultdict(list)
+    for image in entities(built, Image.kind, *LIVE):
+        pictures[image.group].append(image.record(Image).sha256)
+    assert all(len(set(group)) == len(group) for group in pictures.values())
+
+
+def test_lineage_leads_from_a_contrastive_image_to_its_strategy(built: RunContext) -> None:
+    images = [one for one in entities(built, Image.kind) if one.record(Image).contrast]
+    ids = [image.id for image in images]
+    anchors, candidates = (
+        parents_of(built.store, ids, CONTRAST_OF),
+        parents_of(built.store, ids, ACCEPTED_FROM),
+    )
+    for image in images:
+        contrast = image.record(Image).contrast
+        assert contrast is not None
+        assert anchors[image.id] == [contrast.anchor_id] == [image.group]
+    strategies = {one.id: one.record(Strategy) for one in entities(built, Strategy.kind)}
+    made_for = parents_of(built.store, [one[0] for one in candidates.values()], MADE_FOR)
+    for image in images:
+        strategy = strategies[made_for[candidates[image.id][0]][0]]
+        contrast = image.record(Image).contrast
+        assert contrast is not None
+        assert (strategy.difference, strategy.plan) == (contrast.difference, contrast.plan)
+
+
+def test_captions_carry_who_wrote_them_and_coarse_ones_stay_apart(built: RunContext) -> None:
+    captions = [one.record(Caption) for one in entities(built, Caption.kind, "accepted")]
+    assert {caption.author for caption in captions} == {"loupe-stills-contraster@1"}
+    coarse = [
+        one.record(Caption)
+        for one in entities(built, Caption.kind, "proposed")
+        if one.record(Caption).granularity is Granularity.COARSE
+    ]
+    assert len(coarse) == 5 * ANCHORS
+    assert not any(caption.author for caption in coarse)
+
+
+def test_what_nobody_looked_at_is_dropped_where_it_is_doubted(built: RunContext) -> None:
+    groups = entities(built, CaptionGroup.kind)
+    candidates = entities(built, Candidate.kind)
+    judged = [(one.state, one.record(CaptionGroup).doubts) for one in groups]
+    judged += [(one.state, one.record(Candidate).doubts) for one in candidates]
+    assert {state for state, doubts in judged if doubts} <= {"rejected"}
+    assert {state for state, doubts in judged if not doubts} == {"accepted"}
+
+
+def test_a_second_run_does_nothing_and_gives_the_same_release(
+    run: RunContext, stills: StillsWorld
+) -> None:
+    build = contrast_build(stills, anchors=2)
+    first = go(run, build)
+    before = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
+    second = go(run, build)
+    after = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
+    assert second.release_id == first.release_id
+    assert before == after
+    assert sum(stage.done for stage in second.stages if stage.stage in _PAID) == 0
+
+
+_KINDS = (Image.kind, Strategy.kind, Candidate.kind, ContrastGroup.kind, Caption.kind)
+_PAID = ("propose strategies", "edit images", "refine captions")
+
+
+def test_a_folder_is_searched_before_anything_is_edited(
+    run: RunContext, stills: StillsWorld, tmp_path: Path
+) -> None:
+    folder = searched_folder(stills, tmp_path / "pictures")
+    with (folder / "licences.jsonl").open("a", encoding="utf-8") as listed:
+        listed.write('{"file_name": "none-such.jpg", "licence": "CC0-1.0"}\n')
+    report = go(run, contrast_build(stills, ways=("search", "edit"), search_folder=folder))
+    assert report.release is not None
+    candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
+    found = [one for one in candidates if one.origin.way == "search"]
+    assert found, "the folder holds pictures that are alike"
+    rejected = {one.strategy_id for one in candidates if one.doubts}
+    standing = Counter(one.strategy_id for one in candidates if not one.doubts)
+    assert set(standing.values()) == {1}, "one image a strategy"
+    assert "missing_image" in {one.reason for one in quarantined(run.store, DATASET)}
+    assert any(one.origin.way == "edit" and one.strategy_id in rejected for one in candidates)
+
+
+@pytest.mark.parametrize("missing", ["pictures", "pictures/licences.jsonl"])
+def test_a_folder_that_cannot_be_searched_is_told_before_anything_is_paid(
+    run: RunContext, stills: StillsWorld, tmp_path: Path, missing: str
+) -> None:
+    folder = tmp_path / "pictures"
+    if missing != folder.name:
+        folder.mkdir()
+    build = contrast_build(stills, ways=("search",), search_folder=folder)
+    with pytest.raises(ConfigurationError, match=f"search_folder must hold .*{missing}"):
+        go(run, build)
+    assert entities(run, Image.kind) == []
+
+
+def test_a_caption_that_is_missing_costs_its_image_alone(
+    run: RunContext, stills: StillsWorld, tmp_path: Path
+) -> None:
+    listed = tmp_path / "names.txt"
+    names = sorted(path.name for path in stills.image_root.glob("*.jpg"))[:2]
+    listed.write_text("\n".join(names) + "\n", encoding="utf-8")
+    bare = (
+        contrast_build(stills)
+        .sources[0]
+        .model_copy(update={"name": "bare", "format": "image-list", "annotations": listed})
+    )
+    build = contrast_build(stills, anchors=2)
+    go(run, build.model_copy(update={"sources": (*build.sources, bare)}))
+    reasons = Counter(one.reason for one in quarantined(run.store, DATASET))
+    assert reasons["no_caption"] == 2
+    assert released(run)
+
+
+def test_the_command_builds_the_demonstration_from_a_file(
+    stills: StillsWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+    config = tmp_path / "ccd.toml"
+    config.write_text(
+        f"""
+dataset = "{DATASET}"
+anchors = 2
+ways = ["edit"]
+[[sources]]
+name = "stills"
+format = "coco-captions"
+annotations = "{stills.annotation_file}"
+images = "{stills.image_root}"
+licence = "CC0-1.0"
+""",
+        encoding="utf-8",
+    )
+    done = CliRunner().invoke(app, ["run", "build-ccd", "--in-process", "--config", str(config)])
+    assert done.exit_code == 0, done.output
+    assert verify_release(tmp_path / "home" / "releases" / f"{DATASET}-0.1.0") == []

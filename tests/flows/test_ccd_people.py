@@ -1,0 +1,541 @@
+"""`build-ccd` with people at all gates: what they say is done, and what they say later, too."""
+
+import io
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyarrow import parquet
+from rich.console import Console
+from rich.tree import Tree
+from sqlalchemy import func, select
+
+from annotate.items import DESCRIBES, EDITED_FROM
+from db.decisions import last_agents
+from db.entities import LIVE, StoredEntity, fetch, parents_of
+from db.lineage import trace
+from db.store import Store
+from db.tables import ModelCall
+from flows.commands.lineage_tree import lineage_tree
+from flows.context import RunContext
+from flows.contrast_groups import ACCEPTED_FROM
+from flows.image_orders import MADE_FOR, ORDERED_BY
+from flows.report import BuildReport
+from release.reading import read_release
+from release.verify import verify_release
+from schemas.build import CcdBuild
+from schemas.contrast_records import ContrastGroup, ImageOrder
+from schemas.profile import BuiltinContraster
+from schemas.proposals import Candidate, CaptionGroup, GroupMember, Strategy
+from schemas.records import Caption, Image
+from schemas.taxonomy import DifferenceType
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.ccd_reviewers import (
+    GATES,
+    Opinion,
+    answer,
+    answer_all,
+    but,
+    change_answer,
+    go,
+    mended_group,
+    mended_strategy,
+    open_office,
+    right,
+    wrong,
+)
+from tests.flows.ccd_world import (
+    DATASET,
+    contrast_build,
+    contrast_profile,
+    entities,
+    searched_folder,
+)
+from tests.flows.runs import context_of
+
+Rows = dict[str, dict[str, Any]]
+EDITED = "What a reviewer made of it, in words of their own."
+DRAFTER = "loupe-stills-contraster@1"
+PLAN = "What a reviewer would rather have it become."
+
+
+class Work(NamedTuple):
+    """A run with people, who are called by pseudonym."""
+
+    run: RunContext
+    office: MemoryOffice
+    people: tuple[str, str]
+    adjudicator: str
+
+    def go(self, build: CcdBuild) -> BuildReport:
+        return go(self.run, build, self.office)
+
+    def say(self, says: Opinion) -> list[StoredEntity]:
+        """All answer what waits for them, in the same way; what they were shown."""
+        return answer_all(self.run, self.office, self.people, says)
+
+    def until_released(self, build: CcdBuild, says: Opinion = right) -> BuildReport:
+        """Goes on until nobody is asked any more."""
+        while (report := self.go(build)).waiting:
+            assert self.say(says), report.sentence
+        assert report.release is not None
+        return report
+
+    def change(self, shown: StoredEntity, says: Opinion, step: str) -> None:
+        change_answer(self.run, self.office, shown, says, step)
+
+    @property
+    def calls(self) -> int:
+        """How many answers of models were paid."""
+        with self.run.store.read() as connection:
+            return connection.execute(select(func.count()).select_from(ModelCall)).scalar_one()
+
+    def state(self, entity: StoredEntity) -> str:
+        return fetch(self.run.store, [entity.id])[entity.id].state
+
+    def waiting(self, kind: str) -> list[StoredEntity]:
+        return entities(self.run, kind, "proposed")
+
+    def released(self, build: CcdBuild) -> Rows:
+        """The rows of a release, by the entity of their image."""
+        folder = self.folder(build)
+        assert verify_release(folder) == []
+        assert not read_release(folder).manifest.unreviewed
+        table = parquet.read_table(folder / "data").drop_columns("image")
+        return {row["image_entity_id"]: row for row in table.to_pylist()}
+
+    def folder(self, build: CcdBuild) -> Path:
+        return self.run.settings.home / "releases" / f"{DATASET}-{build.version}"
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=40)
+
+
+@pytest.fixture
+def work(sqlite_store: Store, tmp_path: Path) -> Work:
+    run = context_of(sqlite_store, tmp_path / "home")
+    return Work(run, *open_office(run))
+
+
+@pytest.fixture
+def build(stills: StillsWorld) -> CcdBuild:
+    """Edits of two anchors, with people at all gates."""
+    return contrast_build(stills, anchors=2, **GATES)
+
+
+@pytest.fixture
+def searching(stills: StillsWorld, tmp_path: Path) -> CcdBuild:
+    """Searched images of two anchors, and edits."""
+    folder = searched_folder(stills, tmp_path / "pictures")
+    return contrast_build(stills, anchors=2, ways=("search", "edit"), search_folder=folder, **GATES)
+
+
+def later(build: CcdBuild, number: int = 1) -> CcdBuild:
+    return build.model_copy(update={"version": f"0.{1 + number}.0"})
+
+
+def strategy_of(work: Work, candidate: StoredEntity) -> str:
+    return parents_of(work.run.store, [candidate.id], MADE_FOR)[candidate.id][0]
+
+
+def image_of(work: Work, candidate: StoredEntity) -> StoredEntity:
+    """The image that an accepted candidate became."""
+    images = {one.id: one for one in entities(work.run, Image.kind)}
+    made_of = parents_of(work.run.store, list(images), ACCEPTED_FROM)
+    (found,) = (images[one] for one, origin in made_of.items() if origin == [candidate.id])
+    return found
+
+
+def live(work: Work) -> dict[str, str]:
+    """What counts now of images, groups and captions; whether it was looked at is left out."""
+    kinds = (Image.kind, ContrastGroup.kind, CaptionGroup.kind, Caption.kind)
+    return {one.id: one.kind for kind in kinds for one in entities(work.run, kind, *LIVE)}
+
+
+def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: CcdBuild) -> None:
+    first = work.go(build)
+    strategies = work.waiting(Strategy.kind)
+    assert first.waiting == len(strategies) >= 4
+    ann, bea = work.people
+    conflict, refused, mended, other_type = strategies[:4]
+    another = next(one for one in DifferenceType if one != difference(other_type))
+    agreed = {
+        refused.id: wrong,
+        mended.id: mended_strategy(plan=PLAN),
+        other_type.id: mended_strategy(another),
+    }
+    assert len(answer(work.run, work.office, ann, but(right, agreed))) == len(strategies)
+    assert work.go(build).waiting == len(strategies), "one alone decides nothing"
+    answer(work.run, work.office, bea, but(right, {**agreed, conflict.id: wrong}))
+
+    held = work.go(build)
+    assert held.waiting == 1
+    assert [one.id for one in work.waiting(Strategy.kind)] == [conflict.id]
+    assert not entities(work.run, ImageOrder.kind), "nothing is made before all is decided"
+    assert not work.say(right)
+    settled = answer(work.run, work.office, work.adjudicator, wrong, "adjudication")
+    assert [one.id for one in settled] == [conflict.id]
+
+    report = work.go(build)
+    states = {one: work.state(one) for one in strategies}
+    assert (states[conflict], states[refused]) == ("rejected", "rejected")
+    assert (states[mended], states[other_type]) == ("superseded", "superseded")
+    edits = [one for one in entities(work.run, Strategy.kind, "accepted") if by_people(one)]
+    edited_from = parents_of(work.run.store, [one.id for one in edits], EDITED_FROM)
+    assert {found[0] for found in edited_from.values()} == {mended.id, other_type.id}
+    ordered = parents_of(
+        work.run.store, [one.id for one in entities(work.run, ImageOrder.kind)], ORDERED_BY
+    )
+    accepted = {one.id for one in entities(work.run, Strategy.kind, "accepted")}
+    assert sorted(one for found in ordered.values() for one in found) == sorted(accepted)
+    made = {strategy_of(work, one): one.record(Candidate) for one in work.waiting(Candidate.kind)}
+    assert report.waiting == len(made)
+    for edit in edits:
+        if edit.id in made:
+            told = edit.record(Strategy)
+            assert (made[edit.id].plan, made[edit.id].difference) == (told.plan, told.difference)
+    assert made.keys() <= accepted
+
+
+def difference(strategy: StoredEntity) -> DifferenceType:
+    return strategy.record(Strategy).difference
+
+
+def by_people(strategy: StoredEntity) -> bool:
+    return strategy.record(Strategy).author.startswith("reviewer-")
+
+
+def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBuild) -> None:
+    work.go(searching)
+    work.say(right)
+    work.go(searching)
+    found = work.waiting(Candidate.kind)
+    assert {one.record(Candidate).origin.way for one in found} == {"search"}
+    without = {one.id for one in entities(work.run, Strategy.kind)}
+    without -= {strategy_of(work, one) for one in found}
+    refused = found[::2]
+    work.say(but(right, dict.fromkeys((one.id for one in refused), wrong)))
+
+    second = work.go(searching)
+    edits = work.waiting(Candidate.kind)
+    assert second.waiting == len(edits) > 0
+    assert {one.record(Candidate).origin.way for one in edits} == {"edit"}
+    orders = [one for one in entities(work.run, ImageOrder.kind) if one.group == "edit"]
+    ordered = parents_of(work.run.store, [one.id for one in orders], ORDERED_BY)
+    wanted = without | {strategy_of(work, one) for one in refused}
+    assert {strategy for many in ordered.values() for strategy in many} == wanted
+    unlucky, *lucky = edits
+    work.say(but(right, {unlucky.id: wrong}))
+
+    assert work.until_released(searching).release is not None
+    accepted = {one.id for one in (*found, *lucky)} - {one.id for one in refused}
+    images = [one for one in entities(work.run, Image.kind) if one.record(Image).contrast]
+    made_of = parents_of(work.run.store, [one.id for one in images], ACCEPTED_FROM)
+    assert {candidate for many in made_of.values() for candidate in many} == accepted
+    people = last_agents(work.run.store, [one.id for one in images])
+    assert {agent.kind for agent in people.values()} == {"person"}
+    grouped = {
+        id_
+        for one in entities(work.run, ContrastGroup.kind, *LIVE)
+        for id_ in one.record(ContrastGroup).image_ids
+    }
+    assert grouped == {one.id for one in images}
+    released = contrastive(work.released(searching))
+    assert {row["contrast"]["way"] for row in released.values()} == {"search", "edit"}
+    assert released.keys() <= grouped
+
+
+def test_where_there_is_no_other_way_the_group_does_without(work: Work, build: CcdBuild) -> None:
+    work.go(build)
+    work.say(right)
+    work.go(build)
+    first, *others = work.waiting(Candidate.kind)
+    work.say(but(right, {first.id: wrong}))
+    work.until_released(build)
+    assert [one.id for one in entities(work.run, Candidate.kind, "rejected")] == [first.id]
+    images = [one for one in entities(work.run, Image.kind) if one.record(Image).contrast]
+    assert len(images) == len(others)
+    assert len(entities(work.run, ImageOrder.kind)) >= len(others) + 1
+
+
+def test_groups_are_accepted_edited_and_rejected_as_a_whole(
+    work: Work, stills: StillsWorld
+) -> None:
+    build = contrast_build(stills, anchors=4, **GATES)
+    for kind in (Strategy.kind, Candidate.kind):
+        work.go(build)
+        assert {one.kind for one in work.say(right)} == {kind}
+    waiting = work.go(build).waiting
+    groups = work.waiting(CaptionGroup.kind)
+    assert waiting == len(groups) >= 3
+    written, calls = live(work), work.calls
+    (early,) = answer(work.run, work.office, work.people[0], right, most=1)
+    assert work.go(build).waiting == waiting - 1
+    assert (live(work), work.calls) == (written, calls), "those who are not done change nothing"
+    mended, refused, *kept = [one for one in groups if one.id != early.id]
+    work.say(but(right, {mended.id: mended_group({(0, 1): EDITED}), refused.id: wrong}))
+    assert work.go(build).waiting == 0
+
+    rows = work.released(build)
+    for column, member in enumerate(members_of(mended)):
+        row, expected = rows[str(member.picture.image_id)], list(member.captions)
+        authors, origins = [DRAFTER] * 5, ["drafted"] * 5
+        if column == 1:
+            expected[0], authors[0], origins[0] = EDITED, editor_of(work, mended), "edited_draft"
+        assert row["captions"] == expected
+        assert row["caption_authors"] == authors
+        assert row["caption_origins"] == origins
+    assert {one for row in rows.values() for one in row["caption_reviewed"]} == {True}
+    gone = {member.picture.image_id for member in members_of(refused)}
+    assert not gone & rows.keys()
+    assert rows.keys() == {
+        member.picture.image_id for one in (early, mended, *kept) for member in members_of(one)
+    }
+    contrasts = read_release(work.folder(build)).manifest.statistics.contrasts
+    assert contrasts is not None
+    images = entities(work.run, Image.kind, *LIVE)
+    assert contrasts.without_captions == len(images) - len(rows) >= len(gone)
+    card = (work.folder(build) / "README.md").read_text(encoding="utf-8")
+    assert f"{contrasts.without_captions} images without fine captions are left out" in card
+    assert "edited by a person, from another text | 1 (" in card
+    assert "unreviewed" not in card.casefold()
+
+
+def members_of(group: StoredEntity) -> tuple[GroupMember, ...]:
+    return group.record(CaptionGroup).members
+
+
+def editor_of(work: Work, group: StoredEntity) -> str:
+    """Who edited a group."""
+    edits = entities(work.run, CaptionGroup.kind, "accepted")
+    edited = parents_of(work.run.store, [one.id for one in edits], EDITED_FROM)
+    (author,) = (
+        one.record(CaptionGroup).author for one in edits if edited.get(one.id) == [group.id]
+    )
+    assert author in work.people
+    return author
+
+
+def contrastive(rows: Rows) -> Rows:
+    return {image: row for image, row in rows.items() if row["contrast"]}
+
+
+@pytest.fixture(scope="module")
+def finished(
+    stills: StillsWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Work]:
+    """Edits of two anchors of which all was accepted, and released; nobody changes it."""
+    home = tmp_path_factory.mktemp("finished")
+    shutil.copy(migrated_sqlite, home / "loupe.db")
+    run = context_of(Store.open(f"sqlite:///{home / 'loupe.db'}"), home)
+    work = Work(run, *open_office(run))
+    work.until_released(contrast_build(stills, anchors=2, **GATES))
+    yield work
+    run.store.close()
+
+
+@pytest.fixture
+def done(finished: Work, tmp_path: Path) -> Iterator[Work]:
+    """The same, to be changed."""
+    home = shutil.copytree(finished.run.settings.home, tmp_path / "done")
+    run = context_of(Store.open(f"sqlite:///{home / 'loupe.db'}"), home)
+    yield finished._replace(run=run, office=deepcopy(finished.office))
+    run.store.close()
+
+
+def an_accepted(work: Work) -> StoredEntity:
+    """A candidate whose group has others, too."""
+    found = entities(work.run, Candidate.kind, "accepted")
+    sizes = Counter(one.group for one in found)
+    return next(one for one in found if sizes[one.group] >= 2)
+
+
+def test_the_lineage_of_a_caption_is_told_in_words(finished: Work, build: CcdBuild) -> None:
+    row = next(iter(contrastive(finished.released(build)).values()))
+    traced = trace(finished.run.store, row["caption_entity_ids"][0])
+    text = drawn(lineage_tree(traced))
+    for kind in ("candidate", "strategy", "contrast_group", "caption_group", "prompt", "source"):
+        assert re.search(rf"{kind} [0-9a-f]{{12}} in ", text), kind
+    difference, plan = row["contrast"]["difference"], row["contrast"]["plan"]
+    assert f"accepted) {DRAFTER}, {difference}, {plan}\n" in text, "the strategy"
+    assert f"accepted) edit, loupe-stills-editor@1, {difference}, {plan}\n" in text, "the edit"
+    assert "by person reviewer-" in text
+    lines = text.splitlines()
+    assert not [line for line in lines if "{" in line and "answered by" not in line]
+    for id_, node in traced.entities.items():
+        named = [line for line in lines if f"{node.entity.kind} {id_[:12]} in " in line]
+        assert sum("as above" not in line for line in named) == 1, "each is told once"
+
+
+def drawn(tree: Tree) -> str:
+    console = Console(width=1000, file=io.StringIO())
+    console.print(tree, no_wrap=True)
+    assert isinstance(console.file, io.StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
+
+
+def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: CcdBuild) -> None:
+    candidate = an_accepted(done)
+    image = image_of(done, candidate)
+    before, calls, earlier = live(done), done.calls, done.released(build)
+    done.change(candidate, wrong, "candidates")
+    report = done.go(later(build))
+
+    assert done.state(image) == "rejected"
+    (group,) = done.waiting(CaptionGroup.kind)
+    assert report.waiting == 1
+    assert group.group == candidate.group
+    shown = {member.picture.image_id for member in members_of(group)}
+    assert image.id not in shown
+    assert done.calls == calls + 5, "the captions of this group alone are asked for"
+    old = {one for one, kind in before.items() if kind == Caption.kind} - live(done).keys()
+    described = parents_of(done.run.store, list(old), DESCRIBES)
+    assert {found[0] for found in described.values()} == {*shown, image.id}
+    assert len(old) == 5 * (len(shown) + 1), "all fine captions of that group are taken back"
+    done.go(later(build))
+    assert done.calls == calls + 5
+
+    done.say(right)
+    assert done.go(later(build)).waiting == 0
+    rows = done.released(later(build))
+    assert rows.keys() == earlier.keys() - {image.id}
+    others = rows.keys() - shown
+    assert others
+    for one in others:
+        assert rows[one]["captions"] == earlier[one]["captions"]
+    assert all(
+        len(rows[one]["coarse_captions"]) == (0 if rows[one]["contrast"] else 5) for one in rows
+    )
+
+
+def test_who_changes_it_back_has_what_was_there(done: Work, build: CcdBuild) -> None:
+    before, earlier = live(done), said(done.released(build))
+    candidate = an_accepted(done)
+    done.change(candidate, wrong, "candidates")
+    done.until_released(later(build))
+    assert_it_comes_back(done, later(build, 2), candidate, "candidates", before, earlier)
+
+
+def assert_it_comes_back(
+    work: Work,
+    build: CcdBuild,
+    changed: StoredEntity,
+    step: str,
+    before: dict[str, str],
+    earlier: dict[str, Any],
+) -> None:
+    """Once it is accepted again, all is as it was, and nobody is asked or paid again."""
+    calls = work.calls
+    work.change(changed, right, step)
+    assert work.go(build).waiting == 0, "nobody is asked again"
+    assert work.calls == calls, "nothing is paid again"
+    assert live(work) == before
+    assert said(work.released(build)) == earlier
+
+
+def said(rows: Rows) -> dict[str, Any]:
+    """What is said of each image, by whom, and whether that was looked at."""
+    told = [name for name in next(iter(rows.values())) if "caption" in name]
+    return {image: [row[name] for name in told] for image, row in rows.items()}
+
+
+def test_a_group_that_was_edited_comes_back_as_it_was_edited(work: Work, build: CcdBuild) -> None:
+    for _ in range(2):
+        work.go(build)
+        work.say(right)
+    work.go(build)
+    candidate = an_accepted(work)
+    (group,) = (one for one in work.waiting(CaptionGroup.kind) if one.group == candidate.group)
+    work.say(but(right, {group.id: mended_group({(2, 1): EDITED})}))
+    work.until_released(build)
+    before, earlier = live(work), said(work.released(build))
+    assert EDITED in texts(earlier)
+    work.change(candidate, wrong, "candidates")
+    work.until_released(later(build))
+    assert EDITED not in texts(said(work.released(later(build))))
+    assert_it_comes_back(work, later(build, 2), candidate, "candidates", before, earlier)
+
+
+def texts(told: dict[str, Any]) -> set[str]:
+    """All fine captions."""
+    return {text for first, *_ in told.values() for text in first}
+
+
+@pytest.mark.parametrize("says", [wrong, mended_strategy(plan=PLAN)], ids=["rejected", "edited"])
+def test_a_strategy_that_is_changed_later_takes_its_image_with_it(
+    done: Work, build: CcdBuild, says: Opinion
+) -> None:
+    candidate = an_accepted(done)
+    image = image_of(done, candidate)
+    id_ = strategy_of(done, candidate)
+    strategy = fetch(done.run.store, [id_])[id_]
+    before, earlier = live(done), said(done.released(build))
+    done.change(strategy, says, "strategies")
+    done.until_released(later(build))
+    assert done.state(candidate) == done.state(image) == "rejected"
+    rows = contrastive(done.released(later(build)))
+    assert image.id not in rows
+    plans = [row["contrast"]["plan"] for row in rows.values()]
+    assert plans.count(PLAN) == (says is not wrong)
+    assert_it_comes_back(done, later(build, 2), strategy, "strategies", before, earlier)
+
+
+def test_of_two_ways_the_first_that_people_accept_gives_the_image(
+    work: Work, searching: CcdBuild
+) -> None:
+    """What was found and turned down, then edited, and then accepted after all, is found."""
+    work.go(searching)
+    work.say(right)
+    work.go(searching)
+    work.say(wrong)
+    work.until_released(searching)
+    found = {
+        strategy_of(work, one): one
+        for one in entities(work.run, Candidate.kind, "rejected")
+        if one.record(Candidate).origin.way == "search"
+    }
+    edited = entities(work.run, Candidate.kind, "accepted")
+    second = next(one for one in edited if strategy_of(work, one) in found)
+    first = found[strategy_of(work, second)]
+    before, earlier = live(work), said(work.released(searching))
+    work.change(first, right, "candidates")
+    work.until_released(later(searching))
+    assert (work.state(first), work.state(second)) == ("accepted", "rejected")
+    assert image_of(work, first).id in live(work)
+    assert image_of(work, second).id not in live(work) | work.released(later(searching))
+    work.change(first, wrong, "candidates")
+    assert work.go(later(searching, 2)).waiting == 0
+    assert (work.state(first), work.state(second)) == ("rejected", "accepted")
+    assert live(work) == before
+    assert said(work.released(later(searching, 2))) == earlier
+
+
+@pytest.mark.parametrize("role", ["strategist", "refiner"])
+def test_what_another_model_says_takes_the_place_and_gives_it_back(
+    work: Work, build: CcdBuild, role: str
+) -> None:
+    """One image a strategy and five captions an image, whoever was asked before."""
+    work.until_released(build)
+    before, earlier = live(work), said(work.released(build))
+    other = contrast_profile(**{role: BuiltinContraster(revision="2")})
+    while go(work.run, later(build), work.office, other).waiting:
+        assert work.say(right)
+    rows = work.released(later(build))
+    assert len(rows) == len(earlier)
+    assert all(len(row["captions"]) == 5 for row in rows.values())
+    assert len({row["sha256"] for row in rows.values()}) == len(rows), "no image twice"
+    changed = {one.record(Strategy).author for one in entities(work.run, Strategy.kind, "accepted")}
+    assert changed == {"loupe-stills-contraster@2" if role == "strategist" else DRAFTER}
+    calls = work.calls
+    assert work.go(later(build, 2)).waiting == 0, "nobody is asked again"
+    assert work.calls == calls, "nothing is paid again"
+    assert live(work) == before
+    assert said(work.released(later(build, 2))) == earlier

@@ -1,0 +1,192 @@
+"""`build-ccd` on real photographs with the built-in models, which know next to nothing of them.
+
+What comes out must be honest: nobody is told of changes that cannot be made, and what cannot be
+told apart is not let pass where nobody looks.
+"""
+
+import io
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Pictures
+
+from annotate.projects import Desks
+from annotate.queues import HOUSE
+from db.entities import StoredEntity, find
+from db.quarantine import quarantined
+from db.store import Store
+from flows.ccd_build import build_dataset
+from flows.context import RunContext
+from profiles.loader import load_profile
+from release.verify import verify_release
+from schemas.build import CcdBuild, SourceSpec
+from schemas.errors import UsageError
+from schemas.proposals import Candidate, CaptionGroup, Picture, Strategy
+from schemas.taxonomy import DifferenceType
+from tests.annotate.interfaces.regions import Regions
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.ccd_reviewers import answer, go, right, wrong
+from tests.flows.runs import context_of
+from tests.requirements import unavailable
+
+pytestmark = pytest.mark.slow
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+COCO, PHOTOS = DATA / "coco_captions", DATA / "photos"
+DATASET = "real"
+WHOLE_PICTURE = {DifferenceType.SCENE_ATTRIBUTE, DifferenceType.STYLE}
+NOT_TO_BE_CHANGED = "CC BY-ND 2.0"
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> CcdBuild:
+    """Ten captioned photographs as anchors; these and six more are searched. Two are broken."""
+    if not (COCO.is_dir() and PHOTOS.is_dir()):
+        unavailable("the photographs are not there: ../shared/data/coco_captions and photos")
+    coco = shutil.copytree(COCO, tmp_path / "coco")
+    whole = (coco / "0.jpg").read_bytes()
+    (coco / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    with (coco / "annotations.jsonl").open("a") as file:
+        file.write("\n" + json.dumps({"file_name": "cut.jpg", "captions": ["It is cut off."]}))
+    return CcdBuild(
+        dataset=DATASET,
+        seed=1,
+        ways=("search", "edit"),
+        search_folder=searched(tmp_path / "searched"),
+        sources=(
+            SourceSpec(
+                name="coco",
+                format="json-lines",
+                annotations=coco / "annotations.jsonl",
+                images=coco,
+                licence="CC BY 4.0 (annotations)",
+                permitted_by="a test, which gives them to nobody",
+            ),
+        ),
+    )
+
+
+def searched(folder: Path) -> Path:
+    """All photographs with licences, of which one forbids what is done here."""
+    shutil.copytree(PHOTOS, folder)
+    for path in COCO.glob("*.jpg"):
+        shutil.copy(path, folder)
+    names = sorted(path.name for path in folder.glob("*.jpg"))
+    lines = (
+        {
+            "file_name": name,
+            "licence": NOT_TO_BE_CHANGED if name == names[-1] else "CC BY 2.0",
+            "creator": "Somebody with a camera",
+            "source_url": f"https://example.org/{name}",
+        }
+        for name in names
+    )
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (folder / "licences.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+def held(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
+    return list(find(run.store, DATASET, kind, states=states or None))
+
+
+def no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+def test_where_nobody_looks_nothing_passes_that_cannot_be_told_apart(
+    run: RunContext, build: CcdBuild
+) -> None:
+    with pytest.raises(UsageError, match=f"nothing of '{DATASET}' can be released"):
+        build_dataset(run, build, load_profile("builtin"), no_desks)
+    (lost,) = quarantined(run.store, "coco")
+    assert lost.detail == "image 'cut.jpg' is cut off: the file ends before its last pixel"
+    assert_strategies_are_of_the_whole_picture(run)
+    groups = held(run, CaptionGroup.kind)
+    assert len(groups) == 10
+    assert {(one.state, bool(one.record(CaptionGroup).doubts)) for one in groups} == {
+        ("rejected", True)
+    }
+
+
+def assert_strategies_are_of_the_whole_picture(run: RunContext) -> None:
+    """Of each photograph its light and its style, and nothing that might not be there."""
+    strategies = [one.record(Strategy) for one in held(run, Strategy.kind)]
+    assert {one.difference for one in strategies} == WHOLE_PICTURE
+    assert {one.detail for one in strategies} == {"the light", "the style"}
+    anchors = Counter(one.anchor.sha256 for one in strategies)
+    assert len(anchors) == 10
+    reasons = {one.reason for one in quarantined(run.store, DATASET)}
+    known = {"already_used", "duplicate", "too_different", "licence_not_permitted"}
+    assert reasons <= known, reasons
+
+
+def test_people_turn_down_what_was_found_and_release_what_was_edited(
+    run: RunContext, build: CcdBuild
+) -> None:
+    office = MemoryOffice()
+    asked = build.model_copy(update={"candidates_gate": "required", "groups_gate": "required"})
+    assert go(run, asked, office).waiting
+    found = [one.record(Candidate) for one in held(run, Candidate.kind, "proposed")]
+    assert {one.origin.way for one in found} == {"search"}
+    for one in found:
+        assert one.image.sha256 != one.anchor.sha256, "the anchor itself is in the folder"
+        assert one.origin.way == "search"
+        assert one.origin.licence != NOT_TO_BE_CHANGED
+
+    answer(run, office, HOUSE, only_edits)
+    while (report := go(run, asked, office)).waiting:
+        assert answer(run, office, HOUSE, only_edits)
+    edits = [one.record(Candidate) for one in held(run, Candidate.kind, "accepted")]
+    assert Counter(one.difference for one in edits) == dict.fromkeys(WHOLE_PICTURE, 10)
+    for one in edits:
+        assert_it_is_the_anchor_otherwise(run, one)
+    folder = run.settings.home / "releases" / f"{DATASET}-{build.version}"
+    assert report.release is not None
+    assert verify_release(folder) == []
+    rows = json.loads((folder / f"{DATASET}.json").read_text())
+    assert len(rows) == 30
+    assert {one["contrast"]["way"] for one in rows if one["contrast"]} == {"edit"}
+    by_file = {row["file_path"]: row for row in rows}
+    for row in rows:
+        if row["contrast"]:
+            anchor = by_file[row["contrast"]["anchor"]]
+            assert set(row["captions"]).isdisjoint(anchor["captions"])
+            assert row["licence"] == anchor["licence"]
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "**Demonstration.**" in card
+    assert "| **Style & Presentation** | 10 | 0 | 10 |" in card
+
+
+def only_edits(shown: StoredEntity) -> Regions:
+    """What was found shows something else altogether; edits and their captions are right."""
+    is_found = shown.kind == Candidate.kind and shown.record(Candidate).origin.way == "search"
+    return wrong(shown) if is_found else right(shown)
+
+
+def assert_it_is_the_anchor_otherwise(run: RunContext, edit: Candidate) -> None:
+    """The same picture in other light, or without its colours; things stay where they are."""
+    anchor, edited = (pixels(run, one) for one in (edit.anchor, edit.image))
+    assert anchor.shape == edited.shape
+    assert (np.abs(anchor - edited).max(axis=2) > 20).mean() > 0.02, "one sees that it is another"
+    if edit.detail == "the light":
+        assert edited.mean() < anchor.mean() - 10, "it is darker"
+        before, after = anchor.mean(axis=2).ravel(), edited.mean(axis=2).ravel()
+        assert np.corrcoef(before, after)[0, 1] > 0.9, "and shows the same"
+    else:
+        spread = edited.max(axis=2) - edited.min(axis=2)
+        assert spread.mean() < 5, "black-and-white, or a sketch"
+
+
+def pixels(run: RunContext, picture: Picture) -> "np.ndarray[tuple[int, ...], np.dtype[np.int16]]":
+    with Pictures.open(io.BytesIO(run.blobs.read(picture.sha256, picture.media_type))) as opened:
+        return np.asarray(opened.convert("RGB"), np.int16)

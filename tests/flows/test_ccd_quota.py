@@ -1,0 +1,172 @@
+"""A service's daily budget stops a build cleanly; the next day's goes on where it was."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from db.search_calls import requests_since
+from db.store import Store
+from flows.context import RunContext
+from flows.report import BuildReport
+from schemas.contrast_records import ImageOrder
+from schemas.errors import BudgetReachedError
+from schemas.profile import Profile
+from schemas.proposals import Candidate
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.flows.ccd_world import entities, write_contrast_profile
+from tests.flows.command_line import Loupe
+from tests.flows.found_variants import FoundVariants, build_found, found_variants
+from tests.flows.recos_world import write_build
+from tests.flows.runs import context_of
+from tests.flows.still_families import Family, families, proposing
+from tests.servers.counting_server import CountingServer, counting_server
+from tests.servers.search_server import Reply, SearchServer
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MOST = 2
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=16)
+
+
+@pytest.fixture
+def told(stills: StillsWorld) -> list[Family]:
+    """Three anchors, and five strategies of them all."""
+    found = families(stills)[:3]
+    assert sum(len(one.variants) for one in found) == 5
+    return found
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def model(told: list[Family]) -> Iterator[CountingServer]:
+    with counting_server(0, proposing(told)) as server:
+        yield server
+
+
+@pytest.fixture
+def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
+    with found_variants(stills, told, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def service(web: FoundVariants) -> SearchServer:
+    return web.service
+
+
+@pytest.fixture
+def profile(web: FoundVariants, model: CountingServer) -> Profile:
+    return web.profile(model, daily_budget=MOST, max_retries=3)
+
+
+@pytest.fixture
+def go_at(
+    run: RunContext, web: FoundVariants, profile: Profile
+) -> Callable[[datetime], BuildReport]:
+    """Runs the build at a time of day."""
+    return lambda now: build_found(run, web.build, profile, clock=lambda: now)
+
+
+def test_each_day_does_its_share_and_no_query_is_asked_twice(
+    go_at: Callable[[datetime], BuildReport],
+    run: RunContext,
+    service: SearchServer,
+    model: CountingServer,
+) -> None:
+    for day, asked in enumerate((MOST, 2 * MOST)):
+        now = NOON + timedelta(days=day)
+        for later in (timedelta(), timedelta(hours=11, minutes=59)):
+            with pytest.raises(BudgetReachedError) as stopped:
+                go_at(now + later)
+            assert "the daily budget is 2" in str(stopped.value)
+            tomorrow = (now + timedelta(days=1)).date()
+            assert f"its next day begins at {tomorrow}T00:00:00+00:00" in str(stopped.value)
+            assert len(service.seen) == asked
+    before = Counter(model.ledger.counts)
+    assert len(before) == 3, "strategies of each anchor"
+
+    report = go_at(NOON + timedelta(days=2))
+    assert Counter(service.queries) == Counter(set(service.queries))
+    assert len(service.queries) == len(entities(run, ImageOrder.kind)) == 5
+    assert len(entities(run, Candidate.kind, "accepted")) == 5
+    assert report.release is not None
+    assert set(model.ledger.counts.values()) == {1}
+    go_at(NOON + timedelta(days=3))
+    assert len(service.queries) == 5, "nothing is left to be asked"
+
+
+def test_requests_are_counted_by_the_day_of_the_clock(
+    go_at: Callable[[datetime], BuildReport], run: RunContext, profile: Profile
+) -> None:
+    with pytest.raises(BudgetReachedError):
+        go_at(NOON)
+    search = profile.contrast.search
+    assert search is not None
+    day = NOON.replace(hour=0)
+    assert requests_since(run.store, search.ref, day) == MOST
+    with pytest.raises(BudgetReachedError):
+        go_at(NOON + timedelta(days=1))
+    assert requests_since(run.store, search.ref, day + timedelta(days=1)) == MOST
+
+
+def test_requests_that_fail_count_too(
+    go_at: Callable[[datetime], BuildReport], service: SearchServer
+) -> None:
+    service.faults = [Reply(500, {"detail": "try again"})]
+    with pytest.raises(BudgetReachedError):
+        go_at(NOON)
+    assert len(service.seen) == MOST
+    assert len(set(service.queries)) == 1, "the first query took both"
+    with pytest.raises(BudgetReachedError):
+        go_at(NOON + timedelta(days=1))
+    assert len(service.seen) == 2 * MOST
+    assert Counter(service.queries).most_common(2)[1][1] == 1, "and is not asked anew"
+
+
+def test_a_service_that_has_had_enough_stops_the_build_until_its_next_day(
+    go_at: Callable[[datetime], BuildReport], service: SearchServer
+) -> None:
+    headers = {"X-RateLimit-Available-anon_sustained": "0", "Retry-After": "3600"}
+    service.faults = [Reply(429, {"detail": "Request was throttled."}, headers)]
+    with pytest.raises(BudgetReachedError, match="answers no more for now"):
+        go_at(NOON)
+    assert len(service.seen) == 1
+    with pytest.raises(BudgetReachedError, match="daily budget"):
+        go_at(NOON + timedelta(days=1))
+    assert len(service.seen) == 1 + MOST
+
+
+def test_the_command_stops_as_for_any_budget(
+    loupe: Loupe,
+    home: Path,
+    tmp_path: Path,
+    web: FoundVariants,
+    model: CountingServer,
+    service: SearchServer,
+) -> None:
+    counted = {"provider": "openai", "name": "counting", "revision": "1"}
+    counted |= {"base_url": model.base_url}
+    search = {"provider": "openverse", "base_url": service.base_url, "daily_budget": MOST}
+    profile = write_contrast_profile(
+        tmp_path / "profile.toml", {"strategist": counted, "refiner": counted, "search": search}
+    )
+    config = write_build(web.build, tmp_path / "build.toml")
+    for _ in range(2):
+        done = loupe("run", "build-ccd", "--in-process", "--config", config, "--profile", profile)
+        assert done.exit_code == BudgetReachedError.exit_code
+        told = " ".join(done.err.split())
+        assert "openverse was sent 2 requests today and the daily budget is 2" in told
+        assert "run again then to go on" in told
+        assert "Traceback" not in told
+        assert len(service.seen) == MOST
+    assert not (home / "releases").exists()

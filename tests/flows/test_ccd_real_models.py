@@ -1,0 +1,192 @@
+"""`build-ccd` with models of the real classes: Qwen3-VL behind vLLM, and Qwen-Image-Edit.
+
+Their weights are random: what they say and draw is nonsense. All of it has to go to quarantine or
+to people, with the raw answer; nothing may be lost, and nothing paid for twice.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from annotate.projects import Desks
+from annotate.queues import HOUSE
+from db.entities import StoredEntity, parents_of
+from db.quarantine import quarantined
+from db.store import Store
+from db.tables import ModelCall
+from flows.anchors import is_anchor
+from flows.ccd_build import build_dataset
+from flows.context import RunContext
+from flows.strategy_proposals import ANCHOR
+from release.verify import verify_release
+from schemas.build import CcdBuild
+from schemas.contrast_records import ContrastGroup, ImageOrder, StrategyDraft
+from schemas.errors import UsageError
+from schemas.image_edit import QwenImageEdit
+from schemas.profile import OpenAIChat, Profile, Sampling
+from schemas.proposals import Candidate, CaptionGroup, Strategy
+from schemas.records import Caption, Image, Rejection
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from stages.image_edits.measurement import concerns_all
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.ccd_reviewers import answer, go, right
+from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities
+from tests.flows.runs import context_of
+from tests.models.tiny_editors import build_pipeline, qwen_spec
+from tests.servers.contrasting import contrast_completion
+from tests.servers.counting_server import CountingServer, counting_server
+from tests.servers.vllm_server import VllmServer
+
+pytest.importorskip("diffusers")
+pytestmark = [pytest.mark.vllm, pytest.mark.slow]
+
+ANCHORS = 3
+MOST_TOKENS = 1200
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=40)
+
+
+@pytest.fixture(scope="module")
+def editor(tmp_path_factory: pytest.TempPathFactory) -> QwenImageEdit:
+    """The pipeline of the paper, tiny and random."""
+    return qwen_spec(build_pipeline(tmp_path_factory.mktemp("editor") / "pipeline"))
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def proposing() -> Iterator[CountingServer]:
+    """A server that proposes as the built-in model does, and counts."""
+    with counting_server(complete=contrast_completion) as server:
+        yield server
+
+
+def vllm_model(server: VllmServer) -> OpenAIChat:
+    sampling = Sampling(temperature=1.0, seed=3, max_tokens=MOST_TOKENS)
+    return OpenAIChat(
+        provider="openai",
+        name=server.model,
+        revision="random",
+        base_url=server.base_url,
+        sampling=sampling,
+    )
+
+
+def no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+def nonsense(run: RunContext, stage: str) -> list[Rejection]:
+    """What went to quarantine in a stage, each with the raw answer."""
+    found = [one for one in quarantined(run.store, DATASET) if one.stage == stage]
+    assert all(one.context["answer"] for one in found)
+    return found
+
+
+def calls(run: RunContext) -> Counter[tuple[str, str]]:
+    """How many calls of each stage ended how."""
+    with run.store.read() as connection:
+        return Counter(
+            (row.stage, row.status)
+            for row in connection.execute(select(ModelCall.stage, ModelCall.status))
+        )
+
+
+def test_random_words_get_no_further_than_the_first_step(
+    run: RunContext, stills: StillsWorld, editor: QwenImageEdit, vllm_server: VllmServer
+) -> None:
+    model = vllm_model(vllm_server)
+    profile = contrast_profile(strategist=model, refiner=model, editor=editor)
+    build = contrast_build(stills, anchors=ANCHORS)
+    for _ in range(2):
+        with pytest.raises(UsageError, match=f"nothing of '{DATASET}' can be released"):
+            build_dataset(run, build, profile, no_desks)
+        asked = calls(run)
+        assert asked["propose_strategies", "answered"] == ANCHORS, asked
+        assert asked.total() == 2 * ANCHORS, "each is asked for once more, and never again"
+    anchors = {one.id for one in entities(run, Image.kind) if is_anchor(one)}
+    drafts = [one.id for one in entities(run, StrategyDraft.kind)]
+    understood = {found[0] for found in parents_of(run.store, drafts, ANCHOR).values()}
+    lost = nonsense(run, "propose_strategies")
+    assert len(lost) + len(understood) == len(anchors) == ANCHORS
+    assert len(entities(run, ImageOrder.kind)) == len(entities(run, Strategy.kind, "accepted"))
+
+
+def test_random_edits_and_captions_go_to_people_and_to_quarantine(
+    run: RunContext,
+    stills: StillsWorld,
+    editor: QwenImageEdit,
+    vllm_server: VllmServer,
+    proposing: CountingServer,
+) -> None:
+    profile = contrast_profile(
+        strategist=counted_model(proposing.base_url),
+        refiner=vllm_model(vllm_server),
+        editor=editor,
+    )
+    build = contrast_build(stills, anchors=ANCHORS, candidates_gate="required")
+    office = MemoryOffice()
+    waiting = go(run, build, office, profile).waiting
+    assert_every_order_has_its_end(run, waiting, editor)
+    answer(run, office, HOUSE, right)
+    is_released = releases(run, build, office, profile)
+    groups = entities(run, ContrastGroup.kind)
+    written = entities(run, CaptionGroup.kind)
+    lost = nonsense(run, "refine_captions")
+    assert len(written) + len(lost) == len(groups) == ANCHORS
+    captions = [one for one in entities(run, Caption.kind, "accepted") if is_fine(one)]
+    accepted = [one for one in written if one.state == "accepted"]
+    assert is_released == bool(accepted) == bool(captions)
+    asked = calls(run)
+    assert asked["refine_captions", "answered"] == 5 * len(groups)
+    assert asked["propose_strategies", "answered"] == ANCHORS
+    assert releases(run, build, office, profile) == is_released
+    assert calls(run) == asked, "nothing is paid again"
+    assert proposing.ledger.summary()["total"] == ANCHORS
+
+
+def assert_every_order_has_its_end(run: RunContext, waiting: int, editor: QwenImageEdit) -> None:
+    """Each edit was made and measured, and is a candidate or in quarantine; noise is doubted."""
+    orders = entities(run, ImageOrder.kind)
+    made = [one.record(Candidate) for one in entities(run, Candidate.kind)]
+    lost = [one for one in quarantined(run.store, DATASET) if one.stage == "edit_images"]
+    assert len(orders) == len(entities(run, Strategy.kind, "accepted")) >= ANCHORS
+    assert len(made) + len(lost) == len(orders)
+    assert waiting == len(made) > 0
+    for one in made:
+        assert one.origin.way == "edit"
+        assert (one.origin.model, one.origin.steps) == (str(editor.ref), editor.steps)
+        assert one.measurement is not None
+        assert one.overlay is not None
+        assert (one.image.width_px, one.image.height_px) == (
+            one.anchor.width_px,
+            one.anchor.height_px,
+        )
+        assert one.measurement.changed_share > 0.9, "all of the picture is noise now"
+        assert bool(one.doubts) or concerns_all(one.difference)
+
+
+def releases(run: RunContext, build: CcdBuild, office: MemoryOffice, profile: Profile) -> bool:
+    """Goes on; whether something was written that can be released, which then verifies."""
+    try:
+        report = go(run, build, office, profile)
+    except UsageError as error:
+        if f"nothing of '{DATASET}' can be released" not in str(error):
+            raise
+        return False
+    assert report.release is not None
+    assert verify_release(run.settings.home / "releases" / f"{DATASET}-0.1.0") == []
+    return True
+
+
+def is_fine(caption: StoredEntity) -> bool:
+    return caption.record(Caption).author is not None

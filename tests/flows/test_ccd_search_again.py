@@ -1,0 +1,204 @@
+"""What is searched anew: another service, another folder, the next day. Nothing is mixed up."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.decisions import NewDecision, Verdict, append_decisions
+from db.entities import fetch, parents_of
+from db.quarantine import quarantined
+from db.store import Store
+from flows.context import RunContext
+from flows.found_images import DOWNLOADED_FROM
+from flows.image_choice import FOUND_AS
+from flows.image_orders import order_images
+from flows.report import BuildReport
+from schemas.build import CcdBuild
+from schemas.contrast_records import FoundHit, ImageOrder
+from schemas.errors import BudgetReachedError, UsageError
+from schemas.profile import Profile
+from schemas.proposals import Candidate, Strategy
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.flows.ccd_world import contrast_profile, counted_model, entities, searched_folder
+from tests.flows.found_variants import FoundVariants, build_found, found_variants
+from tests.flows.runs import context_of
+from tests.flows.still_families import Family, families, proposing
+from tests.servers.counting_server import CountingServer, counting_server
+from tests.sources.web.adversary import answer
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=16)
+
+
+@pytest.fixture
+def told(stills: StillsWorld) -> list[Family]:
+    """Two anchors, and three strategies of both."""
+    found = families(stills)[:2]
+    assert sum(len(one.variants) for one in found) == 3
+    return found
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def model(told: list[Family]) -> Iterator[CountingServer]:
+    with counting_server(0, proposing(told)) as server:
+        yield server
+
+
+@pytest.fixture
+def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
+    with found_variants(stills, told, tmp_path) as found:
+        yield found
+
+
+def of_folders(model: CountingServer) -> Profile:
+    counted = counted_model(model.base_url)
+    return contrast_profile(strategist=counted, refiner=counted)
+
+
+def folder_of(stills: StillsWorld, names: list[str], folder: Path) -> Path:
+    """A folder with these stills alone."""
+    whole = searched_folder(stills, folder)
+    listed = (whole / "licences.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in listed if any(f'"{name}"' in line for name in names)]
+    assert len(kept) == len(names)
+    (whole / "licences.jsonl").write_text("".join(kept))
+    return whole
+
+
+def stage(report: BuildReport, name: str) -> int:
+    """How many inputs a stage has done in a run."""
+    (found,) = (one.done for one in report.stages if one.stage == name)
+    return found
+
+
+def with_folder(build: CcdBuild, folder: Path) -> CcdBuild:
+    return build.model_copy(update={"search_folder": folder, "version": f"0.{len(folder.name)}.0"})
+
+
+def test_a_folder_gives_way_to_a_service(
+    run: RunContext,
+    web: FoundVariants,
+    model: CountingServer,
+    stills: StillsWorld,
+    told: list[Family],
+    tmp_path: Path,
+) -> None:
+    folder = folder_of(stills, [told[0].first.file_name], tmp_path / "pictures")
+    told_why = r"nothing of .contrasts. can be released: it has 2 images, none of them with a"
+    with pytest.raises(UsageError, match=told_why):
+        build_found(run, with_folder(web.build, folder), of_folders(model))
+    of_folder = entities(run, FoundHit.kind)
+    assert of_folder
+    report = build_found(run, web.build, web.profile(model))
+    of_web = [one for one in entities(run, FoundHit.kind) if one not in of_folder]
+    assert {one.record(FoundHit).engine for one in of_web} == {"openverse@v1"}
+    assert stage(report, "download images") == len(of_web) == 3
+    found = entities(run, Candidate.kind, "accepted")
+    assert len(found) == 3
+    pictures = {one.id: parents_of(run.store, [one.id], FOUND_AS)[one.id][0] for one in found}
+    hits = parents_of(run.store, pictures.values(), DOWNLOADED_FROM)
+    assert {hit for many in hits.values() for hit in many} <= {one.id for one in of_web}
+
+
+def test_no_service_leads_to_a_file_of_ours(
+    run: RunContext, web: FoundVariants, model: CountingServer
+) -> None:
+    known = web.service.results_of
+    web.service.results_of = lambda query: [
+        {**one, "url": "folder:../../etc/passwd"} for one in known(query)
+    ]
+    with pytest.raises(UsageError, match="nothing of 'contrasts' can be released"):
+        build_found(run, web.build, web.profile(model))
+    refused = [one for one in quarantined(run.store, web.build.dataset) if "hit" in one.context]
+    assert [one.reason for one in refused] == ["not_an_address"] * 3
+
+
+def test_a_folder_with_other_images_is_chosen_from_anew(
+    run: RunContext,
+    web: FoundVariants,
+    model: CountingServer,
+    stills: StillsWorld,
+    told: list[Family],
+    tmp_path: Path,
+) -> None:
+    variants = [one.file_name for family in told for one in family.variants]
+    first = folder_of(stills, variants[:1], tmp_path / "one")
+    report = build_found(run, with_folder(web.build, first), of_folders(model))
+    before = {one.id for one in entities(run, Candidate.kind)}
+    second = folder_of(stills, variants[1:], tmp_path / "others")
+    report = build_found(run, with_folder(web.build, second), of_folders(model))
+    assert stage(report, "choose candidates") > 0
+    made = [one for one in entities(run, Candidate.kind) if one.id not in before]
+    assert made
+    pages = {one.record(Candidate).origin.page for one in made}  # type: ignore[union-attr]
+    assert pages <= {f"folder:{name}" for name in variants[1:]}
+
+
+def test_an_anchor_is_no_contrastive_image_of_another(
+    run: RunContext, web: FoundVariants, model: CountingServer, told: list[Family]
+) -> None:
+    known, (first, second) = web.service.results_of, told
+    path = f"/{second.first.file_name}"
+    data = (web.build.sources[0].images / second.first.file_name).read_bytes()
+    web.host.replies[path] = answer(data)
+    wanted = first.variants[0].captions[0]
+
+    def results(query: str) -> list[dict[str, Any]]:
+        found = known(query)
+        url = f"http://127.0.0.1:{web.host.port}{path}"
+        return [{**found[0], "url": url}] if query == wanted else found
+
+    web.service.results_of = results
+    build_found(run, web.build, web.profile(model))
+    (refused,) = quarantined(run.store, web.build.dataset)
+    assert (refused.stage, refused.reason) == ("choose_candidates", "already_used")
+    assert len(entities(run, Candidate.kind, "accepted")) == 2
+
+
+def test_orders_of_what_is_turned_down_are_retired_until_it_is_accepted_again(
+    run: RunContext, web: FoundVariants, model: CountingServer
+) -> None:
+    with pytest.raises(BudgetReachedError):
+        build_found(run, web.build, web.profile(model, daily_budget=0), clock=lambda: NOON)
+    (strategy, *_) = entities(run, Strategy.kind, "accepted")
+    dataset = web.build.dataset
+    told: tuple[tuple[Verdict, int], ...] = (("reject", 2), ("accept", 3))
+    for verdict, current in told:
+        with run.store.write() as connection:
+            append_decisions(connection, [NewDecision(strategy.id, verdict, run.software, "said")])
+        order_images(run, dataset, "search")
+        assert len(entities(run, ImageOrder.kind, "proposed")) == current
+    assert len(entities(run, ImageOrder.kind)) == 3
+
+
+def test_what_a_budget_lets_be_found_goes_on_to_the_candidates(
+    run: RunContext, web: FoundVariants, model: CountingServer
+) -> None:
+    build = web.build.model_copy(update={"ways": ("search", "edit")})
+    profile = web.profile(model, daily_budget=2)
+    with pytest.raises(BudgetReachedError, match="the daily budget is 2"):
+        build_found(run, build, profile, clock=lambda: NOON)
+    accepted = entities(run, Candidate.kind, "accepted")
+    assert [one.record(Candidate).origin.way for one in accepted].count("search") == 2
+    assert len(accepted) == 2
+    orders = [one.record(ImageOrder).way for one in entities(run, ImageOrder.kind)]
+    assert orders == ["search"] * 3, "what is not searched for yet is not edited instead"
+
+    report = build_found(run, build, profile, clock=lambda: NOON + timedelta(days=1))
+    assert report.release is not None
+    assert len(web.service.queries) == len(set(web.service.queries)) == 3
+    assert len(entities(run, Candidate.kind, "accepted")) == 3
+    stored = fetch(run.store, [one.id for one in accepted])
+    assert all(one.state == "accepted" for one in stored.values())

@@ -1,0 +1,204 @@
+"""Two builds of contrastive images at once: nothing is asked, searched, fetched or edited twice."""
+
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from db.entities import find
+from db.store import Store
+from flows import (
+    edit_ledger,
+    edited_images,
+    found_images,
+    image_choice,
+    refining,
+    strategy_proposals,
+)
+from flows.report import BuildReport
+from flows.runner import Stage
+from models.builtin.editor.model import StillsEditor
+from release.verify import verify_release
+from schemas.build import CcdBuild
+from schemas.image_edit import BuiltinEditor, EditOutcome, EditRequest
+from schemas.profile import Profile
+from schemas.proposals import Candidate
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.flows.ccd_world import DATASET
+from tests.flows.found_variants import FoundVariants, build_found, found_variants
+from tests.flows.homes import bytes_of, contents_of, problems_of
+from tests.flows.runs import context_of
+from tests.flows.still_families import Family, families, proposing
+from tests.servers.contrasting import remembered
+from tests.servers.counting_server import CountingServer, counting_server
+
+pytestmark = pytest.mark.slow
+
+DELAY_SECONDS = 0.02
+RELEASE = Path("releases") / f"{DATASET}-0.1.0"
+
+
+@pytest.fixture
+def stills(tmp_path: Path) -> StillsWorld:
+    return write_stills_world(tmp_path / "stills", seed=11, count=16)
+
+
+@pytest.fixture
+def told(stills: StillsWorld) -> list[Family]:
+    """Four anchors; what differs from them is found by some strategies, and edited for others."""
+    return families(stills)[:4]
+
+
+@pytest.fixture
+def model(told: list[Family]) -> Iterator[CountingServer]:
+    with counting_server(DELAY_SECONDS, remembered(proposing(told, edits=True))) as server:
+        yield server
+
+
+@pytest.fixture
+def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
+    with found_variants(stills, told, tmp_path, ways=("search", "edit")) as found:
+        found.service.seconds = DELAY_SECONDS
+        yield found
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs share the work piece by piece, so that they are in each other's way all the time."""
+    for module in (strategy_proposals, found_images, image_choice, edited_images, refining):
+        monkeypatch.setattr(module, "Stage", _OneByOne)
+
+
+class _OneByOne(Stage):
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**{**values, "chunk_size": 1})
+
+
+@pytest.fixture
+def edits(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each edit was made, by any editor of this process."""
+    made: Counter[str] = Counter()
+
+    class Counted(StillsEditor):
+        def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
+            asked = list(requests)
+            made.update(f"{one.instruction} {one.seed}" for one in asked)
+            return super().edit(asked)
+
+    monkeypatch.setattr(edit_ledger, "build_image_editor", lambda _: Counted(BuiltinEditor()))
+    return made
+
+
+class Together(NamedTuple):
+    """Several runs at once on an installation of their own."""
+
+    home: Path
+    reports: list[BuildReport]
+
+    @property
+    def release_id(self) -> str | None:
+        """The one release that they all came to, and that is as it should be."""
+        assert verify_release(self.home / RELEASE) == []
+        (release_id,) = {report.release_id for report in self.reports}
+        return release_id
+
+    def assert_equal(self, other: "Together") -> None:
+        """They came to the release and the store of the other runs."""
+        assert {report.release_id for report in other.reports} == {self.release_id}
+        assert bytes_of(self.home / RELEASE) == bytes_of(other.home / RELEASE)
+        assert problems_of(self.home) == []
+        assert contents_of(self.home) == contents_of(other.home)
+
+
+def run_together(
+    home: Path, database: Path, runs: int, build: CcdBuild, profile: Profile
+) -> Together:
+    """So many runs at once on a new installation in `home`."""
+    home.mkdir()
+    shutil.copy(database, home / "loupe.db")
+    together = threading.Barrier(runs)
+    found = Together(home, [])
+
+    def run() -> None:
+        store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+        together.wait()
+        found.reports.append(build_found(context_of(store, home), build, profile))
+        store.close()
+
+    threads = [threading.Thread(target=run) for _ in range(runs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found.reports) == runs
+    return found
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.timeout(300)
+def test_nothing_is_paid_twice(
+    tmp_path: Path,
+    migrated_sqlite: Path,
+    web: FoundVariants,
+    model: CountingServer,
+    edits: Counter[str],
+) -> None:
+    profile = web.profile(model)
+    alone = run_together(tmp_path / "alone", migrated_sqlite, 1, web.build, profile)
+    paid = paid_of(web, model, edits)
+    for counts in paid:
+        assert len(counts) > 4
+        assert set(counts.values()) == {1}
+
+    both = run_together(tmp_path / "both", migrated_sqlite, 2, web.build, profile)
+    assert paid_of(web, model, edits) == paid
+    both.assert_equal(alone)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.timeout(300)
+def test_one_picture_stands_for_one_strategy(
+    tmp_path: Path,
+    migrated_sqlite: Path,
+    web: FoundVariants,
+    told: list[Family],
+    model: CountingServer,
+) -> None:
+    """Where one picture is found for several strategies of an anchor, one of them has it."""
+    known = {
+        variant.captions[0]: web.service.results_of(family.variants[0].captions[0])
+        for family in told
+        for variant in family.variants
+    }
+    web.service.results_of = known.__getitem__
+    build = web.build.model_copy(update={"ways": ("search",)})
+    model.complete = remembered(proposing(told))
+    both = run_together(tmp_path / "both", migrated_sqlite, 2, build, web.profile(model))
+    assert both.release_id is not None
+    store = Store.open(f"sqlite:///{both.home / 'loupe.db'}")
+    found = find(store, DATASET, Candidate.kind)
+    pictures = Counter((one.group, one.record(Candidate).image.sha256) for one in found)
+    store.close()
+    assert len(pictures) == len(told)
+    assert set(pictures.values()) == {1}
+
+
+def paid_of(
+    web: FoundVariants, model: CountingServer, edits: Counter[str]
+) -> tuple[Counter[str], ...]:
+    """What was asked, searched, fetched and edited since the last time, and how often."""
+    paid = (
+        Counter(model.ledger.counts),
+        Counter(web.service.queries),
+        Counter(web.host.paths()),
+        Counter(edits),
+    )
+    model.ledger.reset()
+    web.service.seen.clear()
+    web.host.requests.clear()
+    edits.clear()
+    return paid

@@ -1,0 +1,401 @@
+"""Contrastive images of the web: found, downloaded and credited, or refused with a reason.
+
+The service and all hosts are servers on loopback; whoever contacts anything else fails.
+"""
+
+import io
+import json
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from PIL import Image as Pictures
+
+from annotate.projects import Desks
+from db.entities import fetch, parents_of
+from db.quarantine import quarantined
+from db.store import Store
+from flows.ccd_build import build_dataset
+from flows.context import RunContext
+from flows.contrast_groups import ACCEPTED_FROM
+from flows.found_images import DOWNLOADED_FROM, IMPORTED_FROM
+from flows.image_choice import FOUND_AS
+from flows.report import BuildReport
+from release.attribution import ATTRIBUTION
+from release.markdown import as_text
+from release.verify import verify_release
+from schemas.contrast_records import FoundHit, ImageOrder
+from schemas.download import DownloadSettings
+from schemas.image_search import OpenverseSearch
+from schemas.profile import Profile
+from schemas.proposals import Candidate
+from schemas.records import Image, Source
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.web.downloading import ImageDownloader
+from tests.flows.ccd_world import (
+    DATASET,
+    contrast_build,
+    contrast_profile,
+    counted_model,
+    entities,
+)
+from tests.flows.runs import context_of
+from tests.flows.still_families import Family, families, proposing, source_of_anchors
+from tests.servers.counting_server import CountingServer, counting_server
+from tests.servers.search_server import SearchServer, search_server
+from tests.sources.web.adversary import (
+    Adversary,
+    answer,
+    only_loopback,
+    quick,
+    redirect,
+    serving,
+)
+
+GPS, LATITUDE = 0x8825, {1: "N", 2: (52.0, 31.0, 12.0)}
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="480"/>'
+PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>"
+NOBODY = "http://10.0.0.1"
+NOT_ASKED_FOR = ("licence_not_permitted", "forbidden_by_robots")
+
+Found = dict[str, list[dict[str, Any]]]
+"""What a service knows, by query."""
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=16)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture(autouse=True)
+def contacted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No socket of this process is connected to anything but 127.0.0.1."""
+    elsewhere: list[Any] = []
+    connect = socket.socket.connect
+
+    def checked(self: socket.socket, address: Any) -> None:
+        if self.family != socket.AF_UNIX and address[0] != "127.0.0.1":
+            elsewhere.append(address)
+            raise ConnectionRefusedError("nothing outside is to be contacted")
+        connect(self, address)
+
+    def looked_up(host: Any, *_: Any, **__: Any) -> Any:
+        elsewhere.append(host)
+        raise socket.gaierror(socket.EAI_NONAME, "no name is to be looked up")
+
+    lookup = socket.getaddrinfo
+    monkeypatch.setattr(socket.socket, "connect", checked)
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, *rest, **more: (
+            lookup(host, *rest, **more) if host == "127.0.0.1" else looked_up(host)
+        ),
+    )
+    yield
+    assert elsewhere == []
+
+
+@pytest.fixture
+def told(stills: StillsWorld) -> list[Family]:
+    """Three anchors with two variants each."""
+    found = [one for one in families(stills) if len(one.variants) == 2][:3]
+    assert len(found) == 3
+    return found
+
+
+@pytest.fixture
+def model(told: list[Family]) -> Iterator[CountingServer]:
+    with counting_server(0, proposing(told)) as server:
+        yield server
+
+
+@pytest.fixture
+def service() -> Iterator[SearchServer]:
+    with search_server() as server:
+        yield server
+
+
+@pytest.fixture
+def host() -> Iterator[Adversary]:
+    with serving() as server:
+        server.replies["/robots.txt"] = answer(
+            b"User-agent: *\nDisallow: /secret/\n", Content_Type="text/plain"
+        )
+        yield server
+
+
+def profile(model: CountingServer, service: SearchServer, host: Adversary) -> Profile:
+    counted = counted_model(model.base_url)
+    search = OpenverseSearch(provider="openverse", base_url=service.base_url)
+    download = quick(host.port, timeout_seconds=10, connect_timeout_seconds=5)
+    return contrast_profile(strategist=counted, refiner=counted, search=search, download=download)
+
+
+def no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+def downloader(settings: DownloadSettings) -> ImageDownloader:
+    return ImageDownloader(settings, allow=only_loopback)
+
+
+def hit(url: str, licence: str | None, **values: Any) -> dict[str, Any]:
+    """A result as Openverse gives it; `licence` is a code and a version."""
+    code, _, version = (licence or "").partition(" ")
+    terms = {"license": code, "license_version": version} if licence else {}
+    page = f"https://example.org/{url.partition('?')[0].rpartition('/')[2]}"
+    return {"url": url, "foreign_landing_url": page, "creator": "A. Painter", **terms, **values}
+
+
+def with_place(picture: Path) -> bytes:
+    """The picture with the place where it was taken."""
+    with Pictures.open(picture) as opened:
+        exif = opened.getexif()
+        exif[GPS] = LATITUDE
+        buffer = io.BytesIO()
+        opened.save(buffer, "JPEG", quality=95, exif=exif)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def world(stills: StillsWorld, told: list[Family], host: Adversary) -> Found:
+    """What is found for each query, and what the host answers."""
+    first, second, third = told
+
+    def drawn(name: str) -> bytes:
+        return (stills.image_root / name).read_bytes()
+
+    base = f"http://127.0.0.1:{host.port}"
+    variants = [one for family in told for one in family.variants]
+    host.replies |= {f"/{one.file_name}": answer(drawn(one.file_name)) for one in variants}
+    host.replies |= {
+        "/place.jpg": answer(with_place(stills.image_root / first.variants[0].file_name)),
+        "/again.jpg": answer(drawn(second.first.file_name)),
+        "/drawing.svg": answer(SVG, Content_Type="image/svg+xml"),
+        "/drawing.jpg": answer(SVG),
+        "/page.jpg": answer(PAGE),
+        "/broken.jpg": answer(drawn(variants[0].file_name)[:3000]),
+        "/moved.jpg": redirect(f"/{first.variants[1].file_name}"),
+        "/inside.jpg": redirect(f"{NOBODY}:{host.port}/metadata"),
+        "/secret/a.jpg": answer(drawn(variants[0].file_name)),
+    }
+    by_nd = "https://creativecommons.org/licenses/by-nd/4.0/"
+    query = {one.file_name: one.captions[0] for one in variants}
+    return {
+        query[first.variants[0].file_name]: [
+            hit(f"{base}/nd.jpg", "by-nd 4.0"),
+            hit(f"{base}/drawing.svg", "cc0 1.0"),
+            hit(f"{base}/none.jpg", None),
+            hit(f"{base}/place.jpg", "by 4.0", creator="Ann [*Smith*](x)"),
+            hit(f"{base}/broken.jpg", "by 2.0"),
+        ],
+        query[first.variants[1].file_name]: [
+            hit(f"{base}/inside.jpg?key=s3cr3t", "by 2.0"),
+            hit(f"{base}/page.jpg", "cc0 1.0"),
+            hit(f"{base}/moved.jpg", "by-sa 4.0", creator=None),
+            hit(f"{base}/said-otherwise.jpg", "by 4.0", license_url=by_nd),
+            hit(f"{base}/secret/a.jpg", "by 2.0"),
+        ],
+        query[second.variants[0].file_name]: [
+            hit(f"{base}/nd2.jpg", "by-nc-nd 2.0"),
+            hit(f"{base}/reserved.jpg", "All rights reserved"),
+            hit(f"{base}/unknown.jpg", None),
+            hit(f"{base}/gone.jpg", "by 2.0"),
+            hit("ftp://127.0.0.1/a.jpg", "by 2.0"),
+        ],
+        query[second.variants[1].file_name]: [
+            hit(f"{base}/again.jpg", "cc0 1.0"),
+            hit(f"{base}/{second.variants[1].file_name}", "by-nc 2.0", creator="Bo"),
+            hit(f"{base}/drawing.jpg", "by 2.0"),
+            {"url": "", "license": "by"},
+            hit(f"{base}/beyond.jpg", "by 2.0"),
+        ],
+        query[third.variants[0].file_name]: [],
+        query[third.variants[1].file_name]: [
+            hit(f"{base}/{third.variants[1].file_name}", "pdm 1.0", creator="C"),
+            hit(f"http://127.0.0.2:{host.port}/a.jpg", "by 2.0"),
+        ],
+    }
+
+
+REFUSED = {
+    "nd.jpg": "licence_not_permitted",
+    "drawing.svg": "refused_type",
+    "none.jpg": "licence_not_permitted",
+    "broken.jpg": "truncated_image",
+    "inside.jpg": "private_address",
+    "page.jpg": "not_an_image",
+    "said-otherwise.jpg": "licence_not_permitted",
+    "secret/a.jpg": "forbidden_by_robots",
+    "nd2.jpg": "licence_not_permitted",
+    "reserved.jpg": "licence_not_permitted",
+    "unknown.jpg": "licence_not_permitted",
+    "gone.jpg": "http_status",
+    "ftp://127.0.0.1/a.jpg": "not_an_address",
+    "drawing.jpg": "refused_type",
+    "beyond.jpg": "http_status",
+    "127.0.0.2:{port}/a.jpg": "private_address",
+}
+"""Every hit that is no use, by what is in its address, and why."""
+
+CREDITS = {
+    "place.jpg": ("CC-BY-4.0", "Ann [*Smith*](x)"),
+    "moved.jpg": ("CC-BY-SA-4.0", None),
+    "000008.jpg": ("CC-BY-NC-2.0", "Bo"),
+    "000014.jpg": ("CC-PDM-1.0", "C"),
+}
+"""Every hit that is of use, by the end of its page's address."""
+
+
+class Web(NamedTuple):
+    """A benchmark that was built of what is on the web."""
+
+    run: RunContext
+    report: BuildReport
+    service: SearchServer
+    host: Adversary
+    model: CountingServer
+
+    @property
+    def release(self) -> Path:
+        return self.run.settings.home / "releases" / f"{DATASET}-0.1.0"
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What was released of images that were found."""
+        rows: list[dict[str, Any]] = json.loads((self.release / f"{DATASET}.json").read_text())
+        return [row for row in rows if row["contrast"]]
+
+
+@pytest.fixture
+def build_again(
+    run: RunContext,
+    stills: StillsWorld,
+    told: list[Family],
+    model: CountingServer,
+    service: SearchServer,
+    host: Adversary,
+    world: Found,
+    tmp_path: Path,
+) -> Callable[[], Web]:
+    service.results_of = world.__getitem__
+    source = source_of_anchors(stills, [one.first for one in told], tmp_path / "anchors.json")
+    build = contrast_build(stills, anchors=None, ways=("search",), sources=(source,))
+    chosen = profile(model, service, host)
+
+    def go() -> Web:
+        report = build_dataset(run, build, chosen, no_desks, make_downloader=downloader)
+        return Web(run, report, service, host, model)
+
+    return go
+
+
+def test_what_is_permitted_is_released_with_whom_it_is_owed_to(
+    build_again: Callable[[], Web],
+) -> None:
+    web = build_again()
+    assert verify_release(web.release) == []
+    pages = {f"https://example.org/{name}": owed for name, owed in CREDITS.items()}
+    assert {row["source_url"]: (row["licence"], row["creator"]) for row in web.rows} == pages
+    assert {row["source"] for row in web.rows} == {"openverse"}
+    text = (web.release / ATTRIBUTION).read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in text.split("\n## ")}
+    for page, (licence, creator) in pages.items():
+        assert f"<{page}>" in sections[licence]
+        assert as_text(creator or "creator not named") in sections[licence]
+    candidates = entities(web.run, Candidate.kind, "accepted")
+    origins = [one.record(Candidate).origin for one in candidates]
+    assert {one.page: (one.licence, one.creator) for one in origins if one.way == "search"} == pages
+    assert len(origins) == len(pages)
+
+
+def test_the_origin_of_an_image_leads_to_its_hit_and_its_service(
+    build_again: Callable[[], Web],
+) -> None:
+    web = build_again()
+    store = web.run.store
+    images = [one for one in entities(web.run, Image.kind) if one.record(Image).contrast]
+    assert len(images) == len(CREDITS)
+    for image in images:
+        record = image.record(Image)
+        assert record.attribution is not None
+        (candidate,) = parents_of(store, [image.id], ACCEPTED_FROM)[image.id]
+        (picture,) = parents_of(store, [candidate], FOUND_AS)[candidate]
+        (hit,) = parents_of(store, [picture], DOWNLOADED_FROM)[picture]
+        (service,) = parents_of(store, [image.id], IMPORTED_FROM)[image.id]
+        stored = fetch(store, [hit, service])
+        assert stored[hit].record(FoundHit).hit.page_url == record.attribution.source_url
+        assert stored[service].record(Source).name == record.source == "openverse"
+
+
+def test_what_cannot_be_used_is_in_quarantine_with_its_reason(
+    build_again: Callable[[], Web],
+) -> None:
+    web = build_again()
+    of_hits = [
+        one
+        for one in quarantined(web.run.store, DATASET)
+        if one.stage not in ("search_images", "choose_candidates")
+    ]
+    reasons = {
+        (one.context.get("url") or one.context["hit"]["image_url"]).rstrip("?…"): one.reason
+        for one in of_hits
+    }
+    wanted = {name.format(port=web.host.port): reason for name, reason in REFUSED.items()}
+    for name, reason in wanted.items():
+        assert [found for url, found in reasons.items() if url.endswith(f"/{name}")] == [
+            reason
+        ] or reasons.get(name) == reason, name
+    assert len(of_hits) == len(wanted)
+    assert "s3cr3t" not in "".join(one.detail for one in of_hits)
+
+
+def test_only_what_is_permitted_is_asked_for(build_again: Callable[[], Web]) -> None:
+    web = build_again()
+    asked = set(web.host.paths())
+    forbidden = {f"/{name}" for name, reason in REFUSED.items() if reason in NOT_ASKED_FOR}
+    assert not asked & forbidden
+    assert asked >= {"/place.jpg", "/moved.jpg", "/broken.jpg", "/inside.jpg", "/drawing.svg"}
+    licences = {seen.parameters["license"] for seen in web.service.seen}
+    assert licences == {"by,by-nc,by-nc-sa,by-sa,cc0,pdm"}
+
+
+def test_an_order_without_an_image_tells_why(build_again: Callable[[], Web]) -> None:
+    web = build_again()
+    of_orders = Counter(
+        (one.stage, one.reason)
+        for one in quarantined(web.run.store, DATASET)
+        if one.stage in ("search_images", "choose_candidates")
+    )
+    assert of_orders == {("search_images", "no_results"): 1, ("choose_candidates", "no_results"): 1}
+    orders = entities(web.run, ImageOrder.kind)
+    assert len(orders) == len(CREDITS) + of_orders.total()
+
+
+def test_no_place_is_kept_of_where_a_picture_was_taken(
+    build_again: Callable[[], Web], stills: StillsWorld, told: list[Family]
+) -> None:
+    sent = with_place(stills.image_root / told[0].variants[0].file_name)
+    with Pictures.open(io.BytesIO(sent)) as opened:
+        assert dict(opened.getexif().get_ifd(GPS))
+    web = build_again()
+    files = [path for path in web.run.settings.home.rglob("*") if path.is_file()]
+    assert not any(b"Exif" in path.read_bytes() for path in files if path.suffix != ".db")
+    assert len(list((web.release / "images").iterdir())) == len(CREDITS) + 3
+
+
+def test_a_second_run_asks_nobody(build_again: Callable[[], Web]) -> None:
+    first = build_again()
+    before = (list(first.service.seen), list(first.host.requests), +first.model.ledger.counts)
+    second = build_again()
+    assert (second.service.seen, second.host.requests, second.model.ledger.counts) == before
+    assert second.report.release_id == first.report.release_id

@@ -1,0 +1,113 @@
+"""CCD's published layout, there and back: a release imports, releases and evaluates the same."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from db.entities import find
+from flows.context import RunContext
+from flows.evaluation import evaluate_release
+from flows.importing import import_source
+from release.build import build_release
+from release.published_ccd import CCD_LINES
+from release.reading import read_release
+from release.verify import verify_release
+from schemas.build import SourceSpec
+from schemas.embedding import PrecomputedEmbedder
+from schemas.records import Caption, Image
+from tests.flows.test_evaluation_contrasts import accuracies, built, noisy
+
+NAME = "mscoco-ccd"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the authors publish theirs: lines, and images beside them."""
+    home = tmp_path_factory.mktemp("published")
+    folder = built(home, groups=9, size=2)
+    shutil.copytree(folder / "images", home / "data/images")
+    shutil.copy(folder / CCD_LINES, home / "data/test.json")
+    return home
+
+
+def imported(run: RunContext, folder: Path) -> Path:
+    spec = SourceSpec(
+        name=NAME, format="ccd", annotations=folder / "test.json", images=folder / "images"
+    )
+    _, report = import_source(run, spec)
+    assert not report.rejected, report
+    out = run.settings.home / "released"
+    build_release(run.store, run.blobs, NAME, "1.0.0", out)
+    return out
+
+
+def told(folder: Path, name: str) -> list[dict[str, Any]]:
+    rows = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    fields = ("captions", "coarse_captions", "creator", "source_url")
+    return [
+        {field: row[field] for field in fields}
+        | {"contrast": row["contrast"] and {**row["contrast"], "anchor": None}}
+        for row in rows
+    ]
+
+
+def order(row: dict[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True)
+
+
+def test_the_published_files_import_release_and_evaluate(
+    home_run: RunContext, published: Path, tmp_path: Path
+) -> None:
+    again = imported(home_run, published / "data")
+    assert verify_release(again) == []
+    ours, theirs = told(again, NAME), told(published / "release", "coco-ccd")
+    assert sorted(ours, key=order) == sorted(theirs, key=order)
+    read = read_release(again)
+    assert read.manifest.statistics.contrasts is not None
+    assert read.manifest.statistics.contrasts.contrastive == 18
+    images, texts = noisy(read, 1.0)
+    paths = tmp_path / "i.npy", tmp_path / "t.npy"
+    for path, vectors in zip(paths, (images, texts), strict=True):
+        np.save(path, vectors)
+    spec = PrecomputedEmbedder(provider="precomputed", name="m", images=paths[0], texts=paths[1])
+    result = evaluate_release(home_run, again, spec).evaluation.result
+    assert 50 < accuracies(result, "text-to-image")[0] <= 100
+
+
+def test_groups_are_those_of_the_anchor(home_run: RunContext, published: Path) -> None:
+    imported(home_run, published / "data")
+    for image in find(home_run.store, NAME, Image.kind):
+        contrast = image.record(Image).contrast
+        assert image.group == (contrast.anchor_id if contrast else image.id)
+    groups = {image.group for image in find(home_run.store, NAME, Image.kind)}
+    assert {caption.group for caption in find(home_run.store, NAME, Caption.kind)} == groups
+    assert len(groups) == 9
+
+
+def test_a_group_whose_anchor_has_no_image_is_named(
+    home_run: RunContext, published: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(published / "data", tmp_path / "data"))
+    (folder / "images/1.jpg").unlink()
+    spec = SourceSpec(
+        name=NAME, format="ccd", annotations=folder / "test.json", images=folder / "images"
+    )
+    _, report = import_source(home_run, spec)
+    assert dict(report.rejected) == {"missing_image": 3}
+
+
+def test_originals_are_found_under_their_own_names(
+    home_run: RunContext, published: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(published / "data", tmp_path / "data"))
+    for path in list((folder / "images").glob("*.jpg")):
+        if "_" not in path.name:
+            path.rename(path.with_name(f"COCO_val2014_{int(path.stem):012d}.jpg"))
+    imported(home_run, folder)
+    anchors = [one.record(Image) for one in find(home_run.store, NAME, Image.kind)]
+    names = [one.file_path for one in anchors if one.contrast is None]
+    assert all(name.startswith("COCO_val2014_0") for name in names)

@@ -1,0 +1,66 @@
+"""Work that cannot be shared: one run does it, the others wait until it is done, or its run is."""
+
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from db.store import Store
+from db.tables import Claim
+from db.work import claim_whole, register_plan
+from flows.context import RunContext
+from flows.leases import sole_run
+from tests.db.samples import row_count
+from tests.flows.runs import context_of
+
+
+@pytest.fixture
+def context(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path)
+
+
+def test_runs_come_one_after_the_other(context: RunContext) -> None:
+    busy: list[int] = []
+    most: list[int] = []
+
+    def run(number: int) -> None:
+        with sole_run(context, "set", "validate", "1"):
+            busy.append(number)
+            most.append(len(busy))
+            time.sleep(0.02)
+            busy.remove(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1, 1, 1]
+    assert row_count(context.store, Claim) == 0
+
+
+def test_a_run_that_fails_lets_the_next_one_in(context: RunContext) -> None:
+    with pytest.raises(ValueError, match="broken"), sole_run(context, "set", "validate", "1"):
+        raise ValueError("broken")
+    with sole_run(context, "set", "validate", "1"):
+        assert row_count(context.store, Claim) == 1
+
+
+def test_a_run_waits_for_a_lease_that_nobody_renews(context: RunContext) -> None:
+    plan_id = register_plan(context.store, "validate", "1", {"whole": "validate"})
+    assert claim_whole(context.store, plan_id, "set")
+    set_claims(context.store, owner="another-host/1/0.0")
+    ended = threading.Timer(0.2, lambda: set_claims(context.store, expires_at=datetime.now(UTC)))
+    ended.start()
+    started = time.monotonic()
+    with sole_run(context, "set", "validate", "1"):
+        assert time.monotonic() - started > 0.15
+    ended.join()
+
+
+def set_claims(store: Store, **values: object) -> None:
+    with store.write() as connection:
+        connection.execute(update(Claim).values(**values))

@@ -1,0 +1,69 @@
+"""A run says how many anchors it lost, and where."""
+
+from pathlib import Path
+
+import pytest
+
+from annotate.projects import Desks
+from db.store import Store
+from flows.ccd_build import build_dataset
+from flows.context import RunContext
+from flows.lost_anchors import lost_anchors
+from flows.progress import SilentProgress
+from profiles.loader import load_profile
+from schemas.errors import UsageError
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.flows.ccd_world import DATASET, contrast_build
+from tests.flows.runs import context_of
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=24)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    told: list[str] = []
+    monkeypatch.setattr(SilentProgress, "say", lambda _, text: told.append(text))
+    return told
+
+
+def no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+def test_each_anchor_is_counted_at_the_step_that_lost_it(
+    run: RunContext, stills: StillsWorld, said: list[str], tmp_path: Path
+) -> None:
+    listed = tmp_path / "names.txt"
+    names = sorted(path.name for path in stills.image_root.glob("*.jpg"))[:2]
+    listed.write_text("\n".join(names) + "\n", encoding="utf-8")
+    build = contrast_build(stills, anchors=2)
+    bare = build.sources[0].model_copy(
+        update={"name": "bare", "format": "image-list", "annotations": listed}
+    )
+    both = build.model_copy(update={"sources": (*build.sources, bare)})
+    build_dataset(run, both, load_profile("builtin"), no_desks)
+    count, lost = lost_anchors(run.store, DATASET)
+    assert (count, lost["without a strategy"]) == (4, 2)
+    whole = 4 - sum(lost.values())
+    assert said[-1].startswith(f"{whole} of 4 anchors came to a group with captions; left out: 2 ")
+
+
+def test_a_language_that_the_model_does_not_write_is_told(
+    run: RunContext, stills: StillsWorld, said: list[str]
+) -> None:
+    build = contrast_build(stills, anchors=2)
+    build_dataset(run, build, load_profile("builtin"), no_desks)
+    assert not said[-1].startswith("0 of 2")
+    translated = build.model_copy(update={"version": "0.2.0", "second_language": "zh"})
+    with pytest.raises(UsageError, match="none of them with a caption"):
+        build_dataset(run, translated, load_profile("builtin"), no_desks)
+    told = "0 of 2 anchors came to a group with captions; left out: 2 without captions"
+    assert said[-1] == told

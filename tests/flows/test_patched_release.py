@@ -1,0 +1,88 @@
+"""A run whose version was patched by a withdrawal ends with the patch, and says why."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.entities import find
+from flows.patched_release import patched_release
+from flows.releasing import release
+from flows.report import BuildReport
+from flows.withdrawal import carry_out
+from schemas.errors import UsageError
+from tests.flows.runs import Released
+from tests.flows.withdrawals import Home, home_of
+from tests.release.worlds import DATASET, SOURCES, small_world
+
+OF: dict[str, Any] = {"dataset": DATASET, "source": SOURCES[1].name}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = home_of(tmp_path / "home", small_world())
+    yield made
+    made.store.close()
+
+
+def test_the_patch_is_the_release_of_the_run(home: Home) -> None:
+    home.withdraw("identity", "9", **OF)
+    report = BuildReport(DATASET)
+    release(home.run, report, Released(), "1.0.0")
+    assert report.release == home.release("1.0.1")
+    told = (
+        f"{DATASET} 1.0.1 stands in the place of {DATASET} 1.0.0: something of it was withdrawn; "
+        f"to release what was decided or brought in since, raise the version in the build file"
+    )
+    assert report.warnings == [told]
+
+
+def test_the_newest_of_several_patches_is(home: Home) -> None:
+    home.withdraw("identity", "9", **OF)
+    home.withdraw("identity", "10", **OF)
+    for version in ("1.0.0", "1.0.1"):
+        found = patched_release(home.store, DATASET, version)
+        assert found is not None
+        assert found.release.manifest.version == "1.0.2"
+    found = patched_release(home.store, DATASET, "1.0.2")
+    assert found is None
+
+
+def test_another_version_is_built_as_ever(home: Home) -> None:
+    home.withdraw("identity", "9", **OF)
+    report = BuildReport(DATASET)
+    release(home.run, report, Released(), "1.1.0")
+    assert report.release == home.release("1.1.0")
+    assert report.warnings == []
+
+
+def test_nothing_is_said_where_nothing_of_a_release_was_withdrawn(home: Home) -> None:
+    spare = next(one.id for one in find(home.store, DATASET, "rewrite") if one.state == "proposed")
+    home.withdraw("entity", spare, "quality")
+    assert patched_release(home.store, DATASET, "1.0.0") is None
+    assert patched_release(home.store, DATASET, "7.0.0") is None
+
+
+def test_a_patch_that_is_not_there_yet_is_asked_for(home: Home) -> None:
+    blocked = home.release("1.0.1")
+    blocked.mkdir(parents=True)
+    (blocked / "notes.txt").write_text("somebody's")
+    withdrawal = home.confirmed(home.plan("identity", "9", **OF))
+    with pytest.raises(UsageError, match=r"1\.0\.1"):
+        carry_out(home.run, withdrawal)
+    with pytest.raises(UsageError, match="go on with: loupe withdraw --resume"):
+        release(home.run, BuildReport(DATASET), Released(), "1.0.0")
+
+
+def test_a_release_that_nothing_of_was_withdrawn_stands(home: Home) -> None:
+    """The one after the withdrawal carries its notices, so the same version is no other one."""
+    home.withdraw("identity", "9", **OF)
+    report = BuildReport(DATASET)
+    release(home.run, report, Released(), "1.1.0")
+    newer = home.release("1.1.0")
+    home.withdraw("identity", "9", "law", **OF)
+    found = patched_release(home.store, DATASET, "1.1.0")
+    assert found is not None
+    assert found.release.folder == newer
+    assert "stands as it is" in found.sentence

@@ -1,0 +1,152 @@
+"""Images of v2 that may be there twice: people say, and what is the same leaves."""
+
+from pathlib import Path
+
+import pytest
+
+from annotate.pull import pull
+from annotate.queues import shipped
+from db.decisions import last_agents
+from db.entities import StoredEntity, fetch, find, parents_of
+from db.store import Store
+from flows.context import RunContext
+from flows.duplicate_questions import COMPARES
+from release.reading import read_release
+from release.verify import verify_release
+from schemas.build import RecosBuild
+from schemas.near_duplicates import NearDuplicateSettings
+from schemas.profile import Profile
+from schemas.records import Image
+from schemas.similar_images import DuplicateQuestion, ExpansionReport
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.annotate.answering import Regions
+from tests.annotate.interfaces.regions import ticked
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.recos_reviewers import answer, change_answer, go, of_tier, sizes
+from tests.flows.recos_world import DATASET, small_build, small_profile
+from tests.flows.runs import context_of
+
+DOUBTING = NearDuplicateSettings(embedding_distance=0.15, doubtful_embedding_distance=0.5)
+"""What shows much the same may be the same, however it looks."""
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=80)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def office() -> MemoryOffice:
+    return MemoryOffice()
+
+
+@pytest.fixture
+def profile() -> Profile:
+    plain = small_profile()
+    captioning = plain.captioning.model_copy(update={"near_duplicates": DOUBTING})
+    return plain.model_copy(update={"captioning": captioning})
+
+
+@pytest.fixture
+def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
+    return small_build(stills, tmp_path, duplicates_gate="required")
+
+
+def different(_shown: StoredEntity) -> Regions:
+    return [ticked("verdict", "accept")]
+
+
+def the_same(_shown: StoredEntity) -> Regions:
+    return [ticked("verdict", "reject")]
+
+
+def questions(run: RunContext) -> list[StoredEntity]:
+    return list(find(run.store, DATASET, DuplicateQuestion.kind))
+
+
+def released(run: RunContext, version: str) -> int:
+    """How many images stand in a release."""
+    folder = run.settings.home / "releases" / f"{DATASET}-{version}"
+    assert verify_release(folder) == []
+    return len(read_release(folder).rows)
+
+
+def test_what_people_find_the_same_leaves_before_the_release(
+    run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
+) -> None:
+    report = go(run, build, office, profile)
+    asked = questions(run)
+    assert report.waiting == len(asked) > 1
+    assert report.release is not None
+    assert report.release.name.endswith("-1.1.0"), "v2 waits"
+    before = of_tier(run, "v2")
+    assert_each_pair_has_a_new_image(run, asked)
+    for_good = sizes(run)
+    assert go(run, build, office, profile).waiting == len(asked)
+    assert sizes(run) == for_good, "nothing is asked twice"
+
+    twice = asked[0]
+    leaving = twice.record(DuplicateQuestion).second.image_id
+    answer(run, office, lambda one: the_same(one) if one.id == twice.id else different(one))
+    report = go(run, build, office, profile)
+    assert report.waiting == 0
+    assert {one.id for one in before} - {one.id for one in of_tier(run, "v2")} == {leaving}
+    assert leaving is not None
+    assert last_agents(run.store, [leaving])[leaving].kind == "person"
+    assert released(run, "2.1.0") == released(run, "1.1.0") + len(before) - 1
+    for_good = sizes(run)
+    assert go(run, build, office, profile).release_id == report.release_id
+    assert sizes(run) == for_good
+
+    change_answer(run, office, twice, different(twice))
+    pull(run.store, office, shipped().queue(DATASET, "duplicates"))
+    go(run, build.model_copy(update={"revision": "1.1"}), office, profile)
+    assert of_tier(run, "v2") == before, "who answers otherwise has it back"
+    assert released(run, "2.1.1") == released(run, "2.1.0") + 1
+
+
+def assert_each_pair_has_a_new_image(run: RunContext, asked: list[StoredEntity]) -> None:
+    compared = parents_of(run.store, [one.id for one in asked], COMPARES)
+    images = fetch(run.store, {one for found in compared.values() for one in found})
+    for one in asked:
+        record = one.record(DuplicateQuestion)
+        ids = [record.first.image_id, record.second.image_id]
+        assert sorted(compared[one.id]) == sorted(id_ for id_ in ids if id_)
+        first, second = (images[id_ or ""].record(Image) for id_ in ids)
+        assert second.tier == "v2", "the one that would leave has no captions"
+        assert (record.first.sha256, record.second.sha256) == (first.sha256, second.sha256)
+        assert record.similarity is not None
+        assert record.similarity >= 1 - DOUBTING.embedding_distance
+
+
+def test_where_all_are_the_same_one_of_each_stays(
+    run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
+) -> None:
+    go(run, build, office, profile)
+    described = {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
+    answer(run, office, the_same)
+    go(run, build, office, profile)
+    assert described == {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
+    live = described | {one.id for one in of_tier(run, "v2")}
+    pairs = parents_of(run.store, [one.id for one in questions(run)], COMPARES).values()
+    assert all(not live.issuperset(pair) for pair in pairs)
+    left = {one for pair in pairs for one in pair} - live
+    assert all(any(one in pair and live & set(pair) for pair in pairs) for one in left)
+
+
+def test_where_nobody_looks_what_is_in_doubt_stays(
+    run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
+) -> None:
+    alone = build.model_copy(update={"duplicates_gate": "auto"})
+    assert go(run, alone, office, profile).waiting == 0
+    assert {one.state for one in questions(run)} == {"accepted"}
+    (counts,) = (
+        one.record(ExpansionReport) for one in find(run.store, DATASET, "expansion_report")
+    )
+    assert counts.doubtful >= len(questions(run)) > 0
+    assert len(of_tier(run, "v2")) == counts.new

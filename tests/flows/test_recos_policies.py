@@ -1,0 +1,151 @@
+"""Gates at which nobody stood, and people do now: what the policy decided alone gives way."""
+
+from pathlib import Path
+
+import pytest
+
+from db.decisions import last_agents, last_reasons
+from db.entities import StoredEntity, fetch, find, parents_of
+from db.store import Store
+from flows.confused_pairs import CONFUSES
+from flows.context import RunContext
+from schemas.build import RecosBuild
+from schemas.quality import Confusion
+from schemas.records import Caption
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.annotate.answering import Regions, about, rejecting
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.recos_reviewers import (
+    accept_caption,
+    answer,
+    fits_own,
+    go,
+    of_tier,
+    proposed,
+    sizes,
+)
+from tests.flows.recos_world import DATASET, small_build
+from tests.flows.runs import context_of
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=80)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def office() -> MemoryOffice:
+    return MemoryOffice()
+
+
+@pytest.fixture
+def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
+    return small_build(stills, tmp_path, last="v1")
+
+
+def by_gate(run: RunContext, kind: str) -> list[StoredEntity]:
+    """What the policy of its queue decided alone."""
+    found = list(find(run.store, DATASET, kind, states=("accepted", "rejected")))
+    reasons = last_reasons(run.store, [one.id for one in found])
+    return [one for one in found if reasons[one.id].startswith("nobody looked")]
+
+
+def test_people_at_the_captions_see_what_nobody_saw(
+    run: RunContext, build: RecosBuild, office: MemoryOffice
+) -> None:
+    """Also what was rejected; and what they refuse takes along what was made of it."""
+    go(run, build, office)
+    decided = by_gate(run, Caption.kind)
+    assert {one.state for one in decided} == {"accepted", "rejected"}
+    later = build.model_copy(update={"captions_gate": "required", "revision": "1.1"})
+    report = go(run, later, office)
+    asked = proposed(run, Caption.kind)
+    assert {one.id for one in asked} == {one.id for one in decided}
+    assert report.waiting == len(asked)
+    assert report.release is None
+    again = sizes(run)
+    assert go(run, later, office).waiting == len(asked)
+    assert sizes(run) == again
+
+    confused = parents_of(run.store, [one.id for one in confusing(run, "accepted")], CONFUSES)
+    first = next(iter(confused.values()))[0]
+    rescued = [one.id for one in decided if one.state == "rejected"]
+
+    def opinion(shown: StoredEntity) -> Regions:
+        if shown.id == first:
+            return about("caption", rejecting(shown.record(Caption).text))
+        return accept_caption(shown)
+
+    answer(run, office, opinion)
+    assert go(run, later, office).waiting == 0
+    now = fetch(run.store, [*rescued, first, *confused])
+    assert {now[one].state for one in rescued} == {"accepted"}
+    assert now[first].state == "rejected"
+    assert {now[one].state for one, found in confused.items() if found[0] == first} == {"rejected"}
+    written = parents_of(run.store, [one.id for one in confusing(run)], CONFUSES).values()
+    assert set(rescued) & {found[0] for found in written}, "to those, too, captions are written"
+    agents = last_agents(run.store, [one.id for one in decided])
+    assert {agent.kind for agent in agents.values()} == {"person"}
+
+
+def confusing(run: RunContext, *states: str) -> list[StoredEntity]:
+    captions = list(find(run.store, DATASET, Caption.kind, states=states or None))
+    confused = parents_of(run.store, [one.id for one in captions], CONFUSES)
+    return [one for one in captions if one.id in confused]
+
+
+def test_people_at_the_confusions_see_what_nobody_saw(
+    run: RunContext, build: RecosBuild, office: MemoryOffice
+) -> None:
+    """Of images that are there still; what fell away was replaced, and stays away."""
+    go(run, build, office)
+    images = [one.id for one in of_tier(run, "v1")]
+    later = build.model_copy(update={"confusions_gate": "required", "revision": "1.1"})
+    report = go(run, later, office)
+    asked = proposed(run, Confusion.kind)
+    assert report.waiting == len(asked) > 0
+    assert [one.id for one in of_tier(run, "v1")] == images
+    concerned = {one.record(Confusion).own.image_id for one in asked}
+    concerned |= {one.record(Confusion).other.image_id for one in asked}
+    assert set(images) <= concerned
+    assert not {one.id for one in of_tier(run, "v1", "rejected")} & concerned
+    again = sizes(run)
+    assert go(run, later, office).waiting == len(asked)
+    assert sizes(run) == again
+
+    before = {one.id for one in confusing(run, "accepted")}
+    answer(run, office, fits_own)
+    assert go(run, later, office).waiting == 0
+    assert [one.id for one in of_tier(run, "v1")] == images
+    after = {one.id for one in confusing(run, "accepted")}
+    assert before < after, "what the gate had left out is in, as people say that it fits"
+
+
+def test_who_decided_as_a_person_is_not_asked_again(
+    run: RunContext, build: RecosBuild, office: MemoryOffice
+) -> None:
+    asking = build.model_copy(update={"confusions_gate": "required"})
+    go(run, asking, office)
+    answer(run, office, fits_own)
+    go(run, asking, office)
+    states = {one.id: one.state for one in find(run.store, DATASET, Confusion.kind)}
+    for gate in ("auto", "sample:0.5", "required"):
+        assert go(run, build.model_copy(update={"confusions_gate": gate}), office).waiting == 0
+        assert states == {one.id: one.state for one in find(run.store, DATASET, Confusion.kind)}
+
+
+def test_a_larger_sample_opens_what_it_draws_more(
+    run: RunContext, build: RecosBuild, office: MemoryOffice
+) -> None:
+    go(run, build, office)
+    asked: list[set[str]] = []
+    for gate in ("sample:0.2", "sample:0.6"):
+        go(run, build.model_copy(update={"confusions_gate": gate}), office)
+        asked.append({one.id for one in proposed(run, Confusion.kind)})
+    assert asked[0] < asked[1]
+    assert by_gate(run, Confusion.kind), "the rest stays decided"

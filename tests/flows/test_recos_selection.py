@@ -1,0 +1,165 @@
+"""`build-recos` with people who look whether images fit their task, before captions are written."""
+
+from pathlib import Path
+
+import pytest
+
+from annotate.items import DESCRIBES
+from db.decisions import last_agents
+from db.entities import StoredEntity, children_of, find, parents_of
+from db.store import Store
+from flows.context import RunContext
+from flows.image_selection import SELECTS
+from flows.task_images import images_of_tier
+from release.reading import read_release
+from release.verify import verify_release
+from schemas.build import RecosBuild, TaskSpec
+from schemas.records import Caption, Image
+from schemas.recos import DiscriminabilitySettings
+from schemas.retrieval_task import RetrievalTask
+from schemas.selection import Selection
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.annotate.answering import Regions
+from tests.annotate.interfaces.regions import ticked
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.recos_reviewers import answer, change_answer, go, of_tier, proposed, sizes
+from tests.flows.recos_world import DATASET, small_build, small_profile, stills_source
+from tests.flows.runs import context_of
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=60)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def office() -> MemoryOffice:
+    return MemoryOffice()
+
+
+@pytest.fixture
+def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
+    """Four images of each of two tasks that are asked about, and two that are drawn."""
+    made = small_build(stills, tmp_path, last="v0", selection_gate="required")
+    shown = [
+        TaskSpec(task=RetrievalTask.COLOR, images=4, source="stills", query="a red thing"),
+        TaskSpec(task=RetrievalTask.OBJECT, images=4, source="stills"),
+    ]
+    return made.model_copy(update={"tasks": (*shown, made.tasks[-1])})
+
+
+def fits(_shown: StoredEntity) -> Regions:
+    return [ticked("verdict", "accept")]
+
+
+def does_not_fit(_shown: StoredEntity) -> Regions:
+    return [ticked("verdict", "reject"), ticked("problems", "does not fit the task")]
+
+
+def image_of(run: RunContext, question: StoredEntity) -> str:
+    return parents_of(run.store, [question.id], SELECTS)[question.id][0]
+
+
+def test_captions_are_written_for_what_people_accept(
+    run: RunContext, build: RecosBuild, office: MemoryOffice
+) -> None:
+    first = go(run, build, office)
+    asked = proposed(run, Selection.kind)
+    assert first.waiting == len(asked) == 8, "what is drawn is not asked about"
+    assert not list(find(run.store, DATASET, Caption.kind))
+    said = {one.record(Selection).task: one.record(Selection).proposed_by for one in asked}
+    assert said == {
+        RetrievalTask.COLOR: "among those nearest to “a red thing”",
+        RetrievalTask.OBJECT: "drawn at random",
+    }
+    refused = {asked[0].id, asked[1].id, asked[5].id}
+    answer(run, office, lambda one: does_not_fit(one) if one.id in refused else fits(one))
+
+    second = go(run, build, office)
+    again = proposed(run, Selection.kind)
+    assert second.waiting == len(again) == 3, "the next best are proposed"
+    assert not list(find(run.store, DATASET, Caption.kind))
+    assert go(run, build, office).waiting == 3
+    answer(run, office, fits)
+    last = go(run, build, office)
+    assert last.waiting == 0
+
+    accepted = of_tier(run, "v0", "accepted")
+    assert len(accepted) == 8
+    rejected = of_tier(run, "v0", "rejected")
+    assert {one.id for one in rejected} == {
+        image_of(run, one) for one in asked if one.id in refused
+    }
+    described = children_of(run.store, [one.id for one in (*accepted, *rejected)], DESCRIBES)
+    assert described.keys() == {one.id for one in accepted}
+    decided = last_agents(run.store, [one.id for one in (*accepted, *rejected)])
+    assert {agent.kind for agent in decided.values()} == {"person"}
+    pictures = [one.record(Image).sha256 for one in images_of_tier(run.store, DATASET, "v0")]
+    assert len(set(pictures)) == len(pictures) == 8 + 3 + 2
+
+    folder = run.settings.home / "releases" / f"{DATASET}-0.1.0"
+    assert verify_release(folder) == []
+    released = read_release(folder)
+    assert last.release_id == released.manifest.id
+    before = sizes(run)
+    assert go(run, build, office).release_id == last.release_id
+    assert sizes(run) == before
+
+
+def test_a_source_that_has_no_more_is_told_of(
+    run: RunContext, build: RecosBuild, office: MemoryOffice, stills: StillsWorld, tmp_path: Path
+) -> None:
+    names = tmp_path / "names.txt"
+    files = sorted(path.name for path in stills.image_root.rglob("*.jpg"))[:9]
+    names.write_text("\n".join(files), encoding="utf-8")
+    task = TaskSpec(task=RetrievalTask.OBJECT, images=8, source="stills", names=names)
+    only = build.model_copy(update={"tasks": (task,), "sources": (stills_source(stills),)})
+    profile = small_profile(DiscriminabilitySettings(k=5, eta=0.3, rounds=0))
+
+    def refuse_first() -> None:
+        first = proposed(run, Selection.kind)[0]
+        answer(run, office, lambda one: (does_not_fit if one.id == first.id else fits)(one))
+
+    assert go(run, only, office, profile).waiting == 8
+    refuse_first()
+    assert go(run, only, office, profile).waiting == 1
+    refuse_first()
+    assert go(run, only, office, profile).waiting == 0
+    assert len(of_tier(run, "v0", "accepted")) == 7
+    assert len(of_tier(run, "v0", "rejected")) == 2
+
+
+def test_an_answer_can_be_changed_until_captions_were_validated(
+    run: RunContext, build: RecosBuild, office: MemoryOffice
+) -> None:
+    go(run, build, office)
+    first, second, *_ = proposed(run, Selection.kind)
+    answer(run, office, fits, most=7)
+    go(run, build, office)
+    change_answer(run, office, first, does_not_fit(first))
+    assert go(run, build, office).waiting == 2
+    assert image_of(run, first) in {one.id for one in of_tier(run, "v0", "rejected")}
+    change_answer(run, office, first, fits(first))
+    answer(run, office, fits)
+    assert go(run, build, office).waiting == 0
+    states = {one.id: one.state for one in images_of_tier(run.store, DATASET, "v0")}
+    assert states[image_of(run, first)] == states[image_of(run, second)] == "accepted"
+    before = dict(states)
+    change_answer(run, office, second, does_not_fit(second))
+    go(run, build, office)
+    states = {one.id: one.state for one in images_of_tier(run.store, DATASET, "v0")}
+    assert states == before, "a benchmark that was validated keeps its images"
+
+
+def test_nobody_is_asked_where_the_gate_is_automatic(
+    run: RunContext, build: RecosBuild, office: MemoryOffice
+) -> None:
+    report = go(run, build.model_copy(update={"selection_gate": "auto"}), office)
+    assert report.waiting == 0
+    assert not list(find(run.store, DATASET, Selection.kind))
+    assert {one.state for one in images_of_tier(run.store, DATASET, "v0")} == {"proposed"}

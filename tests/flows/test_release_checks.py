@@ -1,0 +1,156 @@
+"""The card of a contrastive release: how near samples are, and what testers had right."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from annotate.queues import shipped
+from db.entities import StoredEntity, fetch, parents_of
+from db.store import Store
+from flows.choices import draw_and_store, released_samples, similarities
+from flows.context import code_revision, software
+from flows.embedding import CachedEmbedder
+from flows.image_reading import ReadableImage
+from flows.release_checks import choice_statistics, measured_nearest
+from models.embedding import Vectors
+from release.checks import WrittenSample
+from release.verify import verify_release
+from schemas.chat import ModelRef
+from schemas.quality import OPTIONS, ChoiceTest
+from schemas.records import Image
+from tests.db.review_samples import Desk
+from tests.flows.command_line import Loupe
+from tests.release.ccd_world import CCD, benchmark
+from tests.release.worlds import store_world
+
+
+@pytest.fixture
+def stored(home: Path) -> Store:
+    """An installation with a contrastive benchmark of 27 images."""
+    url = f"sqlite:///{home / 'loupe.db'}"
+    return store_world(home, benchmark(9, 2).world.contents(), url=url).store
+
+
+def draw(store: Store, size: int, folder: Path | None = None) -> list[str]:
+    samples = released_samples(store, CCD)
+    paths: tuple[Path | None, Path | None] = (None, None)
+    if folder is not None:  # images of a group are nearest to each other
+        chance = np.random.default_rng(0)
+        groups = chance.normal(size=(9, 16))[np.repeat(np.arange(9), 3)]
+        near = groups + 0.1 * chance.normal(size=groups.shape)
+        paths = folder / "texts.npy", folder / "images.npy"
+        np.save(paths[0], np.repeat(near, 5, axis=0))
+        np.save(paths[1], near)
+    drawn = draw_and_store(
+        store, CCD, size, 1, similarities(samples, *paths), samples, software(), code_revision()
+    )
+    assert not drawn.lonely
+    return [test.id for test in drawn.tests]
+
+
+class Shown(CachedEmbedder):
+    """Vectors that a test knows, by digest and by text."""
+
+    def __init__(self, images: dict[str, Vectors], texts: dict[str, Vectors]) -> None:
+        self._images, self._texts = images, texts
+
+    @property
+    def ref(self) -> ModelRef:
+        return ModelRef(name="some/embedder", revision="1")
+
+    def embed_images(self, files: Sequence[ReadableImage]) -> Vectors:
+        return np.stack([self._images[one.sha256] for one in files])
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        return np.stack([self._texts[one] for one in texts])
+
+
+def test_originals_are_held_against_each_other_alone() -> None:
+    east, north, between = np.array([[1, 0], [0, 1], [0.6, 0.8]], dtype=np.float32)
+    images = {"anchor": east, "other": north, "contrast": between}
+    texts = {"fine": east, "coarse": east, "coarse too": between}
+    samples = [
+        WrittenSample("anchor", Path("1.jpg"), ("fine",), ("coarse",), is_anchor=True),
+        WrittenSample("contrast", Path("1_2.jpg"), ("fine",), (), is_anchor=False),
+        WrittenSample("other", Path("3.jpg"), ("fine",), ("coarse too",), is_anchor=True),
+    ]
+    found = measured_nearest(samples, Shown(images, texts))
+    assert found.images == pytest.approx((0.6 + 0 + 0.6 + 0.8 + 0 + 0.8) / 6, abs=1e-3)
+    assert found.captions == 1
+    assert found.original_images == 0
+    assert found.original_captions == pytest.approx(0.6)
+    without = [one._replace(coarse=()) for one in samples]
+    assert measured_nearest(without, Shown(images, texts)).original_captions is None
+
+
+def test_distractors_are_the_most_similar_of_other_images(stored: Store, tmp_path: Path) -> None:
+    tests = draw(stored, 27, tmp_path)
+    assert len(tests) == 54
+    asked, others = parents_of(stored, tests, "asks_about"), parents_of(stored, tests, "distractor")
+    images = fetch(stored, {one for ids in (*asked.values(), *others.values()) for one in ids})
+    for id_, test in fetch(stored, tests).items():
+        record = test.record(ChoiceTest)
+        if record.direction == "caption-to-image":
+            assert len(record.images) == OPTIONS
+            own = next(images[one] for one in asked[id_] if images[one].kind == Image.kind)
+            siblings = [one for one in others[id_] if anchor_of(images[one]) == anchor_of(own)]
+            assert len(siblings) == 2  # the two others of its group are among the five
+
+
+def anchor_of(image: StoredEntity) -> str:
+    contrast = image.record(Image).contrast
+    return contrast.anchor_id if contrast else image.id
+
+
+def test_the_card_tells_what_testers_had_right(loupe: Loupe, stored: Store, tmp_path: Path) -> None:
+    tests = draw(stored, 10)
+    desk = Desk(stored, f"{CCD}-choices")
+    for number, test in enumerate(tests):
+        desk.answer(test, "tester-1", "reject" if number == 0 else "accept")
+    found = choice_statistics(stored, shipped().queue(CCD, "choices"))
+    assert sum(one.correct for one in found) == 19
+    assert [(one.total, one.size) for one in found] == [(10, 10), (10, 10)]
+    out = tmp_path / "out"
+    assert loupe("release", "build", CCD, "--version", "1.0.0", "--out", out).exit_code == 0
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert "9 of 10: 90.0 %" in card
+    assert "| image to caption | tester-1 | " in card
+    assert "96.5 % and 95.8 %" in card
+    assert verify_release(out) == []
+
+
+def test_how_near_samples_are_stands_beside_table_1(
+    loupe: Loupe, stored: Store, tmp_path: Path
+) -> None:
+    build = ("release", "build", CCD, "--version", "1.0.0", "--json", "--out")
+    manifest = loupe(*build, tmp_path / "out").json
+    near = manifest["statistics"]["contrasts"]["nearest"]
+    assert near["embedder"].startswith("loupe-")
+    assert 0 < near["images"] <= 1
+    assert 0 < near["captions"] <= 1
+    card = (tmp_path / "out/README.md").read_text(encoding="utf-8")
+    assert 0 < near["original_images"] <= 1
+    assert 0 < near["original_captions"] <= 1
+    for side, published in (("images", "0.449"), ("captions", "0.513")):
+        cells = f"| {near[f'original_{side}']:.3f} | {near[side]:.3f} | {published} |"
+        assert cells in card
+    shown = "| mean cosine with the five nearest other images |"
+    assert shown in card
+    assert "Here they are those of loupe-" in card
+    again = loupe(*build, tmp_path / "again").json
+    assert again["id"] == manifest["id"]
+    bare = loupe(
+        "release",
+        "build",
+        CCD,
+        "--version",
+        "1.0.1",
+        "--json",
+        "--no-measure",
+        "--out",
+        tmp_path / "bare",
+    )
+    assert "nearest" not in bare.json["statistics"]["contrasts"]
+    stored.close()

@@ -1,0 +1,246 @@
+"""`loupe release diff` as its user meets it, and the version of what is built next."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from db.decisions import NewDecision
+from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from flows.commands.release import app
+from schemas.errors import UsageError
+from tests.release.later import Later
+from tests.release.worlds import (
+    DATASET,
+    PERSON,
+    SOURCES,
+    Composer,
+    World,
+    decide,
+    picture,
+    small_world,
+    store_world,
+)
+
+
+class Home(NamedTuple):
+    """An installation with a dataset that can be released again and again."""
+
+    world: World
+    composer: Composer
+    folder: Path
+
+    def build(self, version: str, *options: str) -> Result:
+        """A release of what is there by now."""
+        out = self.folder / version
+        return loupe_release(
+            "build", DATASET, "--version", version, "--out", out, "--no-measure", *options
+        )
+
+    def withdraw_image(self) -> None:
+        image = self._image()
+        plan = register_plan(self.world.store, "test", "2", {})
+        decide(self.world.store, plan, [NewDecision(image, "withdraw", PERSON)])
+
+    def reject_image(self) -> None:
+        Later(self.world, DATASET).verdict(self._image(), "reject")
+
+    def _image(self) -> str:
+        return next(one.id for one in self.composer.entities.values() if one.kind == "image")
+
+    def add_image(self) -> None:
+        composer = Composer()
+        data = picture(99)
+        image = composer.image(SOURCES[1], "77", "dir/new.jpg", data=data)
+        composer.caption(image, SOURCES[1], "Somebody new, in [red].", 0)
+        self.world.blobs.put(data, "image/jpeg")
+        plan = register_plan(self.world.store, "test", "3", {})
+        activity = ActivityRecord(plan, DATASET, "revision", "run", datetime.now(UTC))
+        added = [one for one in composer.entities.values() if one.id not in self.composer.entities]
+        for place, one in enumerate(added):
+            commit_chunk(self.world.store, activity, [WorkResult(70_000_000 + place, (one,))])
+
+
+def loupe_release(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+    composer = small_world()
+    world = store_world(tmp_path / "home", composer.contents())
+    home = Home(world, composer, tmp_path)
+    assert home.build("1.0.0").exit_code == 0
+    yield home
+    world.store.close()
+
+
+def test_the_same_ends_with_exit_code_0(home: Home) -> None:
+    assert home.build("1.0.1").stderr == ""
+    result = loupe_release("diff", home.folder / "1.0.0", home.folder / "1.0.1")
+    assert (result.exit_code, "the same: 12 rows" in result.stdout) == (0, True)
+    found = json.loads(loupe_release("diff", f"{DATASET}@1.0.0", DATASET, "--json").stdout)
+    assert (found["same"], found["rows"], found["counts"]["same"]) == (True, [], 12)
+    assert found["version"] == {"required": "none", "at_least": "1.0.0", "fault": None}
+
+
+def test_what_differs_is_shown_and_ends_with_exit_code_1(home: Home) -> None:
+    home.withdraw_image()
+    home.add_image()
+    home.build("1.1.0")
+    result = loupe_release("diff", f"{DATASET}@1.0.0", f"{DATASET}@1.1.0")
+    assert result.exit_code == 1
+    told = result.stdout
+    assert "rows: 1 added, 1 removed; 11 the same" in told
+    assert "+ Somebody new, in [red]." in told
+    assert "CUHK-PEDES: dir/0.jpg (test, images/1.jpg)" in told
+    assert "✗ version is 1.1.0, wanted at least 2.0.0: 1 row was removed" in told
+    back = loupe_release("diff", f"{DATASET}@1.1.0", f"{DATASET}@1.0.0").stdout
+    assert "+ A tall person 0 in a blue coat." in back
+    assert "no version is wanted" in back
+
+
+def test_json_has_every_row_unless_told_how_many(home: Home) -> None:
+    home.withdraw_image()
+    home.add_image()
+    home.build("2.0.0")
+    folders = home.folder / "1.0.0", home.folder / "2.0.0"
+    result = loupe_release("diff", *folders, "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert [(one["kind"], one["source_file_path"]) for one in found["rows"]] == [
+        ("removed", "dir/0.jpg"),
+        ("added", "dir/new.jpg"),
+    ]
+    assert found["rows"][1]["row"]["texts"]["captions"][0]["text"] == "Somebody new, in [red]."
+    assert found["counts"] == {
+        "same": 11,
+        "added": 1,
+        "removed": 1,
+        "withdrawn": 0,
+        "changed": 0,
+        "moved": 0,
+        "restated": 0,
+    }
+    assert found["version"] == {"required": "major", "at_least": "2.0.0", "fault": None}
+    assert "statistics.captions" in [one["field"] for one in found["metadata"]]
+    few = json.loads(loupe_release("diff", *folders, "--json", "--examples", "0").stdout)
+    assert few == {**found, "rows": []}
+
+
+def test_what_cannot_be_compared_ends_with_exit_code_2(home: Home) -> None:
+    release = home.folder / "1.0.0"
+    torn = Path(shutil.copytree(release, home.folder / "torn"))
+    (torn / "manifest.json").write_text("{}")
+    for name, reason in (
+        (home.folder / "nothing", "is not a folder"),
+        (home.folder / "home", "there is no release in"),
+        (torn, "manifest.json cannot be read"),
+        ("unheard-of", "no release can be meant by"),
+    ):
+        result = loupe_release("diff", release, name)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert reason in result.stderr
+    shutil.rmtree(release)
+    gone = loupe_release("diff", DATASET, torn)
+    assert (gone.exit_code, "which is gone" in gone.stderr) == (2, True)
+
+
+def test_a_version_that_is_too_small_is_told_and_built(home: Home) -> None:
+    home.withdraw_image()
+    result = home.build("1.0.1")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "warning: the version of ufine3c is 1.0.1, wanted at least 2.0.0: 1 row was removed "
+        "since 1.0.0\n"
+    )
+    assert home.build("2.0.0").stderr == ""
+
+
+def test_a_strict_version_is_refused_before_anything_is_there(home: Home) -> None:
+    home.withdraw_image()
+    result = home.build("1.0.1", "--strict-version")
+    assert result.exit_code != 0
+    assert "wanted at least 2.0.0" in str(result.exception)
+    assert not (home.folder / "1.0.1").exists()
+    assert len(json.loads(loupe_release("list", "--json").stdout)) == 1
+    assert home.build("2.0.0", "--strict-version").exit_code == 0
+
+
+def test_nothing_to_compare_with_is_told(home: Home) -> None:
+    home.withdraw_image()
+    shutil.rmtree(home.folder / "1.0.0")
+    result = home.build("1.0.1")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"warning: the version of ufine3c was held against nothing, as 1.0.0 cannot be compared "
+        f"with: it is not in {home.folder / '1.0.0'} any more; `loupe release rebuild` makes it "
+        f"anew\n"
+    )
+
+
+@pytest.mark.parametrize("harm", ["gone", "damaged", "another"])
+def test_a_strict_version_is_held_against_what_the_store_rebuilds(home: Home, harm: str) -> None:
+    home.reject_image()
+    earlier = home.folder / "1.0.0"
+    if harm == "damaged":
+        (earlier / "manifest.json").write_text("{}")
+    else:
+        shutil.rmtree(earlier)
+    if harm == "another":
+        home.build("0.9.0")
+        (home.folder / "0.9.0").rename(earlier)
+    result = home.build("1.0.1", "--strict-version")
+    assert str(result.exception) == (
+        "the version of ufine3c is 1.0.1, wanted at least 2.0.0: 1 row was removed since 1.0.0; "
+        "nothing was released"
+    )
+    assert not (home.folder / "1.0.1").exists()
+    assert [path for path in home.folder.iterdir() if ".building-" in path.name] == []
+    result = home.build("2.0.0", "--strict-version")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_a_strict_version_is_refused_where_the_store_cannot_rebuild(home: Home) -> None:
+    home.withdraw_image()
+    shutil.rmtree(home.folder / "1.0.0")
+    result = home.build("2.0.0", "--strict-version")
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception).startswith(
+        f"nothing was released: a strict version is held against ufine3c 1.0.0, which is not sound "
+        f"in {home.folder / '1.0.0'} and cannot be rebuilt: ufine3c 1.0.0 is not rebuilt: 1 of what"
+    )
+    assert not (home.folder / "2.0.0").exists()
+
+
+def test_a_version_after_a_higher_one_is_told(home: Home) -> None:
+    assert home.build("0.9.0").stderr == (
+        "warning: ufine3c was released as 1.0.0 before; 0.9.0 comes after it and is held against "
+        "none\n"
+    )
+    told = home.build("0.9.1", "--strict-version")
+    assert (told.exit_code, "is held against 0.9.0" in told.stderr) == (0, True)
+    assert home.build("0.9.0").stderr == ""
+
+
+def test_a_damaged_earlier_release_does_not_stop_a_build(home: Home) -> None:
+    (home.folder / "1.0.0/manifest.json").write_text("{}")
+    result = home.build("1.0.1")
+    assert (result.exit_code, "1.0.0 cannot be compared with: " in result.stderr) == (0, True)
+
+
+def test_releases_are_exported_by_name(home: Home) -> None:
+    target = home.folder / "hf"
+    command = ("export", f"{DATASET}@1.0.0", "--format", "hf", "--out", target)
+    result = loupe_release(*command)
+    assert (result.exit_code, result.stdout.startswith(f"{DATASET} 1.0.0 exported")) == (0, True)
+    shutil.rmtree(home.folder / "1.0.0")
+    gone = loupe_release(*command)
+    assert "make it anew with `loupe release rebuild`" in str(gone.exception)
+    assert isinstance(loupe_release("export", "", *command[2:]).exception, UsageError)

@@ -1,0 +1,83 @@
+"""`releases.toml`: what curators state of all their datasets, and of one."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from flows.release_facts import release_facts
+from schemas.errors import ConfigurationError, UsageError
+
+STATED = """
+[all]
+creators = [{ family_names = "Lovelace", given_names = "Ada" }, { name = "Example Laboratory" }]
+contact = "mailto:data@example.org"
+permitted_terms = { CUHK-PEDES = "agreement of 2024", ICFG-PEDES = "paragraph 3" }
+
+[datasets.ufine3c]
+title = "Streets"
+licence = "cc by 4.0"
+date_released = 2026-11-01
+permitted_terms = { CUHK-PEDES = "agreement of 2026" }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "releases.toml"
+    path.write_text(STATED, "utf-8")
+    return path
+
+
+def test_a_dataset_has_what_is_stated_of_all_and_of_itself(file: Path) -> None:
+    about, permitted = release_facts(file, "ufine3c")
+    assert about is not None
+    assert (about.title, about.licence, about.contact) == (
+        "Streets",
+        "CC-BY-4.0",
+        "mailto:data@example.org",
+    )
+    assert [one.full_name for one in about.creators] == ["Ada Lovelace", "Example Laboratory"]
+    assert permitted == {"CUHK-PEDES": "agreement of 2026", "ICFG-PEDES": "paragraph 3"}
+
+
+def test_options_come_before_the_file(file: Path) -> None:
+    given = {"date_released": "2026-11-22", "permitted_by": ("CUHK-PEDES=a letter = yes",)}
+    about, permitted = release_facts(file, "ufine3c", **given)  # type: ignore[arg-type]
+    assert about is not None
+    assert about.date_released == date(2026, 11, 22)
+    assert permitted["CUHK-PEDES"] == "a letter = yes"
+
+
+def test_without_a_file_nothing_is_stated(tmp_path: Path) -> None:
+    assert release_facts(tmp_path / "none.toml", "ufine3c") == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[all", "cannot be read as TOML"),
+        ("[all]\ntitel = 'x'", "all.titel is unknown"),
+        ("[all]\nlicence = 'research only'", "a licence must be one of SPDX's"),
+        ("[all]\nlicence = 'CC BY-ND 4.0'", "a licence must be one of SPDX's"),
+        ("[datasets.x]\ncreators = [{ name = 'a', given_names = 'b' }]", "either family_names"),
+        ("[all]\nhomepage = 'javascript:alert(1)'", "all.homepage"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "releases.toml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(ConfigurationError) as refused:
+        release_facts(path, "ufine3c")
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("given", ["CUHK-PEDES", "=reason", "CUHK-PEDES= "])
+def test_a_reason_needs_a_source_and_words(tmp_path: Path, given: str) -> None:
+    with pytest.raises(UsageError, match="SOURCE=REASON"):
+        release_facts(tmp_path / "none.toml", "x", permitted_by=(given,))
+
+
+def test_a_day_is_a_day(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="year, month and day"):
+        release_facts(tmp_path / "none.toml", "x", date_released="tomorrow")

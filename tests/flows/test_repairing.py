@@ -1,0 +1,83 @@
+"""What was asked for twice is known by the prompt that was answered usefully."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from annotate.drafts import PROMPTED_BY
+from annotate.items import DESCRIBES
+from db.entities import fetch, parents_of
+from db.store import Store
+from flows import refining, strategy_proposals
+from flows.ccd_build import build_dataset
+from flows.context import RunContext
+from profiles.loader import load_profile
+from schemas.chat import ChatAnswer
+from schemas.contrast_records import StrategyDraft
+from schemas.proposals import CaptionGroup, Strategy
+from schemas.records import Caption, PromptText, Rejection
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.ccd_world import contrast_build, entities
+from tests.flows.runs import context_of
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=24)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+def refuse_first(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    """The first answer that is read is found to be no use; all others are read as ever."""
+    read = getattr(module, name)
+    seen: list[ChatAnswer] = []
+
+    def reading(answer: ChatAnswer, brief: Any) -> Any:
+        seen.append(answer)
+        if len(seen) == 1:
+            return Rejection(stage="a test", reason="no_use", detail="It is no use.")
+        return read(answer, brief)
+
+    monkeypatch.setattr(module, name, reading)
+
+
+def prompts_of(run: RunContext, kind: str) -> dict[str, list[str]]:
+    """The names of the prompts of all entities of a kind that a model wrote."""
+    links = parents_of(run.store, [one.id for one in entities(run, kind)], PROMPTED_BY)
+    stored = fetch(run.store, {id_ for found in links.values() for id_ in found})
+    names = {id_: one.record(PromptText).prompt_id for id_, one in stored.items()}
+    return {id_: sorted(names[one] for one in found) for id_, found in links.items()}
+
+
+def no_desks() -> MemoryOffice:
+    raise AssertionError("nobody is to be asked")
+
+
+def test_what_was_repaired_derives_from_the_repair(
+    run: RunContext, stills: StillsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_first(monkeypatch, strategy_proposals, "read_strategies")
+    refuse_first(monkeypatch, refining, "read_refinement")
+    build_dataset(run, contrast_build(stills, anchors=2), load_profile("builtin"), no_desks)
+    for kind in (StrategyDraft.kind, Strategy.kind):
+        groups = {one.id: one.group for one in entities(run, kind)}
+        by_anchor: dict[str, set[str]] = {"contrast_strategies": set(), "repair_strategies": set()}
+        for one, (name,) in prompts_of(run, kind).items():
+            by_anchor[name].add(str(groups[one]))
+        assert [len(anchors) for anchors in by_anchor.values()] == [1, 1]
+    groups_by = prompts_of(run, CaptionGroup.kind)
+    repaired = [one for one, names in groups_by.items() if len(names) == 2]
+    assert len(repaired) == 1, "one of five captions of one group was asked for again"
+    captions = {one.id: one.record(Caption) for one in entities(run, Caption.kind)}
+    named = prompts_of(run, Caption.kind)
+    again = [one for one, names in named.items() if names == ["repair_captions"]]
+    described = parents_of(run.store, again, DESCRIBES)
+    assert len({captions[one].position for one in again}) == 1
+    assert len({found[0] for found in described.values()}) == len(again) >= 2
+    assert all(names == ["refine_captions"] for one, names in named.items() if one not in again)

@@ -1,0 +1,350 @@
+"""Searches are stored as they return, made once, and never beyond the day's budget."""
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.calls import cost_rows
+from db.search_calls import requests_since
+from db.store import Store
+from db.tables import ModelCall
+from flows.ledger import Budget
+from flows.search_ledger import RecordedSearch
+from models.image_search import ImageSearch, always
+from schemas.chat import ModelRef
+from schemas.errors import BudgetReachedError, ConfigurationError
+from schemas.image_search import (
+    SearchAnswer,
+    SearchFailure,
+    SearchHit,
+    SearchOutcome,
+    SearchPrices,
+)
+from tests.db.samples import row_count
+from tests.flows.searching import SPENT
+from tests.servers.processes import REPOSITORY
+from tests.servers.search_server import SearchServer, search_server
+
+PACIFIC = "America/Los_Angeles"
+NOON = datetime(2026, 11, 20, 20, tzinfo=UTC)  # in California
+LATER = SearchFailure(reason="timeout", detail="too late", retriable=True, requests=1)
+NEVER = SearchFailure(reason="refused_query", detail="no", retriable=False, raw="{}", requests=1)
+AWAY = SearchFailure(reason="unreachable", detail="nobody there", retriable=True, requests=0)
+OVER = SearchFailure(reason="quota_exhausted", detail="enough", retriable=True, requests=0)
+
+
+def answer_to(query: str) -> SearchOutcome:
+    hit = SearchHit(rank=1, image_url=f"https://example.org/{len(query)}.jpg", title=query)
+    return SearchAnswer(hits=(hit,), raw='{"items": ["\0"]}', seconds=0.25)
+
+
+class ScriptedSearch:
+    """Answers by a function, and remembers what it was asked."""
+
+    def __init__(
+        self,
+        reply: Callable[[str], SearchOutcome] = answer_to,
+        seconds: float = 0,
+        **parameters: Any,
+    ) -> None:
+        self.ref = ModelRef(name="scripted-search", revision="1")
+        self.parameters = parameters
+        self.reply = reply
+        self.seconds = seconds
+        self.asked: list[str] = []
+
+    def search(
+        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+    ) -> SearchOutcome:
+        self.asked.append(query)
+        time.sleep(self.seconds)
+        return self.reply(query)
+
+
+class RetryingSearch(ScriptedSearch):
+    """Fails as often as it may before it answers."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def search(
+        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+    ) -> SearchOutcome:
+        for sent in range(1, self.failures + 2):
+            self.asked.append(query)
+            if sent > self.failures:
+                return answer_to(query).model_copy(update={"requests": sent})
+            if not may_retry():
+                break
+        return LATER.model_copy(update={"requests": sent})
+
+
+class Clock:
+    def __init__(self, moment: datetime = NOON) -> None:
+        self.moment = moment
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+
+def recorded(
+    store: Store, search: ImageSearch, most: int | None = None, **settings: Any
+) -> RecordedSearch:
+    settings = {"clock": Clock(), "zone": PACIFIC, "dataset": "cats", **settings}
+    return RecordedSearch(search, store, daily_budget=most, **settings)
+
+
+def search_all(search: RecordedSearch, queries: list[str]) -> int:
+    """How many were answered before the budget was reached."""
+    for answered, query in enumerate(queries):
+        try:
+            search.search(query, 5)
+        except BudgetReachedError:
+            return answered
+    return len(queries)
+
+
+def test_it_is_a_search(store: Store) -> None:
+    inner = ScriptedSearch(licences=["by"])
+    search = recorded(store, inner)
+    assert isinstance(search, ImageSearch)
+    assert (search.ref, search.parameters) == (inner.ref, {"licences": ["by"]})
+
+
+def test_a_known_query_is_not_asked_by_any_run_on_any_dataset(store: Store) -> None:
+    first, second = ScriptedSearch(), ScriptedSearch()
+    once = recorded(store, first).search("a cat", 5)
+    again = recorded(store, second, dataset="dogs").search("  a \n cat ", 5)
+    assert isinstance(once, SearchAnswer)
+    assert once == again
+    assert (first.asked, second.asked) == (["a cat"], [])
+    assert row_count(store, ModelCall) == 1
+
+
+def test_another_lot_and_other_parameters_are_another_search(store: Store) -> None:
+    search, other = ScriptedSearch(), ScriptedSearch(licences=["by"])
+    for count, page in ((5, 1), (6, 1), (5, 2), (5, 1)):
+        recorded(store, search).search("a cat", count, page)
+    recorded(store, other).search("a cat", 5)
+    assert (len(search.asked), len(other.asked)) == (3, 1)
+
+
+def test_what_is_no_query_is_neither_asked_nor_stored(store: Store) -> None:
+    search = ScriptedSearch()
+    for query in ("", "a\0b", "\ud800"):
+        assert isinstance(recorded(store, search, 0).search(query, 5), SearchFailure)
+    assert search.asked == []
+    assert row_count(store, ModelCall) == 0
+
+
+def test_a_day_ends_with_its_budget_and_the_next_goes_on(store: Store) -> None:
+    queries = [f"cat {number}" for number in range(8)]
+    search, clock = ScriptedSearch(), Clock()
+    days = []
+    for day in range(4):
+        clock.moment = NOON + timedelta(days=day)
+        days.append(search_all(recorded(store, search, 3, clock=clock), queries))
+        assert search_all(recorded(store, search, 3, clock=clock), queries) == days[-1]
+    assert days == [3, 6, 8, 8]
+    assert search.asked == queries, "each once, in order"
+
+
+def test_the_message_says_when_the_next_day_begins(store: Store) -> None:
+    search = recorded(store, ScriptedSearch(), 1)
+    search.search("a cat", 5)
+    said = r"scripted-search was sent 1 requests today .* is 1; .*2026-11-21T00:00:00-08:00"
+    with pytest.raises(BudgetReachedError, match=said):
+        search.search("a dog", 5)
+    assert isinstance(search.search("a cat", 5), SearchAnswer), "what is known is still answered"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (datetime(2026, 11, 21, 7, 59, 59, tzinfo=UTC), datetime(2026, 11, 21, 8, tzinfo=UTC)),
+        (datetime(2026, 7, 2, 6, 59, 59, tzinfo=UTC), datetime(2026, 7, 2, 7, tzinfo=UTC)),
+        (datetime(2026, 3, 9, 6, 59, 59, tzinfo=UTC), datetime(2026, 3, 9, 7, tzinfo=UTC)),
+    ],
+    ids=["winter", "summer", "the day clocks are put forward"],
+)
+def test_a_day_begins_at_midnight_in_california(
+    store: Store, before: datetime, after: datetime
+) -> None:
+    clock = Clock(before)
+    search = recorded(store, ScriptedSearch(), 1, clock=clock)
+    assert search_all(search, ["a cat", "a dog"]) == 1
+    clock.moment = after
+    assert search_all(search, ["a cat", "a dog", "a bird"]) == 2
+
+
+def test_a_budget_is_one_services(store: Store) -> None:
+    other = ScriptedSearch()
+    other.ref = ModelRef(name="another-search", revision="1")
+    newer = ScriptedSearch(licences=["by"])
+    newer.ref = ModelRef(name="scripted-search", revision="2")
+    assert search_all(recorded(store, ScriptedSearch(), 1), ["a cat"]) == 1
+    assert search_all(recorded(store, other, 1), ["a cat"]) == 1
+    assert search_all(recorded(store, newer, 1), ["a cat"]) == 0
+
+
+def test_a_failure_that_may_pass_is_asked_again_and_counted(store: Store) -> None:
+    replies = iter([LATER, AWAY, AWAY, answer_to("a cat")])
+    search = ScriptedSearch(lambda _: next(replies))
+    runs = [recorded(store, search, 2).search("a cat", 5) for _ in range(4)]
+    assert [getattr(outcome, "reason", "") for outcome in runs] == [
+        *("timeout", "unreachable", "unreachable", "")
+    ]
+    assert requests_since(store, search.ref, NOON - timedelta(hours=1)) == 2
+    assert search_all(recorded(store, search, 2), ["a cat", "a dog"]) == 1
+
+
+def test_a_failure_that_stays_is_asked_once(store: Store) -> None:
+    search = ScriptedSearch(lambda _: NEVER)
+    assert [recorded(store, search).search("a cat", 5) for _ in range(2)] == [NEVER, NEVER]
+    assert search.asked == ["a cat"]
+
+
+def test_retries_are_counted_and_end_with_the_budget(store: Store) -> None:
+    search = RetryingSearch(failures=2)
+    assert isinstance(recorded(store, search, 5).search("a cat", 5), SearchAnswer)
+    failed = recorded(store, search, 5).search("a dog", 5)
+    assert (getattr(failed, "reason", ""), len(search.asked)) == ("timeout", 5)
+    assert search_all(recorded(store, search, 5), ["a cat", "a dog"]) == 1
+    assert len(search.asked) == 5
+
+
+def test_the_services_own_quota_ends_the_run_until_its_next_day(store: Store) -> None:
+    replies = [OVER, answer_to("a cat")]
+    search, clock = ScriptedSearch(lambda _: replies.pop(0)), Clock()
+    one = recorded(store, search, 100, clock=clock)
+    with pytest.raises(BudgetReachedError, match=r"quota_exhausted.*enough"):
+        one.search("a cat", 5)
+    with pytest.raises(BudgetReachedError, match="2026-11-21T00:00:00-08:00"):
+        one.search("a cat", 5)
+    assert len(search.asked) == 1
+    clock.moment += timedelta(days=1)
+    assert isinstance(one.search("a cat", 5), SearchAnswer)
+
+
+def test_what_raises_leaves_the_query_free(store: Store) -> None:
+    def wrong_settings(_: str) -> SearchOutcome:
+        raise ConfigurationError("no key")
+
+    def interrupted(_: str) -> SearchOutcome:
+        raise KeyboardInterrupt
+
+    began = NOON - timedelta(hours=1)
+    with pytest.raises(ConfigurationError):
+        recorded(store, ScriptedSearch(wrong_settings), 2).search("a cat", 5)
+    assert requests_since(store, ScriptedSearch().ref, began) == 0
+    with pytest.raises(KeyboardInterrupt):
+        recorded(store, ScriptedSearch(interrupted), 2).search("a cat", 5)
+    assert requests_since(store, ScriptedSearch().ref, began) == 1, "it may have been sent"
+    assert isinstance(recorded(store, ScriptedSearch(), 2).search("a cat", 5), SearchAnswer)
+
+
+def test_money_is_counted_after_what_is_free(store: Store) -> None:
+    prices = SearchPrices(per_thousand=1000, free_per_day=2)
+    budget = Budget(max_cost=3)
+    search = recorded(store, ScriptedSearch(), prices=prices, budget=budget)
+    assert search_all(search, [f"cat {number}" for number in range(9)]) == 5
+    assert budget.cost == 3
+    [row] = cost_rows(store)
+    assert (row.stage, row.calls, row.failed, row.cost) == ("search", 5, 0, 3)
+    assert (row.requests, row.tokens_in, row.tokens_out) == (5, 0, 0)
+    with pytest.raises(ConfigurationError, match="--max-cost needs a price"):
+        recorded(store, ScriptedSearch(), budget=budget)
+
+
+def test_runs_side_by_side_neither_ask_twice_nor_beyond_the_budget(store: Store) -> None:
+    queries = [f"cat {number}" for number in range(12)]
+    search = ScriptedSearch(seconds=0.005)
+    begin = threading.Barrier(4)
+
+    def run(seed: int) -> int:
+        own = random.Random(seed).sample(queries, len(queries))
+        begin.wait()
+        return search_all(recorded(store, search, 9), own)
+
+    with ThreadPoolExecutor(4) as pool:
+        answered = list(pool.map(run, range(4)))
+    assert max(Counter(search.asked).values()) == 1
+    assert len(search.asked) == 9
+    assert max(answered) <= 9
+
+
+@pytest.fixture
+def server() -> Iterator[SearchServer]:
+    with search_server() as started:
+        yield started
+
+
+class Program:
+    """`tests.flows.searching` as a process of its own, on a database of its own."""
+
+    def __init__(self, database: Path, server: SearchServer, budget: int) -> None:
+        self.command = [sys.executable, "-m", "tests.flows.searching", f"sqlite:///{database}"]
+        self.command += [server.base_url, str(budget)]
+
+    def start(self, queries: list[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*self.command, *queries], cwd=REPOSITORY, text=True, stdout=subprocess.PIPE
+        )
+
+
+def end(process: subprocess.Popen[str]) -> tuple[list[str], int]:
+    told, _ = process.communicate(timeout=60)
+    return told.splitlines(), process.returncode
+
+
+@pytest.mark.slow
+def test_a_killed_run_repeats_nothing_that_came_back(
+    server: SearchServer, sqlite_store: Store, tmp_path: Path
+) -> None:
+    server.seconds = 0.03
+    queries = [f"cat {number}" for number in range(40)]
+    kills, told = 0, dict[str, int]()
+    program = Program(tmp_path / "loupe.db", server, budget=43)
+    for kill_after in (7, 15, 23):
+        process = program.start(queries)
+        while len(server.queries) < kill_after:
+            time.sleep(0.005)
+        process.kill()
+        lines, status = end(process)
+        assert status == -9
+        asked = Counter(server.queries)
+        told |= {query: asked[query] for query in lines if query not in told}
+        kills += 1
+    lines, status = end(program.start(queries))
+    assert (lines, status) == (queries, 0)
+    asked = Counter(server.queries)
+    assert set(asked) == set(queries)
+    assert asked.total() <= len(queries) + kills, "only what was under way is asked again"
+    assert told == {query: asked[query] for query in told}, "what came back was not asked again"
+    began = datetime(2026, 11, 20, tzinfo=UTC)
+    counted = requests_since(sqlite_store, ModelRef(name="openverse", revision="v1"), began)
+    assert counted >= asked.total(), "what was lost counts, too"
+
+
+@pytest.mark.slow
+def test_processes_side_by_side_share_budget_and_answers(
+    server: SearchServer, sqlite_store: Store, tmp_path: Path
+) -> None:
+    server.seconds = 0.01
+    queries = [f"cat {number}" for number in range(30)]
+    program = Program(tmp_path / "loupe.db", server, budget=20)
+    ended = [end(p) for p in [program.start(queries), program.start(queries[::-1])]]
+    assert [status for _, status in ended] == [SPENT, SPENT]
+    asked = Counter(server.queries)
+    assert (asked.total(), max(asked.values())) == (20, 1)

@@ -1,0 +1,201 @@
+"""Edits under other settings: pictures are made once, what is said of them is of today."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.entities import LIVE, StoredEntity, children_of, parents_of
+from db.store import Store
+from flows.ccd_build import build_dataset
+from flows.context import RunContext
+from flows.contrast_groups import ACCEPTED_FROM
+from flows.edit_ledger import EDITED_FOR
+from flows.edited_images import EDITED_AS
+from flows.editor_pins import known_pin, pin
+from flows.image_orders import MADE_FOR
+from models.builtin.editor.model import StillsEditor
+from schemas.build import CcdBuild
+from schemas.contrast import EditCheckSettings
+from schemas.contrast_records import StoredEdit
+from schemas.errors import ModelError
+from schemas.image_edit import BuiltinEditor, EditedPicture, EditOutcome, QwenImageEdit
+from schemas.proposals import Candidate
+from schemas.records import Image
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.ccd_reviewers import GATES, answer_all, go, open_office, right, wrong
+from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, entities
+from tests.flows.runs import context_of
+
+OTHER_CHECK = EditCheckSettings(visible_difference=9.5)
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=24)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def build(stills: StillsWorld) -> CcdBuild:
+    return contrast_build(stills, anchors=2)
+
+
+@pytest.fixture
+def edits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many edits were asked of the editor, each time."""
+    counted: list[int] = []
+    edit = StillsEditor.edit
+
+    def counting(self: StillsEditor, requests: Any) -> Any:
+        asked = list(requests)
+        counted.append(len(asked))
+        return edit(self, asked)
+
+    monkeypatch.setattr(StillsEditor, "edit", counting)
+    return counted
+
+
+def unattended(run: RunContext, build: CcdBuild, version: str = "0.1.0", **contrast: Any) -> None:
+    def no_desks() -> MemoryOffice:
+        raise AssertionError("nobody is to be asked")
+
+    later = build.model_copy(update={"version": version})
+    build_dataset(run, later, contrast_profile(**contrast), no_desks)
+
+
+def standing(run: RunContext) -> dict[str, StoredEntity]:
+    """The candidate of each strategy."""
+    live = entities(run, Candidate.kind, *LIVE)
+    made_for = parents_of(run.store, [one.id for one in live], MADE_FOR)
+    assert set(Counter(found[0] for found in made_for.values()).values()) == {1}
+    return {made_for[one.id][0]: one for one in live}
+
+
+def shown(run: RunContext) -> set[str]:
+    """The candidates that live contrastive images are."""
+    images = [one.id for one in entities(run, Image.kind, *LIVE) if one.record(Image).contrast]
+    return {found[0] for found in parents_of(run.store, images, ACCEPTED_FROM).values()}
+
+
+def test_another_check_judges_pictures_anew_and_edits_none(
+    run: RunContext, build: CcdBuild, edits: list[int]
+) -> None:
+    unattended(run, build)
+    before, made = standing(run), sum(edits)
+    unattended(run, build, "0.2.0", edit_check=OTHER_CHECK)
+    failed = made - len(entities(run, StoredEdit.kind))
+    assert sum(edits) - made <= failed, "only what gave no picture is tried again"
+    after = standing(run)
+    assert not {one.id for one in before.values()} & {one.id for one in after.values()}
+    both = before.keys() & after.keys()
+    assert both
+    for strategy in both:
+        old, new = (one[strategy].record(Candidate) for one in (before, after))
+        assert old.image == new.image
+        assert old.measurement != new.measurement
+    assert shown(run) == {one.id for one in after.values()}
+    unattended(run, build, "0.3.0")
+    assert standing(run).keys() == before.keys()
+    assert shown(run) == {one.id for one in before.values()}
+
+
+def test_another_editor_takes_the_place(run: RunContext, build: CcdBuild) -> None:
+    unattended(run, build)
+    unattended(run, build, "0.2.0", editor=BuiltinEditor(revision="2"))
+    origins = [one.record(Candidate).origin for one in standing(run).values()]
+    assert origins
+    assert {one.model for one in origins if one.way == "edit"} == {"loupe-stills-editor@2"}
+
+
+def test_what_people_said_of_a_picture_counts_however_it_is_measured(
+    run: RunContext, build: CcdBuild
+) -> None:
+    office, people, _ = open_office(run)
+    build = build.model_copy(update={"candidates_gate": GATES["candidates_gate"]})
+    assert go(run, build, office).waiting
+    turned_down = min(entities(run, Candidate.kind, "proposed"), key=lambda one: one.seq)
+    answer_all(
+        run, office, people, lambda one: wrong(one) if one.id == turned_down.id else right(one)
+    )
+    assert not go(run, build, office).waiting
+    before = standing(run)
+    other = contrast_profile(edit_check=OTHER_CHECK)
+    report = go(run, build.model_copy(update={"version": "0.2.0"}), office, other)
+    after = standing(run)
+    seen = {one.record(Candidate).image.sha256 for one in [turned_down, *before.values()]}
+    waiting = entities(run, Candidate.kind, "proposed")
+    assert not seen & {one.record(Candidate).image.sha256 for one in waiting}
+    assert report.waiting == len(waiting)
+    assert before.items() <= after.items()
+
+
+def test_a_picture_is_known_by_its_strategy(run: RunContext, build: CcdBuild) -> None:
+    unattended(run, build)
+    candidates = standing(run)
+    made = parents_of(run.store, [one.id for one in candidates.values()], EDITED_AS)
+    below = children_of(run.store, candidates, EDITED_FOR)
+    assert all(made[one.id][0] in below[strategy] for strategy, one in candidates.items())
+    pictures = {one.id: one.record(StoredEdit) for one in entities(run, StoredEdit.kind)}
+    for one in candidates.values():
+        edit = pictures[made[one.id][0]]
+        assert edit.picture == one.record(Candidate).image
+        assert edit.model == "loupe-stills-editor@1"
+
+
+def test_an_editor_is_looked_up_for_an_edit_alone_and_once_a_dataset(
+    run: RunContext, build: CcdBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[QwenImageEdit] = []
+
+    def hub(spec: QwenImageEdit) -> QwenImageEdit:
+        asked.append(spec)
+        return spec.model_copy(update={"revision": "c" * 40})
+
+    monkeypatch.setattr("models.qwen_image_edit.pinned_editor", hub)
+    editor = QwenImageEdit(provider="qwen-image-edit")
+    office, _, _ = open_office(run)
+    asking = build.model_copy(update={"strategies_gate": "required"})
+    assert go(run, asking, office, contrast_profile(editor=editor)).waiting
+    assert asked == []
+    assert known_pin(run, DATASET, editor) is None
+    first = pin(run, DATASET, editor)
+    again = pin(run, DATASET, editor.model_copy(update={"steps": 9}))
+    assert (first.revision, again.revision, len(asked)) == ("c" * 40, "c" * 40, 1)
+    assert known_pin(run, DATASET, editor) == first
+    assert known_pin(run, "another", editor) is None
+    assert pin(run, DATASET, BuiltinEditor()) == BuiltinEditor()
+
+
+def test_edits_before_a_fault_are_not_made_again(
+    run: RunContext, build: CcdBuild, edits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit = StillsEditor.edit
+    made: list[EditedPicture] = []
+
+    def failing(self: StillsEditor, requests: Any) -> Iterator[tuple[int, EditOutcome]]:
+        for number, outcome in edit(self, requests):
+            if made:
+                raise ModelError("the editor is gone")
+            made.extend([outcome] if isinstance(outcome, EditedPicture) else [])
+            yield number, outcome
+
+    with monkeypatch.context() as broken:
+        broken.setattr(StillsEditor, "edit", failing)
+        with pytest.raises(ModelError, match="the editor is gone"):
+            unattended(run, build)
+    (kept,) = entities(run, StoredEdit.kind)
+    asked = edits[0]
+    edits.clear()
+    unattended(run, build)
+    assert edits[0] == asked - 1
+    pictures = Counter(one.record(StoredEdit).key for one in entities(run, StoredEdit.kind))
+    assert set(pictures.values()) == {1}
+    assert kept.record(StoredEdit).key in pictures

@@ -1,0 +1,357 @@
+"""Takedown of one identity, across releases of four kinds that share it: exactly what is true.
+
+What is true is known of the generated street, and of nothing that the store or a release says of
+where things come from.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from db.entities import find
+from db.quarantine import quarantined
+from db.store import Store
+from flows.cli import app
+from flows.importing import import_source
+from flows.pages import thumbnail_uri
+from flows.task_images import picture_of
+from release.diff import compare_releases
+from release.export.exporting import export_release
+from release.export.formats import format_called
+from release.manifest import read_manifest
+from release.notices_files import read_mark, read_notices
+from release.verify import verify_release
+from schemas.base import sha256_of
+from schemas.records import Image
+from schemas.video import Track
+from tests.flows.homes import bytes_of, contents_of
+from tests.flows.runs import context_of
+from tests.flows.takedown_world import (
+    CONTRASTS,
+    FINE,
+    PERSON,
+    TASKS,
+    WALKERS,
+    Row,
+    TakedownWorld,
+    released_rows,
+)
+
+pytestmark = pytest.mark.slow
+
+PATCHES = {
+    f"{WALKERS}-0.1.0": "0.1.1",
+    f"{FINE}-0.1.0": "0.1.1",
+    f"{TASKS}-0.1.0": "0.1.1",
+    f"{TASKS}-1.1.0": "1.1.1",
+    f"{TASKS}-2.1.0": "2.1.1",
+    f"{CONTRASTS}-0.1.0": "0.1.1",
+}
+"""Every release that shows the person, and the version that takes its place."""
+REASON = "I was filmed, and nobody asked me"
+
+
+class Takedown(NamedTuple):
+    """What was before and after.
+
+    Attributes:
+        world: the installation, after the withdrawal.
+        copies: a folder with copies of all releases from before.
+        shown: all that showed the person, by name: pictures that were released or only stored.
+        stored: the digests of these in the blob store.
+        command: what was typed.
+        said: what the withdrawal said of itself.
+    """
+
+    world: TakedownWorld
+    copies: Path
+    shown: dict[str, bytes]
+    stored: set[str]
+    command: tuple[str, ...]
+    said: dict[str, Any]
+
+    @property
+    def home(self) -> Path:
+        return self.world.run.settings.home
+
+    def old(self, name: str) -> Path:
+        """A copy of an old release, as somebody else has it."""
+        return self.copies / name
+
+    def rows(self, name: str) -> list[Row]:
+        """The rows of an old release."""
+        return list(released_rows(self.old(name)))
+
+    def showing(self, name: str) -> list[Row]:
+        """Those of them that show the person."""
+        return self.world.showing(PERSON, self.rows(name))
+
+    def numbers(self, name: str) -> list[int]:
+        """Their numbers."""
+        files = {row["file_path"] for row in self.showing(name)}
+        rows = self.rows(name)
+        return [number for number, row in enumerate(rows, 1) if row["file_path"] in files]
+
+    def patch(self, name: str) -> Path:
+        """The release that takes the place of an old one."""
+        return self.world.release(f"{name.partition('-')[0]}-{PATCHES[name]}")
+
+
+@pytest.fixture(scope="module")
+def home(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    home = tmp_path_factory.mktemp("takedown") / "home"
+    home.mkdir()
+    shutil.copy(migrated_sqlite, home / "loupe.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOUPE_HOME", str(home))
+        yield home
+
+
+@pytest.fixture(autouse=True)
+def _at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test starts without settings."""
+    monkeypatch.setenv("LOUPE_HOME", str(home))
+
+
+@pytest.fixture(scope="module")
+def taken(home: Path) -> Iterator[Takedown]:
+    """Four datasets were released; then somebody asked to be forgotten."""
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    folder = home.parent / "elsewhere"
+    folder.mkdir()
+    world = TakedownWorld(context_of(store, home), folder)
+    world.build_all()
+    copies = Path(shutil.copytree(home / "releases", home.parent / "copies"))
+    shown = pictures_of(world, copies)
+    stored = set(map(sha256_of, shown.values()))
+    thumbnails = thumbnails_of(world)
+    assert holding(home / "reports", thumbnails), "pages show the person"
+    assert stored <= blobs_in(home), "all that shows the person is in the blob store"
+    (name,) = {row["identity"] for row in world.crops[PERSON]}
+    command = (
+        *("withdraw", "--identity", name, "--dataset", WALKERS),
+        *("--ground", "privacy", "--reason", REASON, "--yes", "--json"),
+    )
+    done = loupe(*command)
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    yield Takedown(world, copies, shown | thumbnails, stored, command, said)
+    store.close()
+
+
+def loupe(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def pictures_of(world: TakedownWorld, copies: Path) -> dict[str, bytes]:
+    """All that shows the person: in releases, and what the tracker cut out beside."""
+    shown = {
+        f"{folder.name}/{row['file_path']}": row["image"]["bytes"]
+        for folder in sorted(copies.iterdir())
+        for row in world.showing(PERSON, released_rows(folder))
+    }
+    run = world.run
+    for stored in find(run.store, WALKERS, Track.kind):
+        track = stored.record(Track)
+        seen = [one.model_dump() for one in track.observations]
+        if world.tracked(PERSON, seen, track.video):
+            for one in track.observations:
+                data = run.blobs.read(one.crop.sha256, one.crop.media_type)
+                shown[f"{track.video}/{track.number}-{one.frame}"] = data
+    return shown
+
+
+def thumbnails_of(world: TakedownWorld) -> dict[str, bytes]:
+    """How pages show the person's pictures of tasks: encoded anew, smaller."""
+    run = world.run
+    digests = {sha256_of(row["image"]["bytes"]) for row in world.crops[PERSON]}
+    shown = list(find(run.store, TASKS, Image.kind))
+    uris = {
+        one.id: thumbnail_uri(run.blobs, picture_of(one), 160)
+        for one in shown
+        if one.record(Image).sha256 in digests
+    }
+    return {id_: uri.encode() for id_, uri in uris.items() if uri is not None}
+
+
+def blobs_in(home: Path) -> set[str]:
+    """The digests of all that lies in the blob store."""
+    return {sha256_of(data) for data in bytes_of(home / "blobs").values()}
+
+
+def holding(folder: Path, shown: dict[str, bytes]) -> list[tuple[str, str]]:
+    """Files below a folder with one of these pictures anywhere in their bytes."""
+    return [
+        (path, name)
+        for path, data in bytes_of(folder).items()
+        for name, picture in shown.items()
+        if picture in data
+    ]
+
+
+def test_the_person_is_in_all_of_them_and_not_alone(taken: Takedown) -> None:
+    """Or else there would be nothing to show."""
+    counts = {name: (len(taken.showing(name)), len(taken.rows(name))) for name in PATCHES}
+    assert all(0 < shown < rows for shown, rows in counts.values()), counts
+    contrastive = [row for row in taken.showing(f"{CONTRASTS}-0.1.0") if row["contrast"]]
+    assert {row["contrast"]["way"] for row in contrastive} == {"edit"}
+    assert {row["tier"] for row in taken.showing(f"{TASKS}-2.1.0")} == {"v0", "v2"}
+    assert {path.name for path in taken.copies.iterdir()} == set(PATCHES)
+    released = {sha256_of(row["image"]["bytes"]) for name in PATCHES for row in taken.showing(name)}
+    assert released < taken.stored, "the tracker kept more than was released"
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_patch_lacks_exactly_the_rows_that_show_the_person(taken: Takedown, name: str) -> None:
+    found = compare_releases(taken.old(name), taken.patch(name), examples=1000)
+    gone = {(row["source"], row["source_file_path"]) for row in taken.showing(name)}
+    counts = found.rows.model_dump()
+    assert counts.pop("withdrawn") == len(gone)
+    assert counts.pop("same") == len(taken.rows(name)) - len(gone)
+    assert not any(counts.values()), (counts, found.fields, found.texts)
+    assert {(one.source, one.source_file_path) for one in found.examples} == gone
+    assert verify_release(taken.patch(name)) == []
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_an_old_release_is_marked_with_exactly_these_rows(taken: Takedown, name: str) -> None:
+    mark = read_mark(taken.world.release(name))
+    assert mark is not None
+    (notice,) = mark.notices
+    assert [row.number for row in notice.rows] == taken.numbers(name)
+    assert all(row.is_whole for row in notice.rows)
+    assert (notice.ground, notice.superseded_by) == ("privacy", PATCHES[name])
+    problems = {one.fault for one in verify_release(taken.world.release(name))}
+    assert problems == {"withdrawn", "erased"}
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_images_of_others_stay_in_old_releases(taken: Takedown, name: str) -> None:
+    before, after = bytes_of(taken.old(name)), bytes_of(taken.world.release(name))
+    kept = {path for path in before if path.startswith("images/")}
+    kept -= {row["file_path"] for row in taken.showing(name)}
+    assert {path for path in after if path.startswith("images/")} == kept
+    assert {"manifest.json", "README.md"} <= set(after)
+    assert all(after[path] == before[path] for path in after if path != "WITHDRAWN.json")
+
+
+def test_no_picture_of_the_person_is_left_anywhere(taken: Takedown) -> None:
+    assert holding(taken.copies, taken.shown), "they would be found"
+    assert blobs_in(taken.home).isdisjoint(taken.stored)
+    assert holding(taken.home, taken.shown) == []
+
+
+def test_what_is_said_of_the_person_is_in_no_file_that_is_released(taken: Takedown) -> None:
+    """Captions of the person's pictures alone; others may be told alike."""
+    rows = [row for name in PATCHES for row in taken.rows(name)]
+    files = {row["image_entity_id"] for name in PATCHES for row in taken.showing(name)}
+    texts = {text for row in rows if row["image_entity_id"] in files for text in row["captions"]}
+    texts -= {
+        text for row in rows if row["image_entity_id"] not in files for text in row["captions"]
+    }
+    assert texts
+    spoken = {text: json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in texts}
+    assert holding(taken.copies, spoken), "they would be found"
+    assert holding(taken.home / "releases", spoken) == []
+
+
+@pytest.mark.parametrize("format_name", ["webdataset", "lmdb", "coco", "published"])
+def test_exports_of_patches_hold_no_picture_of_the_person(
+    taken: Takedown, format_name: str, tmp_path: Path
+) -> None:
+    for name in PATCHES:
+        export_release(taken.patch(name), format_called(format_name, None), tmp_path / name)
+    assert holding(tmp_path, taken.shown) == []
+
+
+@pytest.mark.parametrize("name", PATCHES)
+@pytest.mark.parametrize("by", ["home", "folder", "release"])
+def test_holders_of_copies_are_told_their_rows(
+    taken: Takedown, name: str, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    published = {"folder": taken.home / "notices", "release": taken.patch(name)}
+    if by != "home":
+        monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "of somebody else"))
+    given = ("--notices", published[by]) if by in published else ()
+    verified = loupe("release", "verify", taken.old(name), *given, "--json")
+    assert verified.exit_code == 1
+    told = json.loads(verified.stdout)
+    assert [row["number"] for row in told["withdrawn"]] == taken.numbers(name)
+    (problem,) = told["problems"]
+    assert problem["fault"] == "withdrawn"
+    assert f"use {PATCHES[name]} instead" in problem["message"]
+    if by != "home":
+        assert loupe("release", "verify", taken.old(name)).exit_code == 0, "nobody told"
+
+
+def test_old_releases_are_listed_with_what_takes_their_place(taken: Takedown) -> None:
+    listed = json.loads(loupe("release", "list", "--json").stdout)
+    marked = {
+        f"{one['dataset']}-{one['version']}": one["withdrawal"]["superseded_by"]
+        for one in listed
+        if one["withdrawal"]
+    }
+    assert marked == PATCHES
+    shown = loupe("release", "show", f"{FINE}@0.1.0")
+    assert f"{FINE} 0.1.0 is withdrawn in part (privacy)" in shown.output
+
+
+def test_an_erased_release_is_exported_and_scored_no_more(taken: Takedown, tmp_path: Path) -> None:
+    old = taken.world.release(f"{FINE}-0.1.0")
+    for command in (
+        ("release", "export", old, "--format", "hf", "--out", tmp_path / "hf"),
+        ("evaluate", old, "--embedder", "builtin"),
+    ):
+        done = loupe(*command)
+        assert done.exit_code != 0
+        assert "was erased on purpose" in str(done.exception) + done.output
+
+
+def test_the_reason_is_nowhere_but_in_the_store(taken: Takedown) -> None:
+    files = [path for path in bytes_of(taken.home) if not path.startswith("loupe.db")]
+    assert not any(REASON.encode() in (taken.home / path).read_bytes() for path in files)
+    kept = read_notices(taken.home / "notices" / f"{WALKERS}.json")
+    assert [one.release for one in kept.notices] == [
+        read_manifest(taken.old(f"{WALKERS}-0.1.0")).id
+    ]
+
+
+def test_withdrawing_again_changes_nothing(taken: Takedown) -> None:
+    files = {
+        path: data for path, data in bytes_of(taken.home).items() if not path.startswith("loupe.db")
+    }
+    contents = contents_of(taken.home)
+    again = loupe(*taken.command)
+    assert again.exit_code == 0, again.output
+    after = bytes_of(taken.home)
+    assert {path: data for path, data in after.items() if not path.startswith("loupe.db")} == files
+    assert contents_of(taken.home) == contents
+
+
+def test_pictures_of_the_person_are_not_taken_in_again(taken: Takedown) -> None:
+    """From the same folder, as a source of another name."""
+    run = taken.world.run
+    import_source(run, taken.world.pictures.spec("again"))
+    names = set(taken.world.pictures.names[PERSON])
+    imported = {one.record(Image).file_path for one in find(run.store, "again", Image.kind)}
+    assert imported
+    assert imported.isdisjoint(names)
+    refused = [one for one in quarantined(run.store, "again") if one.reason == "withdrawn"]
+    assert len(refused) == len(names)
+    assert blobs_in(taken.home).isdisjoint(taken.stored)
+
+
+def test_building_everything_again_brings_nothing_back(taken: Takedown) -> None:
+    taken.world.build_all("0.2.0")
+    for version in ("0.2.0", "1.2.0", "2.2.0"):
+        for dataset in (WALKERS, FINE, TASKS, CONTRASTS) if version == "0.2.0" else (TASKS,):
+            later = taken.world.release(f"{dataset}-{version}")
+            assert verify_release(later) == []
+            assert taken.world.showing(PERSON, released_rows(later)) == []
+    assert blobs_in(taken.home).isdisjoint(taken.stored)
+    assert holding(taken.home / "releases", taken.shown) == []

@@ -1,0 +1,214 @@
+"""`loupe withdraw` of an image, a video, a source and an annotator's work, as holders see it.
+
+A street dataset and one of three sources, in one installation. What must go is told from the rows
+as they were released; the releases are then read from their folders alone.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from flows.cli import app
+from release.build import build_release
+from release.diff import compare_releases
+from release.diff_records import Difference
+from release.notices_files import read_mark
+from release.verify import verify_release
+from schemas.base import sha256_of
+from schemas.withdrawal import WithdrawalNotice
+from tests.flows.homes import bytes_of
+from tests.flows.takedown_world import Row, released_rows
+from tests.release.street_world import DATASET as STREET
+from tests.release.street_world import street_world
+from tests.release.worlds import DATASET as PEOPLE
+from tests.release.worlds import Composer, small_world, store_world
+
+Truth = Callable[[Row], bool]
+
+
+class Installation(NamedTuple):
+    """A home with a release of each dataset, and copies of these from before."""
+
+    home: Path
+    copies: Path
+
+    def rows(self, dataset: str) -> list[Row]:
+        """The rows that were released first."""
+        return list(released_rows(self.copies / dataset))
+
+    def old(self, dataset: str) -> Path:
+        return self.home / "releases" / f"{dataset}-1.0.0"
+
+    def patch(self, dataset: str) -> Path:
+        return self.home / "releases" / f"{dataset}-1.0.1"
+
+    def notice(self, dataset: str) -> WithdrawalNotice:
+        """What the mark of the first release says, of one withdrawal."""
+        mark = read_mark(self.old(dataset))
+        assert mark is not None
+        (notice,) = mark.notices
+        return notice
+
+    def difference(self, dataset: str) -> Difference:
+        """What the patch differs in from the first release."""
+        return compare_releases(self.copies / dataset, self.patch(dataset), examples=100)
+
+
+def both() -> Composer:
+    """People from three sources, and a street."""
+    world, street = small_world(), street_world()
+    world.entities |= street.entities
+    world.decisions += street.decisions
+    world.pictures += street.pictures
+    world.calls |= street.calls
+    return world
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copied for each test: releases are marked where they were built."""
+    home = tmp_path_factory.mktemp("made")
+    store_world(home, both().contents()).store.close()
+    return home
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    from db.blobs import BlobStore
+    from db.store import Store
+
+    home = Path(shutil.copytree(made, tmp_path / "home"))
+    monkeypatch.setenv("LOUPE_HOME", str(home))
+    store, blobs = Store.open(f"sqlite:///{home / 'loupe.db'}"), BlobStore(str(home / "blobs"))
+    for dataset in (PEOPLE, STREET):
+        folder = home / "releases" / f"{dataset}-1.0.0"
+        build_release(store, blobs, dataset, "1.0.0", folder)
+        shutil.copytree(folder, tmp_path / "copies" / dataset)
+    store.close()
+    return Installation(home, tmp_path / "copies")
+
+
+def loupe(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def withdraw(*arguments: str) -> Any:
+    """Does it, and gives what was said of it."""
+    done = loupe("withdraw", *arguments, "--reason", "asked for", "--yes", "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    return json.loads(done.stdout)
+
+
+def key(row: Row) -> tuple[str, str]:
+    return row["source"], row["source_file_path"]
+
+
+def assert_gone(here: Installation, dataset: str, goes: Truth) -> None:
+    """The patch lacks the rows for which it is true, and no others; the mark names them."""
+    rows = here.rows(dataset)
+    gone = [row for row in rows if goes(row)]
+    assert 0 < len(gone) < len(rows)
+    found = here.difference(dataset)
+    counts = found.rows.model_dump()
+    assert counts.pop("withdrawn") == len(gone)
+    assert counts.pop("same") == len(rows) - len(gone)
+    assert not any(counts.values()), counts
+    assert {(one.source, one.source_file_path) for one in found.examples} == set(map(key, gone))
+    assert verify_release(here.patch(dataset)) == []
+    assert [row.file_path for row in here.notice(dataset).rows] == [
+        one["file_path"] for one in gone
+    ]
+
+
+def assert_untouched(here: Installation, dataset: str) -> None:
+    """Nobody else's release is marked, changed or patched."""
+    assert bytes_of(here.old(dataset)) == bytes_of(here.copies / dataset)
+    assert not here.patch(dataset).exists()
+
+
+def test_an_image_goes_alone(here: Installation) -> None:
+    shown = here.rows(STREET)[1]
+    withdraw(shown["image_entity_id"], "--ground", "copyright")
+    assert_gone(here, STREET, lambda row: row["file_path"] == shown["file_path"])
+    assert_untouched(here, PEOPLE)
+    assert shown["sha256"] not in map(sha256_of, bytes_of(here.home / "blobs").values())
+    assert not (here.old(STREET) / shown["file_path"]).exists()
+
+
+def test_a_video_goes_with_all_that_was_cut_out_of_it(here: Installation) -> None:
+    withdraw("--video", "cam1/street.mp4", "--ground", "law")
+    assert_gone(here, STREET, lambda row: row["crop"]["video"] == "cam1/street.mp4")
+    assert_untouched(here, PEOPLE)
+    told = [one["file_path"] for one in json.loads(listed_videos(here))]
+    assert told == ["cam2/street.mp4", "square.mp4"]
+
+
+def listed_videos(here: Installation) -> str:
+    """The videos in the manifest of the patch."""
+    manifest = json.loads((here.patch(STREET) / "manifest.json").read_text(encoding="utf-8"))
+    return json.dumps(manifest["videos"])
+
+
+def test_a_source_goes_from_what_was_drawn_from_it(here: Installation) -> None:
+    withdraw("--source", "ICFG-PEDES", "--ground", "copyright")
+    assert_gone(here, PEOPLE, lambda row: row["source"] == "ICFG-PEDES")
+    assert_untouched(here, STREET)
+    assert b"ICFG-PEDES" not in (here.patch(PEOPLE) / "README.md").read_bytes()
+
+
+def test_where_all_was_of_one_source_nothing_takes_its_place(here: Installation) -> None:
+    withdraw("--source", "LUPerson-NL", "--ground", "copyright")
+    assert not here.patch(STREET).exists()
+    notice = here.notice(STREET)
+    assert (len(notice.rows), notice.superseded_by) == (len(here.rows(STREET)), None)
+    told = loupe("release", "verify", here.copies / STREET)
+    assert told.exit_code == 1
+    assert "no version takes its place" in told.output
+
+
+def test_an_annotator_takes_back_texts_and_no_pictures(here: Installation) -> None:
+    who = "reviewer-aa"
+    before = here.rows(STREET)
+    withdraw("--annotator", who, "--ground", "consent")
+    after = list(released_rows(here.patch(STREET)))
+    assert list(map(key, after)) == list(map(key, before))
+    kept = [one for row in before for one in texts_of(row) if one[1] != who]
+    assert [one for row in after for one in texts_of(row)] == kept
+    assert {author for _, author in kept} == {"reviewer-bb"}
+    assert verify_release(here.patch(STREET)) == []
+    notice = here.notice(STREET)
+    assert not any(row.is_whole for row in notice.rows)
+    taken = {text: author for row in before for text, author in texts_of(row)}
+    assert {taken[text] for row in notice.rows for text in row.texts} == {who}
+    assert len(notice.rows) == len(before)
+    (problem,) = verify_release(here.old(STREET))
+    assert (problem.fault, f"texts of {len(before)} of its" in problem.message) == (
+        "withdrawn",
+        True,
+    )
+
+
+def texts_of(row: Row) -> list[tuple[str, str]]:
+    """The captions of a row with their authors."""
+    return list(zip(row["caption_entity_ids"], row["caption_authors"], strict=True))
+
+
+def test_a_release_withdrawn_for_its_quality_is_used_with_a_warning(
+    here: Installation, tmp_path: Path
+) -> None:
+    shown = here.rows(PEOPLE)[3]
+    withdraw(shown["image_entity_id"], "--ground", "quality")
+    old = here.old(PEOPLE)
+    warning = "ufine3c 1.0.0 is withdrawn in part (quality)"
+    exported = loupe("release", "export", old, "--format", "hf", "--out", tmp_path / "hf")
+    assert (exported.exit_code, warning in exported.output) == (0, True)
+    scored = loupe("evaluate", old, "--embedder", "builtin")
+    assert (scored.exit_code, warning in scored.output) == (0, True), scored.output
+    told = loupe("release", "list")
+    assert "1 row; use 1.0.1" in told.output
+    assert warning not in loupe("release", "show", f"{PEOPLE}@1.0.1").output

@@ -1,0 +1,49 @@
+"""Files that were withdrawn are refused by what they are, and no others."""
+
+from pathlib import Path
+
+from sqlalchemy import select
+
+from db.entities import find
+from db.tables import WithdrawnDigest
+from flows.tombstones import Tombstones
+from flows.video_import import import_videos
+from schemas.build import VideoSourceSpec
+from schemas.video import Video
+from sources.demonstration.street import StreetWorld
+from tests.flows.withdrawals import Home, home_of
+from tests.release.worlds import DATASET, SOURCES, small_world
+
+
+def test_what_was_withdrawn_meanwhile_is_known_after_a_look(tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home", small_world())
+    tombstones = Tombstones(home.store)
+    tombstones.look()
+    home.withdraw("identity", "9", dataset=DATASET, source=SOURCES[1].name)
+    with home.store.read() as connection:
+        digests = list(connection.execute(select(WithdrawnDigest.sha256)).scalars())
+    assert len(digests) == 2
+    assert tombstones.refusal("s", "a.jpg", digests) is None
+    tombstones.look()
+    refused = tombstones.refusal("s", "a.jpg", ["0" * 64, digests[0]])
+    assert refused is not None
+    assert refused.reason == "withdrawn"
+    assert tombstones.refusal("s", "a.jpg", ["0" * 64]) is None
+    home.store.close()
+
+
+def test_a_withdrawn_video_is_not_imported_again(tmp_path: Path, street: StreetWorld) -> None:
+    home: Home = home_of(tmp_path / "home", small_world())
+
+    def bring(name: str) -> list[Video]:
+        spec = VideoSourceSpec(
+            name=name, videos=(str(street.folder),), licence="CC0-1.0", citation="c"
+        )
+        import_videos(home.run, spec)
+        return [one.record(Video) for one in find(home.store, name, Video.kind)]
+
+    first = bring("first")
+    assert len(first) == 2
+    home.withdraw("video", first[0].file_path, "law", dataset="first")
+    assert [one.sha256 for one in bring("second")] == [first[1].sha256]
+    home.store.close()

@@ -1,0 +1,156 @@
+"""Taking back from benchmarks whose rows hang together: groups, tiers, people in videos."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from db.entities import children_of, find
+from db.releases import find_release
+from db.withdrawals import list_withdrawals
+from release.notices_files import read_mark
+from release.verify import verify_release
+from schemas.records import Image
+from tests.flows.withdrawals import RELEASED, Home, home_of
+from tests.release import ccd_world, recos_world, street_world
+from tests.release.ccd_world import CCD
+from tests.release.recos_world import RECOS
+from tests.release.worlds import Composer
+
+Made = Callable[..., Home]
+TIERS = (("0.1.0", "v0"), ("1.1.0", "v1"), ("2.1.0", "v2"))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Made]:
+    homes: list[Home] = []
+
+    def make(composer: Composer, releases: object = RELEASED) -> Home:
+        homes.append(home_of(tmp_path / "home", composer, releases=releases))  # type: ignore[arg-type]
+        return homes[-1]
+
+    yield make
+    for one in homes:
+        one.store.close()
+
+
+def gone(home: Home, kind: str) -> set[str]:
+    """What of a kind is withdrawn, in all datasets."""
+    states = home.states()
+    kinds = {
+        one.id
+        for dataset in (CCD, RECOS, street_world.DATASET, "coco", "openverse")
+        for one in find(home.store, dataset, kind)
+    }
+    return {id_ for id_ in kinds if states[id_] == "withdrawn"}
+
+
+def images_in(home: Home, name: str) -> int:
+    return find_release(home.store, name).manifest.statistics.images
+
+
+def test_an_anchor_takes_its_group_along_and_no_other(made: Made) -> None:
+    benchmark = ccd_world.benchmark()
+    home = made(benchmark.world)
+    group = benchmark.groups[0]
+    home.withdraw("entity", group.anchor)
+    in_benchmark = {one.id for one in find(home.store, CCD, Image.kind)}
+    assert gone(home, Image.kind) & in_benchmark == {group.anchor, *group.contrasts}
+    assert images_in(home, f"{CCD}@1.0.1") == images_in(home, f"{CCD}@1.0.0") - 3
+    assert not verify_release(home.release("1.0.1", CCD))
+
+
+def test_what_was_found_for_an_anchor_keeps_its_file(made: Made) -> None:
+    benchmark = ccd_world.benchmark()
+    home = made(benchmark.world)
+    group = benchmark.groups[0]
+    images = {one.id: one.record(Image) for one in find(home.store, CCD, Image.kind)}
+    home.withdraw("entity", group.anchor)
+    for contrast in group.contrasts:
+        record = images[contrast]
+        assert record.contrast is not None
+        is_there = home.world.blobs.has(record.sha256, record.media_type)
+        assert is_there == (record.contrast.way == "search")
+
+
+def test_an_anchor_without_captions_leaves_no_group(made: Made) -> None:
+    """Of two groups one loses its anchor's captions, then the other: the second leaves nothing."""
+    benchmark = ccd_world.benchmark(groups=2, coarse=False)
+    home = made(benchmark.world)
+    rows = []
+    for group in benchmark.groups:
+        for caption in children_of(home.store, [group.anchor], "describes")[group.anchor]:
+            plan = home.withdraw("entity", caption, "quality")
+        rows.append([one.rows for one in plan.affected.patches])
+    assert rows == [[3], []]
+    assert all(one.is_finished for one in list_withdrawals(home.store))
+
+
+def test_a_contrastive_image_goes_alone(made: Made) -> None:
+    benchmark = ccd_world.benchmark()
+    home = made(benchmark.world)
+    contrast = benchmark.groups[1].contrasts[0]
+    plan = home.withdraw("entity", contrast, "copyright")
+    assert {id_ for id_, one in plan.reached.items() if one.kind == Image.kind} == {contrast}
+    assert images_in(home, f"{CCD}@1.0.1") == images_in(home, f"{CCD}@1.0.0") - 1
+    assert not verify_release(home.release("1.0.1", CCD))
+
+
+def test_all_tiers_of_a_state_are_patched_and_contain_each_other(made: Made) -> None:
+    benchmark = recos_world.benchmark()
+    home = made(benchmark.world, TIERS)
+    taken = benchmark.images["v0"][0]
+    plan = home.withdraw("entity", taken)
+    assert [one.version for one in plan.affected.patches] == ["0.1.1", "1.1.1", "2.1.1"]
+    top = find_release(home.store, f"{RECOS}@2.1.1").manifest
+    assert [one.version for one in top.contains] == ["0.1.1", "1.1.1"]
+    for version, _ in TIERS:
+        mark = read_mark(home.release(version, RECOS))
+        assert mark is not None
+        assert [row.entity_id for row in mark.notices[0].rows] == [taken]
+        patch = f"{version[:-1]}1"
+        assert mark.notices[0].superseded_by == patch
+        assert images_in(home, f"{RECOS}@{patch}") == images_in(home, f"{RECOS}@{version}") - 1
+        assert not verify_release(home.release(patch, RECOS))
+
+
+def test_a_tier_that_held_none_of_it_goes_along_and_is_not_marked(made: Made) -> None:
+    benchmark = recos_world.benchmark()
+    home = made(benchmark.world, TIERS)
+    plan = home.withdraw("entity", benchmark.images["v2"][0])
+    assert [one.version for one in plan.affected.patches] == ["0.1.1", "1.1.1", "2.1.1"]
+    assert [one.release.manifest.version for one in plan.affected.releases] == ["2.1.0"]
+    assert read_mark(home.release("0.1.0", RECOS)) is None
+    assert images_in(home, f"{RECOS}@0.1.1") == images_in(home, f"{RECOS}@0.1.0")
+
+
+def test_a_person_in_a_video_goes_with_track_and_crops_and_others_stay(made: Made) -> None:
+    home = made(street_world.street_world())
+    dataset = street_world.DATASET
+    others = home.plan("identity", "street-2", dataset=dataset).reached
+    plan = home.withdraw("identity", "street-1", dataset=dataset)
+    kinds = [one.kind for one in plan.reached.values()]
+    assert {kind: kinds.count(kind) for kind in set(kinds)} == {
+        "image": 3,
+        "caption": 6,
+        "tracklet": 2,
+        "filter_report": 1,
+        "track": 1,
+    }
+    assert not others.keys() & plan.reached.keys()
+    erased = {blob.sha256 for blob in plan.erased}
+    assert len(erased) == 3
+    assert images_in(home, f"{dataset}@1.0.1") == images_in(home, f"{dataset}@1.0.0") - 3
+    assert not verify_release(home.release("1.0.1", dataset))
+
+
+def test_a_video_goes_with_everybody_in_it(made: Made) -> None:
+    home = made(street_world.street_world())
+    dataset = street_world.DATASET
+    plan = home.withdraw("video", "square.mp4", "law")
+    images = {id_ for id_, one in plan.reached.items() if one.kind == "image"}
+    assert len(images) == 2
+    (video,) = (one for one in plan.reached.values() if one.kind == "video")
+    assert home.states()[video.id] == "withdrawn"
+    videos = find_release(home.store, f"{dataset}@1.0.1").manifest.videos
+    assert "square.mp4" not in {one.file_path for one in videos}

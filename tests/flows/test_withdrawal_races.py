@@ -1,0 +1,302 @@
+"""Taking back while releases are built side by side, on either database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from db.entities import NewEntity, find, new_entity
+from db.releases import find_release, list_releases, released_entities, store_release
+from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals, notices_of
+from flows.building import Recipe, build_by
+from flows.report import BuildReport
+from flows.withdrawal import carry_out, carry_out_again
+from flows.withdrawal_plan import WithdrawalPlan
+from release.build import build_release
+from release.notices_files import read_mark
+from schemas.base import sha256_of
+from schemas.errors import IntegrityError, UsageError
+from schemas.records import Image
+from schemas.release import Manifest
+from tests.db.samples import store_entities
+from tests.flows.withdrawals import Home, home_of
+from tests.release.worlds import DATASET, SOURCES, small_world
+
+FINE = SOURCES[1].name
+
+
+@pytest.fixture
+def home(tmp_path: Path, database_url: str) -> Iterator[Home]:
+    made = home_of(tmp_path / "home", small_world(), database_url)
+    yield made
+    made.store.close()
+
+
+def person(home: Home) -> Any:
+    return home.plan("identity", "9", dataset=DATASET, source=FINE)
+
+
+def build(home: Home, version: str, inspect: Any = lambda _folder, _manifest: None) -> None:
+    store, blobs = home.world.store, home.world.blobs
+    build_release(store, blobs, DATASET, version, home.release(version), inspect=inspect)
+
+
+def versions(home: Home) -> list[str]:
+    return [one.manifest.version for one in list_releases(home.store, DATASET)]
+
+
+def test_what_is_withdrawn_while_it_is_built_is_not_released(home: Home) -> None:
+    def inspect(_folder: Path, _manifest: Manifest) -> None:
+        home.withdraw("identity", "9", dataset=DATASET, source=FINE)
+
+    with pytest.raises(IntegrityError, match="was withdrawn while this was built; build it again"):
+        build(home, "2.0.0", inspect)
+    assert versions(home) == ["1.0.0", "1.0.1"]
+    assert not home.release("2.0.0").exists()
+    build(home, "2.0.0")
+    assert versions(home) == ["1.0.0", "1.0.1", "2.0.0"]
+    assert person(home).is_done
+
+
+def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has begun to record when the other comes to store: it sees all of what was recorded."""
+    from db import withdrawals
+
+    plan, stored = person(home), withdrawals._insert_all
+    built, recording, comes = Event(), Event(), Event()
+    refused: list[IntegrityError] = []
+
+    def insert_all(*arguments: Any) -> None:
+        stored(*arguments)
+        recording.set()
+        assert comes.wait(20)
+
+    def inspect(_folder: Path, _manifest: Manifest) -> None:
+        built.set()
+        assert recording.wait(20)
+        comes.set()
+
+    def released() -> None:
+        try:
+            build(home, "2.0.0", inspect)
+        except IntegrityError as error:
+            refused.append(error)
+
+    monkeypatch.setattr(withdrawals, "_insert_all", insert_all)
+    thread = Thread(target=released)
+    thread.start()
+    assert built.wait(20)
+    home.confirmed(plan)
+    thread.join()
+    assert "was withdrawn while this was built" in str(refused)
+    assert versions(home) == ["1.0.0"]
+
+
+def test_what_was_released_since_it_was_shown_is_shown_first(home: Home) -> None:
+    plan = person(home)
+    build(home, "2.0.0")
+    with pytest.raises(UsageError, match="what was released, has changed since it was shown"):
+        home.confirmed(plan)
+    assert list_withdrawals(home.store) == []
+    again = home.withdraw("identity", "9", dataset=DATASET, source=FINE)
+    assert [one.version for one in again.affected.patches] == ["2.0.1"]
+    assert versions(home) == ["1.0.0", "2.0.0", "2.0.1"]
+    assert read_mark(home.release("2.0.0")) is not None
+
+
+def test_a_release_that_nobody_was_told_of_is_told_of_by_asking_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that an earlier Loupe built side by side."""
+
+    def inspect(_folder: Path, _manifest: Manifest) -> None:
+        home.withdraw("identity", "9", dataset=DATASET, source=FINE)
+
+    with monkeypatch.context() as unguarded:
+        unguarded.setattr("db.releases._refuse_withdrawn", lambda *_: None)
+        build(home, "2.0.0", inspect)
+    plan = person(home)
+    (untold,) = plan.untold
+    assert not plan.is_done
+    assert read_mark(home.release("2.0.0")) is None
+    withdrawal = home.confirmed(plan)
+    carry_out(home.run, withdrawal)
+    assert untold in {one.release for one in notices_of(home.store, withdrawal.id)}
+    assert read_mark(home.release("2.0.0")) is not None
+    assert versions(home) == ["1.0.0", "1.0.1", "2.0.0", "2.0.1"]
+    assert person(home).is_done
+
+
+def test_a_withdrawn_prompt_does_not_keep_what_it_led_to_from_release(home: Home) -> None:
+    prompts = [one.id for one in find(home.store, DATASET, "prompt")]
+    home.withdraw("entity", prompts[0], "other")
+    build(home, "2.0.0")
+    assert "2.0.0" in versions(home)
+
+
+def test_a_release_that_was_stored_is_not_put_back_with_what_went(home: Home) -> None:
+    (stored,) = list_releases(home.store, DATASET)
+    image = next(iter(find(home.store, DATASET, Image.kind))).id
+    home.withdraw("entity", image)
+    with pytest.raises(IntegrityError, match="was withdrawn"):
+        store_release(home.store, stored.manifest, stored.folder, [], stored.folder.mkdir)
+
+
+def late_picture(home: Home) -> tuple[NewEntity, Image]:
+    """A picture that a run makes of an image of the person, with its file."""
+    of = next(one for one in find(home.store, DATASET, Image.kind) if one.state == "withdrawn")
+    content = b"what a run under way made of it"
+    made = of.record(Image).model_copy(update={"sha256": sha256_of(content)})
+    home.world.blobs.put(content, made.media_type)
+    return new_entity(made, "later", parents=[("sampled_from", of.id)]), made
+
+
+def assert_taken_back(home: Home, entity: NewEntity, made: Image) -> None:
+    (withdrawal,) = list_withdrawals(home.store)
+    assert withdrawal.is_finished
+    assert home.states()[entity.id] == "withdrawn"
+    assert made.sha256 in {one.sha256 for one in erased_blobs(home.store, withdrawal.id)}
+    assert not home.world.blobs.has(made.sha256, made.media_type)
+
+
+def test_what_a_run_under_way_brings_after_all_was_done_goes_as_it_ends(home: Home) -> None:
+    home.withdraw("identity", "9", dataset=DATASET, source=FINE)
+    entity, made = late_picture(home)
+
+    def build_dataset(*_arguments: Any, **_values: Any) -> BuildReport:
+        store_entities(home.store, [entity])
+        assert home.states()[entity.id] == "withdrawn"
+        assert not person(home).is_done or person(home).unfinished
+        return BuildReport("later")
+
+    recipe: Recipe[Any] = Recipe(lambda _path: None, lambda _path: None, "", build_dataset)
+    build_by(recipe, home.run, "build.yaml", None, wait=False)
+    assert_taken_back(home, entity, made)
+    assert person(home).is_done
+
+
+def test_it_goes_though_the_run_fails(home: Home) -> None:
+    home.withdraw("identity", "9", dataset=DATASET, source=FINE)
+    entity, made = late_picture(home)
+
+    def build_dataset(*_arguments: Any, **_values: Any) -> BuildReport:
+        store_entities(home.store, [entity])
+        raise UsageError("the version is too small")
+
+    recipe: Recipe[Any] = Recipe(lambda _path: None, lambda _path: None, "", build_dataset)
+    with pytest.raises(UsageError, match="too small"):
+        build_by(recipe, home.run, "build.yaml", None, wait=False)
+    assert_taken_back(home, entity, made)
+
+
+def test_a_run_leaves_what_was_only_confirmed_to_whoever_carries_it_out(home: Home) -> None:
+    withdrawal = home.confirmed(person(home))
+    carry_out_again(home.run)
+    assert list_withdrawals(home.store) == [withdrawal]
+    assert versions(home) == ["1.0.0"]
+
+
+@pytest.mark.parametrize("last", ["find what came since", "erase files", "write notices"])
+def test_what_comes_between_the_steps_goes_before_it_is_finished(home: Home, last: str) -> None:
+    withdrawal = home.confirmed(person(home))
+    late: list[tuple[NewEntity, Image]] = []
+
+    def on_step(name: str, _told: object) -> None:
+        if name == last and not late:
+            late.append(late_picture(home))
+            store_entities(home.store, [late[0][0]])
+
+    carry_out(home.run, withdrawal, on_step)
+    assert_taken_back(home, *late[0])
+
+
+def test_resume_looks_for_what_an_earlier_run_left(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a Loupe left it that stored late children as if nothing were withdrawn."""
+    from flows.commands.withdraw import _resume
+
+    home.withdraw("identity", "9", dataset=DATASET, source=FINE)
+    entity, made = late_picture(home)
+    with monkeypatch.context() as unguarded:
+        unguarded.setattr("db.work.withdraw_late_children", lambda *_: None)
+        store_entities(home.store, [entity])
+    assert home.states()[entity.id] == "proposed"
+    _resume(home.run, as_json=False)
+    assert_taken_back(home, entity, made)
+
+
+def another(home: Home, *plans: Any) -> WithdrawalPlan:
+    """To withdraw an image that none of the plans reaches."""
+    found = find(home.store, DATASET, Image.kind)
+    free = (one for one in found if not any(one.id in plan.reached for plan in plans))
+    return home.plan("entity", next(free).id)
+
+
+def test_a_number_that_another_withdrawal_took_is_taken_for_its_own(home: Home) -> None:
+    """Both are to release 1.0.1; whoever comes first builds it without the things of either."""
+    first = home.confirmed(plan := person(home))
+    second = home.confirmed(other := another(home, plan))
+    carry_out(home.run, second)
+    third = home.confirmed(another(home, plan, other))
+    carry_out(home.run, third)
+    carry_out(home.run, first)
+    assert versions(home) == ["1.0.0", "1.0.1", "1.0.2"]
+    assert all(one.is_finished for one in list_withdrawals(home.store))
+    (told,) = notices_of(home.store, first.id)
+    assert told.superseded_by == "1.0.1"
+    assert not set(released_entities(home.store, release_of(home, "1.0.1"))) & plan.reached.keys()
+
+
+def test_a_number_that_is_taken_by_what_holds_it_is_planned_anew(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a release that an earlier Loupe built side by side; holders are told of the other."""
+    withdrawal: list[StoredWithdrawal] = []
+
+    def inspect(_folder: Path, _manifest: Manifest) -> None:
+        withdrawal.append(home.confirmed(person(home)))
+
+    with monkeypatch.context() as unguarded:
+        unguarded.setattr("db.releases._refuse_withdrawn", lambda *_: None)
+        build(home, "1.0.1", inspect)
+    carry_out(home.run, withdrawal[0])
+    assert versions(home) == ["1.0.0", "1.0.1", "1.0.2"]
+    (told,) = notices_of(home.store, withdrawal[0].id)
+    assert told.superseded_by == "1.0.2"
+    mark = read_mark(home.release("1.0.0"))
+    assert mark is not None
+    assert [one.superseded_by for one in mark.notices] == ["1.0.2"]
+    assert not person(home).is_done  # nobody was told of 1.0.1 yet
+    home.withdraw("identity", "9", dataset=DATASET, source=FINE)
+    assert read_mark(home.release("1.0.1")) is not None
+    assert versions(home) == ["1.0.0", "1.0.1", "1.0.2"]
+    assert person(home).is_done
+
+
+def release_of(home: Home, version: str) -> str:
+    return find_release(home.store, f"{DATASET}@{version}").manifest.id
+
+
+def test_resume_goes_on_with_others_where_one_cannot_be_finished(home: Home) -> None:
+    from flows.commands.withdraw import _resume
+
+    first = home.confirmed(plan := person(home))
+    other = next(one for one in find(home.store, DATASET, Image.kind) if one.id not in plan.reached)
+    second = home.confirmed(home.plan("entity", other.id))
+    home.release("1.0.1").mkdir(parents=True)
+    (home.release("1.0.1") / "notes.txt").write_text("somebody's")
+    image = other.record(Image)
+    assert home.world.blobs.has(image.sha256, image.media_type)
+    with pytest.raises(UsageError, match=r"1\.0\.1"):
+        _resume(home.run, as_json=False)
+    assert not home.world.blobs.has(image.sha256, image.media_type)
+    (home.release("1.0.1") / "notes.txt").unlink()
+    home.release("1.0.1").rmdir()
+    _resume(home.run, as_json=False)
+    found = list_withdrawals(home.store)
+    assert [one.key for one in found if one.is_finished] == [first.key, second.key]

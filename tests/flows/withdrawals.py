@@ -1,0 +1,126 @@
+"""A small installation with a release to take something back from, and what is left of it."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import select
+
+from db.agents import AgentRef
+from db.blobs import BlobStore
+from db.store import Store
+from db.tables import (
+    Decision,
+    Embedding,
+    Entity,
+    Release,
+    ReviewTask,
+    WithdrawalNotice,
+    WithdrawalStep,
+    WithdrawnDigest,
+    WithdrawnEntity,
+)
+from db.withdrawal_targets import Sort, WithdrawalTarget
+from db.withdrawals import StoredWithdrawal
+from flows.context import RunContext
+from flows.withdrawal import carry_out
+from flows.withdrawal_plan import WithdrawalPlan, confirm, plan_withdrawal, request_of
+from release.build import build_release
+from schemas.retrieval_task import Tier
+from schemas.withdrawal import Ground
+from tests.flows.runs import context_of
+from tests.release.worlds import DATASET, Composer, World, store_world
+
+OPERATOR = AgentRef("person", "operator")
+
+
+class Home(NamedTuple):
+    """An installation whose dataset was released as 1.0.0."""
+
+    run: RunContext
+    world: World
+    folder: Path
+
+    @property
+    def store(self) -> Store:
+        return self.world.store
+
+    def release(self, version: str, dataset: str = DATASET) -> Path:
+        """Where a release lies."""
+        return self.folder / "releases" / f"{dataset}-{version}"
+
+    def plan(
+        self, sort: Sort, name: str, ground: Ground = "privacy", **values: Any
+    ) -> WithdrawalPlan:
+        erases = values.pop("erases", None)
+        target = WithdrawalTarget(sort=sort, name=name, **values)
+        return plan_withdrawal(self.store, request_of(target, ground, erases))
+
+    def confirmed(self, plan: WithdrawalPlan) -> StoredWithdrawal:
+        return confirm(self.store, plan, "somebody asked for it", OPERATOR)
+
+    def withdraw(
+        self, sort: Sort, name: str, ground: Ground = "privacy", **values: Any
+    ) -> WithdrawalPlan:
+        """From the plan to the end."""
+        plan = self.plan(sort, name, ground, **values)
+        carry_out(self.run, self.confirmed(plan))
+        return plan
+
+    def with_blobs(self, blobs: BlobStore) -> RunContext:
+        """A run whose files lie in `blobs`."""
+        return replace(self.run, blobs=blobs)
+
+    def states(self) -> dict[str, str]:
+        with self.store.read() as connection:
+            return {
+                row.id: row.state for row in connection.execute(select(Entity.id, Entity.state))
+            }
+
+
+RELEASED: tuple[tuple[str, Tier | None], ...] = (("1.0.0", None),)
+
+
+def home_of(
+    folder: Path,
+    composer: Composer,
+    url: str | None = None,
+    releases: tuple[tuple[str, Tier | None], ...] = RELEASED,
+) -> Home:
+    """An installation in `folder` that holds what was composed, released."""
+    folder.mkdir(parents=True, exist_ok=True)
+    world = store_world(folder, composer.contents(), url=url)
+    home = Home(context_of(world.store, folder), world, folder)
+    for version, tier in releases:
+        out = home.release(version, composer.dataset)
+        build_release(world.store, world.blobs, composer.dataset, version, out, tier=tier)
+    return home
+
+
+def left_of(home: Home) -> dict[str, Any]:
+    """All that stands in the store of a withdrawal, and every file; without times."""
+    queries: dict[str, Any] = {
+        "entities": select(Entity.id, Entity.state),
+        "decisions": select(Decision.entity_id, Decision.verdict, Decision.reason),
+        "withdrawn": select(WithdrawnEntity.withdrawal_id, WithdrawnEntity.entity_id),
+        "digests": select(
+            WithdrawnDigest.sha256, WithdrawnDigest.is_refused, WithdrawnDigest.is_erased
+        ),
+        "notices": select(WithdrawalNotice.release_id, WithdrawalNotice.withdrawal_id),
+        "steps": select(WithdrawalStep.step),
+        "releases": select(Release.id, Release.withdrawal_mark),
+        "tasks": select(ReviewTask.key, ReviewTask.state),
+        "vectors": select(Embedding.key),
+    }
+    with home.store.read() as connection:
+        found: dict[str, Any] = {
+            name: Counter(tuple(row) for row in connection.execute(query))
+            for name, query in queries.items()
+        }
+    found["files"] = {
+        str(path.relative_to(home.folder)): path.read_bytes()
+        for path in sorted(home.folder.rglob("*"))
+        if path.is_file() and not path.name.startswith("loupe.db")
+    }
+    return found

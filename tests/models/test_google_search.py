@@ -1,0 +1,255 @@
+"""What is Google's own: filters, quotas, keys that nobody sees, and the end of the service."""
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from models.search.google import GoogleImageSearch
+from schemas.errors import ConfigurationError
+from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome
+from schemas.licences import permits_use
+from tests.models.image_searches import google, google_spec, set_keys
+from tests.servers.processes import free_port
+from tests.servers.search_server import (
+    API_KEY,
+    ENGINE,
+    Reply,
+    SearchServer,
+    google_error,
+    search_server,
+)
+
+DAY = google_error(
+    429,
+    "Quota exceeded for quota metric 'Queries' and limit 'Queries per day' of service "
+    "'customsearch.googleapis.com' for consumer 'project_number:451270028559'.",
+    "rateLimitExceeded",
+    "RESOURCE_EXHAUSTED",
+)
+MINUTE = google_error(
+    429,
+    "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute per user' of service "
+    "'customsearch.googleapis.com' for consumer 'project_number:451270028559'.",
+    "rateLimitExceeded",
+    "RESOURCE_EXHAUSTED",
+)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchServer]:
+    set_keys(monkeypatch)
+    with search_server() as started:
+        yield started
+
+
+def failure(outcome: SearchOutcome) -> SearchFailure:
+    assert isinstance(outcome, SearchFailure), outcome
+    return outcome
+
+
+def test_the_service_is_asked_as_the_paper_asks_it(server: SearchServer) -> None:
+    google(server, image_size="LARGE").search("a cat", 5, 2)
+    [seen] = server.seen
+    assert {**seen.parameters, "alt": ""} == {
+        "q": "a cat",
+        "cx": ENGINE,
+        "key": API_KEY,
+        "searchType": "image",
+        "rights": "(cc_publicdomain|cc_attribute|cc_sharealike|cc_noncommercial).-(cc_nonderived)",
+        "imgSize": "LARGE",
+        "safe": "active",
+        "num": "5",
+        "start": "6",
+        "alt": "",
+    }
+
+
+def test_start_and_number_are_never_beyond_a_hundred(server: SearchServer) -> None:
+    for page in range(1, 15):
+        assert isinstance(google(server).search("a cat", 10, page), SearchAnswer)
+    asked = [(int(s.parameters["start"]), int(s.parameters["num"])) for s in server.seen]
+    assert asked == [*((start, 10) for start in range(1, 91, 10)), (91, 9)]
+
+
+def test_the_licence_is_that_of_the_filter_and_says_so(server: SearchServer) -> None:
+    outcome = google(server, rights=("cc_publicdomain", "cc_attribute")).search("a cat", 3)
+    assert isinstance(outcome, SearchAnswer)
+    for hit in outcome.hits:
+        assert hit.licence_basis == "filter"
+        assert hit.licence == "one of CC0-1.0, CC-PDM-1.0, LicenseRef-Public-Domain, CC-BY"
+        assert permits_use(hit.licence)
+        assert (hit.creator, hit.licence_url) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        DAY,
+        google_error(403, "Daily Limit Exceeded", "dailyLimitExceeded"),
+        google_error(403, "Quota exceeded", "quotaExceeded"),
+    ],
+)
+def test_a_day_that_is_over_is_not_asked_again(server: SearchServer, refusal: Reply) -> None:
+    server.faults = [refusal]
+    failed = failure(google(server).search("a cat", 5))
+    assert (failed.reason, failed.retriable, failed.requests) == ("quota_exhausted", True, 0)
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal", [MINUTE, google_error(403, "Rate Limit Exceeded", "userRateLimitExceeded")]
+)
+def test_who_is_too_fast_waits_and_asks_again(server: SearchServer, refusal: Reply) -> None:
+    server.faults = [refusal, refusal]
+    outcome = google(server).search("a cat", 5)
+    assert isinstance(outcome, SearchAnswer)
+    assert outcome.requests == 1, "what was refused does not count"
+    server.faults = [refusal] * 3
+    assert failure(google(server).search("a cat", 5)).reason == "rate_limited"
+
+
+def test_a_long_wait_is_not_waited_for(server: SearchServer) -> None:
+    server.faults = [Reply(429, MINUTE.body, {"Retry-After": "3600"})]
+    assert failure(google(server).search("a cat", 5)).reason == "rate_limited"
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Reply(500, {"error": {"code": 500, "message": "Internal"}}), "server_error"),
+        (Reply(503, "<html>busy</html>"), "server_error"),
+        (Reply(200, '{"kind": "customsearch#search", "items": [{"li'), "server_error"),
+        (Reply(200, "<html>Please log in</html>"), "server_error"),
+        (Reply(200, []), "server_error"),
+        (Reply(200, {"items": {"0": 1}}), "server_error"),
+        (Reply(reset=True), "unreachable"),
+        (Reply(hang_up=True), "unreachable"),
+    ],
+    ids=["500", "503", "cut off", "page", "list", "no list", "reset", "no word"],
+)
+def test_a_passing_fault_is_asked_again_and_counted(
+    server: SearchServer, fault: Reply, reason: str
+) -> None:
+    server.faults = [fault]
+    outcome = google(server).search("a cat", 5)
+    assert isinstance(outcome, SearchAnswer)
+    assert outcome.requests == len(server.seen) == 2
+    server.faults = [fault] * 3
+    failed = failure(google(server).search("a cat", 5))
+    assert (failed.reason, failed.retriable, failed.requests) == (reason, True, 3)
+    assert len(server.seen) == 5, "and never behind our back"
+
+
+def test_an_answer_that_does_not_come_is_a_timeout(server: SearchServer) -> None:
+    server.faults = [Reply(seconds=1)]
+    failed = failure(google(server, timeout_seconds=0.2, max_retries=0).search("a cat", 5))
+    assert (failed.reason, failed.requests) == ("timeout", 1)
+
+
+def test_where_nobody_is_nothing_counts(server: SearchServer) -> None:
+    spec = google_spec(f"http://127.0.0.1:{free_port()}", max_retries=1)
+    failed = failure(GoogleImageSearch(spec, sleep=lambda _: None).search("a cat", 5))
+    assert (failed.reason, failed.requests) == ("unreachable", 0)
+
+
+def test_retries_end_where_the_caller_says(server: SearchServer) -> None:
+    server.faults = [Reply(500, {})] * 3
+    failed = failure(google(server).search("a cat", 5, may_retry=lambda: False))
+    assert (failed.requests, len(server.seen)) == (1, 1)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 301])
+def test_settings_that_are_wrong_are_named_so(server: SearchServer, status: int) -> None:
+    location = {"Location": f"{server.base_url}elsewhere"}
+    server.faults = [Reply(status, {"error": {"message": "no"}}, location)]
+    assert failure(google(server).search("a cat", 5)).reason == "misconfigured"
+    assert len(server.seen) == 1
+
+
+def test_a_wrong_key_is_a_setting_and_a_wrong_query_is_not(
+    server: SearchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_SEARCH_API_KEY", "wrong")
+    assert failure(google(server).search("a cat", 5)).reason == "misconfigured"
+    set_keys(monkeypatch)
+    server.faults = [google_error(400, "Request contains an invalid argument.", "badRequest")]
+    refused = failure(google(server).search("a cat", 5))
+    assert (refused.reason, refused.retriable) == ("refused_query", False)
+
+
+def test_items_that_say_too_little_are_hits_or_left_out(server: SearchServer) -> None:
+    items = [
+        {"link": "http://images.example.org/a.jpg"},
+        {"title": "no link"},
+        "no item",
+        {"link": "x-raw-image:///aa11", "image": {"width": 0, "height": -3}, "mime": ""},
+        {"link": "http://images.example.org/b.jpg", "title": "\ud83d\0", "image": {"width": "x"}},
+    ]
+    server.faults = [Reply(body={"items": items})]
+    outcome = google(server).search("a cat", 5)
+    assert isinstance(outcome, SearchAnswer)
+    assert [hit.rank for hit in outcome.hits] == [1, 4]
+    assert [hit.page_url for hit in outcome.hits] == [None, None]
+    outcome.model_dump_json().encode()
+
+
+def test_neither_logs_nor_failures_tell_the_key(
+    server: SearchServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    said: list[Any] = []
+    with caplog.at_level(logging.DEBUG):
+        server.faults = [google_error(403, f"the key {API_KEY} is not for this", "forbidden")]
+        said.append(google(server).search("a cat", 5))
+        server.faults = [Reply(500, f"?key={API_KEY}"), Reply(200, {"url": {"key": API_KEY}})]
+        said.append(google(server).search("a cat", 5))
+        server.faults = [Reply(reset=True)] * 3
+        said.append(google(server).search("a cat", 5))
+        said.append(google(server).search("x" * 3000, 5))
+    assert "customsearch/v1" in caplog.text
+    assert all(seen.parameters["key"] == API_KEY for seen in server.seen)
+    for words in ("AIza", "eyes"):
+        assert words not in caplog.text + json.dumps([s.model_dump(mode="json") for s in said])
+
+
+def test_the_environment_neither_diverts_nor_adds_to_what_is_sent(
+    server: SearchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, nowhere)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
+    monkeypatch.setenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN", "example.org")
+    monkeypatch.setenv("GOOGLE_API_USE_CLIENT_CERTIFICATE", "true")
+    assert isinstance(google(server).search("a cat", 5), SearchAnswer)
+    assert "Authorization" not in server.seen[0].headers
+
+
+@pytest.mark.parametrize("variable", ["GOOGLE_SEARCH_ENGINE_ID", "GOOGLE_SEARCH_API_KEY"])
+def test_what_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    set_keys(monkeypatch)
+    monkeypatch.setenv(variable, " ")
+    with pytest.raises(ConfigurationError, match=variable):
+        GoogleImageSearch(google_spec("http://127.0.0.1:1"))
+
+
+def test_another_engine_has_other_parameters(
+    server: SearchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = google(server).parameters
+    monkeypatch.setenv("GOOGLE_SEARCH_ENGINE_ID", "another")
+    assert google(server).parameters != before
+
+
+def test_after_its_end_the_service_is_not_asked(server: SearchServer) -> None:
+    def search_at(moment: datetime) -> SearchOutcome:
+        return GoogleImageSearch(google_spec(server.base_url), clock=lambda: moment).search("a", 1)
+
+    assert isinstance(search_at(datetime(2026, 12, 31, 23, 59, tzinfo=UTC)), SearchAnswer)
+    with pytest.raises(ConfigurationError, match=r"ended on 2027-01-01.*openverse"):
+        search_at(datetime(2027, 1, 1, tzinfo=UTC))
+    assert len(server.seen) == 1

@@ -1,0 +1,95 @@
+"""One contract, kept by every image editor: real pipelines with tiny random weights included."""
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+from PIL import Image
+
+from models.image_editor import ImageEditor
+from schemas.chat import ChatImage
+from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest
+from tests.models.tiny_editors import EDITORS, Subject
+
+pytestmark = pytest.mark.slow
+
+BROKEN = ChatImage(media_type="image/png", data=b"\x89PNG no picture")
+
+
+@pytest.fixture(scope="module", params=EDITORS)
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    if "qwen" in request.param:
+        pytest.importorskip("diffusers")
+    return EDITORS[request.param](tmp_path_factory.mktemp("tiny-editor") / "pipeline")
+
+
+def run(subject: Subject, *requests: EditRequest) -> list[EditOutcome]:
+    outcomes = list(subject.editor.edit(iter(requests)))
+    assert [position for position, _ in outcomes] == list(range(len(requests)))
+    return [outcome for _, outcome in outcomes]
+
+
+def pixels(outcome: EditOutcome) -> bytes:
+    assert isinstance(outcome, EditedPicture), outcome
+    with Image.open(io.BytesIO(outcome.image.data)) as picture:
+        return picture.tobytes()
+
+
+def test_it_is_an_editor_that_says_who_it_is(subject: Subject) -> None:
+    assert isinstance(subject.editor, ImageEditor)
+    assert subject.editor.ref.name
+    assert subject.editor.ref.revision
+    assert json.loads(json.dumps(subject.editor.parameters)) == subject.editor.parameters
+
+
+def test_an_edit_has_the_size_of_its_image_and_is_another(subject: Subject) -> None:
+    outcomes = run(subject, *subject.requests)
+    for request, outcome in zip(subject.requests, outcomes, strict=True):
+        assert isinstance(outcome, EditedPicture)
+        with Image.open(io.BytesIO(request.image.data)) as given:
+            size, before = given.size, given.convert("RGB").tobytes()
+        with Image.open(io.BytesIO(outcome.image.data)) as picture:
+            assert (picture.format, picture.mode) == ("PNG", "RGB")
+            assert picture.size == size == (outcome.width_px, outcome.height_px)
+            assert picture.tobytes() != before
+        assert outcome.image.media_type == "image/png"
+        assert outcome.seconds >= 0
+
+
+def test_equal_requests_give_equal_images_whatever_stands_beside_them(subject: Subject) -> None:
+    first, second = subject.requests[:2]
+    together = run(subject, first, second, first)
+    assert pixels(together[0]) == pixels(together[2])
+    assert pixels(run(subject, second)[0]) == pixels(together[1])
+    assert pixels(together[0]) != pixels(together[1])
+
+
+def test_an_image_that_does_not_decode_is_a_failure_and_the_rest_goes_on(
+    subject: Subject,
+) -> None:
+    good = subject.requests[0]
+    broken = good.model_copy(update={"image": BROKEN})
+    outcomes = run(subject, broken, good)
+    assert isinstance(outcomes[0], EditFailure)
+    assert outcomes[0].reason == "image_unreadable"
+    assert not outcomes[0].retriable
+    assert isinstance(outcomes[1], EditedPicture)
+
+
+def test_requests_are_taken_lazily(subject: Subject) -> None:
+    taken = []
+
+    def requests() -> Iterator[EditRequest]:
+        for request in subject.requests:
+            taken.append(request)
+            yield request
+
+    edits = subject.editor.edit(requests())
+    next(edits)
+    assert len(taken) == 1
+    assert len(list(edits)) == len(subject.requests) - 1
+
+
+def test_nothing_in_nothing_out(subject: Subject) -> None:
+    assert run(subject) == []

@@ -1,0 +1,245 @@
+"""What is Openverse's own: licences of each hit, throttling, tokens, and where a query is cut."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from models.search.openverse import OpenverseImageSearch
+from models.search.openverse_token import OpenverseTokens
+from schemas.errors import ConfigurationError
+from schemas.image_search import OpenverseSearch, SearchAnswer, SearchFailure, SearchOutcome
+from tests.models.image_searches import openverse
+from tests.servers.processes import free_port
+from tests.servers.search_server import (
+    CLIENT_ID,
+    CLIENT_SECRET,
+    OPENVERSE_PATH,
+    TOKEN,
+    TOKEN_PATH,
+    Reply,
+    SearchServer,
+    search_server,
+)
+
+APPLICATION = {"client_id_variable": "MY_ID", "client_secret_variable": "MY_SECRET"}
+BURST = Reply(
+    429,
+    {"detail": "Request was throttled. Expected available in 3 seconds."},
+    {"Retry-After": "3", "X-RateLimit-Available-anon_burst": "0"},
+)
+DAY = Reply(
+    429,
+    {"detail": "Request was throttled. Expected available in 43201 seconds."},
+    {"X-RateLimit-Limit-anon_sustained": "200/day", "X-RateLimit-Available-anon_sustained": "0"},
+)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchServer]:
+    monkeypatch.setenv("MY_ID", CLIENT_ID)
+    monkeypatch.setenv("MY_SECRET", CLIENT_SECRET)
+    monkeypatch.setenv("MY_TOKEN", TOKEN)
+    with search_server() as started:
+        yield started
+
+
+def answered(outcome: SearchOutcome) -> SearchAnswer:
+    assert isinstance(outcome, SearchAnswer), outcome
+    return outcome
+
+
+def failed(outcome: SearchOutcome) -> SearchFailure:
+    assert isinstance(outcome, SearchFailure), outcome
+    return outcome
+
+
+def test_only_licences_that_let_works_be_derived_are_asked_for(server: SearchServer) -> None:
+    openverse(server).search("a cat", 5)
+    [seen] = server.seen
+    assert seen.parameters == {
+        "q": "a cat",
+        "license": "by,by-nc,by-nc-sa,by-sa,cc0,pdm",
+        "mature": "false",
+        "page_size": "5",
+        "page": "1",
+    }
+    with pytest.raises(ValidationError, match="by-nd"):
+        OpenverseSearch(provider="openverse", licences=("by-nd",))
+
+
+def test_each_hit_states_its_terms_and_author(server: SearchServer) -> None:
+    hits = answered(openverse(server).search("a cat", 6)).hits
+    assert [hit.licence for hit in hits] == [
+        "CC-BY-2.0",
+        "CC-BY-SA-4.0",
+        "CC0-1.0",
+        "CC-PDM-1.0",
+        "CC-BY-NC-2.0",
+        "CC-BY-NC-SA-2.0",
+    ]
+    assert {hit.licence_basis for hit in hits} == {"stated"}
+    assert [hit.creator for hit in hits[:2]] == ["Example Person", "Żaneta Przykład"]
+    assert hits[4].creator is None
+    assert hits[0].licence_url == "https://creativecommons.org/licenses/by/2.0/"
+
+
+def test_hits_that_say_too_little_are_hits_or_left_out(server: SearchServer) -> None:
+    whole = server.openverse["results"][0]
+    results: list[Any] = [
+        {**whole, "license": None, "license_url": None},
+        {**whole, "license": "sampling+", "license_url": None},
+        {**whole, "license_url": "https://creativecommons.org/licenses/by-nd/2.0/"},
+        {**whole, "foreign_landing_url": None, "title": None, "width": None, "filetype": None},
+        {**whole, "url": None},
+        None,
+        {"url": "https://example.org/a.jpg"},
+    ]
+    server.faults = [Reply(body={"results": results})]
+    hits = answered(openverse(server).search("a cat", 20)).hits
+    assert [hit.rank for hit in hits] == [1, 2, 3, 4, 7]
+    assert [hit.licence for hit in hits] == [None, None, None, "CC-BY-2.0", None]
+    assert (hits[3].page_url, hits[3].title, hits[3].width_px) == (None, "", None)
+
+
+def test_a_long_query_is_cut_at_a_word(server: SearchServer) -> None:
+    openverse(server).search("cat " * 100, 5)
+    openverse(server).search("x" * 300, 5)
+    assert server.queries == [("cat " * 50).strip(), "x" * 200]
+
+
+def test_a_short_throttle_is_waited_for_as_long_as_it_says(server: SearchServer) -> None:
+    waited: list[float] = []
+    spec = OpenverseSearch(provider="openverse", base_url=server.base_url)
+    server.faults = [BURST, Reply(429, {"detail": "Expected available in 7 seconds."})]
+    outcome = answered(OpenverseImageSearch(spec, sleep=waited.append).search("a cat", 5))
+    assert waited == [3.0, 7.0]
+    assert outcome.requests == 1, "what was throttled does not count"
+
+
+@pytest.mark.parametrize("refusal", [DAY, Reply(429, {}, {"Retry-After": "4000"})])
+def test_a_day_that_is_over_is_not_asked_again(server: SearchServer, refusal: Reply) -> None:
+    server.faults = [refusal]
+    failure = failed(openverse(server).search("a cat", 5))
+    assert (failure.reason, failure.retriable, failure.requests) == ("quota_exhausted", True, 0)
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Reply(500, {}), "server_error"),
+        (Reply(502, "<html>bad gateway</html>"), "server_error"),
+        (Reply(200, '{"results": [{"url": "ht'), "server_error"),
+        (Reply(200, "<html>Just a moment...</html>"), "server_error"),
+        (Reply(200, {"results": None}), "server_error"),
+        (Reply(reset=True), "unreachable"),
+        (Reply(hang_up=True), "unreachable"),
+    ],
+    ids=["500", "502", "cut off", "page", "no list", "reset", "no word"],
+)
+def test_a_passing_fault_is_asked_again_and_counted(
+    server: SearchServer, fault: Reply, reason: str
+) -> None:
+    server.faults = [fault]
+    assert answered(openverse(server).search("a cat", 5)).requests == len(server.seen) == 2
+    server.faults = [fault] * 3
+    failure = failed(openverse(server).search("a cat", 5))
+    assert (failure.reason, failure.retriable, failure.requests) == (reason, True, 3)
+
+
+def test_an_answer_that_does_not_come_is_a_timeout(server: SearchServer) -> None:
+    server.faults = [Reply(seconds=1)]
+    failure = failed(openverse(server, timeout_seconds=0.2, max_retries=0).search("a cat", 5))
+    assert (failure.reason, failure.requests) == ("timeout", 1)
+
+
+def test_the_environment_does_not_divert_what_is_sent_in_the_clear(
+    server: SearchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    answered(openverse(server, token_variable="MY_TOKEN").search("a cat", 5))
+    assert len(server.seen) == 1
+
+
+def test_a_refused_query_and_a_closed_door_are_not_asked_again(server: SearchServer) -> None:
+    server.faults = [Reply(400, {"error": "InputError"}), Reply(403, "<html>no</html>")]
+    refused = failed(openverse(server).search("a cat", 5))
+    assert (refused.reason, refused.retriable) == ("refused_query", False)
+    assert failed(openverse(server).search("a cat", 5)).reason == "misconfigured"
+    assert len(server.seen) == 2
+
+
+def test_a_registered_application_asks_for_a_token_once(server: SearchServer) -> None:
+    search = openverse(server, **APPLICATION)
+    for _ in range(3):
+        answered(search.search("a cat", 50))
+    paths = [seen.path for seen in server.seen]
+    assert paths == [TOKEN_PATH, OPENVERSE_PATH, OPENVERSE_PATH, OPENVERSE_PATH]
+    assert server.seen[1].parameters["page_size"] == "50"
+    assert all(s.headers["Authorization"] == f"Bearer {TOKEN}" for s in server.seen[1:])
+
+
+def test_a_token_that_no_longer_holds_is_renewed(server: SearchServer) -> None:
+    search = openverse(server, **APPLICATION)
+    answered(search.search("a cat", 5))
+    server.faults = [Reply(401, {"detail": "Authentication credentials were not provided."})]
+    answered(search.search("a cat", 5))
+    assert [seen.path for seen in server.seen].count(TOKEN_PATH) == 2
+
+
+def test_a_token_is_renewed_before_it_ends(server: SearchServer) -> None:
+    now = [0.0]
+    spec = OpenverseSearch(provider="openverse", base_url=server.base_url, **APPLICATION)
+    tokens = OpenverseTokens(spec, monotonic=lambda: now[0])
+    with httpx.Client(base_url=server.base_url, trust_env=False) as client:
+        for moment in (0.0, 35_900.0, 35_950.0, 40_000.0):
+            now[0] = moment
+            assert tokens.header(client) == {"Authorization": f"Bearer {TOKEN}"}
+    assert len(server.seen) == 2
+
+
+def test_a_token_of_ones_own_is_sent(server: SearchServer) -> None:
+    answered(openverse(server, token_variable="MY_TOKEN").search("a cat", 50))
+    assert [seen.path for seen in server.seen] == [OPENVERSE_PATH]
+
+
+def test_wrong_credentials_are_a_setting(
+    server: SearchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_SECRET", "wrong")
+    monkeypatch.setenv("MY_TOKEN", "wrong")
+    for fields in (APPLICATION, {"token_variable": "MY_TOKEN"}):
+        failure = failed(openverse(server, **fields).search("a cat", 5))
+        assert failure.reason == "misconfigured"
+    assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize("given", ["client_id_variable", "client_secret_variable"])
+def test_half_a_credential_is_refused(server: SearchServer, given: str) -> None:
+    with pytest.raises(ConfigurationError, match="or neither"):
+        openverse(server, **{given: APPLICATION[given]})
+    with pytest.raises(ConfigurationError, match="NOT_SET"):
+        openverse(server, token_variable="NOT_SET")
+
+
+def test_neither_logs_nor_failures_tell_secrets(
+    server: SearchServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = openverse(server, **APPLICATION)
+    said: list[SearchOutcome] = []
+    with caplog.at_level(logging.DEBUG):
+        server.faults = [Reply(400, f"not you: {CLIENT_SECRET}")]
+        said.append(search.search("a cat", 5))
+        said.append(search.search("a cat", 5))
+        server.faults = [Reply(403, f"not this: {TOKEN}")]
+        said.append(search.search("a cat", 5))
+    told = caplog.text + json.dumps([outcome.model_dump(mode="json") for outcome in said])
+    assert "/v1/images/" in told
+    assert TOKEN not in told
+    assert CLIENT_SECRET not in told

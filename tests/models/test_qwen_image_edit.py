@@ -1,0 +1,238 @@
+"""What is the Qwen editor's own; what all editors promise is in the contract."""
+
+import importlib
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from models.qwen_image_edit import QwenImageEditor, pinned_editor
+from schemas.errors import MissingExtraError, ModelError
+from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest, QwenImageEdit
+from tests.models.tiny_editors import build_pipeline, noise, picture_of, qwen_spec
+
+pytest.importorskip("diffusers")
+pytestmark = pytest.mark.slow
+
+MODULE = "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_pipeline(tmp_path_factory.mktemp("qwen") / "pipeline")
+
+
+@pytest.fixture(scope="module")
+def editor(folder: Path) -> QwenImageEditor:
+    return QwenImageEditor(qwen_spec(folder))
+
+
+def request(
+    instruction: str = "make the sky blue", seed: int = 3, size: tuple[int, int] = (48, 40)
+) -> EditRequest:
+    return EditRequest(image=picture_of(noise(1, size)), instruction=instruction, seed=seed)
+
+
+def edit(editor: QwenImageEditor, *requests: EditRequest) -> list[EditOutcome]:
+    return [outcome for _, outcome in editor.edit(requests)]
+
+
+def pixels(outcome: EditOutcome) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    assert isinstance(outcome, EditedPicture), outcome
+    with Image.open(io.BytesIO(outcome.image.data)) as picture:
+        return np.asarray(picture)
+
+
+def failure(outcome: EditOutcome) -> EditFailure:
+    assert isinstance(outcome, EditFailure), outcome
+    return outcome
+
+
+def with_pipeline(folder: Path, call: Callable[..., Any]) -> QwenImageEditor:
+    """The editor with another pipeline in it."""
+    made = QwenImageEditor(qwen_spec(folder))
+    made._pipeline = call
+    return made
+
+
+class Result:
+    def __init__(self, values: Any) -> None:
+        self.images = [values]
+
+
+def test_seed_and_instruction_decide(editor: QwenImageEditor) -> None:
+    first, other_seed, other_words = edit(
+        editor, request(), request(seed=4), request("remove the dog")
+    )
+    assert (pixels(first) != pixels(other_seed)).any()
+    assert (pixels(first) != pixels(other_words)).any()
+    assert (pixels(first) == pixels(edit(editor, request())[0])).all()
+
+
+@pytest.mark.parametrize("size", [(48, 40), (200, 90), (31, 77), (1, 1)])
+def test_the_size_of_the_image_is_kept(editor: QwenImageEditor, size: tuple[int, int]) -> None:
+    assert pixels(edit(editor, request(size=size))[0]).shape == (size[1], size[0], 3)
+
+
+def test_the_settings_reach_the_pipeline(folder: Path) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def call(**arguments: Any) -> Result:
+        asked.append(arguments)
+        return Result(np.full((64, 64, 3), 0.5, np.float32))
+
+    editor = with_pipeline(folder, call)
+    (outcome,) = edit(editor, request(seed=11))
+    assert (pixels(outcome) == 128).all()
+    (arguments,) = asked
+    assert arguments["image"].size == (48, 40)
+    assert arguments["generator"].initial_seed() == 11
+    assert arguments["generator"].device.type == "cpu"
+    told = {key: arguments[key] for key in arguments if key not in ("image", "generator")}
+    assert told == {
+        "prompt": "make the sky blue",
+        "negative_prompt": " ",
+        "true_cfg_scale": 4.0,
+        "num_inference_steps": 2,
+        "output_type": "np",
+    }
+
+
+def test_by_default_it_edits_as_the_paper_does() -> None:
+    spec = QwenImageEdit(provider="qwen-image-edit")
+    assert (spec.steps, spec.true_cfg_scale, spec.negative_prompt) == (28, 4.0, " ")
+    assert spec.area_px is None
+
+
+def test_the_area_is_that_of_the_settings_and_of_nobody_else(folder: Path) -> None:
+    module = importlib.import_module(MODULE)
+    sizes: list[tuple[int, ...]] = []
+
+    def call(**_: Any) -> Result:
+        sizes.append(module.calculate_dimensions(1024 * 1024, 1.0)[:2])
+        return Result(np.full((64, 64, 3), 0.5, np.float32))
+
+    original = module.calculate_dimensions
+    list(with_pipeline(folder, call).edit([request()]))
+    assert sizes == [(64, 64)]
+    assert module.calculate_dimensions is original
+    whole = QwenImageEditor(qwen_spec(folder, area_px=None))
+    whole._pipeline = call
+    list(whole.edit([request()]))
+    assert sizes[1] == (1024, 1024)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        (np.full((64, 64, 3), np.nan), "values that are no numbers"),
+        (np.where(np.eye(64)[..., None] > 0, np.inf, 0.5).repeat(3, axis=2), "no numbers"),
+        (np.zeros((64, 64, 3)), "the picture is black"),
+    ],
+)
+def test_bad_values_are_a_failure(
+    folder: Path, values: "np.ndarray[Any, Any]", problem: str
+) -> None:
+    editor = with_pipeline(folder, lambda **_: Result(values.astype(np.float32)))
+    found = failure(edit(editor, request())[0])
+    assert (found.reason, found.retriable) == ("bad_values", False)
+    assert problem in found.detail
+
+
+def test_a_black_image_may_stay_black(folder: Path) -> None:
+    editor = with_pipeline(folder, lambda **_: Result(np.zeros((64, 64, 3), np.float32)))
+    black = EditRequest(image=picture_of(Image.new("RGB", (20, 20))), instruction="x", seed=0)
+    assert not pixels(edit(editor, black)[0]).any()
+
+
+def test_what_does_not_fit_into_memory_is_a_failure_and_the_rest_goes_on(folder: Path) -> None:
+    import torch
+
+    faults = [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    ]
+
+    def call(**_: Any) -> Result:
+        if faults:
+            raise faults.pop()
+        return Result(np.full((64, 64, 3), 0.5, np.float32))
+
+    outcomes = edit(with_pipeline(folder, call), *[request()] * 3)
+    for outcome in outcomes[:2]:
+        found = failure(outcome)
+        assert (found.reason, found.retriable) == ("out_of_memory", True)
+        assert "offload = 'model' or 'sequential'" in found.detail
+    assert isinstance(outcomes[2], EditedPicture)
+
+
+def test_what_concerns_all_requests_is_raised(folder: Path) -> None:
+    def call(**_: Any) -> Result:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    with pytest.raises(ModelError, match=r"cannot go on: CUDA error: device-side assert"):
+        edit(with_pipeline(folder, call), request())
+
+
+@pytest.mark.parametrize(
+    "hostile", ["<|image_pad|>" * 3, "{} {0} {braces}", "红色的包 ☃ \x00", "word " * 300]
+)
+def test_any_instruction_gives_an_outcome(editor: QwenImageEditor, hostile: str) -> None:
+    first, second = edit(editor, request(hostile), request())
+    assert isinstance(first, EditedPicture)
+    assert isinstance(second, EditedPicture)
+
+
+def test_a_strip_that_the_pipeline_cannot_shape_is_refused(editor: QwenImageEditor) -> None:
+    found = failure(edit(editor, request(size=(1200, 2)))[0])
+    assert found.reason == "refused_request"
+
+
+def test_weights_of_the_other_pipeline_are_refused(folder: Path) -> None:
+    with pytest.raises(ModelError, match=r"is made for QwenImageEditPipeline; with plus = True"):
+        QwenImageEditor(qwen_spec(folder, plus=True))
+
+
+def test_what_cannot_be_loaded_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"diffusers could not load .*@test"):
+        QwenImageEditor(qwen_spec(tmp_path / "nothing"))
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    index = json.loads((folder / "model_index.json").read_text())
+    (broken / "model_index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError, match="diffusers could not load"):
+        QwenImageEditor(qwen_spec(broken))
+
+
+@pytest.mark.parametrize("offload", ["model", "sequential"])
+def test_nothing_can_be_offloaded_without_an_accelerator(folder: Path, offload: str) -> None:
+    with pytest.raises(ModelError, match=r"this machine has none, wanted offload = 'none'"):
+        QwenImageEditor(qwen_spec(folder, offload=offload))
+
+
+def test_a_missing_extra_names_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    with pytest.raises(MissingExtraError, match=r"needs the extra 'torch'"):
+        QwenImageEditor(qwen_spec(folder))
+
+
+def test_a_folder_or_a_commit_is_pinned_already(folder: Path) -> None:
+    spec = qwen_spec(folder)
+    assert pinned_editor(spec) == spec
+    commit = QwenImageEdit(provider="qwen-image-edit", revision="0123456789abcdef" * 2 + "01234567")
+    assert pinned_editor(commit) == commit
+
+
+def test_what_determines_an_edit_is_in_its_key(folder: Path) -> None:
+    asked = request()
+    keys = set()
+    for changes in ({}, {"steps": 3}, {"true_cfg_scale": 2.0}, {"area_px": 128 * 128}):
+        spec = qwen_spec(folder, **changes)
+        keys.add(asked.key(spec.ref, spec.parameters))
+    assert len(keys) == 4

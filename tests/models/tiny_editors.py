@@ -1,0 +1,170 @@
+"""Image editors for tests: tiny pipelines of real classes with random weights, built offline."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from models.builtin.drawing.vocabulary import Style
+from models.builtin.editor.changes import Restyle
+from models.builtin.editor.grammar import say
+from models.builtin.editor.model import StillsEditor
+from models.image_editor import ImageEditor
+from models.qwen_image_edit import QwenImageEditor
+from schemas.chat import ChatImage
+from schemas.image_edit import BuiltinEditor, EditRequest, QwenImageEdit
+from sources.demonstration.stills.rendering import render_still
+from sources.demonstration.stills.writing import plan_stills
+from tests.models.tiny_embedders import QWEN_TOKENS
+from tests.servers import tiny_models
+
+AREA_PX = 64 * 64
+SIZE = (48, 40)
+
+
+class Subject(NamedTuple):
+    """An editor under test, and requests that it understands, of different images."""
+
+    editor: ImageEditor
+    requests: tuple[EditRequest, ...]
+
+
+def picture_of(image: Image.Image) -> ChatImage:
+    """The image as a request has it."""
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return ChatImage(media_type="image/png", data=buffer.getvalue())
+
+
+def noise(seed: int, size: tuple[int, int] = SIZE) -> Image.Image:
+    """Random colours in blocks."""
+    blocks = np.random.default_rng(seed).integers(0, 256, (5, 6, 3), np.uint8)
+    return Image.fromarray(blocks).resize(size, Image.Resampling.NEAREST)
+
+
+def build_pipeline(folder: Path, *, plus: bool = False) -> Path:
+    """A `QwenImageEditPipeline` (or Plus) with all its parts, saved in `folder`."""
+    import diffusers
+    import torch
+    import transformers
+
+    d: Any = diffusers
+    t: Any = transformers
+    torch.manual_seed(0)
+    tokenizer = tiny_models._tokenizer(QWEN_TOKENS)
+    channels = 4
+    pixels = {"min_pixels": 28 * 28, "max_pixels": 4 * 28 * 28}
+    images, videos = t.Qwen2VLImageProcessor(**pixels), t.Qwen2VLVideoProcessor()
+    parts = {
+        "transformer": d.QwenImageTransformer2DModel(
+            in_channels=4 * channels,
+            out_channels=channels,
+            num_layers=1,
+            num_attention_heads=2,
+            attention_head_dim=16,
+            joint_attention_dim=16,
+            axes_dims_rope=(8, 4, 4),
+        ),
+        "vae": d.AutoencoderKLQwenImage(
+            base_dim=8,
+            z_dim=channels,
+            dim_mult=[1, 1, 1, 1],
+            num_res_blocks=1,
+            temperal_downsample=[False, True, True],
+            latents_mean=[0.0] * channels,
+            latents_std=[1.0] * channels,
+        ),
+        "scheduler": d.FlowMatchEulerDiscreteScheduler(),
+        "text_encoder": t.Qwen2_5_VLForConditionalGeneration(_reader(tokenizer)).eval(),
+        "tokenizer": tokenizer,
+        "processor": t.Qwen2VLProcessor(
+            image_processor=images, tokenizer=tokenizer, video_processor=videos
+        ),
+    }
+    kind = d.QwenImageEditPlusPipeline if plus else d.QwenImageEditPipeline
+    kind(**parts).save_pretrained(folder)
+    return folder
+
+
+def _reader(tokenizer: Any) -> Any:
+    """The configuration of what reads image and instruction."""
+    import transformers as t
+
+    ids = {
+        f"{word}_token_id": tokenizer.convert_tokens_to_ids(f"<|{token}|>")
+        for word, token in (
+            ("image", "image_pad"),
+            ("video", "video_pad"),
+            ("vision_start", "vision_start"),
+            ("vision_end", "vision_end"),
+        )
+    }
+    language = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "rope_parameters": {
+            "rope_type": "default",
+            "mrope_section": [1, 1, 2],
+            "rope_theta": 1_000_000.0,
+        },
+        "max_position_embeddings": 4096,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    vision = {
+        "depth": 1,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_heads": 2,
+        "out_hidden_size": 16,
+        "patch_size": 14,
+        "window_size": 56,
+        "fullatt_block_indexes": [0],
+    }
+    return t.Qwen2_5_VLConfig(text_config=language, vision_config=vision, **ids)
+
+
+def qwen_spec(folder: Path, **changes: Any) -> QwenImageEdit:
+    """A small and quick specification of the pipeline in `folder`."""
+    values = {"steps": 2, "area_px": AREA_PX, "device": "cpu", "revision": "test", **changes}
+    return QwenImageEdit(provider="qwen-image-edit", name=str(folder), **values)
+
+
+def _qwen(folder: Path, *, plus: bool) -> Subject:
+    spec = qwen_spec(build_pipeline(folder, plus=plus), plus=plus)
+    told = ("make the sky blue", "remove the dog, and put a red car there")
+    requests = (
+        EditRequest(image=picture_of(noise(place)), instruction=text, seed=place)
+        for place, text in enumerate(told)
+    )
+    return Subject(QwenImageEditor(spec), tuple(requests))
+
+
+def _stills() -> Subject:
+    flat = [still for still in plan_stills(11, 12) if still.scene.style is Style.FLAT]
+    told: tuple[Restyle, ...] = (Restyle("pencil sketch"), Restyle("pencil sketch"))
+    requests = (
+        EditRequest(
+            image=picture_of(render_still(still.scene, still.layout_seed).picture),
+            instruction=say(change),
+            seed=place,
+        )
+        for place, (still, change) in enumerate(zip(flat, told, strict=False))
+    )
+    return Subject(StillsEditor(BuiltinEditor()), tuple(requests))
+
+
+EDITORS: dict[str, Callable[[Path], Subject]] = {
+    "builtin": lambda _: _stills(),
+    "qwen-image-edit": lambda folder: _qwen(folder, plus=False),
+    "qwen-image-edit-plus": lambda folder: _qwen(folder, plus=True),
+}
+"""For each implementation what is tested; the folder is a new one for its files."""

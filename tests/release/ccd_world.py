@@ -1,0 +1,173 @@
+"""A small contrastive benchmark in a real store: anchors, and images that differ from them."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from db.decisions import NewDecision
+from db.entities import new_entity
+from schemas.base import sha256_of
+from schemas.proposals import Candidate, EditedImage, Picture, Strategy
+from schemas.records import Attribution, Caption, Contrast, Granularity, Image, Source
+from schemas.taxonomy import DifferenceType
+from tests.release.worlds import GATE, LLAMA, QWEN, Composer, model_call, picture, source
+
+CCD = "coco-ccd"
+COCO = source("coco", Granularity.COARSE, format="karpathy-coco", licence="CC BY 4.0")
+OPENVERSE = source("openverse", None, format="image-search", licence="Each image under its own")
+CAPTIONS = 5
+KINDS = tuple(DifferenceType)
+FOUND = Attribution(
+    licence="CC-BY-SA-4.0", creator="Ada [Lovelace]", source_url="https://example.org/a_b/1"
+)
+
+
+class Group(NamedTuple):
+    """An anchor and its contrastive images, by their ids."""
+
+    anchor: str
+    contrasts: tuple[str, ...]
+
+
+class Benchmark(NamedTuple):
+    """A dataset being put together."""
+
+    world: Composer
+    groups: tuple[Group, ...]
+
+
+def benchmark(groups: int = 6, size: int = 2, *, coarse: bool = True) -> Benchmark:
+    """Groups of an anchor and `size` contrastive images, found and edited in turn, of all types."""
+    world = Composer(CCD)
+    made = []
+    for number in range(groups):
+        anchor = world.image(COCO, str(100 - number), f"val/COCO_{100 - number}.jpg")
+        if coarse:
+            for position in range(CAPTIONS):
+                coarse_caption(world, anchor, f"A street {number}, said {position}.", position)
+        refine(world, anchor, COCO, f"the anchor {number}")
+        contrasts = []
+        for place in range(size):
+            kind = KINDS[(number * size + place) % len(KINDS)]
+            way: Literal["search", "edit"] = "edit" if (number + place) % 2 else "search"
+            image = contrast(world, anchor, number, place, difference=kind, way=way)
+            refine(world, image, OPENVERSE if way == "search" else COCO, f"{kind} {number} {place}")
+            contrasts.append(image)
+        made.append(Group(anchor, tuple(contrasts)))
+    return Benchmark(world, tuple(made))
+
+
+def contrast(
+    world: Composer,
+    anchor: str,
+    number: int,
+    place: int,
+    *,
+    difference: DifferenceType = DifferenceType.ENTITY_TYPE,
+    way: Literal["search", "edit"] = "search",
+    editor: str | None = None,
+    strategy: str | None = None,
+    **changes: Any,
+) -> str:
+    """An image that differs from an anchor: found with terms of its own, or edited."""
+    of = OPENVERSE if way == "search" else COCO
+    origin = world.add(new_entity(of, of.name))
+    data = picture(1000 + 10 * number + place)
+    world.pictures.append(data)
+    values: dict[str, Any] = {
+        "source": of.name,
+        "identity": str(100 - number),
+        "split": "test",
+        "file_path": f"val/COCO_{100 - number}-{place}",
+        "sha256": sha256_of(data),
+        "source_sha256": sha256_of(data),
+        "media_type": "image/jpeg",
+        "width_px": 12,
+        "height_px": 24,
+        "attribution": FOUND if way == "search" else None,
+        "contrast": Contrast(
+            anchor_id=anchor,
+            difference=difference,
+            detail="a red bus",
+            plan="a blue bus",
+            way=way,
+        ),
+    }
+    record = Image(**(values | changes))
+    parents = [("contrast_of", anchor), ("imported_from", origin)]
+    if editor is not None:
+        made_for = [("made_for", strategy)] if strategy else []
+        candidate = new_entity(_edited(data, editor), CCD, parents=made_for)
+        parents.append(("accepted_from", world.add(candidate)))
+    return world.add(new_entity(record, world.dataset, parents=parents, group=anchor))
+
+
+def _edited(data: bytes, editor: str) -> Candidate:
+    shown = Picture(sha256=sha256_of(data), media_type="image/jpeg", width_px=12, height_px=24)
+    return Candidate(
+        source=COCO.name,
+        anchor=shown,
+        caption="A red bus.",
+        detail="a red bus",
+        difference=DifferenceType.ENTITY_TYPE,
+        plan="a blue bus",
+        contrastive_caption="A blue bus.",
+        image=shown,
+        origin=EditedImage(model=editor, instruction="Make it blue.", seed=0, steps=28),
+    )
+
+
+def proposed_strategy(world: Composer, anchor: str, prompt: str, call: str, plan: str) -> str:
+    """A strategy for an anchor, as a model proposed it in a call."""
+    world.calls[call] = model_call(call, LLAMA)
+    parents = [("anchor", anchor), ("prompted_by", prompt)]
+    strategy = strategy_of(plan, str(LLAMA))
+    return world.add(new_entity(strategy, CCD, parents=parents, model_call=call))
+
+
+def strategy_of(plan: str, author: str) -> Strategy:
+    """A strategy for some anchor."""
+    shown = Picture(sha256="a" * 64, media_type="image/jpeg", width_px=12, height_px=24)
+    return Strategy(
+        source=COCO.name,
+        anchor=shown,
+        caption="A red bus.",
+        detail="a red bus",
+        difference=DifferenceType.ENTITY_TYPE,
+        plan=plan,
+        contrastive_caption="A blue bus.",
+        editing_instruction="Make it blue.",
+        author=author,
+    )
+
+
+def coarse_caption(world: Composer, image: str, text: str, position: int) -> str:
+    """A caption that the source of an anchor gave."""
+    record = Caption(source=COCO.name, text=text, position=position, granularity=Granularity.COARSE)
+    return world.add(new_entity(record, world.dataset, parents=[("describes", image)], group=image))
+
+
+def refine(
+    world: Composer, image: str, of: Source, what: str, count: int = CAPTIONS
+) -> Sequence[str]:
+    """Captions that a model wrote and people accepted."""
+    return [
+        drafted(world, image, of, f"A picture of {what}, in detail {place}.", place)
+        for place in range(count)
+    ]
+
+
+def drafted(
+    world: Composer, image: str, of: Source, text: str, position: int, language: str | None = None
+) -> str:
+    """A caption that a model wrote and people accepted."""
+    record = Caption(
+        source=of.name, text=text, position=position, author=str(QWEN), language=language
+    )
+    key = sha256_of(f"{image}{text}".encode())[:32]
+    world.calls[key] = model_call(key, QWEN)
+    parents = [("describes", image), ("prompted_by", world.prompt)]
+    caption = world.add(
+        new_entity(record, world.dataset, parents=parents, group=image, model_call=key)
+    )
+    world.decisions.append(NewDecision(caption, "accept", GATE))
+    return caption

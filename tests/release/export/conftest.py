@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from release.export.exporting import export_release
+from release.export.formats import FORMATS
+from tests.release.export.kinds import KINDS, released
+
+Releases = dict[str, Path]
+
+
+@pytest.fixture(scope="session")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    """A release of every kind; nobody changes them."""
+    return {kind: released(kind, tmp_path_factory.mktemp(kind)).folder for kind in KINDS}
+
+
+@pytest.fixture(params=list(KINDS))
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of release in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def release(releases: Releases, kind: str) -> Path:
+    """The release of that kind."""
+    return releases[kind]
+
+
+@pytest.fixture(params=list(FORMATS))
+def format_name(request: pytest.FixtureRequest) -> str:
+    """Each format in turn."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def exports(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    """Every release in every format, by `kind/format`; nobody changes them."""
+    home = tmp_path_factory.mktemp("exports")
+    return {
+        f"{kind}/{name}": export_release(folder, format_, home / kind / name).folder
+        for kind, folder in releases.items()
+        for name, format_ in FORMATS.items()
+    }

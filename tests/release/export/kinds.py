@@ -1,0 +1,87 @@
+"""Small releases of every kind, and what stands in them as pyarrow and the file system say."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from release.build import BuiltRelease, build_release
+from schemas.retrieval_task import Tier
+from tests.release import ccd_world, recos_world, street_world
+from tests.release.worlds import Composer, small_world, store_world
+
+
+def plain() -> Composer:
+    """Imported images of three sources, in UFine3C's format."""
+    return small_world()
+
+
+def street() -> Composer:
+    """Images cut out of videos, in two splits."""
+    return street_world.street_world()
+
+
+def tasks() -> Composer:
+    """A benchmark of tasks in tiers, with candidates that have no caption."""
+    return recos_world.benchmark().world
+
+
+def contrasts() -> Composer:
+    """A contrastive benchmark, with terms of its own and translations."""
+    made = ccd_world.benchmark(4)
+    for place in range(ccd_world.CAPTIONS):
+        text = f"一条“街道”\n{place}"
+        ccd_world.drafted(
+            made.world, made.groups[0].anchor, ccd_world.COCO, text, place, language="zh"
+        )
+    return made.world
+
+
+KINDS: dict[str, Callable[[], Composer]] = {
+    one.__name__: one for one in (plain, street, tasks, contrasts)
+}
+
+
+def released(kind: str, home: Path) -> BuiltRelease:
+    """The release of a kind, built below `home`."""
+    composer = KINDS[kind]()
+    world = store_world(home / "world", composer.contents())
+    tier: Tier | None = "v2" if kind == "tasks" else None
+    version = "2.0.0" if tier else "1.0.0"
+    try:
+        return build_release(
+            world.store,
+            world.blobs,
+            composer.dataset,
+            version,
+            home / "release",
+            tier=tier,
+        )
+    finally:
+        world.store.close()
+
+
+def truth(folder: Path) -> list[dict[str, Any]]:
+    """All rows of a release in their order, `image` the bytes of the image file."""
+    rows: list[dict[str, Any]] = []
+    for split in ("train", "val", "test"):
+        for shard in sorted((folder / "data").glob(f"{split}-*.parquet")):
+            rows += pq.read_table(shard).to_pylist()
+    for row in rows:
+        row["image"] = (folder / row["file_path"]).read_bytes()
+    return rows
+
+
+def without_image(row: dict[str, Any]) -> dict[str, Any]:
+    """A row's other columns."""
+    return {name: value for name, value in row.items() if name != "image"}
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,78 @@
+"""COCO captions as pycocotools and our own importer read them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sources.importer import importer_for
+from sources.reading import read_source
+from sources.records import SourceRow
+from tests.release.export.conftest import Releases
+from tests.release.export.kinds import truth
+
+CAPTION_FIELDS = {
+    "captions": "caption",
+    "caption_entity_ids": "entity_id",
+    "caption_authors": "author",
+    "caption_origins": "origin",
+    "caption_reviewed": "reviewed",
+}
+
+
+def rebuilt(folder: Path, split: str) -> dict[int, dict[str, Any]]:
+    """The rows of a split, put together again with the COCO API, by image id."""
+    from pycocotools.coco import COCO
+
+    coco = COCO(str(folder / "annotations" / f"captions_{split}.json"))
+    rows = {}
+    for image in coco.loadImgs(sorted(coco.getImgIds())):
+        row = dict(image)
+        annotations = coco.loadAnns(sorted(coco.getAnnIds(imgIds=[image["id"]])))
+        number, name = row.pop("id"), row.pop("file_name")
+        row["image"] = (folder / "images" / name).read_bytes()
+        row["file_path"] = f"images/{name}"
+        row["id"] = row.pop("identity_id")
+        row["width_px"], row["height_px"] = row.pop("width"), row.pop("height")
+        licences = {one["id"]: one["name"] for one in coco.dataset["licenses"]}
+        row["licence of coco"] = licences[row.pop("license")]
+        for column, field in CAPTION_FIELDS.items():
+            row[column] = [annotation[field] for annotation in annotations]
+        rows[number] = row
+    return rows
+
+
+def test_the_coco_api_reads_every_row(release: Path, kind: str, exports: Releases) -> None:
+    folder, wanted = exports[f"{kind}/coco"], truth(release)
+    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
+    of_source = {one["name"]: one["licence"] for one in manifest["sources"]}
+    rows: dict[int, dict[str, Any]] = {}
+    for split in {row["split"] for row in wanted}:
+        found = rebuilt(folder, split)
+        assert {row["split"] for row in found.values()} == {split}
+        rows |= found
+    assert sorted(rows) == list(range(1, len(wanted) + 1))
+    for number, true in enumerate(wanted, 1):
+        licence = rows[number].pop("licence of coco")
+        assert licence == true.get("licence", of_source[true["source"]])
+        assert rows[number] == true
+
+
+def test_annotation_ids_are_never_given_twice(exports: Releases, kind: str) -> None:
+    files = (exports[f"{kind}/coco"] / "annotations").glob("*.json")
+    ids = sorted(
+        annotation["id"]
+        for file in files
+        for annotation in json.loads(file.read_text(encoding="utf-8"))["annotations"]
+    )
+    assert ids == list(range(1, len(ids) + 1))
+
+
+def test_our_importer_reads_it_too(releases: Releases, exports: Releases) -> None:
+    wanted = [row for row in truth(releases["street"]) if row["split"] == "train"]
+    file = exports["street/coco"] / "annotations" / "captions_train.json"
+    rows = list(read_source(importer_for("coco-captions"), file))
+    assert [
+        (row.split, f"images/{row.file_path}", list(row.captions))
+        for row in rows
+        if isinstance(row, SourceRow)
+    ] == [("train", row["file_path"], row["captions"]) for row in wanted]

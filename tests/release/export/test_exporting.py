@@ -1,0 +1,175 @@
+"""What holds for exports in all formats: the same bytes, all files listed, nothing overwritten."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from release.export.exporting import export_release
+from release.export.formats import FORMATS, format_called
+from release.manifest import read_manifest
+from release.verify import verify_release
+from schemas.errors import IntegrityError, UsageError
+from tests.release.export.conftest import Releases
+from tests.release.export.kinds import content_of, truth
+
+
+@pytest.fixture
+def copy(releases: Releases, tmp_path: Path) -> Path:
+    """A release that may be damaged."""
+    return Path(shutil.copytree(releases["plain"], tmp_path / "release"))
+
+
+def test_every_file_is_listed_with_its_digest(
+    releases: Releases, exports: Releases, kind: str, format_name: str
+) -> None:
+    folder = exports[f"{kind}/{format_name}"]
+    record = json.loads((folder / "export.json").read_text(encoding="utf-8"))
+    manifest, rows = read_manifest(releases[kind]), truth(releases[kind])
+    assert (record["release"], record["format"]) == (manifest.id, format_name)
+    assert record["images"] == len(rows)
+    assert record["captions"] == sum(len(row["captions"]) for row in rows)
+    assert {one["split"]: one["images"] for one in record["splits"]} == {
+        split: sum(row["split"] == split for row in rows)
+        for split in {row["split"] for row in rows}
+    }
+    assert {one["name"]: one["licence"] for one in record["sources"]} == {
+        one.name: one.licence for one in manifest.sources
+    }
+    files = content_of(folder)
+    del files["export.json"]
+    assert {one["path"]: (one["sha256"], one["size_bytes"]) for one in record["files"]} == {
+        path: (hashlib.sha256(data).hexdigest(), len(data)) for path, data in files.items()
+    }
+    assert not any(path.endswith((".pkl", ".lock")) or "lock" in path for path in files)
+
+
+def test_attribution_goes_with_every_copy_of_the_images(
+    releases: Releases, exports: Releases, format_name: str
+) -> None:
+    wanted = (releases["contrasts"] / "ATTRIBUTION.md").read_bytes()
+    assert (exports[f"contrasts/{format_name}"] / "ATTRIBUTION.md").read_bytes() == wanted
+    assert not (exports[f"plain/{format_name}"] / "ATTRIBUTION.md").exists()
+
+
+def test_the_same_release_gives_the_same_bytes(
+    release: Path, kind: str, exports: Releases, format_name: str, tmp_path: Path
+) -> None:
+    elsewhere = Path(shutil.copytree(release, tmp_path / "another name"))
+    again = export_release(elsewhere, FORMATS[format_name], tmp_path / "again", verify=False)
+    assert again.is_new
+    assert content_of(again.folder) == content_of(exports[f"{kind}/{format_name}"])
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert verify_release(elsewhere, decode=False) == []
+
+
+def test_exporting_again_changes_nothing(copy: Path, format_name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = export_release(copy, FORMATS[format_name], out)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    again = export_release(copy, FORMATS[format_name], out)
+    assert (first.is_new, again.is_new, first.record) == (True, False, again.record)
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+
+def test_an_empty_folder_becomes_the_export(copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert export_release(copy, FORMATS["lmdb"], tmp_path / "out").is_new
+
+
+def test_something_else_is_never_overwritten(
+    releases: Releases, copy: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match="exists and is not an export; choose a folder"):
+        export_release(copy, FORMATS["coco"], out)
+    with pytest.raises(UsageError, match="exists and is not an export"):
+        export_release(copy, FORMATS["coco"], out / "thesis.txt")
+    assert content_of(out) == {"thesis.txt": b"mine"}
+    export_release(copy, FORMATS["webdataset"], tmp_path / "wds")
+    for folder, format_ in (
+        (copy, FORMATS["coco"]),
+        (copy, format_called("webdataset", 1000)),
+        (releases["street"], FORMATS["webdataset"]),
+    ):
+        with pytest.raises(UsageError, match=r"is another export: ufine3c 1.0.0 .* as webdataset"):
+            export_release(folder, format_, tmp_path / "wds")
+
+
+@pytest.mark.parametrize("damage", ["flip", "remove", "add"])
+def test_a_damaged_export_is_not_taken_for_the_same(
+    copy: Path, tmp_path: Path, damage: str
+) -> None:
+    out = tmp_path / "out"
+    export_release(copy, FORMATS["lmdb"], out)
+    if damage == "flip":
+        data = bytearray((out / "data.mdb").read_bytes())
+        data[len(data) // 2] ^= 1
+        (out / "data.mdb").write_bytes(data)
+    elif damage == "remove":
+        (out / "index.json").unlink()
+    else:
+        (out / "more.json").write_text("[]")
+    told = {"flip": "data.mdb is damaged", "remove": "index.json cannot be", "add": "4 files"}
+    with pytest.raises(UsageError, match=rf"is this export, but .*{told[damage]}"):
+        export_release(copy, FORMATS["lmdb"], out)
+
+
+def test_nothing_is_written_into_the_release(copy: Path) -> None:
+    for out in (copy, copy / "exports" / "coco"):
+        with pytest.raises(UsageError, match="lies in the release, which never changes"):
+            export_release(copy, FORMATS["coco"], out)
+    assert verify_release(copy) == []
+
+
+def test_a_damaged_release_is_not_exported(copy: Path, format_name: str, tmp_path: Path) -> None:
+    image = copy / "images" / "5.jpg"
+    image.write_bytes(image.read_bytes()[:-1] + b"?")
+    with pytest.raises(IntegrityError, match=r"images/5.jpg is damaged or was changed"):
+        export_release(copy, FORMATS[format_name], tmp_path / "out")
+    image.unlink()
+    with pytest.raises(IntegrityError, match=r"images/5.jpg is missing"):
+        export_release(copy, FORMATS[format_name], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
+
+
+@pytest.mark.parametrize("name", ["hf", "parquet", "published"])
+def test_what_is_copied_is_held_against_its_digest_without_a_check_before(
+    copy: Path, name: str, tmp_path: Path
+) -> None:
+    for path in [*(copy / "data").iterdir(), copy / "images/5.jpg"]:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    with pytest.raises(IntegrityError, match="is damaged or was changed"):
+        export_release(copy, FORMATS[name], tmp_path / "out", verify=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_edited_manifest_is_refused(copy: Path, tmp_path: Path) -> None:
+    manifest = copy / "manifest.json"
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace('"demonstration": false', '"demonstration": true'))
+    with pytest.raises(IntegrityError, match="was changed after it was written"):
+        export_release(copy, FORMATS["hf"], tmp_path / "out", verify=False)
+    manifest.write_text("[")
+    with pytest.raises(IntegrityError, match="cannot be read"):
+        export_release(copy, FORMATS["hf"], tmp_path / "out")
+    manifest.unlink()
+    with pytest.raises(UsageError, match="there is no release in"):
+        export_release(copy, FORMATS["hf"], tmp_path / "out")
+
+
+def test_formats_are_chosen_by_name() -> None:
+    assert list(FORMATS) == ["webdataset", "hf", "coco", "lmdb", "parquet", "published"]
+    assert format_called("webdataset", 5).options == {"shard_bytes": 5}
+    with pytest.raises(UsageError, match=r"must be one of webdataset, hf, .*; got 'zip'"):
+        format_called("zip")
+    with pytest.raises(UsageError, match="only webdataset has shards"):
+        format_called("coco", 5)
+    with pytest.raises(UsageError, match="at least 1 byte"):
+        format_called("webdataset", 0)

@@ -1,0 +1,122 @@
+"""What a release holds already: as `datasets`, pyarrow and the importers read it."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from PIL import Image
+
+from release.export.released_files import HF, PARQUET
+from release.manifest import read_manifest
+from sources.importer import importer_for
+from sources.reading import read_source
+from sources.records import SourceRow
+from tests.release.export.conftest import Releases
+from tests.release.export.kinds import truth, without_image
+
+READ_WITH_DATASETS = """
+import hashlib, io, json, sys
+import datasets
+from datasets import Image, load_dataset
+
+loaded = load_dataset(sys.argv[1], cache_dir=sys.argv[2])
+for split in ("train", "val", "test"):
+    if split not in loaded:
+        continue
+    rows = loaded[split]
+    assert isinstance(rows.features["image"], Image), rows.features
+    stored = rows.cast_column("image", Image(decode=False))
+    for number, row in enumerate(stored):
+        pixels = rows[number]["image"]
+        image = row.pop("image")
+        row["pixels"] = hashlib.sha256(pixels.convert("RGB").tobytes()).hexdigest()
+        row["image"] = hashlib.sha256(image["bytes"]).hexdigest()
+        row["path"] = image["path"]
+        print(json.dumps(row))
+"""
+
+
+def read_with_datasets(folder: Path, home: Path) -> list[dict[str, Any]]:
+    """The rows as `datasets.load_dataset(folder)` gives them; it may ask nobody for them."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home / "home")}
+    command = [sys.executable, "-c", READ_WITH_DATASETS, str(folder), str(home / "cache")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_datasets_loads_every_row(
+    release: Path, kind: str, exports: Releases, tmp_path: Path
+) -> None:
+    found = read_with_datasets(exports[f"{kind}/hf"], tmp_path)
+    wanted = truth(release)
+    assert len(found) == len(wanted)
+    for row, true in zip(found, wanted, strict=True):
+        with Image.open(io.BytesIO(true["image"])) as picture:
+            pixels = picture.convert("RGB").tobytes()
+        assert row.pop("pixels") == hashlib.sha256(pixels).hexdigest()
+        assert row.pop("image") == hashlib.sha256(true["image"]).hexdigest()
+        assert row.pop("path") == true["file_path"]
+        assert row == without_image(true)
+
+
+@pytest.mark.parametrize("name", ["parquet", "hf"])
+def test_pyarrow_reads_every_row(release: Path, kind: str, exports: Releases, name: str) -> None:
+    shards = (exports[f"{kind}/{name}"] / "data").glob("*.parquet")
+    rows = pyarrow.dataset.dataset(sorted(map(str, shards))).to_table().to_pylist()
+    wanted = {row["file_path"]: row for row in truth(release)}
+    assert {row["file_path"]: row["image"]["bytes"] for row in rows} == {
+        path: row["image"] for path, row in wanted.items()
+    }
+    assert all(without_image(row) == without_image(wanted[row["file_path"]]) for row in rows)
+    assert len(rows) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "format_name", "file"),
+    [
+        ("plain", "ufine3c", "ufine3c.json"),
+        ("street", "ufine6926", "ufine6926.json"),
+        ("contrasts", "ccd", "ccd.jsonl"),
+    ],
+)
+def test_the_importers_read_the_papers_layouts(
+    releases: Releases, exports: Releases, kind: str, format_name: str, file: str
+) -> None:
+    folder = exports[f"{kind}/published"]
+    rows = list(read_source(importer_for(format_name), folder / file))
+    wanted = truth(releases[kind])
+    images = "images/" if kind == "contrasts" else ""
+    assert [
+        (f"{images}{row.file_path}", list(row.captions))
+        for row in rows
+        if isinstance(row, SourceRow)
+    ] == [
+        (row["file_path"], [" ".join(text.split()) for text in row["captions"]])  # as imported
+        for row in wanted
+    ]
+    assert all((folder / row["file_path"]).read_bytes() == row["image"] for row in wanted)
+
+
+def test_a_benchmark_of_tasks_is_published_with_its_candidates(
+    releases: Releases, exports: Releases
+) -> None:
+    folder = exports["tasks/published"]
+    rows = json.loads((folder / "recos.json").read_text(encoding="utf-8"))
+    fields = ("id", "source", "task", "tier", "split", "file_path", "captions")
+    assert rows == [{name: row[name] for name in fields} for row in truth(releases["tasks"])]
+
+
+@pytest.mark.parametrize("path", ["data/extra.parquet", "data/load.py", "data/train.parquet"])
+def test_what_is_no_shard_does_not_go_along(release: Path, path: str) -> None:
+    manifest = read_manifest(release)
+    assert not PARQUET.wanted(path, manifest)
+    assert not HF.wanted(path, manifest)
+    assert PARQUET.wanted("data/train-00000-of-00001.parquet", manifest)

@@ -1,0 +1,116 @@
+"""Shards as webdataset itself reads them."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from release.export.exporting import export_release
+from release.export.webdataset_shards import WebDatasetShards, tar_header
+from tests.release.export.conftest import Releases
+from tests.release.export.kinds import truth, without_image
+
+READ_WITH_WEBDATASET = """
+import hashlib, json, sys
+import webdataset
+
+dataset = webdataset.WebDataset(sys.argv[1], shardshuffle=False).decode("pil")
+for image, fields, text in dataset.to_tuple("jpg", "json", "txt"):
+    print(json.dumps([hashlib.sha256(image.tobytes()).hexdigest(), fields, text]))
+"""
+
+
+def samples(shards: list[Path]) -> list[dict[str, Any]]:
+    """What webdataset finds in the shards; left to itself, it would not close them."""
+    from webdataset.tariterators import group_by_keys, tar_file_expander
+
+    found: list[dict[str, Any]] = []
+    for shard in shards:
+        with shard.open("rb") as stream:
+            sources = [{"url": str(shard), "stream": stream}]
+            found += group_by_keys(tar_file_expander(sources))
+    return found
+
+
+def shards_of(folder: Path) -> list[Path]:
+    return [
+        shard for split in ("train", "val", "test") for shard in sorted(folder.glob(f"{split}-*"))
+    ]
+
+
+def agree(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+    assert len(found) == len(wanted)
+    for sample, row in zip(found, wanted, strict=True):
+        assert sample["__key__"] == Path(row["file_path"]).stem
+        assert sample["jpg"] == row["image"]
+        assert json.loads(sample["json"]) == without_image(row)
+        assert sample["txt"].decode() == (row["captions"][0] if row["captions"] else "")
+
+
+def test_webdataset_reads_every_row(release: Path, kind: str, exports: Releases) -> None:
+    shards = shards_of(exports[f"{kind}/webdataset"])
+    assert {shard.name.split("-")[0] for shard in shards} == {
+        row["split"] for row in truth(release)
+    }
+    agree(samples(shards), truth(release))
+
+
+def test_a_whole_pipeline_shows_the_pictures(releases: Releases, exports: Releases) -> None:
+    pattern = str(exports["street/webdataset"] / "{train,test}-000000.tar")
+    environment = {**os.environ, "WDS_SECURE": "1"}
+    command = [sys.executable, "-c", READ_WITH_WEBDATASET, pattern]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    for (pixels, fields, text), row in zip(found, truth(releases["street"]), strict=True):
+        with Image.open(io.BytesIO(row["image"])) as picture:
+            wanted = hashlib.sha256(picture.convert("RGB").tobytes()).hexdigest()
+        assert (pixels, fields, text) == (wanted, without_image(row), row["captions"][0])
+
+
+@pytest.mark.parametrize("shard_bytes", [1, 8_000, 20_000])
+def test_shards_are_as_large_as_told(releases: Releases, tmp_path: Path, shard_bytes: int) -> None:
+    rows = truth(releases["street"])
+    made = export_release(releases["street"], WebDatasetShards(shard_bytes), tmp_path / "out")
+    shards = shards_of(made.folder)
+    agree(samples(shards), rows)
+    per_shard = [len(samples([shard])) for shard in shards]
+    if shard_bytes == 1:
+        assert per_shard == [1] * len(rows)
+        assert [shard.name for shard in shards][-2:] == ["test-000000.tar", "test-000001.tar"]
+    else:
+        assert 1 < len(shards) < len(rows)
+    for shard in shards:
+        splits = {json.loads(sample["json"])["split"] for sample in samples([shard])}
+        assert splits == {shard.name.split("-")[0]}
+
+
+@given(st.from_regex(r"[0-9_]{1,95}\.jpg", fullmatch=True), st.integers(0, 8**11 - 1))
+def test_headers_are_those_of_tarfile(name: str, size: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    assert tar_header(name, size) == member.tobuf(tarfile.USTAR_FORMAT)
+    for wrong in ((name * 30, size), (name, size + 8**11)):
+        with pytest.raises(ValueError, match="a tar header holds no file"):
+            tar_header(*wrong)
+
+
+def test_members_tell_neither_when_nor_by_whom(exports: Releases) -> None:
+    (shard,) = shards_of(exports["plain/webdataset"])
+    assert shard.stat().st_size % tarfile.RECORDSIZE == 0
+    with tarfile.open(shard) as tar:
+        members = tar.getmembers()
+    assert {(one.mtime, one.uid, one.gid, one.uname, one.gname, one.mode) for one in members} == {
+        (0, 0, 0, "", "", 0o644)
+    }
+    assert {Path(one.name).suffix for one in members} == {".jpg", ".json", ".txt"}

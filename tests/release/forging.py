@@ -1,0 +1,57 @@
+"""What somebody does who wants a change of a release to pass unseen: everything named anew."""
+
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+from release.croissant import CROISSANT, croissant_text
+from release.documents import OF_MANIFEST
+from release.files import digest_of_file
+from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
+from release.notices_files import WITHDRAWALS
+from release.parquet_rows import form_of, shards_among
+from release.signing import SIGNATURE
+from schemas.release import Manifest, ReleasedFile
+
+
+def lying_in(folder: Path) -> list[str]:
+    """The paths of all files, sorted, but of those that a manifest does not list."""
+    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in found if path not in (MANIFEST, SIGNATURE))
+
+
+def name_anew(
+    folder: Path,
+    paths: Iterable[str] | None = None,
+    change: Callable[[Manifest], Manifest] = lambda same: same,
+    left: Collection[str] = (),
+) -> None:
+    """Makes documents, digests, sizes, root and id again, for what lies there or for `paths`.
+
+    `left` are documents that stay as they are.
+    """
+    manifest = change(read_manifest(folder))
+    entities = {one["path"]: one.get("entity_id") for one in read_files(folder / MANIFEST)}
+    there = sorted(lying_in(folder) if paths is None else paths)
+
+    def listed(path: str) -> ReleasedFile:
+        return ReleasedFile(
+            path=path,
+            sha256=digest_of_file(folder / path),
+            size_bytes=(folder / path).stat().st_size,
+            entity_id=entities.get(path),
+        )
+
+    for path in OF_MANIFEST.keys() & set(there) - set(left):
+        _write(folder / path, OF_MANIFEST[path](manifest))
+    files = {path: listed(path) for path in there}
+    if CROISSANT in files and CROISSANT not in left and (shards := shards_among(there)):
+        told = [one for path, one in files.items() if path not in (CROISSANT, WITHDRAWALS)]
+        _write(folder / CROISSANT, croissant_text(manifest, form_of(folder / shards[0]), told))
+        files[CROISSANT] = listed(CROISSANT)
+    text = manifest_text(named(manifest, list(files.values())), list(files.values()))
+    _write(folder / MANIFEST, b"".join(text).decode())
+
+
+def _write(path: Path, text: str) -> None:
+    path.unlink()  # may be a link to a sound one
+    path.write_bytes(text.encode())

@@ -1,0 +1,41 @@
+"""`loupe release upload` as its user meets it: a dry run by default."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from flows.commands.release import app
+from release.build import build_release
+from release.notices import mark_release
+from schemas.errors import UsageError
+from tests.release.notice_samples import notice_of
+from tests.release.worlds import DATASET, World
+
+
+@pytest.fixture
+def folder(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody answers there
+    return build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "release").folder
+
+
+def upload(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["upload", *map(str, arguments)])
+
+
+def test_by_default_it_is_told_what_would_be_sent(folder: Path) -> None:
+    told = upload(folder, "--to", "a-lab/people")
+    assert told.exit_code == 0, told.output
+    assert "ufine3c 1.0.0 would go to a-lab/people, with its image files" in told.stdout
+    assert "nothing was sent; add --upload to send it" in told.stdout
+    plan = json.loads(upload(folder, "--to", "a-lab/people", "--no-images", "--json").stdout)
+    assert (plan["uploaded"], plan["with_images"], plan["url"]) == (False, False, None)
+
+
+def test_what_was_withdrawn_in_part_is_not_uploaded(folder: Path) -> None:
+    mark_release(folder, [notice_of(folder, 3)], erase=False)
+    refused = upload(folder, "--to", "a-lab/people")
+    assert isinstance(refused.exception, UsageError)
+    assert str(refused.exception).endswith("it is not uploaded")

@@ -1,0 +1,237 @@
+"""Releases on a hub of loopback: sent as a whole, on from where it was cut off, and as they are."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import HfApi, snapshot_download
+
+from release.build import BuiltRelease, build_release
+from release.hub.plan import planned_upload
+from release.hub.uploading import Uploaded, upload_release
+from release.verify import verify_release
+from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
+from tests.release.hub.loopback_hub import TOKEN, LoopbackHub, Repository, running_hub
+from tests.release.worlds import DATASET, World
+
+REPOSITORY = "a-lab/people"
+
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the library's
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    """A hub without Xet, which is a protocol of its own."""
+    monkeypatch.setattr("huggingface_hub._commit_api.is_xet_available", lambda: False)
+    with running_hub() as hub:
+        yield hub
+
+
+@pytest.fixture
+def built(world: World, tmp_path: Path) -> BuiltRelease:
+    return build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "release")
+
+
+def api(hub: LoopbackHub, token: str = TOKEN) -> HfApi:
+    return HfApi(endpoint=hub.url, token=token)
+
+
+def upload(hub: LoopbackHub, folder: Path, *, token: str = TOKEN) -> Uploaded:
+    with planned_upload(folder, REPOSITORY) as planned:
+        return upload_release(planned, api=api(hub, token))
+
+
+def bytes_in(folder: Path) -> dict[str, bytes]:
+    files = (one for one in folder.rglob("*") if one.is_file())
+    return {one.relative_to(folder).as_posix(): one.read_bytes() for one in files}
+
+
+def test_the_repository_holds_the_release_and_nothing_else(
+    hub: LoopbackHub, built: BuiltRelease, tmp_path: Path
+) -> None:
+    uploaded = upload(hub, built.folder)
+    assert uploaded == (f"{hub.url}/datasets/{REPOSITORY}/tree/v1.0.0", True)
+    assert hub.files(REPOSITORY) == bytes_in(built.folder)
+    assert hub.repositories[REPOSITORY].private
+    downloaded = snapshot_download(
+        REPOSITORY,
+        repo_type="dataset",
+        revision="v1.0.0",
+        local_dir=tmp_path / "copy",
+        cache_dir=tmp_path / "cache",
+        endpoint=hub.url,
+        token=TOKEN,
+    )
+    (tmp_path / "copy/.gitattributes").write_text("*.parquet filter=lfs")
+    assert (tmp_path / "copy/.cache/huggingface").is_dir()
+    assert verify_release(Path(downloaded), expected_id=built.manifest.id) == []
+
+
+def test_a_second_time_nothing_is_sent(hub: LoopbackHub, built: BuiltRelease) -> None:
+    upload(hub, built.folder)
+    sent, commits = len(hub.sent), len(hub.repositories[REPOSITORY].commits)
+    assert upload(hub, built.folder).is_new is False
+    assert (len(hub.sent), len(hub.repositories[REPOSITORY].commits)) == (sent, commits)
+
+
+def test_what_was_sent_is_not_sent_again(hub: LoopbackHub, built: BuiltRelease) -> None:
+    hub.refused = 400
+    with pytest.raises(ServiceError, match=r"the hub refuses a-lab/people .*run again to go on"):
+        upload(hub, built.folder)
+    assert hub.files(REPOSITORY) == {}, "before the commit nothing is to be seen"
+    sent, hub.refused = len(hub.sent), None
+    assert upload(hub, built.folder).is_new
+    assert len(hub.sent) == sent > 0
+    assert hub.files(REPOSITORY) == bytes_in(built.folder)
+
+
+def test_a_killed_upload_goes_on(hub: LoopbackHub, built: BuiltRelease, tmp_path: Path) -> None:
+    hub.hold_after = 3
+    program = "from flows.cli import main; main()"
+    arguments = ["release", "upload", str(built.folder), "--to", REPOSITORY, "--upload"]
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": hub.url,
+        "HF_TOKEN": TOKEN,
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HOME": str(tmp_path / "hf"),
+        "LOUPE_HOME": str(tmp_path / "world"),
+    }
+    with subprocess.Popen([sys.executable, "-c", program, *arguments], env=environment) as sending:
+        assert hub.held.wait(60)
+        os.kill(sending.pid, signal.SIGKILL)
+    sent = set(hub.sent)
+    assert len(sent) >= 3
+    upload(hub, built.folder)
+    assert len(hub.sent) == len(set(hub.sent)), "nothing is sent twice"
+    assert hub.files(REPOSITORY) == bytes_in(built.folder)
+
+
+def test_a_later_version_takes_the_place_of_the_earlier(
+    hub: LoopbackHub, world: World, built: BuiltRelease, tmp_path: Path
+) -> None:
+    upload(hub, built.folder)
+    hub.put_beside(REPOSITORY, "old.txt")
+    later = build_release(world.store, world.blobs, DATASET, "1.0.1", tmp_path / "later")
+    upload(hub, later.folder)
+    assert hub.files(REPOSITORY) == bytes_in(later.folder)
+    assert bytes_in(built.folder).items() <= hub.files(REPOSITORY, "v1.0.0").items()
+    before = build_release(world.store, world.blobs, DATASET, "0.9.0", tmp_path / "before")
+    with pytest.raises(UsageError, match=r"holds ufine3c 1\.0\.1, which is no earlier version"):
+        upload(hub, before.folder)
+    assert hub.files(REPOSITORY) == bytes_in(later.folder)
+
+
+def test_what_is_no_release_of_the_dataset_is_not_removed(
+    hub: LoopbackHub, built: BuiltRelease
+) -> None:
+    hub.repositories[REPOSITORY] = Repository(private=True)
+    hub.put_beside(REPOSITORY, "my/precious.txt")
+    told = r"holds other files than a release of ufine3c, my/precious\.txt first; .* --replace"
+    with pytest.raises(UsageError, match=told):
+        upload(hub, built.folder)
+    assert (list(hub.files(REPOSITORY)), hub.sent) == (["my/precious.txt"], [])
+    with planned_upload(built.folder, REPOSITORY) as planned:
+        upload_release(planned, replace=True, api=api(hub))
+    assert hub.files(REPOSITORY) == bytes_in(built.folder)
+
+
+def test_an_open_repository_needs_a_word(hub: LoopbackHub, built: BuiltRelease) -> None:
+    hub.repositories[REPOSITORY] = Repository(private=False)
+    with pytest.raises(UsageError, match="a-lab/people is open to all; say --public"):
+        upload(hub, built.folder)
+    assert hub.sent == []
+    with planned_upload(built.folder, REPOSITORY) as planned:
+        assert upload_release(planned, private=False, api=api(hub)).is_new
+
+
+def test_a_commit_in_between_is_not_undone(
+    hub: LoopbackHub, built: BuiltRelease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload_files = HfApi.preupload_lfs_files
+
+    def meanwhile(*arguments: Any, **options: Any) -> None:
+        upload_files(*arguments, **options)
+        hub.put_beside(REPOSITORY, "theirs.txt")
+
+    monkeypatch.setattr(HfApi, "preupload_lfs_files", meanwhile)
+    with pytest.raises(ServiceError, match="A commit has happened since"):
+        upload(hub, built.folder)
+    assert list(hub.files(REPOSITORY)) == ["theirs.txt"]
+
+
+def test_a_wrong_signature_is_not_uploaded(built: BuiltRelease) -> None:
+    (built.folder / "signature.json").write_text("{}")
+    with (
+        pytest.raises(IntegrityError, match=r"signature\.json cannot be read"),
+        planned_upload(built.folder, REPOSITORY),
+    ):
+        pass
+
+
+def test_a_version_is_not_changed(
+    hub: LoopbackHub, world: World, built: BuiltRelease, tmp_path: Path
+) -> None:
+    upload(hub, built.folder)
+    repository = hub.repositories[REPOSITORY]
+    repository.tags["v1.0.1"] = repository.head
+    later = build_release(world.store, world.blobs, DATASET, "1.0.1", tmp_path / "later")
+    with pytest.raises(UsageError, match=f"has release {built.manifest.id[:12]} as v1.0.1"):
+        upload(hub, later.folder)
+    assert hub.files(REPOSITORY) == bytes_in(built.folder)
+
+
+def test_a_token_that_is_not_accepted(hub: LoopbackHub, built: BuiltRelease) -> None:
+    with pytest.raises(ConfigurationError, match="lets this token not write") as refused:
+        upload(hub, built.folder, token="s3cr3t-token")
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_a_hub_that_is_not_there(hub: LoopbackHub, built: BuiltRelease) -> None:
+    nowhere = HfApi(endpoint="http://127.0.0.1:9", token=TOKEN)
+    with (
+        planned_upload(built.folder, REPOSITORY) as planned,
+        pytest.raises(ServiceError, match="the hub does not answer for a-lab/people"),
+    ):
+        upload_release(planned, api=nowhere)
+
+
+def test_images_may_be_left_out(hub: LoopbackHub, built: BuiltRelease) -> None:
+    with planned_upload(built.folder, REPOSITORY, with_images=False) as planned:
+        assert planned.plan.files == len(bytes_in(built.folder)) - 12
+        upload_release(planned, api=api(hub), private=False)
+    ours = bytes_in(built.folder)
+    assert hub.files(REPOSITORY) == {p: d for p, d in ours.items() if not p.startswith("images/")}
+    assert not hub.repositories[REPOSITORY].private
+
+
+@pytest.mark.parametrize("name", ["people", "a/b/c", "", "a-lab/", "../x/y", "a lab/people"])
+def test_a_repository_has_an_owner_and_a_name(built: BuiltRelease, name: str) -> None:
+    with (
+        pytest.raises(UsageError, match="is called OWNER/NAME"),
+        planned_upload(built.folder, name),
+    ):
+        pass
+
+
+def test_a_damaged_release_is_not_uploaded(built: BuiltRelease) -> None:
+    (built.folder / "images/3.jpg").write_bytes(b"no picture")
+    with (
+        pytest.raises(IntegrityError, match=r"images/3\.jpg"),
+        planned_upload(built.folder, REPOSITORY),
+    ):
+        pass
+
+
+def test_a_plan_sends_nothing_and_says_what_it_is(hub: LoopbackHub, built: BuiltRelease) -> None:
+    with planned_upload(built.folder, REPOSITORY) as planned:
+        plan = planned.plan
+    held = bytes_in(built.folder)
+    assert (plan.files, plan.size_bytes) == (len(held), sum(map(len, held.values())))
+    assert (plan.tag, plan.with_images, hub.requests) == ("v1.0.0", True, 0)
+    assert verify_release(built.folder) == []

@@ -1,0 +1,84 @@
+"""A small release of every kind, built once, with what its curators state."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+from release.build import build_release
+from release.checks import Checks
+from schemas.release import AgreementStatistics, Manifest
+from schemas.release_about import Creator, ReleaseAbout
+from schemas.retrieval_task import Tier
+from tests.release import ccd_world, recos_world, street_world, worlds
+
+ABOUT = ReleaseAbout(
+    title='Streets: "fine", 100 % — and 日本 😀',
+    description="People and scenes.\nIn fine detail: {all} of it.",
+    creators=(
+        Creator(
+            family_names="Lovelace",
+            given_names="Ada",
+            affiliation="Analytical Society",
+            orcid="https://orcid.org/0000-0002-1825-0097",
+        ),
+        Creator(name="Example Laboratory", website="https://example.org/lab"),
+    ),
+    contact="https://example.org/withdraw",
+    homepage="https://example.org/streets",
+    date_released=date(2026, 11, 22),
+    doi="10.5281/zenodo.1234567",
+    licence="CC-BY-NC-SA-4.0",
+)
+AGREEMENT = AgreementStatistics(
+    queue="ufine3c-rewrites",
+    control="verdict",
+    kind="choice",
+    items=40,
+    annotators=3,
+    alike=0.85,
+    coefficient=0.61,
+    low=0.5,
+    high=0.7,
+)
+STATED = Checks(about=ABOUT, agreement=(AGREEMENT,))
+KINDS = ("plain", "tiers", "contrasts", "street")
+
+
+class Built(NamedTuple):
+    """A release and its manifest."""
+
+    folder: Path
+    manifest: Manifest
+
+
+def contents_of(kind: str) -> tuple[worlds.Contents, str, str, Tier | None]:
+    """What is in the store, the dataset, its version and tier."""
+    match kind:
+        case "plain":
+            return worlds.small_world().contents(), worlds.DATASET, "1.0.0", None
+        case "tiers":
+            return recos_world.benchmark().world.contents(), recos_world.RECOS, "2.1.0", "v2"
+        case "contrasts":
+            made = ccd_world.benchmark()
+            for number, image in enumerate(made.groups[0].contrasts):
+                text = f"一张图片 {number}"
+                ccd_world.drafted(made.world, image, ccd_world.COCO, text, number, "zh")
+            return made.world.contents(), ccd_world.CCD, "1.0.0", None
+        case _:
+            return street_world.street_world().contents(), street_world.DATASET, "1.0.0", None
+
+
+@contextmanager
+def built(kind: str, home: Path, checks: Checks = STATED) -> Iterator[Built]:
+    """A release of a kind in a new store below `home`."""
+    contents, dataset, version, tier = contents_of(kind)
+    world = worlds.store_world(home / "world", contents)
+    try:
+        made = build_release(
+            world.store, world.blobs, dataset, version, home / "out", tier=tier, checks=checks
+        )
+        yield Built(made.folder, made.manifest)
+    finally:
+        world.store.close()

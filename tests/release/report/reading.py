@@ -1,0 +1,62 @@
+"""Reads a report's scripts as its page does, and says what its release holds, in plain Python."""
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.release.export.kinds import truth
+
+_SCRIPT = re.compile(r'loupeReport\("([a-z]+(?:/[a-z0-9]+)?)",(.*)\);\n', re.DOTALL)
+
+
+def script(report: Path, name: str) -> Any:
+    """The value that the script of this name hands over."""
+    text = (report / "data" / f"{name}.js").read_text(encoding="utf-8")
+    found = _SCRIPT.fullmatch(text)
+    assert found is not None
+    assert found[1] == name
+    return json.loads(found[2])
+
+
+def scripts(report: Path, kind: str) -> list[Any]:
+    """The values of all scripts of a kind, by number."""
+    names = sorted((report / "data" / kind).glob("*.js"), key=lambda path: int(path.stem))
+    assert [path.stem for path in names] == [str(number) for number in range(len(names))]
+    return [script(report, f"{kind}/{path.stem}") for path in names]
+
+
+def columns_of_facet(report: Path, name: str) -> list[str]:
+    """The value of each row for a facet."""
+    (facet,) = [one for one in script(report, "index")["facets"] if one["name"] == name]
+    data = base64.b64decode(facet["data"])
+    width = 2 if facet["wide"] else 1
+    codes = [int.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
+    return [facet["values"][code] for code in codes]
+
+
+def rows_of(release: Path) -> list[dict[str, Any]]:
+    """All rows of a release."""
+    return truth(release)
+
+
+def texts_of(row: dict[str, Any]) -> list[str]:
+    """All texts of a row, as the release has them."""
+    contrast = row.get("contrast")
+    return [
+        *row["captions"],
+        *(row.get("coarse_captions") or ()),
+        *(one["text"] for one in row.get("translations") or ()),
+        *((contrast["detail"], contrast["plan"]) if contrast else ()),
+    ]
+
+
+def rows_with(rows: list[dict[str, Any]], *beginnings: str) -> list[int]:
+    """The numbers of the rows in whose texts a word begins with each of these; ASCII only."""
+    found = []
+    for number, row in enumerate(rows, 1):
+        words = re.findall(r"[a-z0-9]+", " ".join(texts_of(row)).lower())
+        if all(any(word.startswith(one) for word in words) for one in beginnings):
+            found.append(number)
+    return found

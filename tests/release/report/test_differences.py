@@ -1,0 +1,135 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from release.build import build_release
+from release.diff_records import (
+    ComparedRelease,
+    Difference,
+    PlacedText,
+    RowCounts,
+    RowDifference,
+    RowPlace,
+    TextChange,
+)
+from release.report.differences import (
+    ShownDifference,
+    example_groups,
+    shown_difference,
+    word_spans,
+)
+from release.report.writing import write_report
+from tests.release.worlds import SOURCES, Composer, small_world, store_world
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two versions: in the second a rewrite is not accepted, and an image is new."""
+    home = tmp_path_factory.mktemp("versions")
+    world = small_world()
+    first = _built(home, "1.0.0", world)
+    accepted = next(one for one in world.decisions if one.verdict == "accept")
+    world.decisions.remove(accepted)
+    image = world.image(SOURCES[0], "77", "dir/new.jpg", sampled=False)
+    world.caption(image, SOURCES[0], "A new person in a green coat.")
+    return first, _built(home, "2.0.0", world)
+
+
+def _built(home: Path, version: str, world: Composer) -> Path:
+    stored = store_world(home / f"world-{version}", world.contents())
+    try:
+        out = home / version
+        return build_release(stored.store, stored.blobs, "ufine3c", version, out).folder
+    finally:
+        stored.store.close()
+
+
+def shown(versions: tuple[Path, Path], report: Path) -> ShownDifference:
+    report.mkdir()
+    return shown_difference(*versions, report)
+
+
+def test_counts_and_examples_are_those_of_the_difference(
+    versions: tuple[Path, Path], tmp_path: Path
+) -> None:
+    found = shown(versions, tmp_path / "report")
+    counts = {bar.label: bar.text for bar in found.counts.bars}
+    assert (counts["added"], counts["changed"], counts["same"]) == ("1", "1", "11")
+    groups = {group.kind: group for group in found.groups}
+    assert sorted(groups) == ["added", "changed"]
+    (added,) = groups["added"].examples
+    assert (added.before, added.title) == (None, "CUHK-PEDES: dir/new.jpg")
+    assert added.changes[0].spans[0] == ("new", "A new person in a green coat.")
+    (changed,) = groups["changed"].examples
+    assert [change.kind for change in changed.changes] == ["removed"]
+    assert changed.before is not None
+    assert changed.before.thumbnail == "previous/1.jpg"
+    assert (tmp_path / "report" / "previous" / "1.jpg").is_file()
+
+
+def test_without_images_of_the_release_before_it_is_told_all_the_same(
+    versions: tuple[Path, Path], tmp_path: Path
+) -> None:
+    before = shutil.copytree(versions[0], tmp_path / "before")
+    shutil.rmtree(before / "images")
+    found = shown((before, versions[1]), tmp_path / "report")
+    places = [one.before for group in found.groups for one in group.examples if one.before]
+    assert [one.thumbnail for one in places] == [None]
+
+
+def test_a_release_does_not_differ_from_itself(versions: tuple[Path, Path], tmp_path: Path) -> None:
+    found = shown((versions[0], versions[0]), tmp_path / "report")
+    assert found.is_empty
+    assert found.groups == ()
+
+
+def test_the_difference_stands_on_the_page(versions: tuple[Path, Path], tmp_path: Path) -> None:
+    report = write_report(versions[1], tmp_path / "report", previous=versions[0])
+    page = (report.folder / "index.html").read_text(encoding="utf-8")
+    assert "What differs from ufine3c 1.0.0" in page
+    assert "<ins><bdi>A new person in a green coat.</bdi></ins>" in page
+    assert str(versions[0]) not in page
+    alone = write_report(versions[1], tmp_path / "alone").folder / "index.html"
+    assert "What differs" not in alone.read_text(encoding="utf-8")
+
+
+def test_what_was_withdrawn_is_counted_and_not_shown(tmp_path: Path) -> None:
+    place = RowPlace(id=1, file_path="images/1.jpg", split="test", entity_id="e")
+    text = PlacedText(place=0, values={"text": "a private word"})
+    gone = TextChange(kind="withdrawn", field="captions", before=text, after=None)
+    rows = [
+        RowDifference(
+            kind=kind,
+            source="s",
+            source_file_path="p",
+            before=place,
+            after=place if kind == "changed" else None,
+            texts=(gone,) if kind == "changed" else (),
+            row={"fields": {}, "texts": {"captions": [text.values]}} if kind != "changed" else None,
+        )
+        for kind in ("withdrawn", "changed")
+    ]
+    release = ComparedRelease(
+        dataset="d", version="1.0.0", tier=None, id="0" * 64, folder=str(tmp_path)
+    )
+    counts = RowCounts(withdrawn=1, changed=1)
+    found = Difference(before=release, after=release, rows=counts, examples=tuple(rows))
+    (group,) = example_groups(found, tmp_path, tmp_path / "report")
+    assert group.kind == "changed"
+    assert group.examples[0].changes == (("caption", "withdrawn", ()),)
+    assert "a private word" not in str(group)
+
+
+def test_words_are_kept_gone_or_new_in_the_order_of_reading() -> None:
+    spans = word_spans("A tall man in a blue coat.", "A man in a red coat, walking.")
+    assert [tuple(one) for one in spans] == [
+        ("kept", "A"),
+        ("gone", "tall"),
+        ("kept", "man in a"),
+        ("gone", "blue coat."),
+        ("new", "red coat, walking."),
+    ]
+    long = list(word_spans("a " * 20_000, "b"))
+    assert [one.kind for one in long] == ["gone", "new"]
+    assert len(long[0].text) < 700

@@ -1,0 +1,506 @@
+"""The report as whoever opens it meets it: from the disk, in a real Chromium."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from release.report.writing import write_report
+from tests.release import ccd_world
+from tests.release.export.kinds import released
+from tests.release.report.hostile import TEXTS, hostile_release
+from tests.release.report.reading import rows_of, rows_with
+from tests.release.worlds import store_world
+
+pytestmark = pytest.mark.browser
+
+PAGE_ROWS = 60
+WAIT_MS = 20_000
+Row = dict[str, Any]
+
+
+class Reported:
+    """A release, the report beside it, and what the release's rows say."""
+
+    def __init__(self, release: Path) -> None:
+        self.page = write_report(release, release.parent / "report").folder / "index.html"
+        self.rows = rows_of(release)
+
+    def numbers(self, wanted: Callable[[Row], bool]) -> list[int]:
+        return [number for number, row in enumerate(self.rows, 1) if wanted(row)]
+
+
+class View:
+    """A page that is open; what the browser says and asks for is kept."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        settings = {"viewport": {"width": 1280, "height": 900}, **options}
+        self.context = browser.new_context(**settings)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(WAIT_MS)
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(url)
+        if options.get("java_script_enabled", True):
+            self.page.wait_for_selector("html[data-ready]")
+
+    def go(self, address: str) -> None:
+        """Changes the address and waits until what it asks for is shown."""
+        self.page.evaluate("address => { location.hash = address; }", address)
+        self.settle()
+
+    def settle(self) -> None:
+        self.page.wait_for_timeout(60)
+        self.page.wait_for_function("!document.querySelector('#rows').hasAttribute('aria-busy')")
+        if "#/row/" in self.page.url:
+            number = self.number()
+            self.page.wait_for_function(f"document.title.startsWith('Row {number} ')")
+
+    def number(self) -> int:
+        return int(self.page.url.split("#/row/")[1].split("?")[0])
+
+    def shown(self) -> list[int]:
+        """The numbers of the rows whose tiles are on this page of the gallery."""
+        return [int(one) for one in self.page.locator("#tiles .number").all_inner_texts()]
+
+    def all_shown(self) -> list[int]:
+        """Those on all pages, by turning them."""
+        numbers = self.shown()
+        while (link := self.page.locator(".bar .pager a[aria-label='next page']")).count():
+            link.click()
+            self.settle()
+            numbers += self.shown()
+        return numbers
+
+    def focused(self) -> str:
+        return str(
+            self.page.evaluate("document.activeElement.id || document.activeElement.tagName")
+        )
+
+    def assert_clean(self) -> None:
+        """Nothing went wrong, and nothing was asked for that is not on the disk."""
+        assert self.said == []
+        assert [url for url in self.asked if not url.startswith(("file://", "data:"))] == []
+
+
+@pytest.fixture(scope="module")
+def ccd(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """A contrastive benchmark of 150 images, with texts that searches tell apart."""
+    home = tmp_path_factory.mktemp("ccd")
+    made = ccd_world.benchmark(50)
+    anchor = made.groups[0].anchor
+    ccd_world.drafted(made.world, anchor, ccd_world.COCO, "一辆红色的公交车", 0, language="zh")
+    world = store_world(home / "world", made.world.contents())
+    from release.build import build_release
+
+    built = build_release(world.store, world.blobs, "coco-ccd", "1.0.0", home / "release")
+    world.store.close()
+    return Reported(built.folder)
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reported]:
+    """A report on a release of each other kind."""
+    return {
+        kind: Reported(released(kind, tmp_path_factory.mktemp(kind)).folder)
+        for kind in ("plain", "street", "tasks")
+    }
+
+
+@pytest.fixture
+def opened(browser: Any) -> Iterator[Callable[..., View]]:
+    """Opens reports; in the end nothing may have gone wrong in any."""
+    views: list[View] = []
+
+    def show(report: Reported | Path, address: str = "", **options: Any) -> View:
+        page = report.page if isinstance(report, Reported) else report
+        views.append(View(browser, page.as_uri() + address, **options))
+        return views[-1]
+
+    yield show
+    for view in views:
+        view.context.close()
+    for view in views:
+        view.assert_clean()
+
+
+def contrast(row: Row, name: str) -> str:
+    return row["contrast"][name] if row["contrast"] else ""
+
+
+FILTERS: dict[str, Callable[[Row], bool]] = {
+    "": lambda row: True,
+    "source=coco": lambda row: row["source"] == "coco",
+    "source=coco&source=openverse": lambda row: True,
+    "difference=Entity+Type": lambda row: contrast(row, "difference") == "Entity Type",
+    "difference=none+%28anchor%29": lambda row: not row["contrast"],
+    "difference=Style+%26+Presentation&way=edit": lambda row: (
+        contrast(row, "difference") == "Style & Presentation" and contrast(row, "way") == "edit"
+    ),
+    "licence=CC-BY-SA-4.0": lambda row: row["licence"] == "CC-BY-SA-4.0",
+    "source=nowhere": lambda row: False,
+    "words=8-8": lambda row: 8 <= mean_words(row) <= 8,
+    "words=-8": lambda row: mean_words(row) <= 8,
+    "words=9-&source=coco": lambda row: mean_words(row) >= 9 and row["source"] == "coco",
+}
+
+
+def mean_words(row: Row) -> int:
+    words = [len(re.findall(r"[A-Za-z0-9]+(?:['’-][A-Za-z0-9]+)*", one)) for one in row["captions"]]
+    return sum(words) // len(words)
+
+
+def test_filters_let_through_what_python_says(ccd: Reported, opened: Callable[..., View]) -> None:
+    view = opened(ccd)
+    for address, wanted in FILTERS.items():
+        numbers = ccd.numbers(wanted)
+        view.go(f"#/rows?{address}")
+        assert view.all_shown() == numbers, address
+        told = view.page.locator("#found").inner_text()
+        assert told.split(" ")[0] == str(len(numbers))
+        assert view.page.locator("#empty").is_visible() == (not numbers)
+
+
+def test_boxes_choose_and_counts_say_what_each_would_leave(
+    ccd: Reported, opened: Callable[..., View]
+) -> None:
+    view = opened(ccd)
+    view.page.get_by_label("openverse", exact=True).check()
+    view.settle()
+    found = ccd.numbers(lambda row: row["source"] == "openverse")
+    assert view.shown() == found[:PAGE_ROWS]
+    assert "source=openverse" in view.page.url
+    for line in view.page.locator("fieldset:has(legend:text-is('Difference')) li").all():
+        value = line.locator("label").inner_text()
+        amount = line.locator(".amount").inner_text()
+        wanted = ccd.numbers(
+            lambda row, value=value: (
+                row["source"] == "openverse"  # type: ignore[misc]
+                and (contrast(row, "difference") or "none (anchor)") == value
+            )
+        )
+        assert int(amount) == len(wanted), value
+    coco = view.page.locator("li", has=view.page.get_by_label("coco", exact=True))
+    assert int(coco.locator(".amount").inner_text()) == len(
+        ccd.numbers(lambda row: row["source"] == "coco")
+    )
+    view.page.get_by_role("button", name="clear all").click()
+    view.settle()
+    assert view.page.locator("input:checked").count() == 0
+    assert view.shown() == list(range(1, PAGE_ROWS + 1))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("anchor",), ("street", "said"), ("entity",), ("detail", "4"), ("pict", "typ"), ("zzz",)],
+)
+def test_a_search_finds_the_beginnings_of_words(
+    ccd: Reported, opened: Callable[..., View], words: tuple[str, ...]
+) -> None:
+    view = opened(ccd, f"#/rows?q={'+'.join(words).upper()}")
+    assert view.all_shown() == rows_with(ccd.rows, *words)
+
+
+def test_a_search_finds_characters_and_entities(ccd: Reported, opened: Callable[..., View]) -> None:
+    view = opened(ccd, "#/rows?q=公交")
+    assert view.shown() == ccd.numbers(lambda row: bool(row["translations"]))
+    view.go(f"#/rows?q={ccd.rows[76]['image_entity_id']}")
+    assert view.shown() == [77]
+
+
+def test_typing_searches_and_the_address_keeps_it(
+    ccd: Reported, opened: Callable[..., View]
+) -> None:
+    view = opened(ccd)
+    view.page.keyboard.press("/")
+    assert view.focused() == "search"
+    view.page.keyboard.type("relation 7")
+    wanted = rows_with(ccd.rows, "relation", "7")
+    view.page.wait_for_function(
+        "wanted => document.querySelectorAll('#tiles li').length === wanted", arg=len(wanted)
+    )
+    assert view.shown() == wanted
+    assert view.focused() == "search"
+    again = opened(ccd, "#" + view.page.url.split("#")[1])
+    assert again.shown() == wanted
+    assert again.page.locator("#search").input_value() == "relation 7"
+
+
+@pytest.mark.parametrize("address", ["#gallery", "#/nowhere", "#/row/0"])
+def test_an_address_that_leads_nowhere_leads_to_the_gallery(
+    ccd: Reported, opened: Callable[..., View], address: str
+) -> None:
+    view = opened(ccd, address)
+    assert view.shown() == opened(ccd).shown()
+    assert not view.page.locator("#numbers").is_visible()
+
+
+def test_the_whole_way_by_keyboard(ccd: Reported, opened: Callable[..., View]) -> None:
+    view = opened(ccd)
+    press = view.page.keyboard.press
+    press("j")
+    press("j")
+    press("ArrowRight")
+    focused = "document.activeElement.dataset.row"
+    assert view.page.evaluate(focused) == "2"
+    press("n")
+    view.settle()
+    assert view.page.evaluate(focused) == str(PAGE_ROWS)
+    press("End")
+    assert view.page.evaluate(focused) == str(2 * PAGE_ROWS - 1)
+    press("j")
+    view.settle()
+    assert view.page.evaluate(focused) == str(2 * PAGE_ROWS)
+    press("p")
+    view.settle()
+    press("ArrowDown")
+    press("Enter")
+    view.settle()
+    across = view.number() - PAGE_ROWS - 1
+    assert across > 2
+    assert view.focused() == "row-title"
+    press("j")
+    view.settle()
+    assert view.number() == PAGE_ROWS + across + 2
+    press("ArrowLeft")
+    view.settle()
+    press("k")
+    view.settle()
+    assert view.number() == PAGE_ROWS + across
+    press("Escape")
+    view.page.wait_for_selector("#tiles a:focus")
+    assert view.page.evaluate(focused) == str(PAGE_ROWS + across - 1)
+    press("?")
+    assert view.page.locator("#keys").is_visible()
+    press("Escape")
+    assert not view.page.locator("#keys").is_visible()
+
+
+def test_the_first_stop_of_the_tab_key_skips_to_what_is_shown(
+    ccd: Reported, opened: Callable[..., View]
+) -> None:
+    view = opened(ccd)
+    view.page.keyboard.press("Tab")
+    link = view.page.locator(".skip")
+    assert link.bounding_box()["x"] >= 0
+    view.page.keyboard.press("Enter")
+    assert view.focused() == "main"
+    assert "#/" not in view.page.url
+
+
+def test_a_row_tells_all_of_it(ccd: Reported, opened: Callable[..., View]) -> None:
+    number = next(iter(ccd.numbers(lambda row: row["contrast"] and row["creator"])))
+    row = ccd.rows[number - 1]
+    view = opened(ccd, f"#/row/{number}")
+    view.settle()
+    body = view.page.locator("#row")
+    assert body.locator(".captions li > p:first-child").all_inner_texts() == row["captions"]
+    told = body.inner_text()
+    for value in (row["source"], row["sha256"], row["creator"], row["licence"], row["split"]):
+        assert value in told
+    assert row["contrast"]["difference"] in body.locator("section.contrast").inner_text()
+    link = body.locator(f"a[href='{row['source_url']}']")
+    assert "noopener" in link.get_attribute("rel")
+    image = body.locator(".picture img")
+    assert image.get_attribute("src") == f"../release/{row['file_path']}"
+    view.page.wait_for_function("document.querySelector('.picture img').naturalWidth === 12")
+    members = [int(one) for one in body.locator(".members .number").all_inner_texts()]
+    anchor = int(re.findall(r"\d+", row["contrast"]["anchor"])[0])
+    assert members == [anchor, anchor + 1, anchor + 2]
+    assert body.locator("[aria-current]").count() == 1
+
+
+def test_lineage_is_drawn_and_told(ccd: Reported, opened: Callable[..., View]) -> None:
+    view = opened(ccd, "#/row/2")
+    view.settle()
+    section = view.page.locator("#lineage")
+    section.locator("select").select_option("all of it")
+    svg = section.locator("svg")
+    assert svg.locator(".entity.root").count() == 6
+    names = svg.locator(".kind").all_inner_texts() + svg.locator(".kind").all_text_contents()
+    assert {"image", "caption", "source", "prompt"} <= set(names)
+    assert svg.locator(".activity").count() > 0
+    assert "Qwen/Qwen-14B-Chat@abc" in " ".join(svg.locator(".agent title").all_text_contents())
+    boxes = [one.bounding_box() for one in svg.locator(".entity rect, .activity rect").all()]
+    for place, one in enumerate(boxes):
+        for other in boxes[place + 1 :]:
+            apart = (
+                one["x"] + one["width"] <= other["x"]
+                or other["x"] + other["width"] <= one["x"]
+                or one["y"] + one["height"] <= other["y"]
+                or other["y"] + other["height"] <= one["y"]
+            )
+            assert apart
+    section.locator("summary").click()
+    listed = section.locator(".lineage-list > li")
+    assert listed.count() == svg.locator(".entity").count()
+    assert ccd.rows[1]["image_entity_id"] in listed.first.inner_text()
+    section.locator("select").select_option("caption 1")
+    assert svg.locator(".entity.root").count() == 1
+
+
+def test_videos_tasks_and_persons_have_their_pages(
+    kinds: dict[str, Reported], opened: Callable[..., View]
+) -> None:
+    street = opened(kinds["street"], "#/row/2")
+    street.settle()
+    crop = kinds["street"].rows[1]["crop"]
+    assert crop["video"] in street.page.locator("#row").inner_text()
+    persons = kinds["street"].numbers(lambda row: row["id"] == kinds["street"].rows[1]["id"])
+    members = street.page.locator(".members .number").all_inner_texts()
+    assert [int(one) for one in members] == persons
+    for name in ("split",):
+        for value in ("train", "test"):
+            street.go(f"#/rows?{name}={value}")
+            wanted = kinds["street"].numbers(lambda row, value=value: row["split"] == value)  # type: ignore[misc]
+            assert street.shown() == wanted
+    tasks = opened(kinds["tasks"], "#/rows?tier=v2&task=color")
+    assert tasks.shown() == kinds["tasks"].numbers(
+        lambda row: row["tier"] == "v2" and row["task"] == "color"
+    )
+    assert "no caption" in tasks.page.locator("#tiles").inner_text()
+    plain = opened(kinds["plain"], "#/rows?origin=edited_rewrite")
+    assert plain.shown() == kinds["plain"].numbers(
+        lambda row: "edited_rewrite" in row["caption_origins"]
+    )
+    plain.go("#/rows?reviewed=some")
+    assert plain.shown() == kinds["plain"].numbers(
+        lambda row: any(row["caption_reviewed"]) and not all(row["caption_reviewed"])
+    )
+
+
+VIEWS = ("#/rows", "#/row/2", "#/numbers", "#/about")
+
+
+@pytest.mark.parametrize("kind", ["ccd", "plain", "street", "tasks"])
+def test_a_phone_shows_it_without_scrolling_aside(
+    ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View], kind: str
+) -> None:
+    report = ccd if kind == "ccd" else kinds[kind]
+    view = opened(report, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    for address in VIEWS:
+        view.go(address)
+        view.page.wait_for_timeout(100)
+        assert view.page.evaluate("document.documentElement.scrollWidth") == 360, address
+    view.go("#/rows")
+    assert not view.page.locator("#filters").is_visible()
+    view.page.get_by_text("Filters", exact=True).tap()
+    assert view.page.locator("#filters").is_visible()
+
+
+CONTRAST = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const channel = (value) =>
+    value <= 10 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const behind = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const colour = parse(getComputedStyle(one).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const element of document.querySelectorAll("main *, header *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !element.checkVisibility() || element.closest("svg, .off")) continue;
+    const [one, other] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    if (ratio < 4.5) poor.push(`${element.tagName}.${element.className}: ${ratio.toFixed(2)}`);
+  }
+  return [...new Set(poor)];
+}"""
+
+UNNAMED = """() => {
+  const places = "a, button, input, select, nav, section, img, svg[role], [role=region]";
+  const named = (element) =>
+    element.getAttribute("aria-label") || element.getAttribute("aria-labelledby") ||
+    element.textContent.trim() || element.labels?.length ||
+    element.querySelector?.("img[alt]:not([alt=''])");
+  const isBare = (element) => (element.tagName === "IMG" ? !element.alt : !named(element));
+  return [...document.querySelectorAll(places)]
+    .filter((element) => element.checkVisibility() && isBare(element))
+    .map((element) => element.outerHTML.slice(0, 120));
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_and_everything_has_a_name(
+    ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View], scheme: str
+) -> None:
+    for report in (ccd, kinds["plain"], kinds["street"]):
+        view = opened(report, color_scheme=scheme)
+        dark = view.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", dark))) < 200) == (scheme == "dark")
+        for address in VIEWS:
+            view.go(address)
+            view.page.wait_for_timeout(150)
+            assert view.page.evaluate(CONTRAST) == [], address
+            assert view.page.evaluate(UNNAMED) == [], address
+            ids = view.page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
+            assert len(ids) == len(set(ids))
+
+
+def test_exact_numbers_show_where_a_column_has_the_focus(
+    kinds: dict[str, Reported], opened: Callable[..., View]
+) -> None:
+    view = opened(kinds["plain"], "#/numbers")
+    column = view.page.locator(".histogram .column").nth(1)
+    tip = column.locator(".tip")
+    assert tip.evaluate("one => getComputedStyle(one).visibility") == "hidden"
+    column.focus()
+    assert tip.evaluate("one => getComputedStyle(one).visibility") == "visible"
+    assert re.fullmatch(r"10–19 words: \d+ captions", tip.text_content())
+    link = view.page.locator(".bars a", has_text="CUHK-PEDES").first
+    link.click()
+    view.settle()
+    assert view.shown() == kinds["plain"].numbers(lambda row: row["source"] == "CUHK-PEDES")
+
+
+def test_without_javascript_numbers_and_terms_can_be_read(
+    ccd: Reported, opened: Callable[..., View]
+) -> None:
+    view = opened(ccd, java_script_enabled=False)
+    for name in ("Numbers", "About this release"):
+        assert view.page.get_by_role("heading", name=name).is_visible()
+    assert not view.page.locator("#rows").is_visible()
+    assert view.page.get_by_text("need JavaScript").is_visible()
+
+
+def test_hostile_texts_stay_texts(
+    opened: Callable[..., View], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    report = Reported(hostile_release(tmp_path_factory.mktemp("hostile")))
+    view = opened(report, viewport={"width": 360, "height": 740})
+    for address in VIEWS:
+        view.go(address)
+        assert view.page.evaluate("document.documentElement.scrollWidth") == 360, address
+    for number, row in enumerate(report.rows, 1):
+        view.go(f"#/row/{number}")
+        text = row["captions"][0]
+        first = view.page.locator(".captions li > p").first
+        if len(text) > 1200:
+            assert first.text_content() == f"{text[:1200]}…"
+            view.page.get_by_role("button", name="show all").first.click()
+        assert first.text_content() == text
+        assert view.page.evaluate("document.documentElement.scrollWidth") == 360
+    assert view.page.evaluate("window.broken") is None
+    assert sorted(row["captions"][0] for row in report.rows) == sorted(TEXTS)
+    assert view.page.evaluate("document.querySelectorAll('script').length") == 1
+
+
+def test_what_is_missing_is_said(ccd: Reported, browser: Any, tmp_path: Path) -> None:
+    import shutil
+
+    report = shutil.copytree(ccd.page.parent, tmp_path / "report")
+    shutil.rmtree(report / "data" / "rows")
+    view = View(browser, (report / "index.html").as_uri())
+    view.page.evaluate("location.hash = '#/row/3'")
+    view.page.wait_for_selector("#fault:not([hidden])")
+    assert "data/rows/0.js is missing" in view.page.locator("#fault").inner_text()
+    view.context.close()

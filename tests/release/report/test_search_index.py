@@ -1,0 +1,89 @@
+import base64
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from release.report.scripts import ScriptWriter
+from release.report.search_index import SearchIndex, search_words, sort_key, variable_bytes
+from tests.release.report.reading import scripts
+
+WORDS = st.text("ab\u00e9\u4e00\U00020000\uff21", min_size=1, max_size=4)
+
+
+def rows_in(data: str) -> list[int]:
+    """The rows that are written as differences, read as the page reads them."""
+    rows, row, value, shift = [], 0, 0, 0
+    for byte in base64.b64decode(data):
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            row += value
+            rows.append(row)
+            value = shift = 0
+    return rows
+
+
+def index_of(rows: list[list[str]], piece_bytes: int, script_bytes: int) -> dict[str, list[int]]:
+    """What an index of rows with these words holds, its scripts checked on the way."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch, folder = Path(name) / "scratch", Path(name) / "out"
+        scratch.mkdir()
+        folder.mkdir()
+        index = SearchIndex(scratch, piece_bytes)
+        for place, words in enumerate(rows):
+            index.add(place, words)
+        firsts = index.write(ScriptWriter(folder, "words", 0), script_bytes)
+        written = scripts(folder, "words") if firsts else []
+    assert [one["words"][0] for one in written] == firsts
+    words = [word for one in written for word in one["words"]]
+    assert words == sorted(set(words), key=sort_key)
+    found = [rows_in(data) for one in written for data in one["rows"]]
+    return dict(zip(words, found, strict=True))
+
+
+@given(
+    st.lists(st.lists(WORDS, max_size=4), max_size=30),
+    st.sampled_from((1, 150, 10**6)),
+    st.sampled_from((1, 20, 10**6)),
+)
+def test_every_word_leads_to_its_rows_however_it_is_cut(
+    rows: list[list[str]], piece_bytes: int, script_bytes: int
+) -> None:
+    wanted: dict[str, list[int]] = {}
+    for place, words in enumerate(rows):
+        for word in set(words):
+            wanted.setdefault(word, []).append(place)
+    assert index_of(rows, piece_bytes, script_bytes) == wanted
+
+
+def test_rows_far_apart_are_found() -> None:
+    rows: list[list[str]] = [[] for _ in range(40_000)]
+    for place in (0, 127, 128, 16_384, 39_999):
+        rows[place] = ["far"]
+    assert index_of(rows, 100, 10**6) == {"far": [0, 127, 128, 16_384, 39_999]}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A man's T-shirt, size 42!", ["a", "man", "s", "t", "shirt", "size", "42"]),
+        ("Ｆｕｌｌ ﬁgure", ["full", "figure"]),
+        ("一条street街", ["一", "条", "street", "街"]),
+        ("snake_case", ["snake", "case"]),
+        ("x" * 99, ["x" * 40]),
+        ("\u202eabc\u202c", ["abc"]),
+        ("… !?", []),
+    ],
+)
+def test_words_are_runs_of_letters_and_digits(text: str, words: list[str]) -> None:
+    assert search_words(text) == words
+
+
+@given(st.integers(0, 2**40))
+def test_numbers_take_seven_bits_a_byte(number: int) -> None:
+    data = variable_bytes(number)
+    assert rows_in(base64.b64encode(data).decode()) == [number]
+    assert len(data) == max(1, -(-number.bit_length() // 7))

@@ -1,0 +1,78 @@
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from release.report.thumbnails import PictureFolder, picture_path, smaller
+
+
+def encoded(size: tuple[int, int], mode: str = "RGB", kind: str = "PNG", **how: object) -> bytes:
+    buffer = io.BytesIO()
+    Image.new(mode, size, "red" if mode == "RGB" else 0).save(buffer, kind, **how)
+    return buffer.getvalue()
+
+
+def opened(data: bytes | None) -> Image.Image:
+    assert data is not None
+    return Image.open(io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    ("size", "small"),
+    [
+        ((1600, 800), (200, 100)),
+        ((90, 400), (45, 200)),
+        ((3000, 1), (200, 1)),
+        ((20, 30), (20, 30)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_pictures_get_smaller_and_never_larger(
+    size: tuple[int, int], small: tuple[int, int], kind: str
+) -> None:
+    picture = opened(smaller(encoded(size, kind=kind), 200))
+    assert (picture.format, picture.size) == ("JPEG", small)
+    red, green, blue = picture.convert("RGB").getpixel((0, 0))  # type: ignore[misc]
+    assert red > 240
+    assert green < 15
+    assert blue < 15
+
+
+def test_a_small_jpeg_is_kept_byte_for_byte() -> None:
+    data = encoded((100, 180), kind="JPEG")
+    assert smaller(data, 200) == data
+
+
+def test_a_turned_photograph_stands_upright() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    assert opened(smaller(encoded((180, 100), kind="JPEG", exif=exif), 200)).size == (100, 180)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_shines_through_is_white(mode: str) -> None:
+    image = Image.new("RGBA", (50, 50), (0, 0, 0, 0)).convert(mode)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", **({"transparency": image.getpixel((0, 0))} if mode == "P" else {}))
+    shown = opened(smaller(buffer.getvalue(), 200)).convert("RGB")
+    assert shown.getpixel((25, 25)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("data", [b"", b"no picture", encoded((300, 300))[:90]])
+def test_there_is_no_picture_of_what_cannot_be_decoded(data: bytes, tmp_path: Path) -> None:
+    assert smaller(data, 200) is None
+    folder = PictureFolder(tmp_path, 1, previews=False)
+    assert folder.add(1, data) is False
+    assert not (tmp_path / picture_path("thumbs", 1)).exists()
+
+
+def test_a_thousand_pictures_share_a_folder(tmp_path: Path) -> None:
+    assert [picture_path("thumbs", number) for number in (1, 1000, 1001)] == [
+        "thumbs/0/1.jpg",
+        "thumbs/0/1000.jpg",
+        "thumbs/1/1001.jpg",
+    ]
+    folder = PictureFolder(tmp_path, 1001, previews=True)
+    assert folder.add(1001, encoded((900, 900)))
+    assert opened((tmp_path / "previews/1/1001.jpg").read_bytes()).size == (800, 800)

@@ -1,0 +1,229 @@
+import json
+import shutil
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from release.export.source import opened_release
+from release.lineage_reading import open_lineage
+from release.report.row_data import number_in
+from release.report.search_index import search_words
+from release.report.writing import DETAIL_ROWS, write_report
+from schemas.errors import IntegrityError, UsageError
+from tests.release.export.kinds import KINDS, content_of, released
+from tests.release.report.hostile import TEXTS, hostile_release
+from tests.release.report.reading import columns_of_facet, rows_of, script, scripts, texts_of
+from tests.release.report.test_search_index import rows_in
+
+
+@pytest.fixture(scope="module", params=sorted(KINDS))
+def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of each kind."""
+    return released(request.param, tmp_path_factory.mktemp(request.param)).folder
+
+
+@pytest.fixture(scope="module")
+def report(release: Path) -> Path:
+    """The report beside it."""
+    return write_report(release, release.parent / "report").folder
+
+
+def flat(chunks: list[list[Any]]) -> list[Any]:
+    return [one for chunk in chunks for one in chunk]
+
+
+def test_every_row_is_told_once_and_in_full(release: Path, report: Path) -> None:
+    rows, told = rows_of(release), flat(scripts(report, "rows"))
+    assert len(told) == len(rows) == script(report, "index")["rows"]
+    for row, detail in zip(rows, told, strict=True):
+        for name in ("id", "source", "identity", "split", "file_path", "sha256", "width_px"):
+            assert detail[name] == row[name]
+        assert detail.get("task") == row.get("task")
+        assert detail.get("licence") == row.get("licence")
+        captions = detail["captions"]
+        assert [one[0] for one in captions] == row["captions"]
+        assert [one[1] for one in captions] == row["caption_authors"]
+        assert [one[2] for one in captions] == row["caption_origins"]
+        assert [bool(one[3]) for one in captions] == row["caption_reviewed"]
+        assert [one[4] for one in captions] == row["caption_entity_ids"]
+        assert [one[0] for one in detail.get("coarse", [])] == (row.get("coarse_captions") or [])
+        assert [one[2] for one in detail.get("translations", [])] == [
+            one["text"] for one in row.get("translations") or ()
+        ]
+        assert bool(detail.get("contrast")) == bool(row.get("contrast"))
+        assert bool(detail.get("crop")) == bool(row["crop"])
+        assert "hidden" not in detail
+
+
+def test_every_row_has_a_tile_and_a_picture(release: Path, report: Path) -> None:
+    rows, tiles = rows_of(release), flat(scripts(report, "tiles"))
+    firsts = [(one["captions"] or [(one.get("contrast") or {}).get("plan", "")])[0] for one in rows]
+    assert [one[0][:100] for one in tiles] == [text[:100] for text in firsts]
+    assert sorted(int(path.stem) for path in report.glob("thumbs/*/*.jpg")) == [
+        *range(1, len(rows) + 1)
+    ]
+
+
+def test_facets_say_what_rows_say(release: Path, report: Path) -> None:
+    rows = rows_of(release)
+    for name in ("split", "source", "task", "tier", "licence"):
+        wanted = [row.get(name) or "" for row in rows]
+        if any(wanted):
+            assert columns_of_facet(report, name) == wanted
+    if "contrast" in rows[0]:
+        wanted = [row["contrast"]["difference"] if row["contrast"] else "" for row in rows]
+        found = columns_of_facet(report, "difference")
+        assert [one if one != "none (anchor)" else "" for one in found] == wanted
+
+
+def test_all_words_of_all_texts_are_in_the_index(release: Path, report: Path) -> None:
+    wanted: dict[str, list[int]] = {}
+    for place, row in enumerate(rows_of(release)):
+        words = {word for text in texts_of(row) for word in search_words(text)}
+        for word in (*words, f"id:{row['image_entity_id'][:16]}"):
+            wanted.setdefault(word, []).append(place)
+    found = {
+        word: rows_in(data)
+        for one in scripts(report, "words")
+        for word, data in zip(one["words"], one["rows"], strict=True)
+    }
+    assert found == wanted
+
+
+def test_lineage_is_that_of_the_release(release: Path, report: Path) -> None:
+    shared = script(report, "lineage/shared")
+    names = sorted(path for path in (report / "data/lineage").glob("*.js") if path.stem != "shared")
+    assert len(names) == -(-len(rows_of(release)) // DETAIL_ROWS)
+    page = script(report, "lineage/0")
+
+    def told(reference: int) -> Any:
+        return page["entities"][reference] if reference >= 0 else shared["entities"][-1 - reference]
+
+    with open_lineage(release) as lineage:
+        for row, roots in zip(rows_of(release), page["rows"], strict=True):
+            ids = [told(one)[1] for one in roots]
+            assert ids[: 1 + len(row["captions"])] == [
+                row["image_entity_id"],
+                *row["caption_entity_ids"],
+            ]
+            seen, waiting = dict[str, Any](), list(roots)
+            while waiting:
+                entity = told(waiting.pop())
+                seen[entity[1]] = entity
+                waiting += [parent for _, parent in entity[6]]
+            traced = lineage.trace_page(ids)
+            assert seen.keys() == traced.entities.keys()
+            for entity_id, node in traced.entities.items():
+                kind, _, _, state, activity, call, parents, decisions = seen[entity_id]
+                assert (kind, state) == (node.entity.kind, node.entity.state)
+                assert [(role, told(one)[1]) for role, one in parents] == list(node.parents)
+                made = traced.activities[node.activity_id]
+                assert shared["activities"][activity][:2] == [made.stage, made.version]
+                assert bool(call) == (node.model_call_key is not None)
+                assert [one[0] for one in decisions] == [
+                    one.verdict for one in traced.decisions.get(entity_id, ())
+                ]
+
+
+def test_what_many_rows_come_from_is_told_once(release: Path, report: Path) -> None:
+    shared = [one[0] for one in script(report, "lineage/shared")["entities"]]
+    own = [one[0] for one in script(report, "lineage/0")["entities"]]
+    assert "source" in shared
+    assert not {"source", "prompt"} & set(own)
+
+
+def test_the_same_release_gives_the_same_bytes(release: Path, report: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(release, tmp_path / release.name)
+    again = write_report(copy, tmp_path / "report")
+    assert again.is_new
+    assert content_of(again.folder) == content_of(report)
+    assert not write_report(copy, tmp_path / "report").is_new
+    assert sorted(path.name for path in tmp_path.iterdir()) == [release.name, "report"]
+
+
+def test_a_report_elsewhere_holds_previews(tmp_path: Path) -> None:
+    release = released("plain", tmp_path / "one").folder
+    far = write_report(release, tmp_path / "two" / "report")
+    assert (far.record.beside, far.record.previews) == (None, True)
+    assert len(list(far.folder.glob("previews/0/*.jpg"))) == far.record.rows
+    near = write_report(release, tmp_path / "one" / "report")
+    assert (near.record.beside, near.record.previews) == ("release", False)
+    assert not (near.folder / "previews").exists()
+    with pytest.raises(UsageError, match=r"is another report: of ufine3c 1\.0\.0"):
+        write_report(release, near.folder, previews=True)
+
+
+def test_what_is_wrong_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+    release = released("plain", tmp_path / "home").folder
+    with pytest.raises(UsageError, match="lies in the release"):
+        write_report(release, release / "report")
+    with pytest.raises(UsageError, match="there is no release in"):
+        write_report(release, tmp_path / "report", previous=tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    with pytest.raises(UsageError, match="is not a report"):
+        write_report(release, tmp_path / "taken")
+    image = release / "images" / "3.jpg"
+    image.write_bytes(image.read_bytes() + b"!")
+    with pytest.raises(IntegrityError, match=r"images/3\.jpg has"):
+        write_report(release, tmp_path / "report")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "taken"]
+    assert write_report(release, tmp_path / "report", verify=False).is_new
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report on a release of hostile texts."""
+    release = hostile_release(tmp_path_factory.mktemp("hostile"))
+    return write_report(release, release.parent / "report").folder
+
+
+def test_hostile_texts_are_told_word_for_word_and_break_out_of_nothing(hostile: Path) -> None:
+    told = flat(scripts(hostile, "rows"))
+    assert [one["captions"][0][0] for one in told] == list(TEXTS)
+    for path in (hostile / "data").rglob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        assert "<" not in text
+        assert text.count("\n") == 1
+    page = (hostile / "index.html").read_text(encoding="utf-8")
+    assert page.count("<script") == 1
+    assert 'href="javascript' not in page
+    assert "&lt;script&gt;window.broken" in page
+
+
+def test_numbers_are_found_in_names_of_images() -> None:
+    names = ("images/12.jpg", "images/12_13.png", "images/cover.jpg", "12.jpg/x")
+    assert [number_in(name) for name in names] == [12, 13, None, None]
+
+
+def test_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    """Memory does not hold the release: its images are ten times as large as what is needed."""
+    from release.build import build_release
+    from tests.release.worlds import SOURCES, Composer, picture, store_world
+
+    world = Composer()
+    for number in range(400):
+        data = picture(number % 5, (40, 80)) + bytes(60_000) + number.to_bytes(4, "big")
+        image = world.image(SOURCES[0], str(number), f"{number}.jpg", sampled=False, data=data)
+        world.caption(image, SOURCES[0], f"A person {number}.")
+    stored = store_world(tmp_path / "world", world.contents())
+    built = build_release(stored.store, stored.blobs, "ufine3c", "1.0.0", tmp_path / "release")
+    stored.store.close()
+    write_report(built.folder, tmp_path / "warm-up")
+    tracemalloc.start()
+    write_report(built.folder, tmp_path / "report")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    with opened_release(built.folder, lambda *_: None) as source:
+        size = sum(shard.size_bytes for shard in source.shards())
+    assert size > 24e6
+    assert peak < 12e6
+
+
+def test_the_record_says_what_it_is(release: Path, report: Path) -> None:
+    told = json.loads((report / "report.json").read_text())
+    manifest = json.loads((release / "manifest.json").read_text())
+    assert (told["release"], told["dataset"]) == (manifest["id"], manifest["dataset"])
+    assert told["lineage"] is True

@@ -1,0 +1,218 @@
+"""What a release shares with others: against looking at every pair, and on planted copies."""
+
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from release import contamination as module
+from release.contamination import SHOWN, SeenVideo, compare
+from release.image_looks import look_at
+from release.other_datasets import FolderOfImages
+from release.own_images import OwnImages, SeenImage, plain_words
+from schemas.contamination import Contamination, ContaminationLimits, SharedMeasure
+from schemas.errors import UsageError
+from tests.release.others import VARIANTS, Collection, jpeg, scene
+from tests.requirements import unavailable
+
+PHOTOGRAPHS = Path(__file__).parents[3] / "shared" / "data"
+BUSY_MACHINE = settings(
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+digests = st.sampled_from("0123456789").map(lambda digit: digit * 64)
+identities = st.tuples(st.sampled_from("ab"), st.sampled_from("12345")) | st.none()
+texts = st.lists(st.sampled_from(["A man", "a  MAN", "a dog", "two\tdogs"]), max_size=2)
+
+
+def seen_images(split: bool) -> st.SearchStrategy[list[SeenImage]]:
+    one = st.builds(
+        SeenImage,
+        name=st.uuids().map(str),
+        sha256=digests,
+        look=st.integers(0, 1023) | st.none(),
+        split=st.sampled_from(["train", "test"]) if split else st.none(),
+        identity=identities,
+        video_sha256=(digests | st.none()) if split else st.none(),
+        captions=texts.map(tuple),
+    )
+    return st.lists(one, max_size=8)
+
+
+def measure(found: Contamination, name: str) -> SharedMeasure:
+    return next(one for one in found.measures if one.measure == name)
+
+
+def leaks(found: Contamination, name: str) -> int:
+    return measure(found, name).leaks if name in {one.measure for one in found.measures} else 0
+
+
+@BUSY_MACHINE
+@given(
+    seen_images(split=True),
+    seen_images(split=False),
+    st.lists(digests, max_size=3),
+    st.integers(0, 10),
+)
+def test_every_measure_counts_what_looking_at_every_pair_counts(
+    ours: list[SeenImage], theirs: list[SeenImage], videos: list[str], limit: int
+) -> None:
+    seen = [SeenVideo(f"{place}.mp4", digest) for place, digest in enumerate(videos)]
+    found = compare(
+        OwnImages(ours), Collection([*theirs, *seen]), ContaminationLimits(hash_bits=limit)
+    )
+    assert leaks(found, "file") == sum(a.sha256 in {b.sha256 for b in theirs} for a in ours)
+    assert leaks(found, "video") == sum(a.video_sha256 in videos for a in ours)
+    named = {b.identity for b in theirs}
+    assert leaks(found, "identity") == sum(a.identity in named for a in ours if a.identity)
+    said = {plain_words(text) for b in theirs for text in b.captions}
+    assert leaks(found, "caption") == sum(
+        plain_words(text) in said for a in ours for text in a.captions
+    )
+    near = {
+        a.name: min(
+            ((a.look ^ b.look).bit_count(), b.name, f"{b.look:016x}")
+            for b in theirs
+            if b.look is not None
+        )
+        for a in ours
+        if a.look is not None and any(b.look is not None for b in theirs)
+    }
+    looks = measure(found, "perceptual_hash")
+    assert looks.leaks == sum(distance <= limit for distance, _, _ in near.values())
+    for split in looks.splits:
+        of_split = [near[a.name] for a in ours if a.split == split.split and a.name in near]
+        for threshold, count in split.within:
+            assert count == sum(distance <= threshold for distance, _, _ in of_split)
+    wanted = sorted(near.items(), key=lambda item: item[1][0])[:SHOWN]
+    assert [(one.first, (one.distance, one.second, one.value)) for one in looks.nearest] == wanted
+
+
+@BUSY_MACHINE
+@given(seen_images(split=True), seen_images(split=False), st.randoms())
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_the_order_of_theirs_and_how_many_are_held_at_once_do_not_matter(
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
+    ours: list[SeenImage],
+    theirs: list[SeenImage],
+    chance: random.Random,
+) -> None:
+    wanted = compare(OwnImages(ours), Collection(theirs))
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    shuffled = chance.sample(theirs, len(theirs))
+    assert compare(OwnImages(ours), Collection(shuffled)) == wanted
+
+
+def own(pictures: Sequence[bytes]) -> OwnImages:
+    return OwnImages(
+        SeenImage(f"images/{at}.jpg", look.sha256, look.perceptual_hash, "test")
+        for at, look in enumerate(map(look_at, pictures), 1)
+    )
+
+
+@pytest.fixture(scope="module")
+def scenes() -> list[bytes]:
+    return [jpeg(scene(number)) for number in range(60)]
+
+
+@pytest.mark.parametrize("kind", VARIANTS)
+def test_planted_copies_are_found_by_what_they_show(
+    kind: str, scenes: list[bytes], tmp_path: Path
+) -> None:
+    vary = VARIANTS[kind]
+    planted = [5 * number for number in range(12)]
+    for number in planted:
+        (tmp_path / f"renamed-{number}.jpg").write_bytes(vary(scene(number)))
+    for number in range(100, 130):
+        (tmp_path / f"other-{number}.jpg").write_bytes(jpeg(scene(number)))
+    found = compare(own(scenes), FolderOfImages(tmp_path))
+    looks = measure(found, "perceptual_hash")
+    assert looks.leaks == len(planted), looks.nearest
+    assert leaks(found, "file") == (len(planted) if kind == "copy" else 0)
+    assert {(one.first, one.second) for one in looks.nearest} <= {
+        (f"images/{number + 1}.jpg", f"renamed-{number}.jpg") for number in planted
+    }
+
+
+def test_nothing_is_found_among_other_pictures_and_the_nearest_are_shown(
+    scenes: list[bytes], tmp_path: Path
+) -> None:
+    for number in range(200, 240):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(scene(number)))
+    found = compare(own(scenes), FolderOfImages(tmp_path))
+    assert not found.leaks
+    looks = measure(found, "perceptual_hash")
+    assert len(looks.nearest) == SHOWN
+    assert all(one.distance > looks.threshold for one in looks.nearest)
+
+
+def test_photographs_and_their_copies(tmp_path: Path) -> None:
+    folder = PHOTOGRAPHS / "near_duplicates"
+    if not folder.is_dir():
+        unavailable("photographs of near-duplicates (../shared/data)")
+    ours = own([(folder / "ukbench00120.jpg").read_bytes()])
+    found = compare(ours, FolderOfImages(folder))
+    assert leaks(found, "file") == 1
+    (pair,) = measure(found, "perceptual_hash").nearest
+    assert (pair.second, pair.distance) == ("ukbench00120.jpg", 0)
+    assert (found.unreadable, found.unreadable_files) == (1, ("ukbench09268_corrupt.jpg",))
+    (tmp_path / "small.jpg").write_bytes((folder / "ukbench00120_resize.jpg").read_bytes())
+    (tmp_path / "else.jpg").write_bytes((folder / "ukbench09268.jpg").read_bytes())
+    found = compare(ours, FolderOfImages(tmp_path))
+    assert (leaks(found, "file"), leaks(found, "perceptual_hash")) == (0, 1)
+    assert measure(found, "perceptual_hash").nearest[0].second == "small.jpg"
+
+
+def test_broken_files_are_named_and_the_rest_is_compared(
+    scenes: list[bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "cut.jpg").write_bytes(scenes[0][: len(scenes[0]) // 2])
+    (tmp_path / "no.png").write_bytes(b"no picture")
+    (tmp_path / "gone.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    (tmp_path / "notes.txt").write_text("nothing to look at")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "same.JPG").write_bytes(scenes[7])
+    found = compare(own(scenes), FolderOfImages(tmp_path))
+    assert (found.images, found.unreadable) == (3, 2)
+    assert found.unreadable_files == ("cut.jpg", "no.png")
+    assert measure(found, "file").nearest[0].second == "deep/same.JPG"
+
+
+def test_a_name_that_is_no_utf_8_can_be_written_down(scenes: list[bytes], tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.jpg")).write_bytes(scenes[0])
+    found = compare(own(scenes), FolderOfImages(tmp_path))
+    assert measure(found, "file").nearest[0].second == "caf\\xe9.jpg"
+    assert Contamination.model_validate_json(found.model_dump_json()) == found
+
+
+def test_a_broken_file_is_still_known_by_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "no.png").write_bytes(b"no picture")
+    found = compare(own([b"no picture"]), FolderOfImages(tmp_path))
+    assert leaks(found, "file") == 1
+
+
+def test_what_is_compared_has_a_digest_by_which_it_is_known(tmp_path: Path) -> None:
+    (tmp_path / "one.jpg").write_bytes(jpeg(scene(1)))
+    first = compare(own([]), FolderOfImages(tmp_path, "theirs"))
+    assert first.name == "theirs"
+    assert compare(own([jpeg(scene(3))]), FolderOfImages(tmp_path)).content_sha256 == (
+        first.content_sha256
+    )
+    (tmp_path / "one.jpg").write_bytes(jpeg(scene(2)))
+    assert compare(own([]), FolderOfImages(tmp_path)).content_sha256 != first.content_sha256
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_a_folder_without_images_is_refused(make: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "others"
+    if make:
+        folder.mkdir()
+    with pytest.raises(UsageError, match="holds no images" if make else "is not a folder"):
+        FolderOfImages(folder)

@@ -1,0 +1,424 @@
+"""Releases of contrastive benchmarks: rows, files, numbers; what is refused and what is found."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from db.decisions import NewDecision
+from db.entities import new_entity
+from release.attribution import ATTRIBUTION
+from release.build import BuiltRelease, build_release
+from release.published_ccd import CCD_LINES, spelled
+from release.reading import read_release
+from release.verify import verify_release
+from schemas.base import digest_of, sha256_of
+from schemas.errors import IntegrityError
+from schemas.records import Attribution, PromptText
+from schemas.release import LeftOutGroups, RepeatStatistics
+from schemas.taxonomy import DifferenceType
+from tests.release.ccd_world import (
+    CAPTIONS,
+    CCD,
+    COCO,
+    KINDS,
+    OPENVERSE,
+    Benchmark,
+    benchmark,
+    coarse_caption,
+    contrast,
+    drafted,
+    proposed_strategy,
+    refine,
+    strategy_of,
+)
+from tests.release.worlds import GATE, LLAMA, PROMPT, QWEN, picture, store_world
+
+
+def build(made: Benchmark, home: Path, **options: Any) -> BuiltRelease:
+    world = store_world(home / "world", made.world.contents(), **options)
+    try:
+        return build_release(world.store, world.blobs, CCD, "1.0.0", home / "out")
+    finally:
+        world.store.close()
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads((folder / f"{CCD}.json").read_text(encoding="utf-8"))
+    return rows
+
+
+def faults(folder: Path) -> list[str]:
+    return [one.fault for one in verify_release(folder)]
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> BuiltRelease:
+    return build(benchmark(), tmp_path_factory.mktemp("ccd"))
+
+
+@pytest.fixture
+def copy(released: BuiltRelease, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(released.folder, tmp_path / "copy"))
+
+
+def test_groups_stand_together_anchor_first(released: BuiltRelease) -> None:
+    rows = rows_of(released.folder)
+    anchor = None
+    for number, row in enumerate(rows, 1):
+        assert row["id"] == number
+        if row["contrast"] is None:
+            anchor = row["file_path"]
+            assert anchor == f"images/{number}.jpg"
+            assert len(row["coarse_captions"]) == CAPTIONS
+        else:
+            assert row["contrast"]["anchor"] == anchor
+            stem = Path(str(anchor)).stem
+            assert row["file_path"] == f"images/{stem}_{number}.jpg"
+            assert row["coarse_captions"] == []
+        assert (released.folder / row["file_path"]).is_file()
+        assert len(row["captions"]) == CAPTIONS
+    assert len(rows) == 18
+    assert verify_release(released.folder) == []
+
+
+def test_a_row_tells_its_contrast_and_its_terms(released: BuiltRelease) -> None:
+    rows = [row for row in rows_of(released.folder) if row["contrast"]]
+    found = next(row for row in rows if row["contrast"]["way"] == "search")
+    edited = next(row for row in rows if row["contrast"]["way"] == "edit")
+    assert (found["licence"], found["creator"]) == ("CC-BY-SA-4.0", "Ada [Lovelace]")
+    assert found["source_url"] == "https://example.org/a_b/1"
+    assert (edited["licence"], edited["creator"]) == (COCO.licence, None)
+    assert {row["contrast"]["difference"] for row in rows} == {kind.value for kind in KINDS}
+    assert found["contrast"]["detail"] == "a red bus"
+    assert found["contrast"]["plan"] == "a blue bus"
+
+
+def test_parquet_reads_back(released: BuiltRelease) -> None:
+    read = read_release(released.folder)
+    told = [(row.file_path, row.contrast and row.contrast.anchor) for row in read.rows]
+    published = rows_of(released.folder)
+    assert told == [
+        (row["file_path"], row["contrast"] and row["contrast"]["anchor"]) for row in published
+    ]
+    assert [list(row.coarse_captions) for row in read.rows] == [
+        row["coarse_captions"] for row in published
+    ]
+
+
+def test_statistics_count_types_and_tokens(released: BuiltRelease) -> None:
+    found = released.manifest.statistics.contrasts
+    assert found is not None
+    assert (found.anchors, found.contrastive, found.captions_per_image) == (6, 12, CAPTIONS)
+    assert sum(one.images for one in found.differences) == 12
+    assert sum(one.found + one.edited for one in found.differences) == 12
+    assert found.coarse_captions == 6 * CAPTIONS
+    assert found.coarse_tokens == 7.0  # A street 0 , said 1 .
+    assert found.tokens > found.coarse_tokens
+    assert (found.without_captions, found.without_anchor) == (0, 0)
+
+
+def test_lines_are_laid_out_as_the_authors_read_them(released: BuiltRelease) -> None:
+    lines = (released.folder / CCD_LINES).read_text(encoding="utf-8").splitlines()
+    told = [json.loads(line) for line in lines]
+    images = [one["image"] for one in told]
+    for one in told:
+        assert (released.folder / "images" / one["image"]).is_file()
+        assert len(one["captions"]) == 5
+        assert ("_" in one["image"]) == ("contrastive_aspect" in one)
+        if "contrastive_aspect" in one:
+            anchor = one["image"].split("_")[0] + ".jpg"  # as their evaluation finds it
+            assert one["ori_image"] == anchor
+            assert anchor in images
+    aspects = {one["contrastive_aspect"] for one in told if "contrastive_aspect" in one}
+    assert {"Entity Relationship", "Event Category", "Event Element"} <= aspects
+    assert "Style and Presentation" in aspects
+
+
+@pytest.mark.parametrize("kind", DifferenceType)
+def test_their_spellings_are_understood(kind: DifferenceType) -> None:
+    assert DifferenceType(spelled(kind)) is kind
+
+
+def test_translations_stand_by_language(tmp_path: Path) -> None:
+    made = benchmark(2)
+    anchor = made.groups[0].anchor
+    for place in range(CAPTIONS):
+        drafted(made.world, anchor, COCO, f"一条街道 {place}", place, language="zh")
+    built = build(made, tmp_path)
+    row = next(row for row in rows_of(built.folder) if row["translations"])
+    assert row["translations"] == {"zh": [f"一条街道 {place}" for place in range(CAPTIONS)]}
+    assert len(row["captions"]) == CAPTIONS
+    assert built.manifest.statistics.contrasts is not None
+    assert built.manifest.statistics.contrasts.translations == (("zh", CAPTIONS),)
+    assert "captions_zh" in (built.folder / CCD_LINES).read_text(encoding="utf-8")
+    assert verify_release(built.folder) == []
+
+
+def test_a_missing_translation_leaves_its_place_empty(tmp_path: Path) -> None:
+    made = benchmark(1)
+    drafted(made.world, made.groups[0].anchor, COCO, "一条街道", 3, language="zh")
+    built = build(made, tmp_path)
+    row = next(row for row in rows_of(built.folder) if row["translations"])
+    assert row["translations"] == {"zh": [None, None, None, "一条街道", None]}
+    assert verify_release(built.folder) == []
+
+
+def test_images_without_fine_captions_take_their_contrasts_along(tmp_path: Path) -> None:
+    made = benchmark(3)
+    world = made.world
+    bare = world.image(COCO, "7", "val/COCO_7.jpg")
+    lost = contrast(world, bare, 50, 0)
+    refine(world, lost, OPENVERSE, "something")
+    contrast(world, made.groups[0].anchor, 51, 0)  # nobody refined its captions
+    built = build(made, tmp_path)
+    found = built.manifest.statistics.contrasts
+    assert found is not None
+    assert (found.anchors, found.contrastive) == (3, 6)
+    assert (found.without_captions, found.without_anchor) == (2, 1)
+    assert verify_release(built.folder) == []
+    card = (built.folder / "README.md").read_text(encoding="utf-8")
+    assert "2 images without fine captions are left out" in card
+    assert "1 contrastive image is left out because its anchor is" in card
+
+
+def test_anchors_without_a_group_and_groups_turned_down_are_told_apart(tmp_path: Path) -> None:
+    made = benchmark(2)
+    world = made.world
+    for number in (11, 12, 13):
+        coarse_caption(world, world.image(COCO, str(number), f"val/{number}.jpg"), "A cat.", 0)
+    undecided = world.image(COCO, "14", "val/14.jpg")
+    contrast(world, undecided, 14, 0)
+    for number in (15, 16):
+        anchor = world.image(COCO, str(number), f"val/{number}.jpg")
+        captions = refine(world, anchor, COCO, f"the anchor {number}")
+        other = contrast(world, anchor, number, 0)
+        captions = [*captions, *refine(world, other, OPENVERSE, f"the other {number}")]
+        world.decisions += [NewDecision(one, "reject", GATE, reason="wrong") for one in captions]
+    built = build(made, tmp_path)
+    found = built.manifest.statistics.contrasts
+    assert found is not None
+    assert found.left_out == LeftOutGroups(alone=3, turned_down=2, undecided=1)
+    assert (found.without_captions, found.without_anchor) == (3 + 2 * 2 + 2, 0)
+    assert verify_release(built.folder) == []
+    card = (built.folder / "README.md").read_text(encoding="utf-8")
+    assert "- 9 images without fine captions are left out:\n" in card
+    assert "\n  - 3 anchors that no image differs from;\n" in card
+    assert "\n  - 2 groups whose captions were turned down;\n" in card
+    assert "\n  - 1 group whose captions were not written, or not decided on.\n" in card
+
+
+def test_contrasts_of_an_anchor_that_was_turned_down_go_with_it(tmp_path: Path) -> None:
+    made = benchmark(3)
+    made.world.decisions.append(
+        NewDecision(made.groups[1].anchor, "reject", GATE, reason="licence")
+    )
+    built = build(made, tmp_path)
+    found = built.manifest.statistics.contrasts
+    assert found is not None
+    assert (found.anchors, found.contrastive, found.without_anchor) == (2, 4, 2)
+    assert verify_release(built.folder) == []
+
+
+def test_what_stands_there_more_than_once_is_stated(tmp_path: Path) -> None:
+    made = benchmark(3)
+    world, (first, second, third) = made.world, made.groups
+    text = "A picture of a street that two images show."
+    for image, said in ((first.anchor, text), (first.anchor, text), (third.anchor, f" {text}\n")):
+        drafted(world, image, COCO, said.replace("A ", "a "), 5)
+    shared: dict[str, Any] = {"sha256": sha256_of(picture(1000)), "file_path": "val/shared"}
+    refine(world, contrast(world, second.anchor, 80, 0, **shared), OPENVERSE, "shared")
+    built = build(made, tmp_path)
+    found = built.manifest.statistics.contrasts
+    assert found is not None
+    assert found.repeats is not None
+    assert (found.repeats.images, found.repeats.captions) == (2, 2)
+    rows = {row["file_path"]: row for row in rows_of(built.folder)}
+    (pair,), (captioned,) = found.repeats.image_pairs, found.repeats.caption_pairs
+    anchors = [rows[one]["contrast"]["anchor"] for one in pair]
+    assert len(set(anchors)) == 2
+    assert all(rows[one]["contrast"] is None for one in captioned)
+    assert verify_release(built.folder) == []
+    card = (built.folder / "README.md").read_text(encoding="utf-8")
+    limits = card.split("## Known limits")[1]
+    assert (
+        f"- 2 images have the very bytes of another image of the release, such as `{pair[0]}`"
+        in limits
+    )
+    assert "- 2 captions say word for word" in limits
+
+
+def test_nothing_is_said_of_repeats_where_there_are_none(released: BuiltRelease) -> None:
+    found = released.manifest.statistics.contrasts
+    assert found is not None
+    assert found.repeats == RepeatStatistics(images=0, captions=0)
+    assert "word for word what" not in (released.folder / "README.md").read_text("utf-8")
+
+
+def _repeat_an_image(rows: list[dict[str, Any]]) -> None:
+    rows[4]["sha256"] = rows[0]["sha256"]
+
+
+def _repeat_a_caption(rows: list[dict[str, Any]]) -> None:
+    rows[4]["captions"][0] = rows[0]["captions"][0].upper()
+
+
+def test_verify_names_repeats_that_are_not_stated(copy: Path) -> None:
+    _rewrite_parquet(copy, _repeat_an_image)
+    found = {one.fault: one.message for one in verify_release(copy)}
+    files = [row["file_path"] for row in rows_of(copy)]
+    assert found["images_repeated"] == (
+        f"2 images have the bytes of another image ({files[0]} and {files[4]}); "
+        f"manifest.json says 0"
+    )
+    _rewrite_parquet(copy, _repeat_a_caption)
+    found = {one.fault: one.message for one in verify_release(copy)}
+    assert (
+        f"2 captions say what one of another image says ({files[0]}" in found["captions_repeated"]
+    )
+
+
+def test_a_release_that_does_not_state_repeats_is_not_faulted_for_them(copy: Path) -> None:
+    path = copy / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    del manifest["statistics"]["contrasts"]["repeats"]
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    _rewrite_parquet(copy, _repeat_an_image)
+    assert "images_repeated" not in faults(copy)
+
+
+def test_an_anchor_in_another_split_is_refused(tmp_path: Path) -> None:
+    made = benchmark(2)
+    image = contrast(made.world, made.groups[0].anchor, 60, 0, split="train")
+    refine(made.world, image, OPENVERSE, "x")
+    with pytest.raises(IntegrityError, match="1 contrastive images in another split"):
+        build(made, tmp_path)
+
+
+def test_a_contrast_of_a_contrast_is_refused(tmp_path: Path) -> None:
+    made = benchmark(2)
+    image = contrast(made.world, made.groups[0].contrasts[0], 60, 0)
+    refine(made.world, image, OPENVERSE, "x")
+    with pytest.raises(IntegrityError, match="whose anchor is one itself"):
+        build(made, tmp_path)
+
+
+@pytest.mark.parametrize("licence", ["CC-BY-ND-4.0", "All rights reserved"])
+def test_what_may_not_be_released_is_not(tmp_path: Path, licence: str) -> None:
+    made = benchmark(2)
+    terms = Attribution(licence=licence, creator="B")
+    image = contrast(made.world, made.groups[0].anchor, 60, 0, attribution=terms)
+    refine(made.world, image, OPENVERSE, "x")
+    with pytest.raises(IntegrityError, match="1 images of 'coco-ccd' are under a licence that"):
+        build(made, tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("editor", "is_demonstration"),
+    [("loupe-editor@1", True), ("Qwen/Qwen-Image-Edit@abc", False)],
+)
+def test_who_edited_is_told(tmp_path: Path, editor: str, is_demonstration: bool) -> None:
+    made = benchmark(2)
+    image = contrast(made.world, made.groups[0].anchor, 70, 0, way="edit", editor=editor)
+    refine(made.world, image, COCO, "x")
+    built = build(made, tmp_path)
+    assert built.manifest.demonstration is is_demonstration
+    assert built.manifest.statistics.contrasts is not None
+    assert built.manifest.statistics.contrasts.editors == ((editor, 1),)
+    assert "1 image was edited by" in (built.folder / "README.md").read_text(encoding="utf-8")
+    assert verify_release(built.folder) == []
+
+
+def test_who_proposed_the_strategies_is_told(tmp_path: Path) -> None:
+    made = benchmark(2)
+    world, anchor = made.world, made.groups[0].anchor
+    asked = PromptText(prompt_id="contrast_strategies", version="3", digest="c" * 32, text="Find.")
+    prompt = world.add(new_entity(asked, CCD))
+    proposed = proposed_strategy(world, anchor, prompt, digest_of("one call"), "a blue bus")
+    unused = proposed_strategy(world, anchor, prompt, digest_of("another call"), "a green bus")
+    edited = strategy_of("a bright blue bus", "a person")
+    changed = world.add(new_entity(edited, CCD, parents=[("edited_from", proposed)]))
+    image = contrast(
+        world, anchor, 70, 0, way="edit", editor="publisher/editor@1", strategy=changed
+    )
+    refine(world, image, COCO, "x")
+    built = build(made, tmp_path)
+    manifest = built.manifest
+    assert [one.prompt_id for one in manifest.prompts] == [asked.prompt_id, PROMPT.prompt_id]
+    assert {one.name: one.calls for one in manifest.models} == {LLAMA.name: 1, QWEN.name: 35}
+    assert unused != proposed  # its call is behind nothing that is released
+    card = (built.folder / "README.md").read_text(encoding="utf-8")
+    assert "Prompt `contrast_strategies`, version 3" in card
+    assert f"| {LLAMA.name} |" in card
+    assert verify_release(built.folder) == []
+
+
+def test_creators_are_named_by_licence(released: BuiltRelease) -> None:
+    text = (released.folder / ATTRIBUTION).read_text(encoding="utf-8")
+    owed = [line for line in text.splitlines() if line.startswith("- `")]
+    assert len(owed) == 6
+    assert all(r"Ada \[Lovelace\], <https://example.org/a_b/1>" in line for line in owed)
+    assert "12 images are under the terms of their source, coco" in text
+    counted = {one.licence: (one.images, one.own) for one in released.manifest.statistics.licences}
+    assert counted == {"CC-BY-SA-4.0": (6, 6), COCO.licence: (12, 0)}
+
+
+def test_the_order_of_storing_changes_nothing(released: BuiltRelease, tmp_path: Path) -> None:
+    again = build(benchmark(), tmp_path, shuffle=3, days=40)
+    assert again.manifest.id == released.manifest.id
+
+
+def _rewrite_parquet(folder: Path, change: Any) -> None:
+    (shard,) = (folder / "data").glob("*.parquet")
+    table = pq.read_table(shard)
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(table.from_pylist(rows, schema=table.schema), shard)
+
+
+def _first_contrast(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return next(row for row in rows if row["contrast"])
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            lambda rows: _first_contrast(rows)["contrast"].update(anchor="images/9.jpg"),
+            "anchor_missing",
+        ),
+        (
+            lambda rows: _first_contrast(rows)["contrast"].update(difference="Mood"),
+            "difference_unknown",
+        ),
+        (lambda rows: _first_contrast(rows)["contrast"].update(way="drawn"), "contrast_wrong"),
+        (
+            lambda rows: _first_contrast(rows)["contrast"].update(difference=KINDS[4]),
+            "totals_differ",
+        ),
+        (lambda rows: rows[0]["captions"].pop(), "captions_differ"),
+        (lambda rows: rows[0]["coarse_captions"].pop(), "captions_differ"),
+        (lambda rows: _first_contrast(rows).update(licence=" "), "licence_missing"),
+        (lambda rows: _first_contrast(rows).update(licence="CC BY-ND 2.0"), "licence_forbids"),
+        (lambda rows: _first_contrast(rows).update(creator="Eve"), "attribution_differs"),
+        (lambda rows: rows[0].update(id=7), "id_wrong"),
+        (lambda rows: rows[1].update(split="train"), "anchor_in_other_split"),
+        (lambda rows: rows[0]["coarse_caption_entity_ids"].reverse(), "entities_differ"),
+    ],
+)
+def test_verify_names_what_is_wrong(copy: Path, change: Any, fault: str) -> None:
+    _rewrite_parquet(copy, change)
+    assert fault in faults(copy)
+
+
+@pytest.mark.parametrize("name", [CCD_LINES, ATTRIBUTION])
+def test_verify_holds_the_other_files_against_the_rows(copy: Path, name: str) -> None:
+    path = copy / name
+    path.write_text(path.read_text(encoding="utf-8").replace("A", "B", 1), encoding="utf-8")
+    assert {"rows_differ", "attribution_differs"} & set(faults(copy))
+    path.unlink()
+    assert "file_missing" in faults(copy)

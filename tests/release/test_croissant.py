@@ -1,0 +1,169 @@
+"""`croissant.json`: the official validator's own verdict, and the rows read back by its library."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlcroissant
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image as Picture
+
+from release.card_front import form_of
+from release.checks import UNCHECKED
+from release.croissant import CONTEXT, CROISSANT
+from release.files import digest_of_file
+from release.manifest import MANIFEST, read_files
+from release.parquet_rows import schema_of
+from tests.release.kinds import ABOUT, KINDS, Built, built
+
+# what the library's own parser of JSON-LD, and its use of pandas, are told
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated"),
+    pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame"),
+]
+
+UNDATED = '"https://schema.org/datePublished" is recommended, but does not exist.'
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def release(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Built]:
+    with built(request.param, tmp_path_factory.mktemp(request.param)) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for a context or a file from the network fails."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the network was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def document(made: Built) -> dict[str, Any]:
+    return dict(json.loads((made.folder / CROISSANT).read_text("utf-8")))
+
+
+def test_the_validator_finds_neither_errors_nor_warnings(release: Built) -> None:
+    loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
+    issues = loaded.metadata.ctx.issues
+    assert (issues.errors, issues.warnings) == (set(), set())
+    assert str(loaded.metadata.ctx.conforms_to.value).endswith("1.1")
+
+
+def test_the_validators_command_is_content(release: Built) -> None:
+    command = Path(sys.executable).with_name("mlcroissant")
+    done = subprocess.run(
+        [command, "validate", "--jsonld", release.folder / CROISSANT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr.lower()
+
+
+def test_its_library_reads_the_rows_back_as_parquet_has_them(release: Built) -> None:
+    loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
+    shards = sorted((release.folder / "data").glob("*.parquet"))
+    wanted = [row for shard in shards for row in pq.read_table(shard).to_pylist()]
+    found = list(loaded.records("rows"))
+    parts = parts_of(release)
+    assert len(found) == len(wanted) == release.manifest.statistics.images
+    for got, row in zip(found, wanted, strict=True):
+        picture = got.pop("rows/image")
+        image = row.pop("image")
+        assert isinstance(picture, Picture.Image)
+        beside = Picture.open(release.folder / image["path"])
+        assert picture.tobytes() == beside.tobytes()
+        assert plain(got) == {
+            name: dict.fromkeys(parts[name]) if value is None and name in parts else value
+            for name, value in row.items()
+        }
+
+
+def parts_of(release: Built) -> dict[str, list[str]]:
+    """The parts of the columns that have such: where there is no value, its parts have none."""
+    columns = schema_of(form_of(release.manifest))
+    return {
+        one.name: [part.name for part in one.type]
+        for one in columns
+        if pa.types.is_struct(one.type) and one.name != "image"
+    }
+
+
+def plain(value: Any) -> Any:
+    """A record without the prefixes of its keys, bytes as text."""
+    if isinstance(value, dict):
+        return {key.rpartition("/")[2]: plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def test_splits_and_sources_are_record_sets_that_rows_refer_to(release: Built) -> None:
+    loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
+    splits = [one["splits/name"] for one in loaded.records("splits")]
+    assert splits == [one.split for one in release.manifest.statistics.splits]
+    sources = {one["sources/name"]: one["sources/licence"] for one in loaded.records("sources")}
+    assert sources == {one.name: one.licence for one in release.manifest.sources}
+    (kinds,) = [one["dataType"] for one in document(release)["recordSet"] if one["@id"] == "splits"]
+    assert kinds == ["cr:Split"]
+
+
+def test_every_file_but_images_stands_there_with_its_digest(release: Built) -> None:
+    told = {
+        one["contentUrl"]: (one["sha256"], int(one["contentSize"].removesuffix(" B")))
+        for one in document(release)["distribution"]
+        if one["@type"] == "cr:FileObject"
+    }
+    listed = {
+        one["path"]: (one["sha256"], one["size_bytes"])
+        for one in read_files(release.folder / MANIFEST)
+        if not one["path"].startswith("images/")
+    }
+    assert listed.pop(CROISSANT)[0] == digest_of_file(release.folder / CROISSANT)
+    assert told == listed
+
+
+def test_what_the_curators_state_stands_there(release: Built) -> None:
+    told = document(release)
+    assert told["alternateName"] == ABOUT.title
+    assert told["description"] == ABOUT.description
+    assert told["datePublished"] == "2026-11-22"
+    assert [one["name"] for one in told["creator"]] == ["Ada Lovelace", "Example Laboratory"]
+    assert told["url"] == ABOUT.homepage
+    assert "version = {" in told["citeAs"]
+    assert any("Krippendorff's alpha 0.610" in one for one in told["rai:dataAnnotationAnalysis"])
+
+
+def test_the_context_is_that_of_the_library() -> None:
+    from mlcroissant._src.core.context import Context, CroissantVersion
+    from mlcroissant._src.core.rdf import make_context
+
+    assert make_context(Context(conforms_to=CroissantVersion.V_1_1)) == CONTEXT
+
+
+def test_without_a_stated_day_the_validator_misses_that_alone(tmp_path: Path) -> None:
+    with built("plain", tmp_path, UNCHECKED) as made:
+        loaded = mlcroissant.Dataset(jsonld=made.folder / CROISSANT)
+        issues = loaded.metadata.ctx.issues
+        assert not issues.errors
+        (warning,) = issues.warnings
+        assert warning.endswith(UNDATED)
+        assert "datePublished" not in document(made)
+
+
+def test_a_field_that_is_forgotten_would_be_missed(release: Built) -> None:
+    (rows,) = [one for one in document(release)["recordSet"] if one["@id"] == "rows"]
+    assert [one["name"] for one in rows["field"]] == schema_of(form_of(release.manifest)).names
+    assert all(one["description"] for one in rows["field"])

@@ -1,0 +1,260 @@
+"""Two releases that were really built, compared: each kind of difference by its own name."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from release.build import build_release
+from release.diff import compare_releases
+from release.diff_metadata import value_changes
+from release.diff_records import Difference, FieldChange, RowCounts, RowDifference
+from release.versions import Bump, required_bump
+from schemas.errors import IntegrityError, UsageError
+from schemas.records import Contrast, Granularity
+from schemas.retrieval_task import Tier
+from schemas.taxonomy import DifferenceType
+from tests.release import ccd_world, recos_world, street_world
+from tests.release.worlds import (
+    GATE,
+    PERSON,
+    SOURCES,
+    Composer,
+    picture,
+    small_world,
+    source,
+    store_world,
+)
+
+CUHK = SOURCES[0]
+
+
+def built(
+    composer: Composer, folder: Path, version: str = "1.0.0", tier: Tier | None = None
+) -> Path:
+    """A release of what `composer` holds, from a store of its own."""
+    world = store_world(folder / f"world-{version}", composer.contents())
+    try:
+        out = folder / f"release-{version}"
+        build_release(world.store, world.blobs, composer.dataset, version, out, tier=tier)
+    finally:
+        world.store.close()
+    return out
+
+
+def compared(before: Composer, after: Composer, folder: Path, **options: Any) -> Difference:
+    old, new = built(before, folder), built(after, folder, "1.0.1")
+    found = compare_releases(old, new, **options)
+    back = compare_releases(new, old, **options)
+    assert (back.rows.added, back.rows.removed) == (found.rows.removed, found.rows.added)
+    assert [one.mirrored() for one in back.metadata] == list(found.metadata)
+    assert sorted(map(repr, (one.mirrored() for one in back.examples))) == sorted(
+        map(repr, found.examples)
+    )
+    return found
+
+
+def one_person(texts: tuple[str, ...] = ("A man in red.",), **image: Any) -> Composer:
+    composer = Composer()
+    values: dict[str, Any] = {"identity": "9", "file_path": "dir/9.jpg", "sampled": False} | image
+    shown = composer.image(CUHK, **values)
+    for place, text in enumerate(texts):
+        composer.caption(shown, CUHK, text, place)
+    return composer
+
+
+def more(composer: Composer, identity: str, **image: Any) -> Composer:
+    """`composer` with one image more."""
+    values: dict[str, Any] = {"file_path": f"dir/{identity}.jpg", "sampled": False} | image
+    shown = composer.image(CUHK, identity, **values)
+    composer.caption(shown, CUHK, f"Somebody else, {identity}.", 0)
+    return composer
+
+
+@pytest.mark.parametrize(
+    "composer",
+    [
+        small_world(),
+        street_world.street_world(),
+        ccd_world.benchmark().world,
+    ],
+    ids=["collections", "videos", "contrasts"],
+)
+def test_another_version_of_the_same_is_no_difference(composer: Composer, tmp_path: Path) -> None:
+    found = compared(composer, composer, tmp_path)
+    assert (found.is_empty, found.rows.same > 0) == (True, True)
+    assert required_bump(found) is Bump.NONE
+
+
+def test_numbers_that_move_are_no_difference(tmp_path: Path) -> None:
+    after = more(more(one_person(), "2"), "3")
+    found = compared(one_person(), after, tmp_path)
+    assert found.rows == RowCounts(same=1, added=2)
+    assert [one.source_file_path for one in found.examples] == ["dir/2.jpg", "dir/3.jpg"]
+    assert required_bump(found) is Bump.MINOR
+
+
+def test_captions_are_added_removed_and_edited(tmp_path: Path) -> None:
+    before = one_person(("A tall man in a red coat.", "He walks to the left.", "Stays."))
+    after = one_person(("A tall man in a blue coat.", "Seen from behind, alone.", "Stays."))
+    (row,) = compared(before, after, tmp_path).examples
+    assert row.kind == "changed"
+    assert {_told(one) for one in row.texts} == {
+        ("edited", "A tall man in a red coat.", "A tall man in a blue coat."),
+        ("added", None, "Seen from behind, alone."),
+        ("removed", "He walks to the left.", None),
+    }
+    ids = [
+        one.values["entity_id"] for text in row.texts for one in (text.before, text.after) if one
+    ]
+    assert len(set(ids)) == 4
+
+
+def _told(change: Any) -> tuple[str, str | None, str | None]:
+    old, new = (one and one.values["text"] for one in (change.before, change.after))
+    return change.kind, old, new
+
+
+def test_another_split_is_a_move(tmp_path: Path) -> None:
+    keep = more(one_person(), "3", split="train")
+    found = compared(keep, more(one_person(split="val"), "3", split="train"), tmp_path)
+    assert found.rows == RowCounts(same=1, moved=1)
+    assert found.splits == (("test", "val", 1),)
+    assert required_bump(found) is Bump.MAJOR
+
+
+def test_another_picture_is_a_change(tmp_path: Path) -> None:
+    found = compared(one_person(), one_person(data=picture(77, (20, 30))), tmp_path)
+    (row,) = found.examples
+    assert {one.field for one in row.fields} >= {"sha256", "width_px", "height_px"}
+    assert (row.kind, found.fields["sha256"]) == ("changed", 1)
+
+
+def test_who_decided_is_told_and_no_change(tmp_path: Path) -> None:
+    def rewritten(by: Any) -> Composer:
+        composer = one_person()
+        caption = next(one.id for one in composer.entities.values() if one.kind == "caption")
+        composer.rewrite(caption, "In red, a man.", by=by)
+        return composer
+
+    found = compared(rewritten(GATE), rewritten(PERSON), tmp_path)
+    assert found.rows == RowCounts(restated=1)
+    assert found.texts == (("captions", "restated", 1),)
+    assert required_bump(found) is Bump.PATCH
+
+
+def test_terms_of_one_image_do_not_change_the_others(tmp_path: Path) -> None:
+    """A column for licences comes with the first image that has one; all others have theirs."""
+    after = one_person()
+    more(after, "3", attribution=ccd_world.FOUND)
+    found = compared(one_person(), after, tmp_path)
+    assert found.rows == RowCounts(same=1, added=1)
+    assert "columns" in [one.field for one in found.metadata]
+
+
+def test_another_licence_of_an_image_is_a_change(tmp_path: Path) -> None:
+    other = ccd_world.FOUND.model_copy(update={"licence": "CC-BY-4.0", "creator": "Ada"})
+    found = compared(
+        one_person(attribution=ccd_world.FOUND), one_person(attribution=other), tmp_path
+    )
+    (row,) = found.examples
+    licence = FieldChange(field="licence", before="CC-BY-SA-4.0", after="CC-BY-4.0")
+    assert (row.kind, licence in row.fields) == ("changed", True)
+
+
+def test_a_source_with_other_terms_is_told_by_name(tmp_path: Path) -> None:
+    def of(citation: str) -> Composer:
+        composer = Composer()
+        origin = source("CUHK-PEDES", Granularity.COARSE, citation=citation)
+        shown = composer.image(origin, "9", "9.jpg", sampled=False)
+        composer.caption(shown, origin, "A man in red.", 0)
+        return composer
+
+    found = compared(of("Li, 2017"), of("Li et al., 2017"), tmp_path)
+    assert found.rows == RowCounts(restated=1)
+    told = {one.field: (one.before, one.after) for one in found.metadata}
+    assert told["sources.CUHK-PEDES.citation"] == ("Li, 2017", "Li et al., 2017")
+    assert "files.README.md" in told
+
+
+def test_contrasts_keep_their_anchor_where_its_file_moves(tmp_path: Path) -> None:
+    small, large = ccd_world.benchmark(groups=2).world, ccd_world.benchmark(groups=3).world
+    found = compared(small, large, tmp_path)
+    assert found.rows == RowCounts(same=6, added=3)
+
+
+def test_another_plan_of_a_contrast_is_a_change(tmp_path: Path) -> None:
+    def planned(plan: str) -> Composer:
+        made = ccd_world.benchmark(groups=1, size=0)
+        anchor = made.groups[0].anchor
+        contrast = Contrast(
+            anchor_id=anchor,
+            difference=DifferenceType.ENTITY_TYPE,
+            detail="a red bus",
+            plan=plan,
+            way="search",
+        )
+        image = ccd_world.contrast(made.world, anchor, 0, 0, contrast=contrast)
+        ccd_world.refine(made.world, image, ccd_world.OPENVERSE, "a bus")
+        return made.world
+
+    found = compared(planned("a blue bus"), planned("a green bus"), tmp_path)
+    (row,) = [one for one in found.examples if one.kind == "changed"]
+    plan = FieldChange(field="contrast.plan", before="a blue bus", after="a green bus")
+    assert plan in row.fields
+
+
+def test_tiers_are_told_apart(tmp_path: Path) -> None:
+    world = recos_world.benchmark().world
+    low = built(world, tmp_path / "low", "0.1.0", "v0")
+    high = built(world, tmp_path / "high", "1.1.0", "v1")
+    found = compare_releases(low, high)
+    assert (found.before.tier, found.after.tier) == ("v0", "v1")
+    assert (found.rows.added, found.rows.removed) == (8, 0)
+    assert FieldChange(field="tier", before="v0", after="v1") in found.metadata
+
+
+def test_examples_are_the_first_of_each_kind_and_every_row_is_told(tmp_path: Path) -> None:
+    after = one_person()
+    for number in range(20, 30):
+        more(after, str(number))
+    told: list[RowDifference] = []
+    found = compared(one_person(), after, tmp_path, examples=3, on_row=told.append)
+    assert [one.source_file_path for one in found.examples] == [
+        "dir/20.jpg",
+        "dir/21.jpg",
+        "dir/22.jpg",
+    ]
+    assert len(told) == 20  # ten there, ten back
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "data/test-00000-of-00001.parquet"])
+def test_what_is_damaged_is_not_compared(name: str, tmp_path: Path) -> None:
+    whole = built(one_person(), tmp_path)
+    torn = Path(shutil.copytree(whole, tmp_path / "torn"))
+    (torn / name).write_bytes((torn / name).read_bytes()[:-9])
+    with pytest.raises(IntegrityError, match=name.rpartition("/")[2]):
+        compare_releases(whole, torn)
+    with pytest.raises(UsageError, match="there is no release"):
+        compare_releases(whole, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, [("a.b", 1, 2)]),
+        ([{"name": "x", "n": 1}], [{"name": "x", "n": 2}], [("x.n", 1, 2)]),
+        ([["x", 1], ["y", 2]], [["y", 2], ["x", 3]], [("x", 1, 3)]),
+        ([{"name": "x"}], [], [("x", {"name": "x"}, None)]),
+        ([{"name": "x"}] * 2, [{"name": "x"}], [("", [{"name": "x"}] * 2, [{"name": "x"}])]),
+        ([], [{"name": "x"}], [("x", None, {"name": "x"})]),
+        ({"a": None}, {}, []),
+    ],
+)
+def test_values_are_told_by_their_smallest_named_part(
+    before: Any, after: Any, changes: list[tuple[str, Any, Any]]
+) -> None:
+    found = [(one.field, one.before, one.after) for one in value_changes("", before, after)]
+    assert found == changes

@@ -1,0 +1,102 @@
+"""What is withdrawn is told apart from what is removed, and asks for a patch only."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from db.releases import find_release
+from release.build import BuiltRelease, build_release
+from release.diff import compare_releases
+from release.diff_records import Difference
+from release.rebuild import rebuild_release
+from release.versions import Bump, check_version, required_bump
+from tests.release.later import Later, bytes_of
+from tests.release.test_rebuild import patch_of
+from tests.release.worlds import DATASET, World
+
+
+def build(world: World, version: str, home: Path) -> BuiltRelease:
+    return build_release(world.store, world.blobs, DATASET, version, home / version)
+
+
+def patch(world: World, version: str, home: Path, of: str = "1.0.0") -> BuiltRelease:
+    return patch_of(world, find_release(world.store, f"{DATASET}@{of}"), version, home / version)
+
+
+def difference(home: Path, before: str, after: str) -> Difference:
+    return compare_releases(home / before, home / after)
+
+
+def captions(built: BuiltRelease, row: int) -> list[str]:
+    (shard,) = (built.folder / "data").glob("*.parquet")
+    found: list[str] = pq.read_table(shard)["caption_entity_ids"].to_pylist()[row]
+    return found
+
+
+def test_a_withdrawn_image_is_no_removed_one(world: World, tmp_path: Path) -> None:
+    first = build(world, "1.0.0", tmp_path)
+    later = Later(world, DATASET)
+    later.withdraw(later.ids("image")[:1], told=[first.folder])
+    patch(world, "1.0.1", tmp_path)
+    found = difference(tmp_path, "1.0.0", "1.0.1")
+    assert (found.rows.withdrawn, found.rows.removed, found.rows.same) == (1, 0, 11)
+    (row,) = found.examples
+    assert (row.kind, row.after, row.row is not None) == ("withdrawn", None, True)
+    assert required_bump(found) is Bump.PATCH
+    assert check_version("1.0.0", "1.0.1", found) is None
+    assert check_version("1.0.0", "1.0.0", found) == (
+        "is 1.0.0, wanted at least 1.0.1: 1 row was withdrawn"
+    )
+    back = difference(tmp_path, "1.0.1", "1.0.0")
+    assert (back.rows.added, back.rows.withdrawn) == (1, 0)
+
+
+def test_withdrawn_texts_of_an_image_that_stays(world: World, tmp_path: Path) -> None:
+    first = build(world, "1.0.0", tmp_path)
+    text = captions(first, 0)[-1]
+    Later(world, DATASET).withdraw([text], "consent", told=[first.folder])
+    patch(world, "1.0.1", tmp_path)
+    found = difference(tmp_path, "1.0.0", "1.0.1")
+    assert (found.rows.withdrawn, found.rows.changed, found.rows.same) == (1, 0, 11)
+    assert found.texts == (("captions", "withdrawn", 1),)
+    assert found.examples[0].after is not None
+    assert required_bump(found) is Bump.PATCH
+
+
+def test_an_image_all_captions_of_which_are_withdrawn(world: World, tmp_path: Path) -> None:
+    first = build(world, "1.0.0", tmp_path)
+    Later(world, DATASET).withdraw(captions(first, 0), "consent", told=[first.folder])
+    patch(world, "1.0.1", tmp_path)
+    found = difference(tmp_path, "1.0.0", "1.0.1")
+    assert (found.rows.withdrawn, found.rows.removed) == (1, 0)
+    assert required_bump(found) is Bump.PATCH
+
+
+def test_what_nobody_is_told_of_is_removed(world: World, tmp_path: Path) -> None:
+    first = build(world, "1.0.0", tmp_path)
+    later = Later(world, DATASET)
+    one, other = later.ids("image")[:2]
+    later.withdraw([one], told=[first.folder])
+    later.withdraw([other])
+    patch(world, "2.0.0", tmp_path)
+    found = difference(tmp_path, "1.0.0", "2.0.0")
+    assert (found.rows.withdrawn, found.rows.removed) == (1, 1)
+    assert required_bump(found) is Bump.MAJOR
+
+
+def test_a_patch_is_rebuilt_with_what_it_told_then(world: World, tmp_path: Path) -> None:
+    """Withdrawals from other releases of the dataset are told by later ones only."""
+    first = build(world, "1.0.0", tmp_path)
+    later = Later(world, DATASET)
+    one, other = later.ids("image")[:2]
+    later.withdraw([one], told=[first.folder])
+    second = patch(world, "1.0.1", tmp_path)
+    assert (second.folder / "withdrawals.json").is_file()
+    later.verdict(other, "reject")
+    third = build(world, "2.0.0", tmp_path)
+    later.withdraw([other], told=[first.folder, second.folder])
+    again = rebuild_release(
+        world.store, world.blobs, find_release(world.store, third.manifest.id), tmp_path / "again"
+    )
+    assert again.is_new
+    assert bytes_of(tmp_path / "again") == bytes_of(third.folder)

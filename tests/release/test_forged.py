@@ -1,0 +1,213 @@
+"""Releases that somebody changed and named anew with care, and that contradict themselves."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from release.build import build_release
+from release.files import digest_of_file
+from release.lineage_tables import DERIVATIONS, ENTITIES, LineageTable, write_table
+from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
+from release.verify import verify_release
+from schemas.base import canonical_json
+from schemas.release import ReleasedFile
+from tests.release import ccd_world, street_world
+from tests.release.worlds import DATASET, Composer, small_world, store_world
+
+JSON = f"{DATASET}.json"
+SHARD = "data/test-00000-of-00001.parquet"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("release")
+    world = store_world(home / "world", small_world().contents())
+    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
+    world.store.close()
+    return folder
+
+
+@pytest.fixture
+def copy(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "copy"))
+
+
+def name_anew(folder: Path) -> None:
+    """Digests, root and id as what lies there has them."""
+    entities = {one["path"]: one.get("entity_id") for one in read_files(folder / MANIFEST)}
+    paths = sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
+    files = [
+        ReleasedFile(
+            path=path,
+            sha256=digest_of_file(folder / path),
+            size_bytes=(folder / path).stat().st_size,
+            entity_id=entities.get(path),
+        )
+        for path in paths
+        if path != MANIFEST
+    ]
+    text = manifest_text(named(read_manifest(folder), files), files)
+    (folder / MANIFEST).write_bytes(b"".join(text))
+
+
+def state(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Another manifest, right by its own id though no `Manifest` takes it."""
+    values = json.loads((folder / MANIFEST).read_text("utf-8"))
+    files = values.pop("files")
+    change(values)
+    del values["id"]
+    values["id"] = hashlib.sha256(canonical_json(values).encode()).hexdigest()
+    text = json.dumps({**values, "files": files})
+    (folder / MANIFEST).write_text(text, "utf-8")
+
+
+def faults(folder: Path) -> set[str]:
+    return {one.fault for one in verify_release(folder)}
+
+
+@pytest.mark.parametrize("name", ["terms", "lineage"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_a_manifest_must_state_cannot_be_left_out(
+    copy: Path, name: str, is_there: bool
+) -> None:
+    def leave_out(values: dict[str, Any]) -> None:
+        del values[name]
+        if is_there:
+            values[name] = None
+
+    if name == "lineage":
+        shutil.rmtree(copy / "lineage")
+    state(copy, leave_out)
+    problems = verify_release(copy)
+    assert any(one.fault == "manifest_invalid" and name in one.message for one in problems)
+
+
+def test_a_lineage_without_its_tables_is_missing(copy: Path) -> None:
+    shutil.rmtree(copy / "lineage")
+    name_anew(copy)
+    assert "file_missing" in faults(copy)
+
+
+def test_terms_that_forbid_the_release_are_named(copy: Path) -> None:
+    def forbid(values: dict[str, Any]) -> None:
+        for source in values["sources"]:
+            source["licence"] = "all rights reserved"
+
+    state(copy, forbid)
+    name_anew(copy)
+    assert {"licence_forbids", "terms_differ"} <= faults(copy)
+
+
+def change_rows(folder: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    """Changes the rows of Parquet, in columns that JSON has not, or has by the same change."""
+    table = pq.read_table(folder / SHARD)
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), folder / SHARD)
+    published = json.loads((folder / JSON).read_text("utf-8"))
+    for one, row in zip(published, rows, strict=True):
+        one["captions"] = row["captions"]
+    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in published)
+    (folder / JSON).write_text(f"[\n{lines}\n]\n", "utf-8")
+
+
+def another_text(rows: list[dict[str, Any]]) -> None:
+    rows[3]["captions"][0] = "A person in a red hat."
+
+
+def swapped_captions(rows: list[dict[str, Any]]) -> None:
+    """Texts, entities and all that is said of them."""
+    for name in [name for name in rows[0] if name.startswith("caption")]:
+        rows[3][name], rows[4][name] = rows[4][name], rows[3][name]
+
+
+def swapped_images(rows: list[dict[str, Any]]) -> None:
+    """Entities alone: the picture stays."""
+    name = "image_entity_id"
+    rows[3][name], rows[4][name] = rows[4][name], rows[3][name]
+
+
+def one_caption_twice(rows: list[dict[str, Any]]) -> None:
+    rows[4]["caption_entity_ids"][0] = rows[3]["caption_entity_ids"][0]
+
+
+@pytest.mark.parametrize(
+    "change", [another_text, swapped_captions, swapped_images, one_caption_twice]
+)
+def test_rows_that_contradict_their_lineage_are_named(
+    copy: Path, change: Callable[[list[dict[str, Any]]], object]
+) -> None:
+    change_rows(copy, change)
+    name_anew(copy)
+    found = [one for one in verify_release(copy) if one.fault == "lineage_differs"]
+    assert found
+    assert {one.row for one in found} <= {4, 5}
+    assert all(one.file == SHARD and f"row {one.row}" in one.message for one in found)
+
+
+def change_table(
+    folder: Path, table: LineageTable, change: Callable[[list[dict[str, Any]]], object]
+) -> None:
+    rows = pq.read_table(folder / table.path).to_pylist()
+    change(rows)
+    (folder / table.path).unlink()
+    write_table(folder, table, [tuple(row.values()) for row in rows])
+
+
+def test_captions_that_all_describe_one_image_are_named(copy: Path) -> None:
+    def describe_one(rows: list[dict[str, Any]]) -> None:
+        described = [row for row in rows if row["role"] == "describes"]
+        for row in described:
+            row["parent"] = described[0]["parent"]
+
+    change_table(copy, DERIVATIONS, describe_one)
+    name_anew(copy)
+    assert "lineage_differs" in faults(copy)
+
+
+@pytest.mark.parametrize("kind", ["image", "caption", "rewrite", "source", "prompt"])
+@pytest.mark.parametrize("payload", ["lies", "[]", "{}", None])
+def test_payloads_that_tell_nothing_are_named(copy: Path, kind: str, payload: str | None) -> None:
+    def say_nothing(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            if row["kind"] == kind:
+                row["payload"] = payload
+
+    change_table(copy, ENTITIES, say_nothing)
+    name_anew(copy)
+    assert {"lineage_unreadable", "lineage_differs"} & faults(copy)
+
+
+@pytest.mark.parametrize(("name", "field"), [("sources", "licence"), ("prompts", "text")])
+def test_a_manifest_that_contradicts_the_lineage_is_named(
+    copy: Path, name: str, field: str
+) -> None:
+    def restate(values: dict[str, Any]) -> None:
+        values[name][0][field] = "CC-BY-4.0"
+
+    state(copy, restate)
+    name_anew(copy)
+    found = [one for one in verify_release(copy) if one.fault == "lineage_differs"]
+    assert [one.file for one in found] == [MANIFEST]
+
+
+@pytest.mark.parametrize(
+    "compose",
+    [lambda: ccd_world.benchmark().world, street_world.street_world],
+    ids=["contrastive", "video"],
+)
+def test_nothing_is_held_against_other_kinds_of_releases(
+    tmp_path: Path, compose: Callable[[], Composer]
+) -> None:
+    world = store_world(tmp_path / "world", compose().contents())
+    dataset = ccd_world.CCD if compose is not street_world.street_world else street_world.DATASET
+    folder = build_release(world.store, world.blobs, dataset, "1.0.0", tmp_path / "out").folder
+    world.store.close()
+    assert verify_release(folder) == []

@@ -1,0 +1,313 @@
+"""Releases that are held against others: built, stated, verified, compared again, refused."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from typer.testing import CliRunner, Result
+
+from db.entities import find
+from db.releases import find_release
+from db.tables import Entity
+from flows.commands.release import app
+from release.card import CARD
+from release.contamination import SHOWN
+from release.leaks import LEAKS, certificate_text
+from release.manifest import read_manifest
+from release.rebuild import rebuild_release
+from release.verify import verify_release
+from schemas.base import sha256_of
+from schemas.contamination import Contamination, SharedMeasure
+from schemas.near_duplicates import ImageFingerprint
+from schemas.records import Split
+from schemas.release import Manifest
+from tests.release.others import VARIANTS, jpeg, scene
+from tests.release.test_street import sign_anew
+from tests.release.worlds import SOURCES, Composer, World, store_world
+
+TRAINED_ON = "trained-on"
+OURS, THEIRS = "ufine3c", "their-benchmark"
+
+
+def compose(dataset: str, scenes: range, kind: str, said: str) -> Composer:
+    """A dataset of one source and two splits, an identity and a caption for each image."""
+    composer = Composer(dataset)
+    for place, number in enumerate(scenes):
+        data = VARIANTS[kind](scene(number))
+        split: Split = "train" if place % 3 == 0 else "test"
+        name = f"{dataset}/{number}.jpg"
+        image = composer.image(SOURCES[0], f"{dataset}-{number}", name, split=split, data=data)
+        composer.caption(image, SOURCES[0], said.format(number))
+    return composer
+
+
+@pytest.fixture
+def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Two datasets, of which the second has three of the images of the first, half as large."""
+    ours = compose(OURS, range(12), "copy", "A man in coat number {}.")
+    theirs = compose(THEIRS, range(9, 20), "half size", "a MAN  in coat number {}.")
+    first, second = ours.contents(), theirs.contents()
+    both = first._replace(
+        entities=(*first.entities, *(one for one in second.entities if one not in first.entities)),
+        decisions=(*first.decisions, *second.decisions),
+        pictures=(*first.pictures, *second.pictures),
+        calls=(*first.calls, *second.calls),
+    )
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
+    world = store_world(tmp_path / "world", both)
+    yield world
+    world.store.close()
+
+
+def loupe_release(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def build(out: Path, *options: str | Path, dataset: str = OURS) -> Manifest:
+    command = ("build", dataset, "--version", "1.0.0", "--out", out, *options)
+    result = loupe_release(*command)
+    assert result.exit_code == 0, result.output
+    return read_manifest(out)
+
+
+def measure(held: Contamination, name: str) -> SharedMeasure:
+    return next(one for one in held.measures if one.measure == name)
+
+
+def folder_of(folder: Path, scenes: range, kind: str) -> Path:
+    folder.mkdir()
+    for number in scenes:
+        (folder / f"img_{number}.jpg").write_bytes(VARIANTS[kind](scene(number)))
+    return folder
+
+
+@pytest.mark.usefixtures("worlds")
+def test_a_release_states_what_a_folder_a_release_and_a_dataset_share_with_it(
+    tmp_path: Path,
+) -> None:
+    theirs = build(tmp_path / "theirs", dataset=THEIRS)
+    folder = folder_of(tmp_path / "images", range(2), "1.6 % crop")
+    (folder / "cut.jpg").write_bytes(jpeg(scene(3))[:900])
+    options = ("--against", f"{TRAINED_ON}={folder}", "--against", f"{THEIRS}@1.0.0")
+    manifest = build(tmp_path / "ours", *options, "--against", "cuhk-pedes")
+    plain, release, dataset = manifest.contamination
+    assert (plain.name, plain.other, plain.release_id) == (TRAINED_ON, "folder", None)
+    assert (plain.images, plain.unreadable, plain.unreadable_files) == (3, 1, ("cut.jpg",))
+    assert measure(plain, "perceptual_hash").leaks == 2
+    assert measure(plain, "file").leaks == 0
+    assert {one.measure for one in plain.measures} == {"file", "perceptual_hash"}
+    assert (release.name, release.release_id) == (f"{THEIRS} 1.0.0", theirs.id)
+    assert {one.measure: one.leaks for one in release.measures} == {
+        "file": 0,
+        "perceptual_hash": 3,
+        "identity": 0,
+        "caption": 3,
+    }
+    looks = measure(release, "perceptual_hash")
+    assert {(one.split, one.compared, one.leaks) for one in looks.splits} == {
+        ("train", 4, 1),
+        ("test", 8, 2),
+    }
+    assert len(looks.nearest) == SHOWN
+    assert [one.distance <= looks.threshold for one in looks.nearest] == [True] * 3 + [False] * 7
+    # what ours was sampled from holds all of it
+    assert dataset.other == "dataset"
+    assert (measure(dataset, "file").leaks, measure(dataset, "identity").leaks) == (12, 12)
+    assert not verify_release(tmp_path / "ours", decode=True)
+    text = (tmp_path / "ours" / LEAKS).read_text()
+    assert len(json.loads(text)["contamination"]) == 3
+    assert str(tmp_path) not in text
+    card = (tmp_path / "ours" / CARD).read_text()
+    assert "**Some of this release is in others**" in card
+    assert f"content `{plain.content_sha256}`" in card
+    assert "1 image could not be looked at (cut.jpg)" in card
+
+
+def test_the_fingerprints_of_an_imported_dataset_are_made_once(
+    worlds: World, tmp_path: Path
+) -> None:
+    build(tmp_path / "one", "--against", "cuhk-pedes")
+    made = list(find(worlds.store, "cuhk-pedes", ImageFingerprint.kind))
+    assert len(made) == 23
+    # what is stored is believed: of an image that is not looked at again
+    ours = sha256_of(jpeg(scene(0)))
+    first = next(one for one in made if one.record(ImageFingerprint).sha256 == ours)
+    stored = first.record(ImageFingerprint)
+    other = stored.model_copy(update={"perceptual_hash": f"{'0' * 15}1"})
+    with worlds.store.write() as connection:
+        changed = update(Entity).where(Entity.id == first.id).values(payload=other.payload())
+        connection.execute(changed)
+    found = loupe_release("contamination", tmp_path / "one", "cuhk-pedes", "--json")
+    looks = next(
+        one for one in json.loads(found.stdout)["measures"] if one["measure"] == "perceptual_hash"
+    )
+    assert sum(one["leaks"] for one in looks["splits"]) == 11
+
+
+@pytest.mark.usefixtures("worlds")
+def test_the_same_others_give_the_same_bytes(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "images", range(5), "JPEG q60")
+    first = build(tmp_path / "one", "--against", folder)
+    elsewhere = tmp_path / "elsewhere" / "images"
+    shutil.copytree(folder, elsewhere)
+    again = loupe_release(
+        *("build", OURS, "--version", "1.0.0", "--out", tmp_path / "two"), "--against", elsewhere
+    )
+    assert again.exit_code == 0, again.output
+    assert read_manifest(tmp_path / "two").id == first.id
+    assert first.contamination[0].name == "images"
+
+
+def test_a_rebuild_needs_the_others_no_more(worlds: World, tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "images", range(5), "JPEG q60")
+    first = build(tmp_path / "one", "--against", folder)
+    shutil.rmtree(folder)
+    stored = find_release(worlds.store, OURS)
+    again = rebuild_release(worlds.store, worlds.blobs, stored, tmp_path / "again")
+    assert again.manifest == first
+    assert (tmp_path / "again" / LEAKS).read_bytes() == (tmp_path / "one" / LEAKS).read_bytes()
+
+
+@pytest.mark.usefixtures("worlds")
+def test_a_contaminated_release_is_told_of_or_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "images", range(2), "copy")
+    command = ("build", OURS, "--version", "1.0.0", "--out", tmp_path / "out", "--against", folder)
+    refused = loupe_release(*command, "--refuse-contaminated")
+    assert refused.exit_code == 1
+    told = str(refused.exception)
+    assert "is contaminated, so nothing is released: held against images, images that are" in told
+    assert "look like its: 1 of 4 in train, 1 of 8 in test (such as images/" in told
+    assert not (tmp_path / "out").exists()
+    built = loupe_release(*command)
+    assert built.exit_code == 0
+    assert "images that are files of it: 1 of 4 in train, 1 of 8 in test" in " ".join(
+        built.stderr.split()
+    )
+
+
+@pytest.mark.usefixtures("worlds")
+def test_nothing_in_common_is_stated_too(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "images", range(40, 46), "copy")
+    manifest = build(tmp_path / "out", "--against", folder, "--refuse-contaminated")
+    (held,) = manifest.contamination
+    assert not held.leaks
+    assert measure(held, "perceptual_hash").nearest
+    assert "Nothing of this release was found in others." in (tmp_path / "out" / CARD).read_text()
+    assert not verify_release(tmp_path / "out", decode=True)
+
+
+def edited(held: Contamination, name: str, **changes: object) -> Contamination:
+    measures = [
+        one.model_copy(update=changes) if one.measure == name else one for one in held.measures
+    ]
+    return held.model_copy(update={"measures": tuple(measures)})
+
+
+def state(folder: Path, held: Contamination) -> None:
+    """Makes a release state something else, and name itself anew."""
+    leaks = read_manifest(folder).leaks
+    (folder / LEAKS).write_bytes(certificate_text(leaks, (held,)))
+    sign_anew(folder, lambda manifest: manifest.model_copy(update={"contamination": (held,)}))
+
+
+@pytest.mark.usefixtures("worlds")
+def test_a_statement_that_the_rows_belie_is_found(tmp_path: Path) -> None:
+    build(tmp_path / "theirs", dataset=THEIRS)
+    held = build(tmp_path / "ours", "--against", tmp_path / "theirs").contamination[0]
+    looks, captions = measure(held, "perceptual_hash"), measure(held, "caption")
+    first = looks.nearest[0]
+    faults = {
+        "the image says": edited(
+            held,
+            "perceptual_hash",
+            nearest=(first.model_copy(update={"distance": 5}), *looks.nearest[1:]),
+        ),
+        "which is no row of that split": edited(
+            held,
+            "perceptual_hash",
+            nearest=(first.model_copy(update={"first": "images/99.jpg"}), *looks.nearest[1:]),
+        ),
+        "which it has not": edited(
+            held, "caption", nearest=(captions.nearest[0].model_copy(update={"value": "no"}),)
+        ),
+        "leaks and shows": edited(held, "perceptual_hash", nearest=looks.nearest[3:]),
+        "do not go together": edited(
+            held,
+            "caption",
+            splits=tuple(one.model_copy(update={"leaks": 0}) for one in captions.splits),
+        ),
+        "were compared": edited(
+            held,
+            "perceptual_hash",
+            splits=tuple(one.model_copy(update={"compared": 50}) for one in looks.splits),
+        ),
+        "it says the splits are": edited(held, "file", splits=()),
+    }
+    for wanted, changed in faults.items():
+        copy = tmp_path / "copy"
+        shutil.copytree(tmp_path / "ours", copy)
+        state(copy, changed)
+        problems = verify_release(copy, decode=True)
+        messages = [one.message for one in problems if one.fault == "contamination_differs"]
+        assert any(wanted in one for one in messages), (wanted, problems)
+        shutil.rmtree(copy)
+
+
+@pytest.mark.usefixtures("worlds")
+def test_two_releases_are_compared_after_the_fact(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    build(theirs, dataset=THEIRS)
+    build(ours, "--against", theirs)
+    plain = loupe_release("contamination", ours, theirs)
+    assert plain.exit_code == 1
+    assert "nearest by perceptual hash" in plain.stdout
+    assert "✗" in plain.stdout
+    told = json.loads(loupe_release("contamination", OURS, theirs, "--json").stdout)
+    assert (told["contaminated"], told["stated_otherwise"]) == (True, None)
+    of_train = ("contamination", ours, theirs, "--split", "train", "--other-split", "test")
+    told = json.loads(loupe_release(*of_train, "--json").stdout)
+    by_measure = {one["measure"]: one for one in told["measures"]}
+    assert [one["split"] for one in by_measure["file"]["splits"]] == ["train"]
+    assert by_measure["file"]["theirs"] == 7
+    assert told["name"] == f"{THEIRS} 1.0.0 (test)"
+
+
+@pytest.mark.usefixtures("worlds")
+def test_what_a_release_states_otherwise_is_told(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    build(theirs, dataset=THEIRS)
+    held = build(ours, "--against", theirs).contamination[0]
+    state(ours, edited(held, "caption", theirs=1))
+    told = loupe_release("contamination", ours, theirs)
+    assert "states otherwise of the same" in told.stderr
+
+
+@pytest.mark.usefixtures("worlds")
+def test_folders_that_share_nothing_end_with_exit_code_0(tmp_path: Path) -> None:
+    one = folder_of(tmp_path / "one", range(3), "copy")
+    other = folder_of(tmp_path / "other", range(5, 9), "copy")
+    found = loupe_release("contamination", one, other)
+    assert (found.exit_code, "nothing of it is in other" in found.stdout) == (0, True)
+
+
+@pytest.mark.usefixtures("worlds")
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("nobody", (), "no folder and no dataset with images here"),
+        ("gone/away", (), "is not a folder"),
+        ("cuhk-pedes", ("--other-split", "test"), "only releases have splits"),
+        ("images", ("--split", "val"), "no split 'val'"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_a_sentence(
+    name: str, options: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    build(tmp_path / "ours")
+    folder = folder_of(tmp_path / "images", range(2), "copy")
+    named = folder if name == "images" else name
+    result = loupe_release("contamination", tmp_path / "ours", named, *options)
+    assert message in str(result.exception)

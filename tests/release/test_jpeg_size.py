@@ -1,0 +1,61 @@
+"""Sizes of JPEGs as Pillow reads them."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from release.jpeg_size import jpeg_size
+
+sides = st.integers(1, 300)
+
+
+def encoded(
+    size: tuple[int, int], kind: str = "JPEG", mode: str = "RGB", **options: object
+) -> bytes:
+    buffer = io.BytesIO()
+    Image.new(mode, size).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@given(sides, sides, st.booleans(), st.sampled_from(["RGB", "L", "CMYK"]), st.binary(max_size=99))
+@settings(max_examples=60)
+def test_it_is_what_pillow_says(
+    width: int, height: int, progressive: bool, mode: str, comment: bytes
+) -> None:
+    exif = Image.Exif()
+    exif[0x010E] = "what it shows"
+    options: dict[str, Any] = {
+        "progressive": progressive,
+        "comment": comment,
+        "exif": exif,
+        "icc_profile": b"x" * 9,
+    }
+    data = encoded((width, height), mode=mode, **options)
+    assert jpeg_size(memoryview(data)) == jpeg_size(data) == (width, height)
+    with Image.open(io.BytesIO(data)) as picture:
+        assert picture.size == (width, height)
+
+
+@given(st.binary(max_size=200), st.integers(0, 10**6))
+def test_anything_is_a_size_or_none(tail: bytes, seed: int) -> None:
+    data = bytearray(encoded((30, 20)))
+    place = seed % len(data)
+    data[place : place + 3] = tail[:3]
+    for hostile in (b"\xff\xd8" + tail, bytes(data), bytes(data[:place]), tail):
+        found = jpeg_size(hostile)
+        assert found is None or len(found) == 2
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "BMP", "GIF"])
+def test_other_pictures_have_none(kind: str) -> None:
+    assert jpeg_size(encoded((30, 20), kind)) is None
+
+
+def test_no_header_goes_on_for_ever() -> None:
+    assert jpeg_size(b"\xff\xd8" + b"\xff\xe0\x00\x00" * 10_000) is None
+    assert jpeg_size(np.zeros(100, np.uint8).tobytes()) is None

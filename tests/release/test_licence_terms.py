@@ -1,0 +1,137 @@
+"""Whether the images of a release may be released, and what holds for all of them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from release.build import build_release
+from release.checks import Checks
+from release.licence_terms import Held, terms_of
+from release.verify import verify_release
+from schemas.errors import IntegrityError
+from schemas.records import Attribution
+from schemas.release import Manifest
+from tests.release import ccd_world
+from tests.release.test_street import sign_anew
+from tests.release.test_verify import edit_parquet
+from tests.release.worlds import DATASET, Composer, source, store_world
+
+WORDS = "Research use only, from the authors on request"
+REASON = "agreement of 2024-05-01 with the authors"
+
+
+def released(home: Path, licence: str, permitted: Mapping[str, str] | None = None) -> Path:
+    """A release of one image of a source with this licence."""
+    world = Composer()
+    of = source("CUHK-PEDES", None, licence=licence)
+    world.caption(world.image(of, "1", "a.jpg"), of, "A tall person.")
+    stored = store_world(home / "world", world.contents())
+    try:
+        checks = Checks(permitted_terms=permitted or {})
+        build_release(stored.store, stored.blobs, DATASET, "1.0.0", home / "out", checks=checks)
+    finally:
+        stored.store.close()
+    return home / "out"
+
+
+@pytest.mark.parametrize("licence", [WORDS, "CC BY-ND 4.0", "unknown", "all rights reserved"])
+def test_terms_of_a_source_that_permit_nothing_stop_the_build(tmp_path: Path, licence: str) -> None:
+    with pytest.raises(IntegrityError, match=r"permitted_terms in releases\.toml") as refused:
+        released(tmp_path, licence)
+    assert f"1 of CUHK-PEDES ({licence!r})" in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stated_reason_permits_words_of_their_own_and_stands_in_the_release(
+    tmp_path: Path,
+) -> None:
+    folder = released(tmp_path, WORDS, {"CUHK-PEDES": REASON, "another": "not needed"})
+    assert verify_release(folder) == []
+    assert REASON in (folder / "README.md").read_text("utf-8")
+    assert REASON in (folder / "manifest.json").read_text("utf-8")
+    assert "not needed" not in (folder / "manifest.json").read_text("utf-8")
+
+    def without(manifest: Manifest) -> Manifest:
+        assert manifest.terms is not None
+        terms = manifest.terms.model_copy(update={"permissions": ()})
+        return manifest.model_copy(update={"terms": terms})
+
+    sign_anew(folder, without)
+    (problem,) = verify_release(folder)
+    assert problem.fault == "licence_forbids"
+    assert "1 images are under the terms of their source, 'CUHK-PEDES'" in problem.message
+
+
+def test_no_reason_permits_what_a_known_licence_forbids(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match=r"CC BY-ND 4\.0"):
+        released(tmp_path, "CC BY-ND 4.0", {"CUHK-PEDES": REASON})
+
+
+def contrast_release(home: Path, anchor: dict[str, Any], made: dict[str, Any]) -> Path:
+    """A group of two: an anchor, and what was edited out of it."""
+    world = Composer(ccd_world.CCD)
+    image = world.image(ccd_world.COCO, "1", "1.jpg", **anchor)
+    ccd_world.refine(world, image, ccd_world.COCO, "an anchor")
+    edited = ccd_world.contrast(world, image, 1, 0, way="edit", **made)
+    ccd_world.refine(world, edited, ccd_world.COCO, "an edited one")
+    stored = store_world(home / "world", world.contents())
+    try:
+        build_release(stored.store, stored.blobs, ccd_world.CCD, "1.0.0", home / "out")
+    finally:
+        stored.store.close()
+    return home / "out"
+
+
+def under(licence: str) -> dict[str, Any]:
+    return {"attribution": Attribution(licence=licence, creator="Ada", source_url="https://a.org")}
+
+
+def test_an_edited_image_keeps_the_share_alike_of_its_anchor(tmp_path: Path) -> None:
+    alike, other = under("CC-BY-SA-4.0"), under("CC-BY-NC-SA-4.0")
+    with pytest.raises(IntegrityError, match="1 edited images") as refused:
+        contrast_release(tmp_path / "a", alike, other)
+    assert "images/1_2.jpg is under 'CC-BY-NC-SA-4.0', and was edited out of images/1.jpg" in str(
+        refused.value
+    )
+    folder = contrast_release(tmp_path / "b", alike, alike)
+    assert verify_release(folder) == []
+    edit_parquet(folder, lambda rows: rows[1].update(licence="CC-BY-4.0"))
+    sign_anew(folder)
+    faults = {problem.fault: problem.message for problem in verify_release(folder)}
+    assert "row 2 is under 'CC-BY-4.0', and was edited" in faults["licence_incompatible"]
+    assert "terms_differ" in faults
+
+
+@pytest.mark.parametrize("removed", ["", " "])
+def test_a_licence_that_was_removed_is_named(tmp_path: Path, removed: str) -> None:
+    alike = under("CC-BY-SA-4.0")
+    folder = contrast_release(tmp_path, alike, alike)
+    edit_parquet(folder, lambda rows: rows[1].update(licence=removed))
+    sign_anew(folder)
+    messages = [one.message for one in verify_release(folder) if one.fault == "licence_missing"]
+    assert len(messages) == 1
+    assert "row 2 states no licence for its image" in messages[0]
+
+
+def test_what_licences_ask_for_adds_up() -> None:
+    held = [
+        Held("CC-BY-SA-4.0", "a", True, 2),
+        Held("CC-BY-NC-SA-4.0", "b", False, 3),
+        Held("MIT OR CC-BY-4.0", "c", False, 1),
+        Held(WORDS, "CUHK PEDES", False, 4),
+    ]
+    terms = terms_of(held, {"CUHK PEDES": REASON})
+    assert terms.conditions == ("attribution", "share_alike", "non_commercial")
+    assert terms.expression == (
+        "CC-BY-NC-SA-4.0 AND CC-BY-SA-4.0 AND (MIT OR CC-BY-4.0) AND LicenseRef-CUHK-PEDES-terms"
+    )
+    assert terms.apart == (("CC-BY-NC-SA-4.0", "CC-BY-SA-4.0"),)
+    assert [(one.images, one.own) for one in terms.licences] == [(3, 0), (2, 2), (1, 0), (4, 0)]
+    assert not terms.is_read
+
+
+def test_the_order_of_images_does_not_matter() -> None:
+    held = [Held("CC0-1.0", "a", False, 1), Held("CC-BY-4.0", "b", True, 2)]
+    assert terms_of(held, {}) == terms_of(held[::-1], {})

@@ -1,0 +1,184 @@
+"""The lineage in a release: what the store tells, less times, and the same bytes every time."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from db.lineage import ActivityNode, DecisionNode, EntityNode, Lineage, trace
+from db.prov_document import prov_json
+from db.releases import released_entities
+from flows.commands.lineage_tree import lineage_tree
+from release.lineage_graph import NO_PAYLOAD
+from release.lineage_reading import ReleasedLineage, open_lineage
+from release.lineage_tables import ENTITIES, TABLES
+from release.verify import verify_release
+from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one
+from tests.release.worlds import World, store_world
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def stored(kind: Kind, tmp_path: Path) -> Iterator[World]:
+    world = store_world(tmp_path / "world", kind.composed().contents())
+    yield world
+    world.store.close()
+
+
+def tables_of(folder: Path) -> dict[str, bytes]:
+    return {table.name: (folder / table.path).read_bytes() for table in TABLES}
+
+
+def told_of_activity(activity: ActivityNode) -> tuple[object, ...]:
+    return activity.stage, activity.version, activity.configuration, activity.agent_ids
+
+
+def less_withheld(payload: str, withheld: tuple[str, ...]) -> Any:
+    """The payload without fields that a release withholds."""
+    if withheld == ("*",):
+        return json.loads(NO_PAYLOAD)
+    values = json.loads(payload)
+    for field in withheld:
+        *above, last = field.split(".")
+        inner = values
+        for name in above:
+            inner = inner[name]
+        del inner[last]
+    return values
+
+
+def assert_same(released: Lineage, known: Lineage) -> None:
+    """Equal but for times, runs, and payloads that are withheld."""
+    assert released.root == known.root
+    assert list(released.entities) == list(known.entities)
+    for id_, node in released.entities.items():
+        assert_same_entity(node, known.entities[id_])
+        ours = released.activities[node.activity_id]
+        theirs = known.activities[known.entities[id_].activity_id]
+        assert told_of_activity(ours) == told_of_activity(theirs)
+        assert ours.run is None
+    assert released.agents == known.agents
+    assert released.calls == {k: v._replace(called_at=None) for k, v in known.calls.items()}
+    assert released.decisions == {
+        id_: [DecisionNode(*one[:5]) for one in many] for id_, many in known.decisions.items()
+    }
+
+
+def assert_same_entity(ours: EntityNode, theirs: EntityNode) -> None:
+    assert (ours.parents, ours.model_call_key) == (theirs.parents, theirs.model_call_key)
+    wanted = less_withheld(theirs.entity.payload, ours.entity.withheld)
+    assert json.loads(ours.entity.payload) == wanted
+    assert ours.entity._replace(payload="", withheld=()) == theirs.entity._replace(payload="")
+
+
+def entity_ids(folder: Path) -> list[str]:
+    ids: list[str] = pq.read_table(folder / ENTITIES.path)["id"].to_pylist()
+    return ids
+
+
+def test_every_entity_is_traced_as_in_the_store(kind: Kind, stored: World, tmp_path: Path) -> None:
+    built = kind.build(stored, tmp_path / "out")
+    released = released_entities(stored.store, built.manifest.id)
+    with open_lineage(built.folder) as lineage:
+        known = entity_ids(built.folder)
+        assert set(released) < set(known)
+        for id_ in known:
+            assert_same(lineage.trace(id_), trace(stored.store, id_))
+    ancestors = {above for id_ in released for above in trace(stored.store, id_).entities}
+    assert set(known) == ancestors, "and nothing else is told of"
+
+
+def test_kinds_of_all_worlds_are_told_of(tmp_path: Path) -> None:
+    kinds: set[str] = set()
+    for name, kind in KINDS.items():
+        world = store_world(tmp_path / name / "world", kind.composed().contents())
+        folder = kind.build(world, tmp_path / name / "out").folder
+        kinds.update(pq.read_table(folder / ENTITIES.path)["kind"].to_pylist())
+        world.store.close()
+    assert kinds == {
+        *("source", "image", "caption", "rewrite", "prompt", "strategy", "candidate"),
+        *("video", "track", "filter_report", "tracklet"),
+    }
+
+
+def test_the_same_decisions_give_the_same_tables(
+    kind: Kind, stored: World, database_url: str, tmp_path: Path
+) -> None:
+    wanted = tables_of(kind.build(stored, tmp_path / "out").folder)
+    contents = kind.composed().contents()
+    shuffled = store_world(tmp_path / "b", contents, url=database_url, shuffle=7, days=3)
+    resumed = store_one_by_one(tmp_path / "c", contents)
+    for number, world in enumerate((shuffled, resumed)):
+        assert tables_of(kind.build(world, tmp_path / f"out{number}").folder) == wanted
+        world.store.close()
+
+
+def test_a_release_with_lineage_is_verified(kind: Kind, stored: World, tmp_path: Path) -> None:
+    built = kind.build(stored, tmp_path / "out")
+    assert verify_release(built.folder) == []
+    rows = {table.name: pq.read_metadata(built.folder / table.path).num_rows for table in TABLES}
+    assert built.manifest.lineage is not None
+    assert built.manifest.lineage.model_dump() == rows
+
+
+def test_tree_and_prov_are_those_of_the_store_less_times(
+    kind: Kind, stored: World, tmp_path: Path
+) -> None:
+    built = kind.build(stored, tmp_path / "out")
+    with open_lineage(built.folder) as lineage:
+        for id_ in released_entities(stored.store, built.manifest.id):
+            released, known = lineage.trace(id_), trace(stored.store, id_)
+            assert len(lines_of(released)) >= len(lines_of(known))
+            ours, theirs = prov_json(released), prov_json(known)
+            assert set(ours["entity"]) == set(theirs["entity"])
+            assert ours.get("wasDerivedFrom", {}).keys() == theirs.get("wasDerivedFrom", {}).keys()
+            told = json.dumps(ours)
+            assert not any(
+                word in told for word in ("Time", "code_revision", "flow_run", "xsd:dateTime")
+            )
+
+
+def lines_of(traced: Lineage) -> list[str]:
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = StringIO()
+    Console(file=out, width=4000).print(lineage_tree(traced))
+    return out.getvalue().splitlines()
+
+
+def test_pages_are_told_with_few_generations(world: World, tmp_path: Path) -> None:
+    built = KINDS["plain"].build(world, tmp_path / "out")
+    (tmp_path / "spool").mkdir()
+    with (
+        open_lineage(built.folder) as packed,
+        open_lineage(built.folder, spool=tmp_path / "spool") as spooled,
+    ):
+        ids = entity_ids(built.folder)
+        for generations in (0, 1, 2, None):
+            page = packed.trace_page(ids[:20], generations)
+            assert page == spooled.trace_page(ids[:20], generations)
+            assert page.root == ids[0]
+            assert set(page.entities) == reached(packed, ids[:20], generations)
+            assert set(page.decisions) <= set(page.entities)
+        for id_ in ids:
+            assert spooled.trace(id_) == packed.trace(id_)
+
+
+def reached(lineage: ReleasedLineage, ids: list[str], generations: int | None) -> set[str]:
+    """What can be reached in so many steps, step by step."""
+    found, newest = set(ids), set(ids)
+    while newest and generations != 0:
+        links = (lineage.trace(id_).entities[id_].parents for id_ in newest)
+        newest = {parent for many in links for _, parent in many} - found
+        found |= newest
+        generations = None if generations is None else generations - 1
+    return found

@@ -1,0 +1,281 @@
+"""What of provenance everybody may read: no places, no keys, no private words."""
+
+import importlib
+import json
+import pkgutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import insert
+
+import schemas
+from annotate.answers import AnnotationRecord, ReviewAnswer
+from db.agents import AgentRef, register_agents
+from db.decisions import NewDecision
+from db.entities import new_entity
+from db.lineage import trace
+from db.store import Store
+from db.tables import Annotation, ModelCall, ReviewTask
+from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from release.lineage_published import (
+    WHOLE,
+    WITHHELD,
+    published_configuration,
+    published_payload,
+    published_reason,
+)
+from release.lineage_reading import open_lineage
+from release.lineage_tables import TABLES
+from schemas.base import EntityRecord, canonical_json
+from schemas.contrast_records import FoundHit
+from schemas.image_search import SearchHit
+from schemas.records import Caption, Rewrite
+from schemas.tracked_video import StageSettings
+from tests.release.lineage_worlds import KINDS
+from tests.release.worlds import QWEN, SOURCES, Composer, World, model_call, store_world
+
+SECRET = "planted-secret"
+HOME = f"/home/{SECRET}"
+
+
+def kinds_of_records() -> set[str]:
+    """The kinds of all records that are stored as entities."""
+    for module in pkgutil.iter_modules(schemas.__path__):
+        importlib.import_module(f"schemas.{module.name}")
+    importlib.import_module("annotate.answers")
+    waiting, kinds = [EntityRecord], set()
+    while waiting:
+        for one in waiting.pop().__subclasses__():
+            waiting.append(one)
+            if one.__module__.startswith(("schemas.", "annotate.")):
+                kinds.add(one.kind)
+    return kinds
+
+
+def test_of_every_kind_it_is_known_what_is_published() -> None:
+    assert kinds_of_records() == WHOLE | WITHHELD.keys()
+    assert not WHOLE & WITHHELD.keys()
+
+
+def test_nothing_is_told_of_kinds_that_are_not_known() -> None:
+    assert published_payload("diary", "accepted", '{"text":"x"}') == (None, ("*",))
+
+
+def test_nothing_is_told_of_what_was_withdrawn() -> None:
+    assert published_payload("caption", "withdrawn", '{"text":"x"}') == (None, ("*",))
+
+
+def test_of_a_configuration_stays_what_hangs_on_settings_alone() -> None:
+    configuration = {
+        "settings": {"limit": 3, "pose_model": {"name": f"{HOME}/vit", "device": "cuda:1"}},
+        "tracklets": "digest of what there was by then",
+        "taken": "likewise",
+        "prompt": "abc",
+    }
+    wanted = '{"prompt":"abc","settings":{"limit":3,"pose_model":{"name":"…/vit"}}}'
+    assert published_configuration(configuration) == wanted
+
+
+@pytest.mark.parametrize("kind", ["caption", "image", "candidate", "sample"])
+@pytest.mark.parametrize("before", ["", "ViT@", "see (", "a\nb ", "x='", "…", "["])
+@pytest.mark.parametrize(
+    "way",
+    [
+        *(
+            "/home/{}/w",
+            "~{}/w",
+            "C:\\Users\\{}\\w",
+            "C:/Users/{}/w",
+            "file:///srv/{}/w",
+            "../{}/w",
+        ),
+        *("http://{}:8000/v1", "https://{}:x@example.org/v1", "Bearer {}1", "api_key: {}", "sk-{}"),
+    ],
+)
+def test_authors_of_every_kind_are_named_without_places(kind: str, before: str, way: str) -> None:
+    payload = canonical_json({"author": before + way.format(SECRET), "text": "An /odd/text."})
+    told, withheld = published_payload(kind, "accepted", payload)
+    if before + way[:1] in ("…/", "…~", "…."):  # never the beginning of a path
+        return
+    assert told is not None
+    assert SECRET not in told
+    assert "author" in withheld
+    if kind == "caption":
+        assert json.loads(told)["text"] == "An /odd/text."
+
+
+def test_what_has_nothing_to_hide_stays_byte_for_byte() -> None:
+    payload = '{"file_path": "dir (1) /0.jpg", "text":"his/her ~ a=b; the bearer of sk- bags"}'
+    assert published_payload("image", "accepted", payload) == (payload, ())
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [
+        ("wrong_colour: Ann told me so", "wrong_colour"),
+        ("2 people answered: wrong_colour, too_short: my boss: said", None),
+        ("settled by an adjudicator", "settled by an adjudicator"),
+        ("settled by an adjudicator: fits neither image", None),
+        ("a person's description began as it", "a person's description began as it"),
+        ("write to ann@example.org", ""),
+        ("first line\nsecond line", ""),
+        ("", ""),
+    ],
+)
+def test_of_peoples_reasons_stays_what_they_chose(reason: str, wanted: str | None) -> None:
+    told = published_reason("reject", "person", reason, answered=True)
+    if wanted is None:
+        wanted = reason.removesuffix(": my boss: said")
+    assert told == wanted
+
+
+def test_what_gates_say_is_told_and_what_was_said_of_a_withdrawal_is_not() -> None:
+    said = "nobody looked (policy auto): the check found it faithful"
+    assert published_reason("accept", "software", said, answered=False) == said
+    followed = "as its candidate 0123456789ab was judged"
+    assert published_reason("accept", "person", followed, answered=False) == followed
+    for kind in ("person", "software"):
+        assert published_reason("withdraw", kind, "Ann asked for it", answered=False) == ""
+
+
+def answered(store: Store, entity_id: str, key: str) -> None:
+    """A task and an annotation, as decisions of people refer to them."""
+    now = datetime.now(UTC)
+    task = {
+        "key": key,
+        "queue": "q",
+        "entity_id": entity_id,
+        "server": f"http://{SECRET}:8080",
+        "project_id": 1,
+        "state": "answered",
+        "pushed_at": now,
+    }
+    annotation = {
+        "key": key,
+        "review_task_key": key,
+        "agent_id": PERSON.id,
+        "remote_id": 1,
+        "result": {"note": SECRET},
+        "answer": {"note": SECRET},
+        "annotated_at": now,
+        "received_at": now,
+    }
+    with store.write() as connection:
+        register_agents(connection, [PERSON])
+        connection.execute(insert(ReviewTask), task)
+        connection.execute(insert(Annotation), annotation)
+
+
+PERSON = AgentRef("person", "annotator-7")
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> World:
+    """A released text with secrets wherever an ancestor, a run or a call may have one."""
+    composer = Composer()
+    image = composer.image(SOURCES[0], "1", "a.jpg")
+    caption = composer.caption(image, SOURCES[0], "A man.")
+    world = store_world(tmp_path / "world", composer.contents())
+    settings = StageSettings(
+        stage="rewrite",
+        version="1",
+        values={
+            "model": {"name": f"{HOME}/qwen", "revision": "1"},
+            "base_url": f"http://{SECRET}:8000",
+            "detector": {"checkpoint": f"{HOME}/dla.pth", "device": SECRET},
+            "limit": 7,
+        },
+    )
+    said = ReviewAnswer(
+        verdict="reject",
+        choices={"verdict": ("reject",)},
+        texts={"note": SECRET},
+        reason=f"wrong: {SECRET}",
+        remark=SECRET,
+    )
+    hit = SearchHit(rank=1, image_url=f"https://example.org/a.jpg?key={SECRET}")
+    with_settings = new_entity(settings, composer.dataset)
+    answer = new_entity(
+        AnnotationRecord(queue="q", author=PERSON.name, answer=said), composer.dataset
+    )
+    found = new_entity(FoundHit(engine="openverse@v1", query="a man", hit=hit), composer.dataset)
+    draft = new_entity(
+        Caption(source="x", text=f"Withdrawn: {SECRET}.", position=1, author=str(QWEN)),
+        composer.dataset,
+        parents=[("describes", image)],
+    )
+    key = "e" * 32
+    rewrite = new_entity(
+        Rewrite(source="x", text="Said anew.", author=str(QWEN)),
+        composer.dataset,
+        parents=[
+            *(("rewrite_of", caption), ("drafted_with", with_settings.id)),
+            *(("annotated_by", answer.id), ("found_by", found.id), ("revised_from", draft.id)),
+        ],
+        model_call=key,
+    )
+    plan = register_plan(
+        world.store,
+        "rewrite",
+        "1",
+        {"settings": {"folder": HOME, "n": 1}, "refusal": SECRET, "model": f"{HOME}/qwen"},
+    )
+    agents = (AgentRef("model", f"{HOME}/qwen", "1"), AgentRef("software", "loupe", "0.1.0"))
+    run = ActivityRecord(plan, "ds", SECRET, f"run on {SECRET}", datetime.now(UTC), agents)
+    call = {
+        **model_call(key, QWEN),
+        "parameters": {"seed": 0, "base_url": f"http://{SECRET}/v1"},
+        "request": {"prompt": SECRET},
+        "response": SECRET,
+        "called_at": datetime.now(UTC),
+        "seconds": 1.0,
+    }
+    with world.store.write() as connection:
+        connection.execute(insert(ModelCall), call)
+    made = (with_settings, answer, found, draft, rewrite)
+    commit_chunk(world.store, run, [WorkResult(number, (one,)) for number, one in enumerate(made)])
+    answered(world.store, rewrite.id, "a" * 32)
+    decisions = (
+        NewDecision(rewrite.id, "reject", PERSON, f"wrong: {SECRET}", None, "a" * 32),
+        NewDecision(rewrite.id, "accept", agents[1], f"http://{SECRET}/x says so"),
+        NewDecision(draft.id, "withdraw", PERSON, f"{SECRET} asked for it"),
+    )
+    commit_chunk(world.store, run, [WorkResult(99, decisions=decisions)])
+    return world
+
+
+def test_no_planted_secret_comes_out(planted: World, tmp_path: Path) -> None:
+    folder = KINDS["plain"].build(planted, tmp_path / "out").folder
+    with open_lineage(folder) as lineage:
+        (rewrite,) = pq.read_table(folder / "data/test-00000-of-00001.parquet")[
+            "caption_entity_ids"
+        ].to_pylist()[0][1:]
+        traced = lineage.trace(rewrite)
+    known = trace(planted.store, rewrite)
+    planted.store.close()
+    assert json.dumps([node.entity.payload for node in known.entities.values()]).count(SECRET) > 8
+    for table in TABLES:
+        told = pq.read_table(folder / table.path).to_pylist()
+        assert SECRET not in json.dumps(told), table.name
+        assert SECRET.encode() not in (folder / table.path).read_bytes()
+    by_kind = {node.entity.kind: node.entity for node in traced.entities.values()}
+    assert set(by_kind) == {one.entity.kind for one in known.entities.values()}
+    assert json.loads(by_kind["settings"].payload)["values"] == {
+        "model": {"name": "…/qwen", "revision": "1"},
+        "detector": {},
+        "limit": 7,
+    }
+    assert by_kind["settings"].withheld == ("values",)
+    assert by_kind["annotation"].withheld == ("answer.texts", "answer.reason", "answer.remark")
+    assert by_kind["found_hit"].withheld == ("hit",)
+    assert by_kind["source"].withheld == ()
+    assert '"image_url":"https://example.org/a.jpg"' in by_kind["found_hit"].payload
+    reasons = [one.reason for one in traced.decisions[rewrite]]
+    assert reasons == ["wrong", "(withheld) says so"]
+    (call,) = traced.calls.values()
+    assert call.parameters == {"seed": 0}
+    draft = next(n.entity for n in traced.entities.values() if n.entity.state == "withdrawn")
+    assert (draft.payload, draft.withheld) == ("{}", ("*",))
+    assert "model …/qwen@1" in {str(agent) for agent in traced.agents.values()}

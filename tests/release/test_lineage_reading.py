@@ -1,0 +1,145 @@
+"""Asking a release for a lineage: by id, by row, by file, on the command line."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from prov.model import ProvDocument
+from typer.testing import CliRunner, Result
+
+from flows.cli import app
+from release.lineage_reading import open_lineage
+from release.lineage_tables import AGENTS, ENTITIES
+from schemas.errors import IntegrityError, UsageError
+from tests.release.lineage_worlds import KINDS
+from tests.release.worlds import store_world
+
+
+def built(kind: str, home: Path) -> Path:
+    world = store_world(home / "world", KINDS[kind].composed().contents())
+    folder = KINDS[kind].build(world, home / "out").folder
+    world.store.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("plain", tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def contrasts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("contrasts", tmp_path_factory.mktemp("contrasts"))
+
+
+def loupe(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["lineage", *(str(one) for one in arguments)])
+
+
+def images_of(folder: Path) -> dict[str, str]:
+    """The entity ids of images by their files."""
+    found: dict[str, str] = {}
+    for shard in sorted((folder / "data").iterdir()):
+        table = pq.read_table(shard, columns=["file_path", "image_entity_id"])
+        found.update(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["plain", "contrasts"])
+def test_images_are_found_by_file_and_number(kind: str, request: pytest.FixtureRequest) -> None:
+    folder: Path = request.getfixturevalue(kind)
+    with open_lineage(folder) as lineage:
+        for number, (path, entity_id) in enumerate(images_of(folder).items(), 1):
+            names = (path, path.removeprefix("images/"), str(number), entity_id, entity_id[:9])
+            assert {lineage.find(name) for name in names} == {entity_id}
+            assert lineage.find(entity_id.upper()) == entity_id
+
+
+def test_rows_of_several_splits_and_row_groups_are_counted_on(tmp_path: Path) -> None:
+    folder = built("street", tmp_path)
+    images = images_of(folder)
+    with open_lineage(folder) as lineage:
+        by_number = {lineage.find(f"{number}.jpg"): number for number in range(1, len(images) + 1)}
+    assert {by_number[id_]: path for path, id_ in images.items()} == {
+        number: f"images/{number}.jpg" for number in range(1, len(images) + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("images/13.jpg", r"has no images/13\.jpg: it holds 12 rows"),
+        ("1_2.jpg", r"has no image images/1_2\.jpg; that of row 2 is images/2\.jpg"),
+        ("2.png", r"that of row 2 is images/2\.jpg"),
+        ("13", "an id needs at least 6 digits; got '13', which is no row"),
+        ("ffffffffff", "no entity in the lineage of .* the store may know more"),
+        ("%%%%%%", "no entity in the lineage"),
+        ("../../x", "no entity in the lineage"),
+        ("", "at least 6"),
+    ],
+)
+def test_what_is_not_there_is_said(plain: Path, name: str, match: str) -> None:
+    with open_lineage(plain) as lineage, pytest.raises(UsageError, match=match):
+        lineage.find(name)
+
+
+def test_an_id_that_the_release_does_not_know_is_said(plain: Path) -> None:
+    with open_lineage(plain) as lineage, pytest.raises(UsageError, match="no entity"):
+        lineage.trace("f" * 32)
+
+
+def test_an_ambiguous_start_asks_for_more(plain: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(plain, tmp_path / "copy")
+    table = pq.read_table(folder / ENTITIES.path)
+    rows = table.to_pylist()
+    rows[1]["id"] = rows[0]["id"][:-1] + "f"
+    (folder / ENTITIES.path).unlink()
+    from release.lineage_tables import write_table
+
+    write_table(folder, ENTITIES, [tuple(row.values()) for row in rows])
+    with open_lineage(folder) as lineage, pytest.raises(UsageError, match="give more of it"):
+        lineage.find(rows[0]["id"][:12])
+
+
+def test_a_folder_without_a_release_or_lineage_is_refused(plain: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no release in"):
+        open_lineage(tmp_path)
+    folder = shutil.copytree(plain, tmp_path / "copy")
+    shutil.rmtree(folder / "lineage")
+    with pytest.raises(UsageError, match=r"carries no lineage: it holds no lineage/entities"):
+        open_lineage(folder)
+
+
+def test_tables_that_are_damaged_or_incomplete_are_named(plain: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(plain, tmp_path / "copy")
+    empty = pq.read_table(folder / AGENTS.path).slice(0, 0)
+    pq.write_table(empty, folder / AGENTS.path)
+    with open_lineage(folder) as lineage, pytest.raises(IntegrityError, match=r"lineage/agents"):
+        lineage.trace(lineage.find(pq.read_table(folder / ENTITIES.path)["id"][0].as_py()))
+    path = folder / ENTITIES.path
+    path.write_bytes(path.read_bytes()[:-20])
+    with open_lineage(folder) as lineage, pytest.raises(IntegrityError, match="cannot be read"):
+        lineage.trace("f" * 32)
+    (tmp_path / "spool").mkdir()
+    with pytest.raises(IntegrityError, match=r"entities\.parquet cannot be read"):
+        open_lineage(folder, spool=tmp_path / "spool")
+
+
+def test_the_command_needs_no_database(
+    contrasts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("LOUPE_DATABASE_URL", "postgresql://nobody@127.0.0.1:9/none")
+    path, entity_id = next((path, id_) for path, id_ in images_of(contrasts).items() if "_" in path)
+    drawn = loupe(path, "--release", contrasts)
+    assert drawn.exit_code == 0
+    assert f"image {entity_id[:12]} in coco-ccd" in drawn.stdout
+    assert "contrast of image" in drawn.stdout
+    assert "imported from source" in drawn.stdout
+    told = loupe(path, "--release", contrasts, "--json")
+    document = ProvDocument.deserialize(content=told.stdout, format="json")
+    assert f"loupe:{entity_id}" in json.loads(told.stdout)["entity"]
+    assert list(document.get_records())
+    assert not (tmp_path / "nowhere").exists()

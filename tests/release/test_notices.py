@@ -1,0 +1,230 @@
+"""What is told in the folder of a release from which something was withdrawn."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from release.build import build_release
+from release.manifest import read_files
+from release.notices import MarkedRelease, mark_release, record_notices
+from release.notices_files import (
+    WITHDRAWN,
+    merged,
+    notice_text,
+    read_mark,
+    read_notices,
+    superseding,
+)
+from release.notices_rows import withdrawn_rows
+from schemas.errors import IntegrityError, UsageError
+from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
+from tests.flows.homes import bytes_of
+from tests.release.notice_samples import SHARD, notice_of, rows_of
+from tests.release.worlds import DATASET, small_world, store_world
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("release")
+    world = store_world(home / "world", small_world().contents())
+    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
+    world.store.close()
+    return folder
+
+
+@pytest.fixture
+def copy(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "releases" / "copy"))
+
+
+def test_rows_are_found_by_image_and_by_text(copy: Path) -> None:
+    row = rows_of(copy)[4]
+    caption = row["caption_entity_ids"][1]
+    (whole,) = withdrawn_rows(copy, {str(row["image_entity_id"]), caption})
+    assert whole == WithdrawnRow(
+        number=5, file_path="images/5.jpg", entity_id=str(row["image_entity_id"])
+    )
+    (part,) = withdrawn_rows(copy, {caption})
+    assert (part.number, part.texts, part.is_whole) == (5, (caption,), False)
+    assert withdrawn_rows(copy, {"f" * 32}) == ()
+
+
+def test_a_mark_is_read_back_and_nothing_else_changes(copy: Path) -> None:
+    before = bytes_of(copy)
+    notice = notice_of(copy, 2, 5)
+    assert mark_release(copy, [notice], erase=False) == MarkedRelease(copy, is_new=True)
+    assert read_mark(copy) == NoticeList(notices=(notice,))
+    after = bytes_of(copy)
+    after.pop(WITHDRAWN)
+    assert after == before
+    assert [path.name for path in copy.parent.iterdir()] == [copy.name]
+
+
+def test_what_was_withdrawn_is_erased_and_nothing_else(copy: Path) -> None:
+    before = bytes_of(copy)
+    done = mark_release(copy, [notice_of(copy, 2, 5)], erase=True)
+    after = bytes_of(copy)
+    gone = {"images/2.jpg", "images/5.jpg", "ufine3c.json", SHARD}
+    gone |= {path for path in before if path.startswith("lineage/")}
+    assert set(before) - set(after) == gone
+    assert done.erased == len(gone)
+    mark = read_mark(copy)
+    assert mark is not None
+    assert set(mark.erased) == gone
+    assert all(after[path] == before[path] for path in after if path != WITHDRAWN)
+
+
+def test_an_image_stays_whose_text_alone_was_withdrawn(copy: Path) -> None:
+    row = rows_of(copy)[4]
+    notice = notice_of(copy, 5)
+    part = notice.rows[0].model_copy(update={"texts": (row["caption_entity_ids"][0],)})
+    mark_release(copy, [notice.model_copy(update={"rows": (part,)})], erase=True)
+    assert (copy / "images/5.jpg").exists()
+    assert not (copy / SHARD).exists()
+    assert not (copy / "ufine3c.json").exists()
+
+
+def test_marking_again_changes_nothing(copy: Path) -> None:
+    notices = [notice_of(copy, 2), notice_of(copy, 5, withdrawal="b" * 32)]
+    mark_release(copy, notices, erase=True)
+    once = bytes_of(copy)
+    assert mark_release(copy, list(reversed(notices)), erase=True) == MarkedRelease(copy)
+    assert mark_release(copy, notices[:1], erase=False) == MarkedRelease(copy)
+    assert bytes_of(copy) == once
+
+
+def test_a_later_notice_of_one_withdrawal_takes_its_place(copy: Path) -> None:
+    notice = notice_of(copy, 2)
+    other = notice_of(copy, 3, withdrawal="b" * 32)
+    mark_release(copy, [notice, other], erase=False)
+    newer = notice.model_copy(update={"superseded_by": "1.0.2"})
+    mark_release(copy, [newer], erase=False)
+    mark = read_mark(copy)
+    assert mark is not None
+    assert mark.notices == (newer, other)
+    assert superseding(mark.notices) == "1.0.2"
+
+
+class _KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("survived", range(5))
+def test_a_killed_marking_is_finished_by_the_next(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, survived: int
+) -> None:
+    undisturbed = copy.parent / "undisturbed"
+    shutil.copytree(copy, undisturbed)
+    notices = [notice_of(copy, 2, 5)]
+    mark_release(undisturbed, notices, erase=True)
+    unlink, calls = Path.unlink, iter(range(100))
+
+    def unlink_or_die(path: Path, missing_ok: bool = False) -> None:
+        if next(calls) == survived:
+            raise _KilledError
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink_or_die)
+        with pytest.raises(_KilledError):
+            mark_release(copy, notices, erase=True)
+    mark_release(copy, notices, erase=True)
+    assert bytes_of(copy) == bytes_of(undisturbed)
+    assert sorted(path.name for path in copy.parent.iterdir()) == sorted((copy.name, "undisturbed"))
+
+
+def test_what_is_gone_or_another_release_is_skipped(copy: Path, tmp_path: Path) -> None:
+    notice = notice_of(copy, 2)
+    gone = mark_release(tmp_path / "gone", [notice], erase=True)
+    assert gone.skipped == f"{tmp_path / 'gone'} holds no release any more"
+    other = mark_release(copy, [notice.model_copy(update={"release": "0" * 64})], erase=True)
+    assert other.skipped == f"{copy} holds the release {notice.release[:12]}, not 000000000000"
+    assert not (copy / WITHDRAWN).exists()
+
+
+def test_notices_of_several_releases_are_refused(copy: Path) -> None:
+    notice = notice_of(copy, 2)
+    with pytest.raises(UsageError, match="notices of it alone"):
+        mark_release(copy, [notice, notice.model_copy(update={"release": "0" * 64})], erase=True)
+
+
+def test_a_damaged_mark_is_not_written_over(copy: Path) -> None:
+    (copy / WITHDRAWN).write_text('{"notices": [')
+    with pytest.raises(IntegrityError, match="is no file of notices"):
+        mark_release(copy, [notice_of(copy, 2)], erase=False)
+    assert (copy / WITHDRAWN).read_text() == '{"notices": ['
+
+
+def test_a_shard_that_cannot_be_read_goes(copy: Path) -> None:
+    notice = notice_of(copy, 2)
+    (copy / SHARD).write_bytes(b"PAR1 no more")
+    mark_release(copy, [notice], erase=True)
+    assert not (copy / SHARD).exists()
+
+
+def test_files_that_the_manifest_does_not_list_are_not_touched(copy: Path) -> None:
+    notice = notice_of(copy, 2)
+    outside = copy.parent / "mine.txt"
+    outside.write_text("mine")
+    row = notice.rows[0].model_copy(update={"file_path": "../mine.txt"})
+    mark_release(copy, [notice.model_copy(update={"rows": (row,)})], erase=True)
+    assert outside.read_text() == "mine"
+
+
+def test_notices_are_kept_to_be_published(copy: Path, tmp_path: Path) -> None:
+    notice, other = notice_of(copy, 2), notice_of(copy, 3, withdrawal="b" * 32)
+    home = tmp_path / "home"
+    assert record_notices(home, [other]) == [home / "notices/ufine3c.json"]
+    record_notices(home, [notice])
+    record_notices(home, [notice, other])
+    assert read_notices(home / "notices/ufine3c.json").notices == (notice, other)
+    assert list(bytes_of(home)) == ["notices/ufine3c.json"]
+
+
+def test_every_listed_file_but_documents_and_images_tells_of_rows(copy: Path) -> None:
+    """Whoever adds a document to releases says in `notices_erasure` that it tells of no row."""
+    mark_release(copy, [notice_of(copy, *range(1, 13))], erase=True)
+    left = {entry["path"] for entry in read_files(copy / "manifest.json")} & set(bytes_of(copy))
+    assert left <= {"README.md", "words.svg", "CITATION.cff", "croissant.json"}
+    assert {"README.md", "words.svg"} <= left
+
+
+NOTICES = st.builds(
+    WithdrawalNotice,
+    withdrawal=st.sampled_from("abc"),
+    ground=st.just("law"),
+    release=st.sampled_from(["1" * 64, "2" * 64]),
+    dataset=st.just("d"),
+    version=st.just("1.0.0"),
+    rows=st.lists(
+        st.builds(
+            WithdrawnRow,
+            number=st.integers(1, 9),
+            file_path=st.text(min_size=1),
+            entity_id=st.just("f" * 32),
+            texts=st.sampled_from([(), ("e" * 32,)]),
+        ),
+        max_size=3,
+    ).map(tuple),
+    superseded_by=st.none() | st.just("1.0.1"),
+)
+
+
+@given(st.lists(NOTICES), st.lists(NOTICES))
+def test_merging_is_idempotent_and_newer_wins(
+    known: list[WithdrawalNotice], newer: list[WithdrawalNotice]
+) -> None:
+    both = merged(known, newer)
+    assert merged(both, newer) == both
+    assert merged(known, both) == both
+    last = {(one.release, one.withdrawal): one for one in newer}
+    assert all(one in both for one in last.values())
+
+
+@given(st.lists(NOTICES), st.lists(st.text(), max_size=3))
+def test_files_of_notices_are_read_back(notices: list[WithdrawalNotice], erased: list[str]) -> None:
+    told = NoticeList(notices=tuple(notices), erased=tuple(erased))
+    assert NoticeList.model_validate_json(notice_text(told)) == told

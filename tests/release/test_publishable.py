@@ -1,0 +1,315 @@
+"""Names, texts and parameters that come out with a release: no places, no keys."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from db.agents import AgentRef, register_agents
+from db.decisions import NewDecision
+from db.entities import new_entity
+from db.release_rows import CallRow
+from db.store import Store
+from release.build import build_release
+from release.checks import Checks
+from release.leaks import find_leaks
+from release.model_use import model_uses
+from release.publishable import (
+    HIDDEN,
+    published_model,
+    published_name,
+    published_text,
+    published_values,
+)
+from release.verify import verify_release
+from schemas.chat import ModelRef
+from schemas.nearness import ComparedImage
+from schemas.records import Caption, Rewrite
+from schemas.release import NearestStatistics
+from tests.release import ccd_world
+from tests.release.worlds import (
+    DATASET,
+    GATE,
+    SOURCES,
+    Composer,
+    World,
+    model_call,
+    store_world,
+)
+
+SECRET = "planted-secret"
+HOME = f"/home/{SECRET}"
+LOCAL = ModelRef(name=f"{HOME}/my models/Qwen2-VL", revision="local")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("/data/ann/models/qwen@abc", "…/qwen@abc"),
+        ("~/models/qwen", "…/qwen"),
+        ("~ann", "…/ann"),
+        (r"C:\Users\ann\qwen.pt", "…/qwen.pt"),
+        (r"\\server\share\qwen.pt", "…/qwen.pt"),
+        ("file:///data/ann/qwen.pt", "…/qwen.pt"),
+        ("local-dir:/srv/clip@1", "…/clip@1"),
+        ("folder:/srv/images/a.jpg", "…/a.jpg"),
+        ("/data/ann/", "…/ann"),
+        ("dir/0.jpg", "dir/0.jpg"),
+        ("Qwen/Qwen-14B-Chat@abc", "Qwen/Qwen-14B-Chat@abc"),
+        ("and/or", "and/or"),
+        ("https://example.org/a?b=c", "https://example.org/a?b=c"),
+        ("https://ann:pass@example.org/a", "https://example.org/a"),
+        ("asked http://localhost:8000/v1 for it", "asked (withheld) for it"),
+        ("http://gpu-box:8000/v1", "(withheld)"),
+        ("http://10.0.0.7/v1", "(withheld)"),
+        ("http://[::1]:80/", "(withheld)"),
+        ("http://build.internal/x", "(withheld)"),
+        ("postgresql://ann:pass@db/loupe", "(withheld)"),
+        ("", ""),
+    ],
+)
+def test_local_paths_and_addresses_are_cut(text: str, wanted: str) -> None:
+    assert published_text(text) == wanted
+
+
+folders = st.text("abcdefgh_-. ", min_size=1, max_size=8).map(lambda one: f"p{one}q")
+
+
+@given(st.lists(folders, min_size=1, max_size=5), st.sampled_from(["/", "~/", "C:\\", "file:///"]))
+def test_of_a_path_only_the_last_part_is_left(parts: list[str], root: str) -> None:
+    separator = "\\" if root == "C:\\" else "/"
+    told = published_text(root + separator.join(parts))
+    assert told == f"…/{parts[-1]}"
+    assert published_text(told) == told
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just(f"{HOME}/x"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["a", "base_url", "api_key", "checkpoint", "key_variable", "b"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_values)
+def test_settings_hold_no_places_however_deep(values: Any) -> None:
+    told = json.dumps(published_values(values))
+    assert SECRET not in told
+    for name in ("base_url", "api_key", "checkpoint", "key_variable"):
+        assert f'"{name}"' not in told
+    assert published_values(json.loads(told)) == json.loads(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("ViT-B-16@local-dir:/data/bob/w", "ViT-B-16@…/w"),
+        ("open_clip:ViT@/data/bob/w.pt", "open_clip:ViT@…/w.pt"),
+        ("ViT@C:\\Users\\bob\\w.pt", "ViT@…/w.pt"),
+        ("cannot read /data/alice/x.jpg", "cannot read …/x.jpg"),
+        ("cannot read '/home/al ice/x.jpg': gone", "cannot read '…/x.jpg': gone"),
+        ("first\n/data/alice/x.jpg\nlast", "first\n…/x.jpg\nlast"),
+        ("…/data/alice/x", "…/data/alice/x"),
+        ("wants ~alice/x", "wants …/x"),
+        ("his/her, 3 / 4, about ~5, </s>, [/INST]", "his/her, 3 / 4, about ~5, </s>, [/INST]"),
+        ("https://example.org/~ann/ViT@/data/bob/w.pt", "https://example.org/~ann/ViT@…/w.pt"),
+        ("https://example.org/a?api_key=x&b=c", "https://example.org/a"),
+        ("sent Authorization: Bearer abc123", f"sent Authorization: {HIDDEN}"),
+        ("Bearer abc.def-123 is refused", f"{HIDDEN} is refused"),
+        ("sk-abcdefgh12345678", HIDDEN),
+        ('{"api_key": "abc", "n": 1}', f'{{"api_key": {HIDDEN}, "n": 1}}'),
+    ],
+)
+def test_paths_and_keys_go_wherever_they_stand(text: str, wanted: str) -> None:
+    assert published_text(text) == wanted
+
+
+words = st.text("ab /\\~:@.=?'\"<[…-…\n(C", max_size=12)
+texts = st.lists(
+    words | st.sampled_from(["file:", "http://", "https://a.org/", "Bearer a1", "key=", "secret"]),
+    max_size=6,
+).map("".join)
+
+
+@given(texts)
+@example("https://a.org@/http://x")
+def test_what_was_passed_through_stays_as_it_is(text: str) -> None:
+    for published in (published_text, published_name):
+        once = published(text)
+        assert published(once) == once
+    values = published_values({text: [text, {"a": text}], "name": text, "value": text})
+    assert published_values(values) == values
+
+
+_WAYS = (
+    *("/home/{}/w", "~{}/w", "C:\\Users\\{}\\w", "file:///srv/{}/w", "local-dir:/srv/{}/w"),
+    *("http://{}:8000/v1", "https://{}:x@example.org/v1", "https://example.org/v1?a={}"),
+)
+
+
+@given(
+    st.sampled_from(["", "ViT@", "open_clip:", "cannot read ", "a\n", "x='", "see (", "a, "]),
+    st.sampled_from(_WAYS),
+    st.sampled_from(["", "@1", " is gone", "')", "\n"]),
+)
+def test_no_name_tells_of_a_place(before: str, way: str, after: str) -> None:
+    text = before + way.format(SECRET) + after
+    assert SECRET not in published_name(text)
+    assert SECRET not in str(published_values({"model": [text], text: 1}))
+
+
+secret_names = st.sampled_from(
+    [
+        *("key", "api_key", "apiKey", "X-API-Key", "token", "hf_token", "accessToken", "tokens"),
+        *("secret", "client_secret", "password", "Authorization", "credentials", "Cookie"),
+        *("api_base", "openai_api_version", "key_file", "auth"),
+    ]
+).filter(lambda name: name != "openai_api_version")
+
+
+@given(secret_names, st.lists(st.sampled_from(["mapping", "list", "pair", "named"]), max_size=4))
+def test_no_key_comes_out_however_deep(name: str, above: list[str]) -> None:
+    values: Any = {name: SECRET, "max_tokens": 7, "num_key_value_heads": 8}
+    for way in above:
+        match way:
+            case "mapping":
+                values = {"extra_body": values, name: {"x": SECRET}}
+            case "list":
+                values = [values, 1]
+            case "pair":
+                values = {"headers": [[name, SECRET], [f"--{name}", SECRET, "x"]], "b": values}
+            case _:
+                values = {"b": values, "c": {"name": name, "value": SECRET}}
+    told = published_values(values)
+    assert SECRET not in json.dumps(told)
+    assert '"max_tokens": 7, "num_key_value_heads": 8' in json.dumps(told)
+    assert published_values(told) == told
+
+
+def test_a_model_is_called_the_same_in_two_parts_and_in_one() -> None:
+    for name, revision in (
+        ("Qwen/Qwen-14B-Chat", "abc"),
+        (LOCAL.name, "1"),
+        ("ViT-B-16", "local-dir:/data/bob/w"),
+        ("Qwen/Qwen", "refs/pr/3"),
+        (f"{HOME}@x/qwen", "1"),
+    ):
+        told = published_model(name, revision)
+        assert "@".join(told) == published_name(f"{name}@{revision}")
+        assert published_model(*told) == told
+    assert published_model("annotator-7", "") == ("annotator-7", "")
+
+
+def test_calls_that_differ_in_what_is_left_out_are_counted_together() -> None:
+    calls = [
+        CallRow(f"/home/{who}/qwen", "1", {"seed": 0, "api_key": who}, 3, 4, 0.5, "USD")
+        for who in ("ann", "bob")
+    ]
+    (use,) = model_uses(calls, ["/data/eve/qwen@1"])
+    assert (use.name, use.revision, use.parameters) == ("…/qwen", "1", {"seed": 0})
+    assert (use.calls, use.tokens_in, use.cost) == (2, 6, "1")
+
+
+def test_the_certificate_names_embedders_without_places() -> None:
+    def image(name: str) -> ComparedImage:
+        return ComparedImage(name, name, name, 0, None, np.array([1.0, 0.0]), f"{HOME}/fairmot@1")
+
+    found = find_leaks({"train": [image("a")], "test": [image("b")]})
+    assert [one.computed_by for one in found.comparisons][-1] == "…/fairmot@1"
+
+
+def parameters() -> dict[str, Any]:
+    return {
+        "seed": 0,
+        "extra_body": {"api_key": SECRET, "headers": [["authorization", f"Bearer {SECRET}"]]},
+        "tokenizer": f"{HOME}/tokenizer",
+        "proxy": f"https://ann:{SECRET}@example.org/v1?x={SECRET}",
+    }
+
+
+def planted_world(folder: Path, composer: Composer, image: str) -> World:
+    """With a drafted caption and its rewrite by a model of a path, asked with a key."""
+    call = "e" * 32
+    composer.calls[call] = {**model_call(call, LOCAL), "parameters": parameters()}
+    draft = new_entity(
+        Caption(source="x", text="A drafted man.", position=3, author=str(LOCAL)),
+        composer.dataset,
+        parents=[("describes", image), ("prompted_by", composer.prompt)],
+        model_call=call,
+    )
+    rewrite = new_entity(
+        Rewrite(source="x", text="Said anew, about a man.", author=str(LOCAL)),
+        composer.dataset,
+        parents=[("rewrite_of", draft.id), ("prompted_by", composer.prompt)],
+        model_call=call,
+    )
+    for one in (draft, rewrite):
+        composer.decisions.append(NewDecision(composer.add(one), "accept", GATE))
+    url = f"sqlite:///{folder / 'loupe.db'}"
+    store = Store.open(url)
+    with store.write() as connection:
+        register_agents(connection, [AgentRef.of_model(LOCAL)])
+    store.close()
+    return store_world(folder, composer.contents(), url=url)
+
+
+def spoken(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """All that every file of a release says: Parquet uncompressed."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(folder)), path.read_bytes()
+        if path.suffix == ".parquet":
+            yield str(path.relative_to(folder)), repr(pq.read_table(path).to_pylist()).encode()
+
+
+@pytest.mark.parametrize("kind", ["plain", "contrasts"])
+def test_nothing_planted_stands_in_any_file_of_a_release(kind: str, tmp_path: Path) -> None:
+    composer, dataset, checks = Composer(), DATASET, Checks()
+    if kind == "plain":
+        image = composer.image(SOURCES[0], "1", "a.jpg")
+        composer.caption(image, SOURCES[0], "A man.")
+    else:
+        composer, (group, *_) = ccd_world.benchmark(groups=2)
+        dataset, image = ccd_world.CCD, group.anchor
+        edited = ccd_world.contrast(
+            composer, image, 77, 0, way="edit", editor=str(LOCAL), identity="100"
+        )
+        ccd_world.refine(composer, edited, ccd_world.COCO, "a green bus")
+        nearest = NearestStatistics(embedder=str(LOCAL), images=0.5, captions=0.5)
+        checks = Checks(nearest=lambda _samples: nearest)
+    world = planted_world(tmp_path, composer, image)
+    built = build_release(
+        world.store, world.blobs, dataset, "1.0.0", tmp_path / "out", checks=checks
+    )
+    world.store.close()
+    for path, said in spoken(built.folder):
+        assert SECRET.encode() not in said, path
+        assert b"my models" not in said, path
+    assert verify_release(built.folder) == []
+    use = next(one for one in built.manifest.models if one.revision == "local")
+    assert use.name == "…/Qwen2-VL"
+    assert use.parameters == {
+        "seed": 0,
+        "extra_body": {"headers": [["authorization", HIDDEN]]},
+        "tokenizer": "…/tokenizer",
+        "proxy": "https://example.org/v1",
+    }
+    (rows,) = [pq.read_table(path).to_pylist() for path in built.folder.glob("data/*.parquet")]
+    authors = {author for row in rows for author in row["caption_authors"]}
+    assert "…/Qwen2-VL@local" in authors
+    texts = pq.read_table(built.folder / "lineage/entities.parquet").to_pylist()
+    told = [one for one in texts if "…/Qwen2-VL@local" in (one["payload"] or "")]
+    assert {one["kind"] for one in told} >= {"caption", "rewrite"}
+    assert all(one["withheld"] for one in told)
+    agents = pq.read_table(built.folder / "lineage/agents.parquet").to_pylist()
+    assert ("…/Qwen2-VL", "local") in {(one["name"], one["revision"]) for one in agents}

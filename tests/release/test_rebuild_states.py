@@ -1,0 +1,118 @@
+"""Whatever is decided, made and built, in any order: every past release comes out as it was."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from db.releases import find_release, released_entities
+from release.build import BuiltRelease, build_release
+from release.rebuild import rebuild_release
+from schemas.errors import IntegrityError, LoupeError
+from tests.release.later import Later, bytes_of
+from tests.release.worlds import DATASET, small_world, store_world
+
+_verdicts = st.sampled_from(("accept", "reject", "reopen"))
+_chances = st.integers(0, 10_000)
+
+
+class Curation(RuleBasedStateMachine):
+    """A dataset that people and models work on, and its releases.
+
+    The model of it is the plainest there is: the bytes of each release, and what was withdrawn.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.home = Path(tempfile.mkdtemp())
+        self.built: list[BuiltRelease] = []
+        self.withdrawn: set[str] = set()
+
+    @initialize()
+    def begin(self) -> None:
+        self.world = store_world(self.home, small_world(1).contents())
+        self.later = Later(self.world, DATASET)
+
+    def teardown(self) -> None:
+        try:
+            for built in self.built:
+                self.check(built)
+        finally:
+            self.world.store.close()
+            shutil.rmtree(self.home)
+
+    @rule(which=_chances, verdict=_verdicts)
+    def decide_on_a_text(self, which: int, verdict: str) -> None:
+        self._decide(which, verdict, "caption", "rewrite")
+
+    @rule(which=_chances, verdict=_verdicts)
+    def decide_on_an_image(self, which: int, verdict: str) -> None:
+        self._decide(which, verdict, "image")
+
+    def _decide(self, which: int, verdict: str, *kinds: str) -> None:
+        known = self.later.ids(*kinds)
+        self.later.verdict(known[which % len(known)], verdict)
+
+    @rule()
+    def edit_a_text(self) -> None:
+        self.later.edit()
+
+    @rule()
+    def describe_an_image(self) -> None:
+        self.later.add_caption()
+
+    @rule()
+    def import_an_image(self) -> None:
+        self.later.run_again()
+
+    @rule(which=_chances)
+    def withdraw_a_text(self, which: int) -> None:
+        known = [one for one in self.later.ids("rewrite") if one not in self.withdrawn]
+        if known:
+            taken = known[which % len(known)]
+            self.later.withdraw([taken])
+            self.withdrawn.add(taken)
+
+    @precondition(lambda self: len(self.built) < 3)
+    @rule()
+    def build(self) -> None:
+        version = f"{len(self.built) + 1}.0.0"
+        try:
+            built = build_release(
+                self.world.store, self.world.blobs, DATASET, version, self.home / version
+            )
+        except LoupeError:  # nothing is left to release
+            return
+        self.built.append(built)
+
+    @precondition(lambda self: self.built)
+    @rule(which=_chances)
+    def rebuild(self, which: int) -> None:
+        self.check(self.built[which % len(self.built)])
+
+    def check(self, built: BuiltRelease) -> None:
+        """It comes out as it was, or something of it was withdrawn."""
+        stored = find_release(self.world.store, built.manifest.id)
+        items = released_entities(self.world.store, built.manifest.id)
+        out = self.home / "again"
+        if self.withdrawn & set(items):
+            with pytest.raises(IntegrityError, match="withdrawn by withdrawal"):
+                rebuild_release(self.world.store, self.world.blobs, stored, out)
+            assert not out.exists()
+            return
+        rebuild_release(self.world.store, self.world.blobs, stored, out)
+        assert bytes_of(out) == bytes_of(built.folder)
+        shutil.rmtree(out)
+
+
+Curation.TestCase.settings = settings(
+    max_examples=5,
+    stateful_step_count=16,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestCuration = Curation.TestCase

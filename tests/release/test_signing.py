@@ -1,0 +1,278 @@
+"""Signatures of releases: made with a key of the environment, checked from the folder alone."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typer.testing import CliRunner, Result
+
+from flows.commands.release import app
+from flows.release_signing import release_signer, sign_release
+from profiles.settings import load_settings
+from release.build import build_release
+from release.manifest import read_manifest
+from release.signing import (
+    SIGNATURE,
+    Signer,
+    public_key_called,
+    read_signature,
+    signer_from_pem,
+    write_signature,
+)
+from release.verify import verify_release
+from schemas.errors import ConfigurationError, IntegrityError, UsageError
+from tests.release.worlds import DATASET, World, small_world, store_world
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+OTHER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33))))
+PEM = KEY.private_bytes(
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.NoEncryption(),
+)
+PUBLIC = KEY.public_key().public_bytes_raw().hex()
+# The third test vector of RFC 8032, section 7.1, gives the public key of its secret one.
+RFC_SECRET = "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7"
+RFC_PUBLIC = "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025"
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("signed")
+    world = store_world(home / "world", small_world(2).contents())
+    built = build_release(
+        world.store, world.blobs, DATASET, "1.0.0", home / "out", signer=Signer(KEY)
+    )
+    world.store.close()
+    return built.folder
+
+
+@pytest.fixture
+def copy(signed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(signed, tmp_path / "copy"))
+
+
+def faults(folder: Path, public_key: str | None = None) -> list[str]:
+    return [one.fault for one in verify_release(folder, public_key=public_key)]
+
+
+def test_a_signed_release_verifies(signed: Path) -> None:
+    assert faults(signed) == []
+    assert faults(signed, PUBLIC) == []
+    found = read_signature(signed)
+    assert found is not None
+    assert (found.public_key, found.release) == (PUBLIC, read_manifest(signed).id)
+
+
+def test_the_id_is_the_same_without_a_signature(copy: Path) -> None:
+    assert SIGNATURE not in (copy / "manifest.json").read_text("utf-8")
+    (copy / SIGNATURE).unlink()
+    assert faults(copy) == []
+    assert faults(copy, PUBLIC) == ["signature_missing"]
+
+
+def test_the_key_is_the_one_of_the_standard() -> None:
+    signer = Signer(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(RFC_SECRET)))
+    assert signer.public_key == RFC_PUBLIC
+
+
+def test_signing_twice_gives_the_same_bytes(signed: Path) -> None:
+    again = signer_from_pem(PEM, "the test").sign(read_manifest(signed).id)
+    assert (signed / SIGNATURE).read_bytes() == again.text()
+
+
+def test_every_byte_of_a_signature_counts(copy: Path) -> None:
+    data = (copy / SIGNATURE).read_bytes()
+    manifest = read_manifest(copy)
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 1
+        (copy / SIGNATURE).write_bytes(damaged)
+        try:
+            found = read_signature(copy)
+        except ValueError:
+            continue
+        assert found is not None
+        assert not found.is_right() or found.release != manifest.id, place
+
+
+def test_faults_of_signatures_are_told_apart(copy: Path) -> None:
+    release_id = read_manifest(copy).id
+    signature = Signer(KEY).sign(release_id)
+    write_signature(copy, signature.model_copy(update={"signature": "0" * 128}))
+    assert faults(copy) == ["signature_wrong"]
+    write_signature(copy, Signer(KEY).sign("0" * 64))
+    assert faults(copy) == ["signature_of_other_release"]
+    write_signature(copy, OTHER.sign(release_id))
+    assert faults(copy) == []
+    assert faults(copy, PUBLIC) == ["signature_by_other_key"]
+    for text in (b"", b"[]", b"{", b"\xff", b"x" * 10_000_000, signature.text() + b" "):
+        (copy / SIGNATURE).write_bytes(text)
+        assert faults(copy) == ["signature_unreadable"]
+
+
+def test_a_signature_that_is_a_link_is_found(copy: Path, tmp_path: Path) -> None:
+    (copy / SIGNATURE).rename(tmp_path / "elsewhere")
+    (copy / SIGNATURE).symlink_to(tmp_path / "elsewhere")
+    assert set(faults(copy)) == {"not_a_file", "signature_unreadable"}
+    (copy / SIGNATURE).unlink()
+    os.mkfifo(copy / SIGNATURE)
+    assert set(faults(copy)) == {"not_a_file", "signature_unreadable"}
+
+
+def test_public_keys_are_given_as_digits_or_files(tmp_path: Path) -> None:
+    pem = KEY.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    (tmp_path / "key.pem").write_bytes(pem)
+    (tmp_path / "key.txt").write_text(f"{PUBLIC}\n")
+    (tmp_path / "no.pem").write_bytes(PEM)
+    for given in (PUBLIC, f" {PUBLIC.upper()}", tmp_path / "key.pem", tmp_path / "key.txt"):
+        assert public_key_called(str(given)) == PUBLIC
+    with pytest.raises(UsageError, match="holds no Ed25519 public key"):
+        public_key_called(str(tmp_path / "no.pem"))
+    for given in ("abc", "", "\0"):
+        with pytest.raises(UsageError, match="must be 64 hex digits or a file"):
+            public_key_called(given)
+
+
+def test_the_key_comes_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert release_signer(load_settings()) is None
+    monkeypatch.setenv("LOUPE_SIGNING_KEY", PEM.decode())
+    signer = release_signer(load_settings())
+    assert signer is not None
+    assert signer.public_key == PUBLIC
+    (tmp_path / "key.pem").write_bytes(PEM)
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(tmp_path / "key.pem"))
+    with pytest.raises(ConfigurationError, match="not both"):
+        release_signer(load_settings())
+    monkeypatch.delenv("LOUPE_SIGNING_KEY")
+    signer = release_signer(load_settings())
+    assert signer is not None
+    assert signer.public_key == PUBLIC
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(tmp_path / "nothing.pem"))
+    with pytest.raises(ConfigurationError, match=r"LOUPE_SIGNING_KEY_FILE: .* cannot be read"):
+        release_signer(load_settings())
+
+
+def test_the_key_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = PEM.decode().splitlines()[1]
+    monkeypatch.setenv("LOUPE_SIGNING_KEY", PEM.decode())
+    settings = load_settings()
+    assert secret not in f"{settings} {settings!r}"
+    monkeypatch.setenv("LOUPE_SIGNING_KEY", PEM.decode().replace("PRIVATE", "PRIVAT"))
+    with pytest.raises(ConfigurationError, match="must hold an Ed25519 private key") as refused:
+        release_signer(load_settings())
+    assert secret not in str(refused.value)
+    monkeypatch.setenv("LOUPE_PREFECT_PORT", "many")
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings()
+    assert secret not in str(refused.value)
+
+
+def test_only_plain_ed25519_keys_sign() -> None:
+    curve = generate_private_key(SECP256R1()).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    locked = KEY.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"password"),
+    )
+    for pem in (curve, locked, b"", b"nonsense"):
+        with pytest.raises(ConfigurationError, match="must hold an Ed25519 private key as PEM"):
+            signer_from_pem(pem, "the test")
+
+
+def test_a_release_is_signed_later(copy: Path) -> None:
+    (copy / SIGNATURE).unlink()
+    signature, is_new = sign_release(copy, Signer(KEY))
+    assert (is_new, faults(copy, PUBLIC)) == (True, [])
+    assert sign_release(copy, Signer(KEY)) == (signature, False)
+    with pytest.raises(UsageError, match="is signed already, by the key"):
+        sign_release(copy, OTHER)
+    (copy / SIGNATURE).write_bytes(b"{}")
+    with pytest.raises(UsageError, match="remove it and sign anew"):
+        sign_release(copy, Signer(KEY))
+
+
+def test_a_damaged_release_is_not_signed(copy: Path) -> None:
+    (copy / SIGNATURE).unlink()
+    (copy / "images/1.jpg").write_bytes(b"x")
+    with pytest.raises(IntegrityError, match="is not signed, as it is not sound"):
+        sign_release(copy, Signer(KEY))
+    assert not (copy / SIGNATURE).exists()
+
+
+def loupe_release(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def test_the_command_line(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
+    out = tmp_path / "out"
+    loupe_release("build", DATASET, "--version", "1.0.0", "--out", out)
+    assert not (out / SIGNATURE).exists()
+    (tmp_path / "key.pem").write_bytes(PEM)
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(tmp_path / "key.pem"))
+    told = json.loads(loupe_release("sign", out, "--json").stdout)
+    assert (told["public_key"], told["is_new"]) == (PUBLIC, True)
+    assert "is signed already, unchanged" in loupe_release("sign", out).stdout
+    assert f"signed by the key {PUBLIC}" in loupe_release("verify", out).stdout
+    other = loupe_release("verify", out, "--public-key", "0" * 64, "--json")
+    found = json.loads(other.stdout)
+    assert (other.exit_code, found["problems"][0]["fault"]) == (1, "signature_by_other_key")
+    loupe_release("build", DATASET, "--version", "1.0.1", "--out", tmp_path / "next")
+    assert faults(tmp_path / "next", PUBLIC) == []
+
+
+def test_a_build_signs_what_was_there_already(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
+    out = tmp_path / "out"
+    build = ("build", DATASET, "--version", "1.0.0", "--out", out)
+    loupe_release(*build)
+    (tmp_path / "key.pem").write_bytes(PEM)
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(tmp_path / "key.pem"))
+    again = loupe_release(*build)
+    assert ("is there already, unchanged" in again.stdout, again.stderr) == (True, "")
+    assert faults(out, PUBLIC) == []
+    assert loupe_release(*build).stderr == ""
+    other = OTHER.sign(read_manifest(out).id)
+    write_signature(out, other)
+    told = loupe_release(*build)
+    assert told.exit_code == 0
+    assert told.stderr.startswith("warning: the release was not signed with the key of this")
+    assert f"{out} is signed already, by the key {other.public_key}" in told.stderr
+    assert (out / SIGNATURE).read_bytes() == other.text()
+    (out / SIGNATURE).write_text("{}")
+    assert "remove it and sign anew" in loupe_release(*build).stderr
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
+def test_keys_and_signatures_are_those_of_openssl(tmp_path: Path) -> None:
+    def openssl(*arguments: str) -> None:
+        subprocess.run(
+            ["openssl", *arguments], cwd=tmp_path, check=True, capture_output=True, env=os.environ
+        )
+
+    openssl("genpkey", "-algorithm", "ed25519", "-out", "key.pem")
+    openssl("pkey", "-in", "key.pem", "-pubout", "-out", "public.pem")
+    signer = signer_from_pem((tmp_path / "key.pem").read_bytes(), "key.pem")
+    assert public_key_called(str(tmp_path / "public.pem")) == signer.public_key
+    signature = signer.sign("0" * 64)
+    (tmp_path / "text").write_text(f"loupe release {'0' * 64}")
+    (tmp_path / "made").write_bytes(bytes.fromhex(signature.signature))
+    verify = ("pkeyutl", "-verify", "-pubin", "-inkey", "public.pem")
+    openssl(*verify, "-rawin", "-in", "text", "-sigfile", "made")

@@ -1,0 +1,538 @@
+"""The table of single faults: whatever one thing is wrong with a copy of a release, it is named.
+
+Every kind of release, signed, by whoever knows its id and the key. Faults of rows are tried twice:
+as somebody leaves them who does not know about digests, and with digests, root and id made again.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from release.build import build_release
+from release.manifest import manifest_text, read_manifest
+from release.parquet_rows import shards_among
+from release.signing import SIGNATURE, Signer, write_signature
+from release.verify import verify_release
+from schemas.release import Manifest, Problem, ReleasedFile
+from tests.release import ccd_world, street_world
+from tests.release.forging import name_anew
+from tests.release.worlds import DATASET, Composer, small_world, store_world
+
+SIGNER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
+OTHER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33))))
+MANIFEST = "manifest.json"
+PLACE = 2
+"""The row that faults are done to, from 0; there are some before and after it in its split."""
+ROW = PLACE + 1
+WORLDS: dict[str, tuple[str, Callable[[], Composer]]] = {
+    "plain": (DATASET, small_world),
+    "contrastive": (ccd_world.CCD, lambda: ccd_world.benchmark().world),
+    "video": (street_world.DATASET, street_world.street_world),
+}
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+class Release(NamedTuple):
+    """A copy of a release that something is done to."""
+
+    folder: Path
+    id: str
+    dataset: str
+
+    @property
+    def json(self) -> str:
+        return f"{self.dataset}.json"
+
+    @property
+    def shard(self) -> str:
+        """The Parquet file with the row in question."""
+        return shards_among(self.paths())[0]
+
+    def paths(self) -> list[str]:
+        found = (path for path in self.folder.rglob("*") if path.is_file())
+        return sorted(path.relative_to(self.folder).as_posix() for path in found)
+
+    def image(self) -> str:
+        """The image file of the row in question."""
+        return str(pq.read_table(self.folder / self.shard)["file_path"][PLACE])
+
+    def edit_json(self, change: Callable[[Rows], object]) -> None:
+        rows = json.loads((self.folder / self.json).read_text("utf-8"))
+        change(rows)
+        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+        (self.folder / self.json).write_text(f"[\n{lines}\n]\n", "utf-8")
+
+    def edit_parquet(self, change: Callable[[Rows], object]) -> None:
+        table = pq.read_table(self.folder / self.shard)
+        rows = table.to_pylist()
+        change(rows)
+        pq.write_table(pa.Table.from_pylist(rows, table.schema), self.folder / self.shard)
+
+    def edit_both(self, change: Callable[[Rows], object]) -> None:
+        self.edit_json(change)
+        self.edit_parquet(change)
+
+    def edit_manifest(self, change: Callable[[dict[str, Any]], object]) -> None:
+        """Leaves the id as it is."""
+        values = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+        change(values)
+        files = [ReleasedFile.model_validate(entry) for entry in values.pop("files")]
+        try:
+            manifest = Manifest.model_validate(values)
+        except ValueError:
+            text = json.dumps({**values, "files": [one.model_dump() for one in files]})
+            (self.folder / MANIFEST).write_text(text, "utf-8")
+        else:
+            (self.folder / MANIFEST).write_bytes(b"".join(manifest_text(manifest, files)))
+
+    def edit_listed(self, change: Callable[[ReleasedFile], ReleasedFile]) -> None:
+        """Another entry for the image of the row, and an id to fit."""
+        image = self.image()
+
+        def entries(values: dict[str, Any]) -> None:
+            files = map(ReleasedFile.model_validate, values["files"])
+            changed = [change(one) if one.path == image else one for one in files]
+            values["files"] = [one.model_dump() for one in changed]
+
+        self.edit_manifest(entries)
+
+    def name_anew(self, left: Collection[str] = ()) -> None:
+        """All that needs no decision as what lies there has it; `left` documents stay."""
+        name_anew(self.folder, left=left)
+
+    def problems(self) -> list[Problem]:
+        """What somebody is told who knows what he looks for."""
+        return verify_release(self.folder, expected_id=self.id, public_key=SIGNER.public_key)
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Release:
+    dataset, composed = WORLDS[request.param]
+    home = tmp_path_factory.mktemp(request.param)
+    world = store_world(home / "world", composed().contents())
+    built = build_release(world.store, world.blobs, dataset, "1.0.0", home / "out", signer=SIGNER)
+    world.store.close()
+    return Release(built.folder, built.manifest.id, dataset)
+
+
+@pytest.fixture
+def copy(sound: Release, tmp_path: Path) -> Release:
+    return sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / "copy")))
+
+
+def told(problems: list[Problem]) -> str:
+    return "\n".join(f"{one.fault}: {one.message}" for one in problems) or "nothing"
+
+
+def assert_clear(problems: list[Problem]) -> None:
+    """One line a problem, and what it says of a row names the row and its file."""
+    for one in problems:
+        assert "\n" not in one.message
+        if one.row is not None:
+            assert f"row {one.row}" in one.message, one.message
+            assert one.file in one.message, one.message
+
+
+def test_a_sound_copy_has_no_fault(copy: Release) -> None:
+    assert told(copy.problems()) == "nothing"
+    assert told(verify_release(copy.folder, decode=True)) == "nothing"
+    copy.name_anew()
+    assert read_manifest(copy.folder).id == copy.id
+
+
+# Faults of files: done to every kind of file that a release has.
+
+
+def flip(place: float) -> Callable[[Path], None]:
+    def flipped(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[int(place * (len(data) - 1))] ^= 0x10
+        path.write_bytes(data)
+
+    return flipped
+
+
+def link(path: Path) -> None:
+    real = path.parent.parent / f"real-{path.name}"  # may lie in the release, for a file below
+    real = path.with_suffix(".real") if real.is_relative_to(path.parent) else real
+    path.rename(real)
+    path.symlink_to(real)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+class FileFault(NamedTuple):
+    """Something done to one file; the words for it, for the manifest, and for the signature."""
+
+    name: str
+    do: Callable[[Path], object]
+    listed: set[str]
+    manifest: set[str]
+    signature: set[str]
+
+
+_UNREAD = {"manifest_unreadable", "manifest_invalid", "manifest_edited", "licence_missing"}
+_UNSIGNED = {"signature_unreadable", "signature_wrong", "signature_of_other_release"}
+FILE_FAULTS = [
+    FileFault("first byte flipped", flip(0), {"file_changed"}, _UNREAD, _UNSIGNED),
+    FileFault("a byte flipped", flip(0.6), {"file_changed"}, _UNREAD, _UNSIGNED),
+    FileFault("last byte flipped", flip(1), {"file_changed"}, _UNREAD, _UNSIGNED),
+    FileFault("cut short", lambda path: os.truncate(path, path.stat().st_size - 1),
+              {"file_changed"}, _UNREAD, _UNSIGNED),
+    FileFault("emptied", lambda path: path.write_bytes(b""),
+              {"file_changed"}, _UNREAD, _UNSIGNED),
+    FileFault("grown", lambda path: path.write_bytes(path.read_bytes() + b"\n"),
+              {"file_changed"}, _UNREAD, _UNSIGNED),
+    FileFault("missing", Path.unlink, {"file_missing"}, {"manifest_missing"},
+              {"signature_missing"}),
+    FileFault("renamed", lambda path: path.rename(path.with_name(f"x{path.name}")),
+              {"file_renamed"}, {"manifest_missing"}, {"signature_missing"}),
+    FileFault("replaced by a link", link, {"not_a_file"}, {"manifest_unreadable"},
+              {"signature_unreadable"}),
+    FileFault("replaced by a pipe", pipe, {"not_a_file"}, {"manifest_unreadable"},
+              {"signature_unreadable"}),
+    FileFault("replaced by a folder", replace_by_folder,
+              {"file_missing"}, {"manifest_unreadable"}, {"signature_unreadable"}),
+    FileFault("added again", lambda path: shutil.copy(path, path.with_name(f"x{path.name}")),
+              {"file_extra"}, {"file_extra"}, {"file_extra"}),
+]  # fmt: skip
+
+
+def kinds_of(paths: list[str]) -> list[str]:
+    """All files but images, and of these the last one."""
+    return [path for path in paths if not path.startswith("images/")] + [
+        [path for path in paths if path.startswith("images/")][-1]
+    ]
+
+
+@pytest.mark.parametrize("fault", FILE_FAULTS, ids=[fault.name for fault in FILE_FAULTS])
+def test_a_fault_of_any_file_is_named(sound: Release, fault: FileFault, tmp_path: Path) -> None:
+    files = kinds_of(sound.paths())
+    assert {MANIFEST, SIGNATURE, sound.json, sound.shard, "README.md"} < set(files)
+    for number, path in enumerate(files):
+        copy = sound._replace(folder=tmp_path / str(number))
+        shutil.copytree(sound.folder, copy.folder, copy_function=os.link)
+        (copy.folder / path).unlink()  # what is written to is no link to the sound one
+        shutil.copy(sound.folder / path, copy.folder / path)
+        fault.do(copy.folder / path)
+        problems = copy.problems()
+        wanted = {MANIFEST: fault.manifest, SIGNATURE: fault.signature}.get(path, fault.listed)
+        name = path.rpartition("/")[2]
+        named_it = [one for one in problems if one.fault in wanted and name in one.message]
+        assert named_it, f"{path}: {told(problems)}"
+        assert_clear(problems)
+        shutil.rmtree(copy.folder)
+
+
+def test_an_empty_folder_more_is_no_fault_of_the_release(copy: Release) -> None:
+    (copy.folder / "empty").mkdir()
+    assert told(copy.problems()) == "nothing"
+
+
+# Faults of rows.
+
+
+class RowFault(NamedTuple):
+    """Something done to rows, the word for it, and where it must be said: (file, row).
+
+    `file` is "json", "parquet" or a file's name. `anew` is the word where everything was named anew
+    (the same, if None); where nothing but the cited id can tell, it is "other_release".
+    """
+
+    name: str
+    do: Callable[[Release], object]
+    fault: str
+    file: str
+    row: int | None = None
+    anew: str | None = None
+
+
+def swap(rows: Rows) -> None:
+    rows[PLACE], rows[PLACE + 1] = rows[PLACE + 1], rows[PLACE]
+
+
+def swap_field(*fields: str) -> Callable[[Rows], None]:
+    def swapped(rows: Rows) -> None:
+        for field in fields:
+            first, second = rows[PLACE], rows[PLACE + 1]
+            first[field], second[field] = second[field], first[field]
+
+    return swapped
+
+
+def put(**values: Any) -> Callable[[Rows], None]:
+    return lambda rows: rows[PLACE].update(values)
+
+
+def other_text(rows: Rows) -> None:
+    rows[PLACE]["captions"][0] = "Somebody else entirely."
+
+
+def drop_everywhere(release: Release) -> None:
+    (release.folder / release.image()).unlink()
+    release.edit_both(lambda rows: rows.pop(PLACE))
+
+
+def swap_image_files(release: Release) -> None:
+    paths = pq.read_table(release.folder / release.shard)["file_path"].to_pylist()
+    first, second = (release.folder / paths[place] for place in (PLACE, PLACE + 1))
+    kept = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(kept)
+
+
+def move_to_new_shard(release: Release) -> None:
+    """The row stands in a Parquet file of another split, and says that it is in that."""
+    table = pq.read_table(release.folder / release.shard)
+    rows = table.to_pylist()
+    moved = rows.pop(PLACE)
+    moved["split"] = "val"
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), release.folder / release.shard)
+    shard = release.folder / "data/val-00000-of-00001.parquet"
+    pq.write_table(pa.Table.from_pylist([moved], table.schema), shard)
+    release.edit_json(put(split="val"))
+
+
+ROW_FAULTS = [
+    RowFault("row removed from JSON", lambda r: r.edit_json(lambda rows: rows.pop(PLACE)),
+             "row_missing", "parquet", ROW),
+    RowFault("row removed from Parquet", lambda r: r.edit_parquet(lambda rows: rows.pop(PLACE)),
+             "row_missing", "json", ROW),
+    RowFault("row removed everywhere", drop_everywhere, "row_missing", "json", ROW),
+    RowFault("last row removed from JSON", lambda r: r.edit_json(lambda rows: rows.pop()),
+             "row_missing", "data/"),
+    RowFault("row duplicated in JSON",
+             lambda r: r.edit_json(lambda rows: rows.insert(PLACE, dict(rows[PLACE]))),
+             "row_duplicated", "json", ROW),
+    RowFault("row duplicated in Parquet",
+             lambda r: r.edit_parquet(lambda rows: rows.insert(PLACE, rows[PLACE])),
+             "row_duplicated", "parquet", ROW),
+    RowFault("row duplicated in both",
+             lambda r: r.edit_both(lambda rows: rows.insert(PLACE, rows[PLACE])),
+             "row_duplicated", "parquet", ROW),
+    RowFault("rows swapped in JSON", lambda r: r.edit_json(swap),
+             "row_out_of_order", "json", ROW),
+    RowFault("rows swapped in Parquet", lambda r: r.edit_parquet(swap),
+             "row_out_of_order", "parquet", ROW),
+    RowFault("rows swapped in both", lambda r: r.edit_both(swap),
+             "row_out_of_order", "parquet", ROW),
+    RowFault("row moved to another split in JSON", lambda r: r.edit_json(put(split="val")),
+             "rows_differ", "json", ROW),
+    RowFault("row moved to another split in Parquet", lambda r: r.edit_parquet(put(split="val")),
+             "split_wrong", "parquet", ROW),
+    RowFault("row moved to another split in both", lambda r: r.edit_both(put(split="val")),
+             "split_wrong", "parquet", ROW),
+    RowFault("row moved to a file of another split", move_to_new_shard,
+             "totals_differ", MANIFEST),
+    RowFault("captions swapped in JSON", lambda r: r.edit_json(swap_field("captions")),
+             "rows_differ", "json", ROW),
+    RowFault("captions swapped in Parquet", lambda r: r.edit_parquet(swap_field("captions")),
+             "rows_differ", "json", ROW),
+    RowFault("captions swapped in both, with their ids", lambda r: (
+             r.edit_json(swap_field("captions")),
+             r.edit_parquet(swap_field("captions", "caption_entity_ids"))),
+             "entities_differ", MANIFEST),
+    RowFault("image files swapped", swap_image_files, "file_changed", "image", None,
+             "image_wrong"),
+    RowFault("images swapped in Parquet", lambda r: r.edit_parquet(swap_field("image")),
+             "image_wrong", "parquet", ROW),
+    RowFault("digest changed in Parquet", lambda r: r.edit_parquet(put(sha256="0" * 64)),
+             "image_wrong", "parquet", ROW),
+    RowFault("size changed in Parquet", lambda r: r.edit_parquet(put(width_px=99)),
+             "image_wrong", "parquet", ROW),
+    RowFault("identity changed in JSON", lambda r: r.edit_json(put(id=999)),
+             "rows_differ", "json", ROW),
+    RowFault("identity changed in both", lambda r: r.edit_both(put(id=999)),
+             "id_wrong", "parquet", ROW),
+    RowFault("caption changed in JSON", lambda r: r.edit_json(other_text),
+             "rows_differ", "json", ROW),
+    RowFault("caption changed in Parquet", lambda r: r.edit_parquet(other_text),
+             "rows_differ", "json", ROW),
+    RowFault("caption changed in both", lambda r: r.edit_both(other_text),
+             "file_changed", "json", None, "other_release"),
+    RowFault("caption emptied in both",
+             lambda r: r.edit_both(lambda rows: rows[PLACE]["captions"].__setitem__(0, " ")),
+             "caption_empty", "json", ROW),
+    RowFault("caption removed in both",
+             lambda r: r.edit_both(lambda rows: rows[PLACE]["captions"].pop()),
+             "captions_differ", "parquet", ROW),
+    RowFault("image's entity id changed", lambda r: r.edit_parquet(put(image_entity_id="0" * 32)),
+             "entity_differs", "parquet", ROW),
+    RowFault("caption's entity id changed", lambda r: r.edit_parquet(
+             lambda rows: rows[PLACE]["caption_entity_ids"].__setitem__(0, "0" * 32)),
+             "entities_differ", MANIFEST),
+    RowFault("source changed", lambda r: r.edit_parquet(put(source="Elsewhere")),
+             "licence_missing", "parquet", ROW),
+]  # fmt: skip
+
+
+def is_said(problems: list[Problem], fault: str, file: str, row: int | None) -> bool:
+    return any(
+        one.fault == fault and file in one.message and row in (None, one.row) for one in problems
+    )
+
+
+@pytest.mark.parametrize("fault", ROW_FAULTS, ids=[fault.name for fault in ROW_FAULTS])
+def test_a_fault_of_rows_is_named(copy: Release, fault: RowFault) -> None:
+    where = {"json": copy.json, "parquet": copy.shard, "image": copy.image()}
+    file = where.get(fault.file, fault.file)
+    fault.do(copy)
+    problems = copy.problems()
+    assert is_said(problems, fault.fault, file, fault.row), told(problems)
+    assert any(one.fault in ("file_changed", "file_missing", "file_extra") for one in problems)
+    assert_clear(problems)
+    copy.name_anew()
+    problems = copy.problems()
+    anew = fault.anew or fault.fault
+    if fault.anew is None:
+        assert is_said(problems, anew, file, fault.row), told(problems)
+    assert {anew, "other_release", "signature_of_other_release"} <= {
+        one.fault for one in problems
+    }, told(problems)
+    assert_clear(problems)
+
+
+# Faults of the manifest and of the signature.
+
+
+class ManifestFault(NamedTuple):
+    """Something changed in the manifest, and the word for it beside that its id does not fit."""
+
+    name: str
+    do: Callable[[Release], object]
+    fault: str
+    says: str = MANIFEST
+    row: int | None = None
+
+
+def first_source(change: Callable[[dict[str, Any]], object]) -> Callable[[Release], None]:
+    return lambda release: release.edit_manifest(lambda values: change(values["sources"][0]))
+
+
+def edit(**changes: Any) -> Callable[[Release], None]:
+    return lambda release: release.edit_manifest(lambda values: values.update(changes))
+
+
+def statistic(name: str) -> Callable[[Release], None]:
+    def more(values: dict[str, Any]) -> None:
+        values["statistics"][name] += 1
+
+    return lambda release: release.edit_manifest(more)
+
+
+def without_entity(file: ReleasedFile) -> ReleasedFile:
+    return file.model_copy(update={"entity_id": None})
+
+
+def with_other_entity(file: ReleasedFile) -> ReleasedFile:
+    return file.model_copy(update={"entity_id": "0" * 32})
+
+
+MANIFEST_FAULTS = [
+    ManifestFault("licence removed", first_source(lambda one: one.pop("licence")),
+                  "licence_missing", "states no licence"),
+    ManifestFault("licence blanked", first_source(lambda one: one.update(licence=" ")),
+                  "licence_missing", "states no licence"),
+    ManifestFault("licence changed", first_source(lambda one: one.update(licence="Any")),
+                  "manifest_edited"),
+    ManifestFault("source renamed", first_source(lambda one: one.update(name="Elsewhere")),
+                  "licence_missing", "states no licence", 1),
+    ManifestFault("key added", edit(more=1), "manifest_invalid", "more"),
+    ManifestFault("version changed", edit(version="1.0.1"), "manifest_edited"),
+    ManifestFault("said to be reviewed", lambda release: release.edit_manifest(
+                  lambda values: values.update(unreviewed=not values["unreviewed"])),
+                  "manifest_edited"),
+    ManifestFault("entity id of a source changed",
+                  first_source(lambda one: one.update(entity_id="0" * 32)),
+                  "entities_differ"),
+    ManifestFault("digest of entities changed", edit(entities_sha256="0" * 64), "entities_differ"),
+    ManifestFault("root changed", edit(files_root="0" * 64), "manifest_edited"),
+    ManifestFault("count of files changed", edit(files_count=1), "manifest_edited"),
+    ManifestFault("id changed", edit(id="0" * 64), "manifest_edited"),
+    ManifestFault("images counted otherwise", statistic("images"), "totals_differ"),
+    ManifestFault("captions counted otherwise", statistic("captions"), "totals_differ"),
+    ManifestFault("identities counted otherwise", statistic("identities"), "totals_differ"),
+    ManifestFault("entity id of an image removed",
+                  lambda release: release.edit_listed(without_entity), "entity_differs",
+                  MANIFEST, ROW),
+    ManifestFault("entity id of an image changed",
+                  lambda release: release.edit_listed(with_other_entity), "entity_differs",
+                  MANIFEST, ROW),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", MANIFEST_FAULTS, ids=[fault.name for fault in MANIFEST_FAULTS])
+def test_a_fault_of_the_manifest_is_named(copy: Release, fault: ManifestFault) -> None:
+    fault.do(copy)
+    problems = copy.problems()
+    assert is_said(problems, fault.fault, fault.says, fault.row), told(problems)
+    assert_clear(problems)
+    if any(one.fault in ("manifest_invalid", "licence_missing") for one in problems):
+        return
+    assert is_said(problems, "manifest_edited", MANIFEST, None), told(problems)
+    mended = fault.name in ("root changed", "count of files changed", "id changed")
+    copy.name_anew()
+    problems = copy.problems()
+    if mended:
+        assert told(problems) == "nothing"
+        return
+    assert {"other_release", "signature_of_other_release"} <= {one.fault for one in problems}
+    if fault.fault != "manifest_edited":
+        assert is_said(problems, fault.fault, fault.says, fault.row), told(problems)
+
+
+def test_an_image_that_no_row_shows_is_named(copy: Release) -> None:
+    shutil.copy(copy.folder / copy.image(), copy.folder / "images/99.jpg")
+    assert is_said(copy.problems(), "file_extra", "images/99.jpg", None)
+    copy.name_anew()
+    assert is_said(copy.problems(), "image_without_row", "images/99.jpg", None)
+
+
+def test_an_image_that_is_not_listed_is_named(copy: Release) -> None:
+    image = copy.image()
+    (copy.folder / image).unlink()
+    copy.name_anew()
+    assert is_said(copy.problems(), "image_wrong", image, ROW)
+
+
+@pytest.mark.parametrize("sound", ["contrastive"], indirect=True)  # has images with own terms
+def test_licences_of_images_are_missed(copy: Release) -> None:
+    copy.edit_parquet(put(licence=" "))
+    assert is_said(copy.problems(), "licence_missing", copy.shard, ROW)
+    copy.name_anew()
+    assert is_said(copy.problems(), "licence_missing", copy.shard, ROW)
+
+
+def test_faults_of_the_signature_are_named(copy: Release) -> None:
+    right = SIGNER.sign(copy.id)
+    last = "0" if right.signature[-1] != "0" else "1"
+    for signature, fault in (
+        (right.model_copy(update={"signature": right.signature[:-1] + last}), "signature_wrong"),
+        (right.model_copy(update={"release": "0" * 64}), "signature_wrong"),
+        (right.model_copy(update={"public_key": OTHER.public_key}), "signature_wrong"),
+        (SIGNER.sign("0" * 64), "signature_of_other_release"),
+        (OTHER.sign(copy.id), "signature_by_other_key"),
+    ):
+        write_signature(copy.folder, signature)
+        problems = copy.problems()
+        assert is_said(problems, fault, SIGNATURE, None), told(problems)
+        assert all(one.file == SIGNATURE for one in problems), told(problems)
+    (copy.folder / SIGNATURE).unlink()
+    assert [one.fault for one in copy.problems()] == ["signature_missing"]

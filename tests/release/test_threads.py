@@ -1,0 +1,58 @@
+"""Work of threads, in order and never far ahead."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from release.threads import batches, ordered_map, read_ahead
+
+
+@given(st.lists(st.integers()), st.integers(1, 9))
+def test_batches_are_the_items_in_pieces(items: list[int], size: int) -> None:
+    made = list(batches(iter(items), size))
+    assert [item for batch in made for item in batch] == items
+    assert all(len(batch) == size for batch in made[:-1])
+    assert all(made)
+
+
+@given(st.lists(st.none() | st.integers(), max_size=20))
+def test_what_is_read_ahead_comes_in_order(items: list[int | None]) -> None:
+    assert list(read_ahead(iter(items))) == items
+
+
+def test_one_item_is_made_while_another_is_worked_on() -> None:
+    made: list[tuple[int, str]] = []
+    second = threading.Event()
+
+    def items() -> Iterator[int]:
+        for number in range(3):
+            made.append((number, threading.current_thread().name))
+            if number == 1:
+                second.set()
+            yield number
+
+    ahead = read_ahead(items())
+    assert next(ahead) == 0
+    assert second.wait(5)
+    assert [number for number, _ in made] == [0, 1]
+    assert all(name != threading.current_thread().name for _, name in made)
+    ahead.close()  # type: ignore[attr-defined]
+
+
+def test_faults_come_after_the_items_before_them() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise ValueError("the file ends here")
+
+    ahead = read_ahead(items())
+    assert next(ahead) == 1
+    with pytest.raises(ValueError, match="ends here"):
+        next(ahead)
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
+def test_results_come_in_the_order_of_the_items(items: list[int], threads: int) -> None:
+    assert list(ordered_map(str, items, threads)) == list(map(str, items))

@@ -1,0 +1,166 @@
+"""Files of a release and what its documents say, against somebody who names everything anew."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from release.croissant import CROISSANT
+from release.documents import OF_MANIFEST
+from release.verify import verify_release
+from schemas.release import DOCUMENTS_VERSION, Manifest
+from tests.release.forging import lying_in, name_anew
+from tests.release.kinds import KINDS, Built, built
+
+DOCUMENTS = (*OF_MANIFEST, CROISSANT)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    with built(request.param, tmp_path_factory.mktemp(request.param)) as one:
+        return one
+
+
+@pytest.fixture
+def copy(sound: Built, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound.folder, tmp_path / "copy"))
+
+
+def faults(folder: Path) -> list[tuple[str, str]]:
+    return [(one.fault, one.file) for one in verify_release(folder)]
+
+
+def test_what_was_built_is_what_is_made(copy: Path, sound: Built) -> None:
+    assert faults(copy) == []
+    name_anew(copy)
+    for path in lying_in(sound.folder):
+        assert (copy / path).read_bytes() == (sound.folder / path).read_bytes()
+    assert faults(copy) == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_that_is_left_out_is_named(copy: Path, path: str) -> None:
+    (copy / path).unlink()
+    name_anew(copy)
+    assert faults(copy) == [("file_missing", path)]
+
+
+def test_documents_that_are_worded_otherwise_are_only_held_against_their_digests(
+    copy: Path,
+) -> None:
+    with (copy / "README.md").open("a", encoding="utf-8") as card:
+        card.write("As it was worded in another version.\n")
+    name_anew(copy, left={"README.md"})
+    assert faults(copy) == [("document_differs", "README.md")]
+
+    def in_another_version(manifest: Manifest) -> Manifest:
+        assert manifest.documents_version == DOCUMENTS_VERSION
+        return manifest.model_copy(update={"documents_version": DOCUMENTS_VERSION + 1})
+
+    name_anew(copy, change=in_another_version, left=DOCUMENTS)
+    assert faults(copy) == []
+
+
+def test_rows_as_json_are_wanted(copy: Path, sound: Built) -> None:
+    path = f"{sound.manifest.dataset}.json"
+    (copy / path).unlink()
+    name_anew(copy)
+    assert ("file_missing", path) in faults(copy)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("load.py", "data/extra.parquet", "data/train.parquet", "lineage/more.parquet"),
+        *("readme.md", "docs/README.md", "data/load.py"),
+    ],
+)
+def test_files_of_other_names_are_named(copy: Path, path: str) -> None:
+    (copy / path).parent.mkdir(exist_ok=True)
+    (copy / path).write_bytes(b"print('loaded')\n")
+    name_anew(copy)
+    assert faults(copy) == [("file_unknown", path)]
+
+
+def test_files_that_other_releases_have_are_named(copy: Path, sound: Built) -> None:
+    others = {"ATTRIBUTION.md", "leaks.json", "ccd.jsonl"} - set(lying_in(sound.folder))
+    assert others
+    for path in others:
+        (copy / path).write_text("{}\n", "utf-8")
+    name_anew(copy)
+    assert sorted(faults(copy)) == [("file_unknown", path) for path in sorted(others)]
+
+
+class Forged(NamedTuple):
+    """Something done to a document, and the part of the line that must be shown."""
+
+    path: str
+    change: Callable[[str], str]
+
+
+def other_licence(text: str) -> str:
+    values = json.loads(text)
+    values["license"] = ["https://spdx.org/licenses/CC0-1.0"]
+    return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+
+
+FORGED = [
+    Forged("README.md", lambda text: text.replace("license", "licence", 1)),
+    Forged("README.md", lambda text: text + "\nFree for any use.\n"),
+    Forged("README.md", lambda text: text[: len(text) // 2]),
+    Forged("README.md", lambda text: text.replace("\n", "\r\n")),
+    Forged("README.md", lambda text: ""),
+    Forged("CITATION.cff", lambda text: text.replace('"', '"Dr ', 1)),
+    Forged("words.svg", lambda text: text.replace("<rect", "<script/><rect", 1)),
+    Forged("croissant.json", other_licence),
+    Forged("croissant.json", lambda text: text.replace('"sha256": "', '"sha256": "0', 1)),
+]
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=[f"{n} {one.path}" for n, one in enumerate(FORGED)])
+def test_a_document_that_says_something_else_is_named(copy: Path, forged: Forged) -> None:
+    path = copy / forged.path
+    said = path.read_bytes().decode()
+    told = forged.change(said)
+    assert told != said
+    path.write_bytes(told.encode())
+    name_anew(copy, left=[forged.path])
+    (problem,) = verify_release(copy)
+    assert (problem.fault, problem.file) == ("document_differs", forged.path)
+    theirs, ours = told.split("\n"), said.split("\n")
+    line = next(
+        (
+            number
+            for number, pair in enumerate(zip(theirs, ours, strict=False), 1)
+            if len({*pair}) > 1
+        ),
+        min(len(theirs), len(ours)) + 1,
+    )
+    assert f"{forged.path}: line {line} " in problem.message
+
+
+def test_documents_follow_what_the_manifest_states(copy: Path) -> None:
+    def other(manifest: Manifest) -> Manifest:
+        return manifest.model_copy(update={"version": "9.9.9", "tier": None, "contains": ()})
+
+    name_anew(copy, change=other, left=DOCUMENTS)
+    found = {file for fault, file in faults(copy) if fault == "document_differs"}
+    assert found == {"README.md", "CITATION.cff", "croissant.json"}
+
+
+def test_a_manifest_that_no_document_is_made_of_is_a_fault(copy: Path) -> None:
+    def of_nothing(manifest: Manifest) -> Manifest:
+        counted = tuple(
+            one.model_copy(update={"histogram": ((0, -5), (10, 0))})
+            for one in manifest.statistics.granularities
+        )
+        statistics = manifest.statistics.model_copy(update={"granularities": counted})
+        return manifest.model_copy(update={"statistics": statistics})
+
+    name_anew(copy, change=of_nothing, left=DOCUMENTS)
+    problems = [one for one in verify_release(copy) if one.file == "README.md"]
+    assert [one.fault for one in problems] == ["document_differs"]
+    assert "cannot be made" in problems[0].message

@@ -1,0 +1,306 @@
+"""What verification finds in tables of lineage that somebody changed, each fault by its name."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from release.findings import Findings
+from release.lineage_tables import (
+    ACTIVITIES,
+    AGENTS,
+    CALLS,
+    DECISIONS,
+    DERIVATIONS,
+    ENTITIES,
+    TABLES,
+    LineageTable,
+    write_table,
+)
+from release.manifest import read_manifest
+from release.verify_lineage import verify_lineage
+from schemas.release import LineageStatistics, Problem
+from tests.release.lineage_worlds import KINDS
+from tests.release.worlds import store_world
+
+Rows = list[dict[str, Any]]
+SHARD = "data/test-00000-of-00001.parquet"
+NOBODY = "f" * 32
+_FLIPS = 60
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("lineage")
+    world = store_world(home / "world", KINDS["plain"].composed().contents())
+    folder = KINDS["plain"].build(world, home / "out").folder
+    world.store.close()
+    return folder
+
+
+@pytest.fixture
+def folder(built: Path, tmp_path: Path) -> Path:
+    """A copy of the release, to be changed."""
+    return shutil.copytree(built, tmp_path / "out")
+
+
+def found(folder: Path) -> list[Problem]:
+    """The problems, the manifest's counts being right."""
+    counts = {one.name: pq.read_metadata(folder / one.path).num_rows for one in TABLES}
+    manifest = read_manifest(folder).model_copy(update={"lineage": LineageStatistics(**counts)})
+    findings = Findings()
+    verify_lineage(folder, manifest, [SHARD], findings)
+    return findings.problems
+
+
+def change(folder: Path, table: LineageTable, how: Callable[[Rows], Rows]) -> None:
+    """Writes a table anew with other rows."""
+    rows = how(pq.read_table(folder / table.path).to_pylist())
+    (folder / table.path).unlink()
+    write_table(folder, table, [tuple(row.values()) for row in rows])
+
+
+def faults(folder: Path) -> set[str]:
+    return {problem.fault for problem in found(folder)}
+
+
+def without(kind: str) -> Callable[[Rows], Rows]:
+    """Takes out the first entity of a kind."""
+
+    def how(rows: Rows) -> Rows:
+        gone = next(row for row in rows if row["kind"] == kind)
+        return [row for row in rows if row is not gone]
+
+    return how
+
+
+def test_a_release_as_it_was_built_is_sound(folder: Path) -> None:
+    assert found(folder) == []
+
+
+def test_an_untouched_table_is_written_as_it_was(folder: Path) -> None:
+    for table in TABLES:
+        before = (folder / table.path).read_bytes()
+        change(folder, table, lambda rows: rows)
+        assert (folder / table.path).read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["source", "image", "caption", "rewrite", "prompt"])
+def test_an_entity_that_is_missing_is_named(folder: Path, kind: str) -> None:
+    gone = next(row for row in _rows(folder, ENTITIES) if row["kind"] == kind)["id"]
+    change(folder, ENTITIES, without(kind))
+    problems = found(folder)
+    assert "lineage_broken" in {one.fault for one in problems}
+    assert any(gone in one.message for one in problems)
+
+
+def _rows(folder: Path, table: LineageTable) -> Rows:
+    rows: Rows = pq.read_table(folder / table.path).to_pylist()
+    return rows
+
+
+def test_a_row_whose_image_is_not_told_of_is_named(folder: Path) -> None:
+    third = pq.read_table(folder / SHARD)["image_entity_id"].to_pylist()[2]
+    change(folder, ENTITIES, lambda rows: [one for one in rows if one["id"] != third])
+    (problem,) = (one for one in found(folder) if one.fault == "lineage_incomplete")
+    assert (problem.file, problem.row) == (SHARD, 3)
+    assert third in problem.message
+
+
+def test_an_entity_of_another_kind_is_none(folder: Path) -> None:
+    third = pq.read_table(folder / SHARD)["image_entity_id"].to_pylist()[2]
+    _set(folder, ENTITIES, "kind", "strategy", lambda row: row["id"] == third)
+    assert "lineage_incomplete" in faults(folder)
+
+
+def _set(
+    folder: Path, table: LineageTable, name: str, value: object, where: Callable[[Any], bool]
+) -> None:
+    change(
+        folder,
+        table,
+        lambda rows: [{**row, name: value} if where(row) else row for row in rows],
+    )
+
+
+@pytest.mark.parametrize("state", ["rejected", "withdrawn", "superseded"])
+def test_what_was_turned_down_is_no_row(folder: Path, state: str) -> None:
+    caption = pq.read_table(folder / SHARD)["caption_entity_ids"].to_pylist()[4][1]
+    _set(folder, ENTITIES, "state", state, lambda row: row["id"] == caption)
+    (problem,) = found(folder)
+    assert (problem.fault, problem.row) == ("lineage_turned_down", 5)
+
+
+def test_an_image_that_does_not_lead_to_its_source_is_named(folder: Path) -> None:
+    fifth = pq.read_table(folder / SHARD)["image_entity_id"].to_pylist()[4]
+    change(
+        folder,
+        DERIVATIONS,
+        lambda rows: [
+            row for row in rows if (row["child"], row["role"]) != (fifth, "sampled_from")
+        ],
+    )
+    (problem,) = found(folder)
+    assert (problem.fault, problem.row) == ("source_unreached", 5)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        (DERIVATIONS, "parent"),
+        (DERIVATIONS, "child"),
+        (DECISIONS, "entity"),
+        (DECISIONS, "agent"),
+        (CALLS, "agent"),
+        (ENTITIES, "activity"),
+        (ENTITIES, "model_call"),
+    ],
+)
+def test_a_name_of_nothing_is_found(folder: Path, table: LineageTable, column: str) -> None:
+    last = _rows(folder, table)[-1]
+    _set(folder, table, column, NOBODY, lambda row: row == last)
+    problems = [one for one in found(folder) if one.fault == "lineage_broken"]
+    assert any(NOBODY in one.message and one.file == table.path for one in problems)
+
+
+def test_an_agent_of_an_activity_must_be_there(folder: Path) -> None:
+    _set(folder, ACTIVITIES, "agents", [NOBODY], lambda _: True)
+    (problem,) = found(folder)
+    assert problem.fault == "lineage_broken"
+    assert NOBODY in problem.message
+
+
+@pytest.mark.parametrize("table", [ENTITIES, DERIVATIONS, DECISIONS, CALLS, AGENTS])
+def test_rows_in_another_order_are_found(folder: Path, table: LineageTable) -> None:
+    change(folder, table, lambda rows: rows[::-1])
+    assert "lineage_unsorted" in faults(folder)
+
+
+@pytest.mark.parametrize("table", [ENTITIES, CALLS, AGENTS, DECISIONS])
+def test_rows_that_stand_there_twice_are_found(folder: Path, table: LineageTable) -> None:
+    change(folder, table, lambda rows: [rows[0], *rows])
+    assert "lineage_unsorted" in faults(folder)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_counts_are_held_against_the_manifest(folder: Path, table: LineageTable) -> None:
+    change(folder, table, lambda rows: rows[:-1])
+    findings = Findings()
+    verify_lineage(folder, read_manifest(folder), [SHARD], findings)
+    assert any(one.fault == "totals_differ" and one.file == table.path for one in findings.problems)
+
+
+@pytest.mark.parametrize("value", ["", "xyz", "G" * 32, None])
+def test_what_is_no_id_makes_a_table_unreadable(folder: Path, value: str | None) -> None:
+    last = _rows(folder, DERIVATIONS)[-1]
+    _set(folder, DERIVATIONS, "parent", value, lambda row: row == last)
+    (problem,) = found(folder)
+    assert (problem.fault, problem.file) == ("lineage_unreadable", DERIVATIONS.path)
+
+
+def test_other_columns_are_no_such_table(folder: Path) -> None:
+    table = pq.read_table(folder / AGENTS.path).drop_columns(["revision"])
+    pq.write_table(table, folder / AGENTS.path)
+    (problem,) = found(folder)
+    assert (problem.fault, problem.file) == ("lineage_unreadable", AGENTS.path)
+
+
+def test_a_table_cut_short_is_unreadable(folder: Path) -> None:
+    path = folder / CALLS.path
+    data = path.read_bytes()
+    counts = read_manifest(folder)
+    path.write_bytes(data[: len(data) // 2])
+    findings = Findings()
+    verify_lineage(folder, counts, [SHARD], findings)
+    (problem,) = findings.problems
+    assert (problem.fault, problem.file) == ("lineage_unreadable", CALLS.path)
+
+
+def test_a_table_that_nobody_lists_is_missing(folder: Path) -> None:
+    (folder / CALLS.path).unlink()
+    findings = Findings()
+    verify_lineage(folder, read_manifest(folder), [SHARD], findings)
+    assert [(one.fault, one.file) for one in findings.problems] == [("file_missing", CALLS.path)]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_flipped_bits_are_named_and_end_in_no_traceback(folder: Path, table: LineageTable) -> None:
+    """Wherever a bit is flipped and in whatever table, with a digest that was listed anew."""
+    random = Random(table.name)
+    sound = (folder / table.path).read_bytes()
+    manifest = read_manifest(folder)
+    unreadable = 0
+    for place in range(0, len(sound), max(1, len(sound) // _FLIPS)):
+        data = bytearray(sound)
+        data[place] ^= 1 << random.randrange(8)
+        (folder / table.path).write_bytes(data)
+        findings = Findings()
+        verify_lineage(folder, manifest, [SHARD], findings)
+        assert {one.file.partition("/")[0] for one in findings.problems} <= {"lineage", "data"}
+        unreadable += findings.has("lineage_unreadable")
+    assert unreadable > _FLIPS // 10
+
+
+def test_the_flips_that_once_were_tracebacks_are_named(folder: Path) -> None:
+    """A column by another name; words and numbers out of what a dictionary has."""
+    for table, at in ((CALLS, b"agent"), (DERIVATIONS, b"role"), (ENTITIES, b"kind")):
+        sound = (folder / table.path).read_bytes()
+        for place in (sound.index(at), sound.rindex(at)):
+            data = bytearray(sound)
+            data[place] ^= 4
+            (folder / table.path).write_bytes(data)
+            assert isinstance(found_of(folder), list)
+        (folder / table.path).write_bytes(sound)
+
+
+def found_of(folder: Path) -> list[Problem]:
+    findings = Findings()
+    verify_lineage(folder, read_manifest(folder), [SHARD], findings)
+    return findings.problems
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        *((ENTITIES, name) for name in ("dataset", "kind", "state", "activity", "withheld")),
+        *((DERIVATIONS, name) for name in ("child", "role", "parent")),
+        *((DECISIONS, name) for name in ("entity", "number", "verdict", "agent")),
+        *((CALLS, name) for name in ("agent", "parameters", "status", "tokens_in")),
+        *((ACTIVITIES, name) for name in ("stage", "configuration", "agents")),
+        *((AGENTS, name) for name in ("kind", "name", "revision")),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.name,
+)
+def test_what_says_nothing_makes_a_table_unreadable(
+    folder: Path, table: LineageTable, column: str
+) -> None:
+    last = _rows(folder, table)[-1]
+    _set(folder, table, column, None, lambda row: row == last)
+    (problem,) = found(folder)
+    assert (problem.fault, problem.file) == ("lineage_unreadable", table.path)
+    assert column in problem.message
+
+
+@pytest.mark.parametrize("text", ["not json", "[]", "1", "", "[" * 100_000])
+@pytest.mark.parametrize(
+    ("table", "column"), [(ACTIVITIES, "configuration"), (CALLS, "parameters")]
+)
+def test_settings_that_are_no_json_are_named(
+    folder: Path, table: LineageTable, column: str, text: str
+) -> None:
+    _set(folder, table, column, text, lambda _: True)
+    (problem,) = found(folder)
+    assert (problem.fault, problem.file) == ("lineage_unreadable", table.path)
+    assert column in problem.message
+
+
+def test_a_table_that_is_known_to_be_damaged_is_not_read(folder: Path) -> None:
+    (folder / CALLS.path).write_bytes(b"PAR1")
+    findings = Findings()
+    findings.add("file_changed", f"{CALLS.path} is damaged", CALLS.path)
+    verify_lineage(folder, read_manifest(folder), [SHARD], findings)
+    assert [one.fault for one in findings.problems] == ["file_changed"]

@@ -1,0 +1,303 @@
+"""`verify` on releases that something was withdrawn from, and on those that come after."""
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from release.build import build_release
+from release.files import digest_of_file
+from release.manifest import manifest_text, named, read_files, read_manifest
+from release.notices import mark_release
+from release.notices_files import (
+    WITHDRAWALS,
+    WITHDRAWN,
+    notice_text,
+    read_mark,
+    read_notices,
+)
+from release.notices_sources import known_of, notices_at, notices_of_home
+from release.notices_words import told_rows, withdrawn_sentence
+from release.verify import verify_release
+from schemas.errors import IntegrityError, UsageError
+from schemas.release import ReleasedFile
+from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
+from tests.release.notice_samples import SHARD, notice_of, rows_of
+from tests.release.worlds import DATASET, small_world, store_world
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("release")
+    world = store_world(home / "world", small_world().contents())
+    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
+    world.store.close()
+    return folder
+
+
+@pytest.fixture
+def copy(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "releases" / "copy"))
+
+
+def write_notices(path: Path, *notices: WithdrawalNotice, erased: Sequence[str] = ()) -> Path:
+    path.write_bytes(notice_text(NoticeList(notices=notices, erased=tuple(erased))))
+    return path
+
+
+def faults(folder: Path, *notices: WithdrawalNotice) -> dict[str, str]:
+    """What is found, by its fault; each but once."""
+    problems = verify_release(folder, notices=notices)
+    found = {one.fault: one.message for one in problems}
+    assert len(found) == len(problems), problems
+    return found
+
+
+def test_a_marked_release_tells_its_rows_and_nothing_else(copy: Path) -> None:
+    mark_release(copy, [notice_of(copy, 2, 5)], erase=False)
+    assert faults(copy) == {
+        "withdrawn": "ufine3c 1.0.0 is withdrawn in part (privacy); not to be used any more: "
+        "2 of its 12 rows (images/2.jpg, images/5.jpg); use 1.0.1 instead"
+    }
+
+
+def test_files_that_were_erased_on_purpose_are_no_damage(copy: Path) -> None:
+    mark_release(copy, [notice_of(copy, 2, 5)], erase=True)
+    found = faults(copy)
+    assert found.keys() == {"withdrawn", "erased"}
+    assert "images/2.jpg, images/5.jpg" in found["erased"]
+    assert "the rows cannot be checked, and were not" in found["erased"]
+
+
+@pytest.mark.parametrize(
+    ("harm", "fault", "says"),
+    [
+        (lambda f: (f / "images/7.jpg").unlink(), "file_missing", "images/7.jpg is missing"),
+        (lambda f: (f / "images/7.jpg").write_bytes(b""), "file_changed", "images/7.jpg has 0"),
+        (lambda f: (f / "mine").touch(), "file_extra", "mine does not belong"),
+    ],
+)
+def test_damage_beside_what_was_erased_is_still_named(
+    copy: Path, harm: Callable[[Path], object], fault: str, says: str
+) -> None:
+    mark_release(copy, [notice_of(copy, 2, 5)], erase=True)
+    harm(copy)
+    found = faults(copy)
+    assert found.keys() == {"withdrawn", "erased", fault}
+    assert says in found[fault]
+
+
+def test_what_should_be_erased_and_lies_there_is_named(copy: Path) -> None:
+    image = (copy / "images/2.jpg").read_bytes()
+    mark_release(copy, [notice_of(copy, 2)], erase=True)
+    (copy / "images/2.jpg").write_bytes(image)
+    assert faults(copy)["erasure_unfinished"].startswith("images/2.jpg is to be erased")
+
+
+def test_a_mark_that_cannot_be_read_is_named(copy: Path) -> None:
+    (copy / WITHDRAWN).write_text("{")
+    assert faults(copy).keys() == {"withdrawal_unreadable"}
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def linked(path: Path) -> None:
+    path.symlink_to(write_notices(path.with_suffix(".elsewhere")))
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize("kind", [fifo, endless, dangling, linked, huge])
+@pytest.mark.parametrize("name", [WITHDRAWN, WITHDRAWALS])
+def test_what_is_no_file_is_named_at_once(
+    copy: Path, tmp_path: Path, name: str, kind: Callable[[Path], object]
+) -> None:
+    """Whatever lies where a mark or a list of notices should: nobody waits for its end."""
+    beside = tmp_path / name
+    kind(beside)
+    with pytest.raises(IntegrityError, match=name):
+        read_notices(beside)
+    (copy / name).unlink(missing_ok=True)
+    kind(copy / name)
+    assert any(one.file == name for one in verify_release(copy))
+    if name == WITHDRAWN:
+        for reading in (read_mark, notices_at, lambda one: known_of("0" * 64, one)):
+            with pytest.raises(IntegrityError, match=name):
+                reading(copy)
+
+
+@pytest.mark.parametrize("kind", [fifo, endless, dangling, linked])
+def test_a_listed_file_of_notices_that_is_none_is_not_believed(
+    copy: Path, kind: Callable[[Path], object]
+) -> None:
+    with_withdrawals(copy, later_notice(copy))
+    (copy / WITHDRAWALS).unlink()
+    kind(copy / WITHDRAWALS)
+    with pytest.raises(IntegrityError, match=WITHDRAWALS):
+        notices_at(copy)
+    assert any(one.file == WITHDRAWALS for one in verify_release(copy))
+
+
+def test_a_mark_of_another_release_is_named(copy: Path) -> None:
+    notice = notice_of(copy, 2).model_copy(update={"release": "0" * 64, "version": "0.9.0"})
+    write_notices(copy / WITHDRAWN, notice)
+    found = faults(copy)
+    assert found.keys() == {"withdrawal_foreign"}
+    assert "tells of another release, ufine3c 0.9.0 (000000000000)" in found["withdrawal_foreign"]
+
+
+def test_a_mark_cannot_hide_damage_of_what_was_never_released(copy: Path) -> None:
+    notice = notice_of(copy, 2)
+    other = notice.rows[0].model_copy(update={"entity_id": "f" * 32})
+    wrong = notice.model_copy(update={"rows": (other,)})
+    write_notices(copy / WITHDRAWN, wrong, erased=["images/99.jpg"])
+    assert faults(copy)["withdrawal_foreign"] == (
+        "WITHDRAWN.json tells of images/2.jpg, images/99.jpg, which this release does not hold"
+    )
+
+
+def test_holders_are_told_by_notices_from_elsewhere(copy: Path, tmp_path: Path) -> None:
+    notice = notice_of(copy, 2, 5)
+    other = notice.model_copy(update={"release": "0" * 64})
+    assert faults(copy, notice, other).keys() == {"withdrawn"}
+    assert faults(copy, other) == {}
+    path = write_notices(tmp_path / "withdrawals.json", notice, other)
+    assert set(notices_at(path)) == {notice, other}
+    assert known_of(notice.release, copy, notices_at(path)) == (notice,)
+
+
+def test_notices_are_found_in_files_folders_and_releases(copy: Path, tmp_path: Path) -> None:
+    notice = notice_of(copy, 2)
+    published = tmp_path / "notices"
+    published.mkdir()
+    write_notices(published / "ufine3c.json", notice)
+    assert notices_at(published) == notices_at(published / "ufine3c.json") == (notice,)
+    assert notices_of_home(tmp_path) == (notice,)
+    assert notices_of_home(tmp_path / "nowhere") == ()
+    assert notices_at(copy) == ()
+    mark_release(copy, [notice], erase=False)
+    assert notices_at(copy) == (notice,)
+
+
+def test_where_there_are_no_notices_it_is_said(copy: Path, tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere", copy / "images"):
+        with pytest.raises(UsageError, match="there are no notices at"):
+            notices_at(path)
+    with pytest.raises(IntegrityError, match="is no file of notices"):
+        notices_at(copy / "ufine3c.json")
+
+
+def with_withdrawals(folder: Path, data: bytes) -> Path:
+    """A release that tells of these withdrawals, as if it had been built so."""
+    (folder / WITHDRAWALS).write_bytes(data)
+    files = [ReleasedFile.model_validate(one) for one in read_files(folder / "manifest.json")]
+    told = ReleasedFile(
+        path=WITHDRAWALS, sha256=digest_of_file(folder / WITHDRAWALS), size_bytes=len(data)
+    )
+    files = sorted([*files, told], key=lambda file: file.path)
+    manifest = named(read_manifest(folder), files)
+    (folder / "manifest.json").write_bytes(b"".join(manifest_text(manifest, files)))
+    return folder
+
+
+def later_notice(folder: Path, *rows: WithdrawnRow) -> bytes:
+    """What a release says of an earlier one."""
+    manifest = read_manifest(folder)
+    notice = WithdrawalNotice(
+        withdrawal="a" * 32,
+        ground="law",
+        release="0" * 64,
+        dataset=manifest.dataset,
+        version="0.9.0",
+        rows=rows,
+        superseded_by=manifest.version,
+    )
+    return notice_text(NoticeList(notices=(notice,)))
+
+
+def row(entity_id: str, *texts: str) -> WithdrawnRow:
+    return WithdrawnRow(number=1, file_path="images/1.jpg", entity_id=entity_id, texts=texts)
+
+
+def test_a_release_that_is_rid_of_what_it_says_was_withdrawn_is_sound(copy: Path) -> None:
+    with_withdrawals(copy, later_notice(copy, row("f" * 32), row("e" * 32, "d" * 32)))
+    assert faults(copy) == {}
+
+
+def test_a_withdrawn_image_that_stands_in_a_later_release_is_named(copy: Path) -> None:
+    image = rows_of(copy)[4]["image_entity_id"]
+    with_withdrawals(copy, later_notice(copy, row(image)))
+    (problem,) = verify_release(copy)
+    assert (problem.fault, problem.file, problem.row) == ("withdrawn_present", "images/5.jpg", 5)
+    assert "was withdrawn from ufine3c 0.9.0" in problem.message
+
+
+def test_a_withdrawn_text_that_stands_in_a_later_release_is_named(copy: Path) -> None:
+    shown = rows_of(copy)[4]
+    with_withdrawals(copy, later_notice(copy, row("f" * 32, shown["caption_entity_ids"][1])))
+    (problem,) = verify_release(copy)
+    assert (problem.fault, problem.row) == ("withdrawn_present", 5)
+    assert f"has the text {shown['caption_entity_ids'][1]}" in problem.message
+
+
+def test_withdrawals_of_another_dataset_are_named(copy: Path) -> None:
+    data = later_notice(copy).replace(b'"ufine3c"', b'"walkers"')
+    with_withdrawals(copy, data)
+    assert faults(copy) == {
+        "withdrawals_foreign": "withdrawals.json tells of walkers; wanted ufine3c alone"
+    }
+
+
+def test_withdrawals_that_cannot_be_read_are_named(copy: Path) -> None:
+    with_withdrawals(copy, b'{"notices": 1}')
+    assert faults(copy).keys() == {"withdrawals_unreadable"}
+
+
+def test_notices_of_a_damaged_release_are_not_believed(copy: Path) -> None:
+    with_withdrawals(copy, later_notice(copy, row("f" * 32)))
+    (copy / WITHDRAWALS).write_bytes(later_notice(copy))
+    with pytest.raises(IntegrityError, match="is damaged or was changed"):
+        notices_at(copy)
+
+
+def test_rows_are_told_once_and_whole_rows_win(copy: Path) -> None:
+    whole = notice_of(copy, 3)
+    texts = tuple(rows_of(copy)[2]["caption_entity_ids"])
+    part = row(whole.rows[0].entity_id, *texts[:1]).model_copy(update={"number": 3})
+    more = part.model_copy(update={"texts": texts[:2]})
+    notices = [whole.model_copy(update={"rows": (one,)}) for one in (part, more)]
+    (told,) = told_rows(notices)
+    assert told.texts == texts[:2]
+    assert told_rows([*notices, whole]) == whole.rows
+    assert "texts of 1 of its 12 rows" in withdrawn_sentence(notices, 12)
+    other = notice_of(copy, 4, ground="consent").model_copy(update={"superseded_by": None})
+    assert "(privacy, consent taken back)" in withdrawn_sentence([*notices, other], 12)
+    assert "1 of its 12 rows and texts of 1 other row (" in withdrawn_sentence(
+        [*notices, other], 12
+    )
+
+
+def test_a_shard_says_nothing_once_it_was_erased(copy: Path) -> None:
+    """Texts of a second withdrawal are not looked for in it; images still are."""
+    notice = notice_of(copy, 2)
+    second = notice_of(copy, 5, withdrawal="b" * 32)
+    mark_release(copy, [notice], erase=True)
+    assert not (copy / SHARD).exists()
+    mark_release(copy, [second], erase=True)
+    assert not (copy / "images/5.jpg").exists()
+    assert "2 of its 12 rows" in faults(copy)["withdrawn"]

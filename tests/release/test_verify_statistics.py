@@ -1,0 +1,130 @@
+"""What a manifest counts, against somebody who states other numbers and names everything anew."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from release.manifest import read_manifest
+from release.verify import verify_release
+from schemas.release import Manifest
+from tests.release.forging import name_anew
+from tests.release.kinds import KINDS, Built, built
+
+Values = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    with built(request.param, tmp_path_factory.mktemp(request.param)) as one:
+        return one
+
+
+@pytest.fixture
+def copy(sound: Built, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound.folder, tmp_path / "copy"))
+
+
+def more(name: str) -> Callable[[Values], None]:
+    """One more of a number, which is called by its path."""
+
+    def changed(values: Values) -> None:
+        *path, last = name.split(".")
+        place: Any = values
+        for step in path:
+            place = place[int(step) if isinstance(place, list) else step]
+        key: Any = int(last) if isinstance(place, list) else last
+        place[key] = not place[key] if isinstance(place[key], bool) else place[key] + 1
+
+    return changed
+
+
+def forge(folder: Path, change: Callable[[Values], None]) -> None:
+    def changed(manifest: Manifest) -> Manifest:
+        values = json.loads(manifest.model_dump_json())
+        change(values)
+        return Manifest.model_validate(values)
+
+    name_anew(folder, change=changed)
+
+
+def said(folder: Path, *, decode: bool) -> list[str]:
+    problems = verify_release(folder, decode=decode)
+    assert {one.fault for one in problems} <= {"statistics_differ"}, problems
+    return [one.message for one in problems]
+
+
+def test_what_was_counted_is_there(copy: Path) -> None:
+    assert said(copy, decode=False) == []
+    assert said(copy, decode=True) == []
+
+
+NUMBERS = {
+    "statistics.authors.0.1": "authors",
+    "statistics.styles_per_image.0.1": "styles_per_image",
+    "statistics.rewrites.released": "rewrites.released",
+    "statistics.rewrites.reviewed": "rewrites.reviewed",
+    "statistics.rewrites.edited": "rewrites.edited",
+    "statistics.sources.0.identities": "sources",
+    "statistics.sources.0.originals": "sources",
+    "statistics.granularities.0.images": "granularities",
+    "statistics.words.count": "words.count",
+    "demonstration": "demonstration",
+    "unreviewed": "unreviewed",
+}
+WORDS = {
+    "statistics.vocabulary": "vocabulary",
+    "statistics.words.mean": "words",
+    "statistics.words.maximum": "words",
+    "statistics.granularities.0.words.median": "words of",
+    "statistics.granularities.0.histogram.0.1": "histogram of",
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_number_that_is_stated_otherwise_is_named(copy: Path, number: str) -> None:
+    forge(copy, more(number))
+    for decode in (False, True):
+        messages = said(copy, decode=decode)
+        assert any(f"says {NUMBERS[number]} " in one for one in messages), messages
+
+
+@pytest.mark.parametrize("number", WORDS)
+def test_words_are_counted_where_images_are_decoded(copy: Path, number: str) -> None:
+    forge(copy, more(number))
+    assert said(copy, decode=False) == []
+    (message,) = said(copy, decode=True)
+    assert f"says {WORDS[number]} " in message
+
+
+def test_descriptions_that_nobody_made_are_named(copy: Path, sound: Built) -> None:
+    made = sound.manifest.statistics.descriptions
+
+    def other(values: Values) -> None:
+        counts = dict.fromkeys(("written", "edited", "drafted", "reviewed", "annotators"), 1)
+        values["statistics"]["descriptions"] = None if made else counts
+
+    forge(copy, other)
+    assert any("says descriptions " in one for one in said(copy, decode=False))
+
+
+@pytest.mark.parametrize("sound", ["tiers", "contrasts", "street"], indirect=True)
+def test_people_who_reviewed_nothing_are_named(copy: Path, sound: Built) -> None:
+    assert sound.manifest.statistics.descriptions is not None
+    for name in ("written", "edited", "drafted", "reviewed", "annotators"):
+        folder = Path(shutil.copytree(copy, copy.with_name(name)))
+        forge(folder, more(f"statistics.descriptions.{name}"))
+        assert any(f"says descriptions.{name} " in one for one in said(folder, decode=False))
+
+
+def test_models_that_are_not_told_of_are_missed(copy: Path, sound: Built) -> None:
+    forge(copy, lambda values: values.update(models=[]))
+    models = {f"{one.name}@{one.revision}" for one in sound.manifest.models}
+    authors = {author for author, _ in sound.manifest.statistics.authors}
+    messages = said(copy, decode=False)
+    for model in models & authors:
+        assert any(f"does not list the model {model}" in one for one in messages)
+    assert read_manifest(copy).models == ()

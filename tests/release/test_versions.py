@@ -1,0 +1,98 @@
+"""Which version is wanted, by what differs."""
+
+import pytest
+
+from release.diff_records import ComparedRelease, Difference, FieldChange, RowCounts
+from release.versions import Bump, check_version, is_earlier, least_version, required_bump
+from schemas.retrieval_task import Tier
+
+CARD = FieldChange(field="files.README.md", before="1", after="2")
+
+
+def difference(
+    version: str = "1.2.3",
+    *,
+    tier: Tier | None = None,
+    later_tier: Tier | None = None,
+    dataset: str = "set",
+    metadata: tuple[FieldChange, ...] = (),
+    **rows: int,
+) -> Difference:
+    release = ComparedRelease(
+        dataset="set", version=version, tier=tier, id="0" * 64, folder="release"
+    )
+    after = release.model_copy(update={"tier": later_tier or tier, "dataset": dataset})
+    counts = RowCounts(same=7, **rows)
+    return Difference(before=release, after=after, rows=counts, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("found", "bump", "least"),
+    [
+        (difference(), Bump.NONE, "1.2.3"),
+        (difference(metadata=(CARD,)), Bump.PATCH, "1.2.4"),
+        (difference(restated=1), Bump.PATCH, "1.2.4"),
+        (difference(added=1, restated=1, metadata=(CARD,)), Bump.MINOR, "1.3.0"),
+        (difference(removed=1, added=4), Bump.MAJOR, "2.0.0"),
+        (difference(changed=1), Bump.MAJOR, "2.0.0"),
+        (difference(moved=1), Bump.MAJOR, "2.0.0"),
+        (difference("0.1.0", changed=1), Bump.MAJOR, "0.2.0"),
+        (difference("0.1.0", added=1), Bump.MINOR, "0.2.0"),
+        (difference("1.2.3", tier="v1", changed=1), Bump.MAJOR, "1.3.0"),
+        (difference("1.2.3", tier="v1", added=1), Bump.MINOR, "1.3.0"),
+        (difference("1.2.3", tier="v1", metadata=(CARD,)), Bump.PATCH, "1.2.4"),
+        (difference("1.9.9", added=1), Bump.MINOR, "1.10.0"),
+    ],
+)
+def test_what_differs_asks_for_a_number(found: Difference, bump: Bump, least: str) -> None:
+    assert (required_bump(found), least_version(found)) == (bump, least)
+    assert check_version(found.before.version, least, found) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "version", "sentence"),
+    [
+        (
+            difference("0.1.0", added=12),
+            "0.1.1",
+            "is 0.1.1, wanted at least 0.2.0: 12 rows were added",
+        ),
+        (
+            difference(removed=1, changed=2000, moved=3, added=9),
+            "1.10.0",
+            (
+                "is 1.10.0, wanted at least 2.0.0: 1 row was removed, 2,000 changed, "
+                "3 moved between splits"
+            ),
+        ),
+        (
+            difference(metadata=(CARD,)),
+            "1.2.3",
+            "is 1.2.3, wanted at least 1.2.4: rows are the same, 1 value beside them is not",
+        ),
+        (
+            difference(metadata=(CARD, CARD)),
+            "1.2.3",
+            "is 1.2.3, wanted at least 1.2.4: rows are the same, 2 values beside them are not",
+        ),
+        (difference(), "1.2.2", "is 1.2.2, wanted at least 1.2.3: nothing is different"),
+    ],
+)
+def test_a_number_that_is_too_small_is_told(found: Difference, version: str, sentence: str) -> None:
+    assert check_version(found.before.version, version, found) == sentence
+
+
+@pytest.mark.parametrize("version", ["2.0.0", "2.0.1", "10.0.0"])
+def test_a_larger_number_will_do(version: str) -> None:
+    assert check_version("1.2.3", version, difference(removed=1)) is None
+
+
+def test_only_what_follows_on_another_is_compared() -> None:
+    assert check_version("0.1.0", "0.1.0", difference(dataset="other", removed=1)) is None
+    across = difference("0.1.0", tier="v0", later_tier="v1", removed=1)
+    assert check_version("0.1.0", "0.1.0", across) is None
+
+
+def test_versions_are_compared_by_their_numbers() -> None:
+    assert is_earlier("1.9.0", "1.10.0")
+    assert not is_earlier("1.10.0", "1.10.0")

@@ -1,0 +1,153 @@
+"""What tells captions apart, and phrases that speak of what nobody sees."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.caption_contrast import (
+    PhraseKind,
+    caption_name,
+    content_words,
+    image_letter,
+    not_told_apart,
+    phrases,
+)
+from schemas.taxonomy import DifferenceType
+from tests.annotate.interfaces.proposed import PHOTOGRAPHS
+
+
+def kinds(text: str) -> list[PhraseKind]:
+    return [one.kind for one in phrases(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Unlike in the first image, a red bike.",
+        "A bike, as in the other picture.",
+        "A greener lawn than in the previous image.",
+        "A red bike, the same as in image 2.",
+        "The bikes of both photos are red.",
+        "All of the images show a bike.",
+        "A darker version of the original photo.",
+    ],
+)
+def test_other_images_are_spoken_of(text: str) -> None:
+    assert PhraseKind.OTHER_IMAGE in kinds(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Unlike before, it rains.", "A cat instead of a dog.", "A street that is no longer empty."],
+)
+def test_what_is_not_shown_is_compared_with(text: str) -> None:
+    assert PhraseKind.COMPARISON in kinds(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is no car on the street.",
+        "A man without a hat.",
+        "A dog that isn't running.",
+        "A street with neither cars nor people.",
+        "An empty bench, nobody sits on it.",
+        "A bike lacking a saddle.",
+    ],
+)
+def test_what_is_not_there_is_named(text: str) -> None:
+    assert PhraseKind.ABSENCE in kinds(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A no parking sign on a wall.",
+        'A sign that says "no dogs without a leash".',
+        "A poster with «the first image» on it.",
+        "Player No. 7 kicks the ball.",
+        "A do not enter sign at a corner.",
+        "A boat not far from the shore.",
+        "A vase of forget-me-nots.",
+        "A painting of a first picnic, other people around.",
+        "A notebook and a knot.",
+        "A man with a phone in one hand and an umbrella in the other.",
+        "A bed under two pictures and three photos.",
+        "The picture a man took hangs among other pictures.",
+        "His first photo of a boat, the second boat of two.",
+    ],
+)
+def test_false_alarms_are_not_raised(text: str) -> None:
+    assert phrases(text) == []
+
+
+@pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")
+def test_no_published_caption_is_blamed() -> None:
+    import json
+
+    rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
+    captions = [one["caption"] for row in rows for one in json.loads(row)["captions"]]
+    assert len(captions) == 50
+    assert [caption for caption in captions if phrases(caption)] == []
+
+
+def test_a_caption_must_have_a_word_that_another_lacks() -> None:
+    assert not_told_apart(["A bike.", "A red bike.", "the BIKE"]) == [[1, 2], [], [0, 1]]
+
+
+def test_a_word_may_tell_by_how_often_it_is_said() -> None:
+    captions = ["A black cup by a black bicycle.", "A black cup by a blue bicycle."]
+    assert not_told_apart(captions) == [[], []]
+
+
+def test_function_words_tell_nothing() -> None:
+    assert content_words("It is on the well-worn Street’s side") == {
+        "well-worn",
+        "street’s",
+        "side",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "captions"),
+    [
+        (
+            DifferenceType.EVENT_ATTRIBUTE,
+            ["The dogs chase the cat.", "The cat chase the dogs."],
+        ),
+        (DifferenceType.ENTITY_RELATION, ["A cup on a book.", "A cup under a book."]),
+    ],
+)
+def test_order_and_prepositions_tell_where_they_are_the_difference(
+    kind: DifferenceType, captions: list[str]
+) -> None:
+    assert not_told_apart(captions, [None, kind]) == [[], []]
+    assert not_told_apart(captions, [None, DifferenceType.ENTITY_TYPE]) == [[1], [0]]
+    assert not_told_apart(["A cup.", "A blue cup on a book."], [None, kind]) == [[1], []]
+
+
+def test_images_have_letters() -> None:
+    assert [image_letter(at) for at in (0, 25, 26, 27, 51, 52)] == [
+        "A",
+        "Z",
+        "AA",
+        "AB",
+        "AZ",
+        "BA",
+    ]
+    assert caption_name(2, 1) == "B3"
+
+
+@given(st.text(max_size=60))
+def test_phrases_lie_in_the_text_and_apart(text: str) -> None:
+    end = 0
+    for one in phrases(text):
+        assert end <= one.start < one.end <= len(text)
+        assert text[one.start : one.end] == one.text
+        end = one.end
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=4))
+def test_no_caption_is_told_from_itself(captions: list[str]) -> None:
+    doubled = [*captions, captions[0]]
+    assert len(captions) in not_told_apart(doubled)[0]

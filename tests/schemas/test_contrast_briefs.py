@@ -1,0 +1,63 @@
+"""Briefs of contrastive benchmarks: what is written is read again, and nothing else is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.errors import FormatError
+from schemas.refinement_request import RefinementBrief
+from schemas.strategy_request import StrategyBrief
+
+TEXT = st.text(min_size=1, max_size=40).filter(lambda text: bool(" ".join(text.split())))
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+@given(st.integers(1, 9), TEXT, st.lists(TEXT, max_size=3))
+def test_a_strategy_brief_is_read_as_it_was_written(
+    count: int, caption: str, facts: list[str]
+) -> None:
+    brief = StrategyBrief(count=count, caption=caption, facts=tuple(facts))
+    read = StrategyBrief.parse(brief.text())
+    assert (read.count, read.caption) == (count, folded(caption))
+    assert read.facts == tuple(map(folded, facts))
+    assert StrategyBrief.parse(read.text()) == read
+
+
+@given(TEXT, st.lists(TEXT, min_size=1, max_size=3), st.sampled_from((None, "zh")))
+def test_a_refinement_brief_is_read_as_it_was_written(
+    caption: str, differences: list[str], language: str | None
+) -> None:
+    brief = RefinementBrief(
+        images=len(differences) + 1,
+        caption=caption,
+        differences=tuple(differences),
+        second_language=language,
+    )
+    read = RefinementBrief.parse(brief.text())
+    assert read.differences == tuple(map(folded, differences))
+    assert (read.images, read.second_language) == (brief.images, language)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Strategies: 4", "strategy brief: caption: Field required"),
+        ("Caption: A car.\nCaption: A bus.", "strategy brief, line 2: cannot read"),
+        ("Caption: A car.\nColour: red", "line 2: cannot read 'Colour: red'"),
+        ("Strategies: many\nCaption: A car.", "strategy brief: count"),
+    ],
+)
+def test_what_is_no_strategy_brief_is_refused(text: str, told: str) -> None:
+    with pytest.raises(FormatError, match=told):
+        StrategyBrief.parse(text)
+
+
+def test_a_refinement_brief_tells_of_every_image() -> None:
+    with pytest.raises(ValidationError, match="3 images need 2 differences; got 1"):
+        RefinementBrief(images=3, caption="A car.", differences=("Entity Type: a bus",))
+    with pytest.raises(FormatError, match=r"refinement brief: lines: .*need 1 differences; got 0"):
+        RefinementBrief.parse("Images: 2\nCaption: A car.")

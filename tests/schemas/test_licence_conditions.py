@@ -1,0 +1,76 @@
+"""What licences ask for, and Creative Commons' adapter's license chart, square by square."""
+
+import pytest
+
+from schemas.licence_conditions import FREE, Conditions, conditions_of, may_become
+
+ADAPTERS = ("CC-BY-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-SA-4.0", "CC0-1.0")
+CHART = {
+    "CC0-1.0": "CC-BY-4.0 CC-BY-NC-4.0 CC-BY-NC-SA-4.0 CC-BY-SA-4.0 CC0-1.0",
+    "CC-PDM-1.0": "CC-BY-4.0 CC-BY-NC-4.0 CC-BY-NC-SA-4.0 CC-BY-SA-4.0 CC0-1.0",
+    "CC-BY-4.0": "CC-BY-4.0 CC-BY-NC-4.0 CC-BY-NC-SA-4.0 CC-BY-SA-4.0",
+    "CC-BY-NC-4.0": "CC-BY-NC-4.0 CC-BY-NC-SA-4.0",
+    "CC-BY-NC-SA-4.0": "CC-BY-NC-SA-4.0",
+    "CC-BY-SA-4.0": "CC-BY-SA-4.0",
+    "CC-BY-ND-4.0": "",
+    "CC-BY-NC-ND-4.0": "",
+}
+"""The chart, left column to its squares that are not grey; ND as adapter's licence left out."""
+
+
+@pytest.mark.parametrize("original", CHART)
+@pytest.mark.parametrize("made", ADAPTERS)
+def test_the_chart_is_kept(original: str, made: str) -> None:
+    assert may_become(original, made) == (made in CHART[original].split())
+
+
+@pytest.mark.parametrize(
+    ("original", "made", "allowed"),
+    [
+        ("CC-BY-SA-2.0", "CC-BY-SA-4.0", True),
+        ("CC-BY-SA-2.0-DE", "CC-BY-SA-3.0", True),
+        ("CC-BY-SA-4.0", "CC-BY-SA-3.0", False),
+        ("CC-BY-SA-1.0", "CC-BY-SA-4.0", False),  # 1.0 has no clause for later versions
+        ("CC-BY-SA", "CC-BY-SA-4.0", False),  # of which version, nobody told
+        ("CC-BY-SA-4.0", "LAL-1.3", True),
+        ("CC-BY-SA-3.0", "LAL-1.3", False),
+        ("LAL-1.3", "CC-BY-SA-4.0", False),
+        ("CC-BY-SA-4.0", "GPL-3.0-only", True),
+        ("ODbL-1.0", "ODbL-1.0", True),
+        ("ODbL-1.0", "CC-BY-SA-4.0", False),
+        ("MIT", "CC-BY-4.0", True),
+        ("MIT", "CC0-1.0", False),
+        ("nobody knows", "nobody knows", False),
+        ("CC-BY-4.0", "nobody knows", False),
+    ],
+)
+def test_versions_and_other_licences(original: str, made: str, allowed: bool) -> None:
+    assert may_become(original, made) == allowed
+
+
+@pytest.mark.parametrize(
+    ("licence", "asked"),
+    [
+        ("CC0-1.0", FREE),
+        ("CC-BY-3.0-IGO", Conditions(attribution=True)),
+        ("CC-BY-NC", Conditions(attribution=True, non_commercial=True)),
+        ("CC-BY-NC-SA-2.5", Conditions(True, True, True)),
+        ("ODbL-1.0", Conditions(attribution=True, share_alike=True)),
+        ("CC-BY-ND-4.0", None),
+        ("CC-BY-NC-ND-2.0-JP", None),
+        ("AGPL-3.0-only", None),
+        ("research only", None),
+    ],
+)
+def test_conditions(licence: str, asked: Conditions | None) -> None:
+    assert conditions_of(licence) == asked
+
+
+@pytest.mark.parametrize("original", ADAPTERS)
+@pytest.mark.parametrize("made", ADAPTERS)
+def test_what_may_be_made_drops_no_condition(original: str, made: str) -> None:
+    if may_become(original, made):
+        asked, given = conditions_of(original), conditions_of(made)
+        assert asked is not None
+        assert given is not None
+        assert asked | given == given

@@ -1,0 +1,100 @@
+"""Licences as they are stated: names, SPDX expressions, and words of their own."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.licence_conditions import Conditions
+from schemas.licence_expressions import is_compatible, licence_of, permits_release
+
+BY = Conditions(attribution=True)
+
+
+@pytest.mark.parametrize(
+    ("stated", "expression", "asked"),
+    [
+        ("CC BY 4.0", "CC-BY-4.0", BY),
+        ("https://creativecommons.org/licenses/by-sa/3.0/", "CC-BY-SA-3.0", Conditions(True, True)),
+        ("mit or cc-by-4.0", "MIT OR CC-BY-4.0", BY),
+        ("CC0-1.0 OR CC-BY-NC-4.0", "CC0-1.0 OR CC-BY-NC-4.0", Conditions()),
+        ("CC-BY-4.0 AND ODbL-1.0", "CC-BY-4.0 AND ODbL-1.0", Conditions(True, True)),
+        ("CC-BY-4.0 AND (MIT OR ODbL-1.0)", "CC-BY-4.0 AND (MIT OR ODbL-1.0)", BY),
+        (
+            "CC-BY-ND-4.0 OR CC-BY-NC-4.0",
+            "CC-BY-ND-4.0 OR CC-BY-NC-4.0",
+            Conditions(True, False, True),
+        ),
+        ("one of CC0-1.0, CC-BY-SA-4.0", "CC0-1.0 OR CC-BY-SA-4.0", Conditions(True, True)),
+        ("public domain", "LicenseRef-Public-Domain", Conditions()),
+        ("CC BY-NC", "LicenseRef-CC-BY-NC", Conditions(True, False, True)),
+        ("CC BY-ND 4.0", "CC-BY-ND-4.0", None),
+        ("CC-BY-4.0 AND CC-BY-ND-4.0", "CC-BY-4.0 AND CC-BY-ND-4.0", None),
+        ("AGPL-3.0-only", "AGPL-3.0-only", None),
+    ],
+)
+def test_what_is_understood(stated: str, expression: str, asked: Conditions | None) -> None:
+    known = licence_of(stated)
+    assert known is not None
+    assert known.expression == expression
+    assert known.conditions == asked
+    assert permits_release(stated) == (asked is not None)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "Research use only, from the authors on request",
+        "Unknown: the format names none",
+        "unknown",
+        "all rights reserved",
+        "Captions CC BY 4.0; images under the Flickr terms of their authors",
+        "LicenseRef-Ours",
+        "CC-BY-4.0 AND LicenseRef-Ours",
+        "GPL-2.0-only WITH Classpath-exception-2.0",
+        "CC-BY-4.0 AND",
+        "",
+        "()",
+    ],
+)
+def test_words_of_their_own_are_not_understood(stated: str) -> None:
+    assert licence_of(stated) is None
+    assert not permits_release(stated)
+
+
+PIECES = [
+    "MIT",
+    "CC-BY-4.0",
+    "AND",
+    "or",
+    "WITH",
+    "(",
+    ")",
+    "+",
+    "Classpath-exception-2.0",
+    ",",
+    "x",
+]
+
+
+@given(st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=9).map(" ".join))
+def test_any_text_is_understood_or_not(stated: str) -> None:
+    known = licence_of(stated)
+    assert known is None or (known.conditions is None) == (not known.permitted)
+
+
+@pytest.mark.parametrize(
+    ("original", "made", "allowed"),
+    [
+        ("terms of use", "terms of use", True),
+        ("terms of use", "CC-BY-4.0", False),
+        ("CC0-1.0", "terms of use", True),
+        ("CC-BY-4.0", "terms of use", False),
+        ("CC-BY-SA-4.0 OR MIT", "CC-BY-4.0", True),
+        ("CC-BY-SA-4.0 AND MIT", "CC-BY-SA-4.0", True),
+        ("CC-BY-SA-4.0 AND CC-BY-NC-SA-4.0", "CC-BY-NC-SA-4.0", False),
+        ("CC-BY-4.0", "CC-BY-SA-4.0 OR CC0-1.0", False),
+        ("CC BY-SA 4.0", "CC-BY-SA-4.0", True),
+    ],
+)
+def test_what_an_edited_image_may_be_under(original: str, made: str, allowed: bool) -> None:
+    assert is_compatible(original, made) == allowed

@@ -1,0 +1,167 @@
+"""One name a licence, however it is written; nothing that is unknown is permitted."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.licences import (
+    PUBLIC_DOMAIN,
+    US_GOVERNMENT_WORK,
+    flickr_licence,
+    licence_name,
+    one_of,
+    permits_use,
+)
+
+CC = "https://creativecommons.org"
+# As `licenses` of COCO's instance lists has them: name, address, Flickr's number.
+COCO = [
+    ("Attribution-NonCommercial-ShareAlike License", "by-nc-sa", 1),
+    ("Attribution-NonCommercial License", "by-nc", 2),
+    ("Attribution-NonCommercial-NoDerivs License", "by-nc-nd", 3),
+    ("Attribution License", "by", 4),
+    ("Attribution-ShareAlike License", "by-sa", 5),
+    ("Attribution-NoDerivs License", "by-nd", 6),
+]
+CODES = ["by", "by-sa", "by-nc", "by-nd", "by-nc-sa", "by-nc-nd"]
+VERSIONS = ["1.0", "2.0", "2.5", "3.0", "4.0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cc-by-sa 4.0", "CC-BY-SA-4.0"),
+        ("CC BY 2.0", "CC-BY-2.0"),
+        ("by-nc", "CC-BY-NC"),
+        ("Creative Commons Attribution-ShareAlike 4.0 International", "CC-BY-SA-4.0"),
+        ("Attribution-NonCommercial-NoDerivatives 4.0", "CC-BY-NC-ND-4.0"),
+        ("CC BY-SA 3.0 DE", "CC-BY-SA-3.0-DE"),
+        ("CC-BY-3.0-IGO", "CC-BY-3.0-IGO"),
+        ("cc0", "CC0-1.0"),
+        ("CC0 1.0 Universal", "CC0-1.0"),
+        ("Creative Commons Zero", "CC0-1.0"),
+        ("pdm", "CC-PDM-1.0"),
+        ("Public Domain Mark 1.0", "CC-PDM-1.0"),
+        ("Public domain", PUBLIC_DOMAIN),
+        (f"{CC}/licenses/by-sa/2.0/", "CC-BY-SA-2.0"),
+        (f"{CC}/licenses/by-sa/3.0/de/deed.en", "CC-BY-SA-3.0-DE"),
+        (f"{CC}/licenses/by/4.0/legalcode", "CC-BY-4.0"),
+        ("http://www.creativecommons.org/licenses/by/2.5", "CC-BY-2.5"),
+        (f"{CC}/publicdomain/zero/1.0/", "CC0-1.0"),
+        (f"{CC}/publicdomain/mark/1.0/", "CC-PDM-1.0"),
+        ("CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/)", "CC-BY-4.0"),
+        (
+            "United States Government Work (http://www.usa.gov/copyright.shtml)",
+            US_GOVERNMENT_WORK,
+        ),
+    ],
+)
+def test_names_and_addresses_are_understood(text: str, name: str) -> None:
+    assert licence_name(text) == name
+    assert licence_name(f"  {text.upper()} ") == name or "HTTP" in text.upper()
+    assert licence_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "all rights reserved",
+        "by me",
+        "unknown",
+        "MIT",
+        "CC",
+        "CC BY-SA-ND",
+        "CC BY 4.0, but ask first",
+        "sampling+",
+        f"{CC}/licenses/sampling+/1.0/",
+        f"{CC}/licenses/nd/1.0/",
+        "https://example.org/?terms=creativecommons.org/licenses/by/4.0/",
+        "https://creativecommons.org.example.org/licenses/by/4.0/",
+        "No known copyright restrictions (http://flickr.com/commons/usage/)",
+        "All rights reserved (https://creativecommons.org/licenses/by/4.0/)",
+    ],
+)
+def test_what_is_not_understood_is_unknown_and_not_permitted(text: str | None) -> None:
+    assert licence_name(text) is None
+    assert not permits_use(text)
+
+
+@pytest.mark.parametrize(("name", "code", "number"), COCO)
+def test_cocos_licences_are_flickrs(name: str, code: str, number: int) -> None:
+    address = f"http://creativecommons.org/licenses/{code}/2.0/"
+    understood = licence_name(f"{name} ({address})")
+    assert understood == licence_name(name, address) == flickr_licence(number)
+    assert permits_use(understood) == ("nd" not in code)
+
+
+def test_flickr_reserves_rights_and_knows_of_none() -> None:
+    assert [flickr_licence(number) for number in (-1, 0, 7, 99)] == [None] * 4
+    assert all(flickr_licence(number) for number in (8, 9, 10, *range(11, 17)))
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "name"),
+    [
+        ("by", f"{CC}/licenses/by/2.0/", "CC-BY-2.0"),
+        ("CC BY 2.0", f"{CC}/licenses/by/2.0/fr/", "CC-BY-2.0-FR"),
+        ("public domain", f"{CC}/publicdomain/zero/1.0/", "CC0-1.0"),
+        (None, f"{CC}/licenses/by/2.0/", "CC-BY-2.0"),
+        ("by 3.0", "https://example.org/terms", "CC-BY-3.0"),
+        ("by", f"{CC}/licenses/by-nd/2.0/", None),
+        ("by", f"{CC}/licenses/by-nc/2.0/", None),
+        ("by-nc", f"{CC}/licenses/by/2.0/", None),
+        ("by 4.0", f"{CC}/licenses/by/2.0/", None),
+        ("by", f"{CC}/licenses/sampling/1.0/", None),
+        ("all rights reserved", f"{CC}/licenses/by/2.0/", None),
+        (None, None, None),
+    ],
+)
+def test_text_and_address_must_not_contradict(
+    text: str | None, url: str | None, name: str | None
+) -> None:
+    assert licence_name(text, url) == name
+
+
+@given(st.sampled_from(CODES), st.sampled_from(VERSIONS), st.sampled_from(["", "de", "uk", "igo"]))
+def test_every_spelling_has_the_same_name(code: str, version: str, country: str) -> None:
+    name = "-".join(filter(None, ["CC", code.upper(), version, country.upper()]))
+    path = "/".join(filter(None, [code, version, country]))
+    spellings = {
+        name,
+        name.casefold(),
+        f"CC {code.upper()} {version} {country.upper()}".strip(),
+        f"{CC}/licenses/{path}/",
+        f"{CC}/licenses/{path}/deed.en",
+        f"licence: ({CC}/licenses/{path}/)".removeprefix("licence: "),
+    }
+    assert {licence_name(spelling) for spelling in spellings} == {name}
+    assert permits_use(name) == ("nd" not in code)
+
+
+@given(st.text())
+def test_any_text_has_a_name_that_is_its_own_or_none(text: str) -> None:
+    name = licence_name(text)
+    assert name is None or licence_name(name) == name
+    assert licence_name(None, text) is None or "commons" in text.casefold() or "usa.gov" in text
+
+
+@pytest.mark.parametrize(
+    "words", ["except portraits", "editorial use only", "or all rights reserved", "until 2020"]
+)
+@given(st.sampled_from(["CC BY", "CC0", "Public domain", "CC BY-SA 4.0", "pdm"]))
+def test_words_beside_a_licence_make_it_unknown(words: str, licence: str) -> None:
+    assert licence_name(licence) is not None
+    assert licence_name(f"{licence} {words}") is None
+    assert licence_name(f"{licence}, {words}") is None
+
+
+def test_one_of_several_permits_what_each_permits() -> None:
+    free, bound = one_of(["CC-BY", "CC0-1.0", "CC-BY"]), one_of(["CC-BY", "CC-BY-ND"])
+    assert free == "one of CC-BY, CC0-1.0"
+    assert permits_use(free)
+    assert not permits_use(bound)
+    assert not permits_use("one of CC-BY, something else")
+    assert licence_name(free) == free
+    assert licence_name("one of CC-BY, something else") is None

@@ -1,0 +1,59 @@
+"""The nearest of other hashes, against looking at every pair."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from schemas import nearest_hashes as module
+from schemas.nearest_hashes import nearest_hashes
+
+BUSY_MACHINE = settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+near_zero = st.lists(st.integers(0, 63), max_size=14).map(lambda ones: sum({1 << i for i in ones}))
+hashes = st.lists(st.integers(0, 2**64 - 1) | near_zero, max_size=20)
+
+
+def literal(left: list[int], right: list[int], radius: int) -> list[tuple[int, int]]:
+    found = []
+    for one in left:
+        near = [((one ^ other).bit_count(), place) for place, other in enumerate(right)]
+        found.append(min([pair for pair in near if pair[0] <= radius], default=(65, -1)))
+    return found
+
+
+@pytest.fixture(params=["few", "compiled"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "compiled":
+        monkeypatch.setattr(module, "_FEW", 0)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("way")
+@BUSY_MACHINE
+@given(hashes, hashes, st.sampled_from([0, 1, 3, 4, 7, 10, 11, 12, 20, 64]), st.integers(1, 3))
+def test_every_hash_has_its_nearest_and_of_equals_the_earliest(
+    left: list[int], right: list[int], radius: int, workers: int
+) -> None:
+    found = nearest_hashes(
+        np.array(left, np.uint64), np.array(right, np.uint64), radius, workers=workers
+    )
+    assert list(zip(found.bits.tolist(), found.places.tolist(), strict=True)) == literal(
+        left, right, radius
+    )
+
+
+def test_many_hashes_by_buckets_and_by_all_pairs() -> None:
+    random = np.random.default_rng(5)
+    right = random.integers(0, 2**64, 30_000, np.uint64)
+    left = random.integers(0, 2**64, 3_000, np.uint64)
+    left[:500] = right[:500] ^ np.uint64(0b1011 << 30)
+    by_buckets, by_all = nearest_hashes(left, right, 10), nearest_hashes(left, right)
+    near = by_all.bits <= 10
+    assert np.array_equal(by_buckets.bits[near], by_all.bits[near])
+    assert np.array_equal(by_buckets.places[near], by_all.places[near])
+    assert (by_buckets.places[~near] == -1).all()
+    assert (by_all.bits[:500] == 3).all()

@@ -1,0 +1,59 @@
+"""Hash and spectrum, against pHash as its authors define it and against real mirror images."""
+
+import imagehash
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+
+from schemas.spectrum import (
+    SIDE_PX,
+    look_of,
+    mirrored_spectra,
+    spectrum_distances,
+)
+
+pictures = arrays(np.uint8, (SIDE_PX, SIDE_PX)).map(lambda grey: grey.astype(np.float64))
+random = np.random.default_rng(0)
+
+
+def test_the_hash_is_that_of_imagehash_where_it_is_given_the_same_32_by_32_pixels() -> None:
+    for _ in range(50):
+        grey = random.integers(0, 256, (SIDE_PX, SIDE_PX), np.uint8)
+        look = look_of(grey.astype(np.float64))
+        assert look is not None
+        assert f"{look.perceptual_hash:016x}" == str(imagehash.phash(Image.fromarray(grey)))
+
+
+@given(pictures)
+def test_a_mirror_image_is_known_without_looking_at_it(grey: np.ndarray) -> None:
+    look, mirrored = look_of(grey), look_of(grey[:, ::-1])
+    assert (look is None) == (mirrored is None)
+    if look is None or mirrored is None:
+        return
+    by_sign = mirrored_spectra(look.spectrum[None])[0].astype(int)
+    assert np.abs(by_sign - mirrored.spectrum).max() <= 1  # rounding of halves
+    assert spectrum_distances(by_sign[None], mirrored.spectrum[None])[0] < 0.01
+
+
+def test_mirrored_hashes_are_those_of_mirror_images() -> None:
+    for _ in range(50):
+        grey = random.normal(128, 40, (SIDE_PX, SIDE_PX))
+        look, mirrored = look_of(grey), look_of(grey[:, ::-1])
+        assert look is not None
+        assert mirrored is not None
+        assert look.mirrored_hash == mirrored.perceptual_hash
+        assert look.perceptual_hash == mirrored.mirrored_hash
+
+
+@given(st.floats(0, 255))
+def test_a_picture_with_nothing_on_it_has_no_look(level: float) -> None:
+    assert look_of(np.full((SIDE_PX, SIDE_PX), level)) is None
+
+
+def test_brightness_and_contrast_do_not_show_in_the_spectrum() -> None:
+    grey = random.normal(128, 20, (SIDE_PX, SIDE_PX))
+    looks = [look_of(one) for one in (grey, grey + 30, 0.5 * grey)]
+    first, *others = (look.spectrum[None] for look in looks if look is not None)
+    assert all(spectrum_distances(first, other)[0] < 0.001 for other in others)

@@ -1,0 +1,125 @@
+"""What the counting server says where it stands for a model that proposes and refines contrasts."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from models.builtin.contrasts.model import StillsContraster
+from schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from schemas.profile import BuiltinContraster
+from schemas.refinement_request import (
+    CAPTIONS_FIELD,
+    REFINEMENT_PURPOSE,
+    TRANSLATIONS_FIELD,
+    RefinementBrief,
+)
+from schemas.strategy_request import STRATEGY_PURPOSE
+from tests.servers.counting_server import Complete, completion_of, prompt_text
+
+_MODEL = StillsContraster(BuiltinContraster())
+_NUMERALS = "零一二三四五六七八九"
+
+Spoil = Callable[[dict[str, Any], str], str]
+"""Makes another answer of a request and the answer that it would get."""
+
+
+def contrast_completion(request: dict[str, Any]) -> dict[str, Any]:
+    """What the built-in contraster says of the images and the brief in a request.
+
+    It writes English alone: translations, where they are wanted, are words of our own.
+    """
+    return completion_of(request, contrast_answer(request))
+
+
+def spoiled(spoil: Spoil) -> Complete:
+    """Completions whose text is what `spoil` makes of that of `contrast_completion`."""
+
+    def complete(request: dict[str, Any]) -> dict[str, Any]:
+        return completion_of(request, spoil(request, contrast_answer(request)))
+
+    return complete
+
+
+def remembered(complete: Complete) -> Complete:
+    """The same completions, each thought of once: whoever is killed asks again."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def completed(request: dict[str, Any]) -> dict[str, Any]:
+        key = json.dumps(request, sort_keys=True)
+        if key not in known:
+            known[key] = complete(request)
+        return known[key]
+
+    return completed
+
+
+def sometimes_cut(request: dict[str, Any], text: str) -> str:
+    """Cuts a third of first answers short, and a fifth of those to questions asked anew."""
+    share = int(hashlib.sha256(prompt_text(request).encode()).hexdigest()[:8], 16)
+    return text[: len(text) // 2] if share % (5 if is_repair(request) else 3) == 0 else text
+
+
+def contrast_answer(request: dict[str, Any]) -> str:
+    """The text of that completion; an object without fields where the model refuses."""
+    brief = brief_of(request)
+    is_refinement = asks_for_captions(request)
+    language = RefinementBrief.parse(brief).second_language if is_refinement else None
+    if language is not None:
+        brief = RefinementBrief.parse(brief).model_copy(update={"second_language": None}).text()
+    asked = ChatRequest(
+        purpose=REFINEMENT_PURPOSE if is_refinement else STRATEGY_PURPOSE,
+        prompt=prompt_text(request),
+        prompt_digest="",
+        subject=brief,
+        images=_images(request),
+        answer_schema=None,
+    )
+    ((_, outcome),) = _MODEL.answer([asked])
+    if not isinstance(outcome, ChatAnswer):
+        return "{}"
+    if language is None:
+        return outcome.text
+    captions = json.loads(outcome.text)[CAPTIONS_FIELD]
+    translations = [translation(caption) for caption in captions]
+    told = {CAPTIONS_FIELD: captions, TRANSLATIONS_FIELD: translations}
+    return json.dumps(told, ensure_ascii=False)
+
+
+def translation(caption: str) -> str:
+    """Chinese words that no other caption has."""
+    number = int(hashlib.sha256(caption.encode()).hexdigest()[:6], 16)
+    return f"这张图片的说明是第{''.join(_NUMERALS[int(one)] for one in str(number))}号。"
+
+
+def brief_of(request: dict[str, Any]) -> str:
+    """The brief in a request's prompt."""
+    found = re.search(r"<brief>\n(.*?)\n</brief>", prompt_text(request), re.DOTALL)
+    assert found is not None, prompt_text(request)
+    return found[1]
+
+
+def asks_for_captions(request: dict[str, Any]) -> bool:
+    """Whether captions of a group are wanted, and not strategies."""
+    return brief_of(request).startswith("Images: ")
+
+
+def is_repair(request: dict[str, Any]) -> bool:
+    """Whether an answer was no use, and is asked for anew."""
+    return "\n<problem>\n" in prompt_text(request)
+
+
+def _images(request: dict[str, Any]) -> tuple[ChatImage, ...]:
+    urls = (
+        part["image_url"]["url"]
+        for part in request["messages"][-1]["content"]
+        if part["type"] == "image_url"
+    )
+    return tuple(map(_image, urls))
+
+
+def _image(url: str) -> ChatImage:
+    head, _, data = url.partition(",")
+    return ChatImage(media_type=head[5:].partition(";")[0], data=base64.b64decode(data))

@@ -1,0 +1,211 @@
+"""A loopback server that answers as Google's Custom Search and Openverse do, and counts.
+
+The answers are written after the documented formats (`tests/data/image_search`); the rules that the
+services keep are kept, too: a wrong key, too large a page and a bad token are refused as they do.
+"""
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+DATA = Path(__file__).parents[1] / "data" / "image_search"
+API_KEY = "AIza-not+for/other=eyes"
+ENGINE = "017576662512468239146:omuauf_lfve"
+TOKEN = "DLBYIcfnKfolaXKcmMC8RIDCavc2hW"
+CLIENT_ID = "pm8GMaIXIhkjQ4iDfXLOvVUUcIKGYRnMlZYApbda"
+CLIENT_SECRET = "YhVjvIBc7TuRJSvO2wIi344ez5SEreXLksV7GjalLiKDpxfb"
+NOTHING = "nothing of this kind"
+GOOGLE_PATH = "/customsearch/v1"
+OPENVERSE_PATH = "/v1/images/"
+TOKEN_PATH = "/v1/auth_tokens/token/"
+
+
+@dataclass
+class Reply:
+    """What a request is answered with; `reset` and `hang_up` end the connection instead."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    reset: bool = False
+    hang_up: bool = False
+
+
+@dataclass
+class Seen:
+    """One request as it arrived."""
+
+    path: str
+    parameters: dict[str, str]
+    headers: dict[str, str]
+
+
+def google_error(status: int, message: str, reason: str, name: str = "") -> Reply:
+    """An error as the API writes it."""
+    errors = [{"message": message, "domain": "global", "reason": reason}]
+    error = {"code": status, "message": message, "errors": errors, "status": name}
+    return Reply(status, {"error": error})
+
+
+class SearchServer(ThreadingHTTPServer):
+    """Both services on one loopback port; `faults` come first, one each request.
+
+    `results_of` says what Openverse knows for a query.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.faults: list[Reply] = []
+        self.seen: list[Seen] = []
+        self.seconds = 0.0
+        self.lock = threading.Lock()
+        self.google = json.loads((DATA / "google.json").read_text(encoding="utf-8"))
+        self.openverse = json.loads((DATA / "openverse.json").read_text(encoding="utf-8"))
+        self.results_of: Callable[[str], list[dict[str, Any]]] = self._recorded
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def base_url(self) -> str:
+        """What a profile calls `base_url`."""
+        return f"http://127.0.0.1:{self.server_port}/"
+
+    @property
+    def queries(self) -> list[str]:
+        """What was searched for, in order."""
+        return [seen.parameters["q"] for seen in self.seen if "q" in seen.parameters]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed is no news."""
+
+    def answer(self, seen: Seen) -> Reply:
+        """What this request is answered with."""
+        with self.lock:
+            self.seen.append(seen)
+            if self.faults:
+                return self.faults.pop(0)
+        if seen.path == GOOGLE_PATH:
+            return self._google(seen)
+        if seen.path == OPENVERSE_PATH:
+            return self._openverse(seen)
+        if seen.path == TOKEN_PATH:
+            return self._token(seen)
+        return Reply(404, {"detail": "Not found."})
+
+    def _google(self, seen: Seen) -> Reply:
+        asked = seen.parameters
+        if asked.get("key") != API_KEY:
+            message = "API key not valid. Please pass a valid API key."
+            return google_error(400, message, "badRequest", "INVALID_ARGUMENT")
+        number, start = int(asked.get("num", 10)), int(asked.get("start", 1))
+        if asked.get("cx") != ENGINE or not 1 <= number <= 10 or start + number > 100:
+            message = "Request contains an invalid argument."
+            return google_error(400, message, "badRequest", "INVALID_ARGUMENT")
+        found = {name: value for name, value in self.google.items() if name != "items"}
+        if asked["q"] != NOTHING:
+            found["items"] = self.google["items"][start - 1 : start - 1 + number]
+        return Reply(body=found)
+
+    def _openverse(self, seen: Seen) -> Reply:
+        asked = seen.parameters
+        authorization = seen.headers.get("Authorization")
+        if authorization not in (None, f"Bearer {TOKEN}"):
+            return Reply(401, {"detail": "Authentication credentials were not provided."})
+        size, page = int(asked.get("page_size", 20)), int(asked.get("page", 1))
+        if size > (20 if authorization is None else 50) or size * page > 240:
+            return Reply(401, {"detail": "page_size may not exceed 20 for anonymous requests"})
+        if (
+            unknown := set(asked["license"].split(","))
+            - {"cc0", "pdm", "by", "by-sa"}
+            - {*("by-nc", "by-nc-sa", "by-nd", "by-nc-nd")}
+        ):
+            detail = f"Invalid input given for fields. 'license' -> License {unknown}"
+            return Reply(400, {"error": "InputError", "detail": detail, "fields": ["license"]})
+        results = self.results_of(asked["q"])
+        lot = results[(page - 1) * size : page * size]
+        limits = {
+            "X-RateLimit-Limit-anon_burst": "20/min",
+            "X-RateLimit-Available-anon_burst": "19",
+            "X-RateLimit-Limit-anon_sustained": "200/day",
+            "X-RateLimit-Available-anon_sustained": "187",
+        }
+        return Reply(body={**self.openverse, "page": page, "results": lot}, headers=limits)
+
+    def _recorded(self, query: str) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = self.openverse["results"]
+        return [] if query == NOTHING else results
+
+    def _token(self, seen: Seen) -> Reply:
+        wanted = {
+            "grant_type": "client_credentials",
+            "client_id": CLIENT_ID,
+            "client_secret": CLIENT_SECRET,
+        }
+        if seen.parameters != wanted:
+            return Reply(401, {"error": "invalid_client"})
+        given = {"access_token": TOKEN, "scope": "read write groups", "expires_in": 36000}
+        return Reply(body={**given, "token_type": "Bearer"})
+
+
+@contextmanager
+def search_server() -> Iterator[SearchServer]:
+    """A server in a thread of this process, on a free port."""
+    with SearchServer() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: SearchServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        split = urlsplit(self.path)
+        self._reply(split.path, dict(parse_qsl(split.query)))
+
+    def do_POST(self) -> None:
+        """A form; Google's client sends queries so that are too long for an address."""
+        form = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        self._reply(urlsplit(self.path).path, dict(parse_qsl(form)))
+
+    def _reply(self, path: str, parameters: dict[str, str]) -> None:
+        reply = self.server.answer(Seen(path, parameters, dict(self.headers)))
+        time.sleep(self.server.seconds + reply.seconds)
+        if reply.reset:
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+            self.connection.close()
+            return
+        if reply.hang_up:
+            self.close_connection = True
+            return
+        is_text = isinstance(reply.body, str)
+        body = (reply.body if is_text else json.dumps(reply.body)).encode()
+        self.send_response(reply.status)
+        self.send_header("Content-Type", "text/html" if is_text else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002
+        """Nothing is printed."""

@@ -1,0 +1,180 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from release.published_ccd import spelled
+from schemas.errors import FormatError
+from schemas.records import Attribution
+from schemas.taxonomy import DifferenceType
+from sources.importer import importer_for
+from sources.reading import read_source
+from sources.records import BadRow, ReadOptions, Row, SourceRow
+
+FIVE = [f"A caption, the {place}th of five." for place in range(5)]
+ANCHOR = {"image": "391895.jpg", "captions": FIVE}
+CONTRAST = {
+    "image": "391895_contrast_0.jpg",
+    "captions": FIVE,
+    "contrastive_aspect": "Entity Relationship",
+}
+
+
+def lines(*records: Any) -> str:
+    return "".join(
+        f"{record if isinstance(record, str) else json.dumps(record)}\n" for record in records
+    )
+
+
+def read(path: Path, *records: Any, options: ReadOptions | None = None) -> list[Row]:
+    path.write_text(lines(*records), encoding="utf-8", newline="")
+    return list(read_source(importer_for("ccd"), path, options))
+
+
+def rows(found: list[Row]) -> list[SourceRow]:
+    assert all(isinstance(row, SourceRow) for row in found), found
+    return [row for row in found if isinstance(row, SourceRow)]
+
+
+def bad(found: list[Row]) -> list[BadRow]:
+    return [row for row in found if isinstance(row, BadRow)]
+
+
+def test_an_anchor_and_what_differs_from_it(tmp_path: Path) -> None:
+    anchor, contrast = rows(read(tmp_path / "test.json", ANCHOR, CONTRAST))
+    assert (anchor.identity, anchor.split, anchor.contrast) == ("391895.jpg", "test", None)
+    assert anchor.captions == tuple(FIVE)
+    assert contrast.contrast is not None
+    assert contrast.contrast.difference is DifferenceType.ENTITY_RELATION
+    assert contrast.contrast.anchor == anchor.model_copy(update={"captions": (), "positions": ()})
+    assert (contrast.contrast.detail, contrast.contrast.way) == ("", None)
+
+
+def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
+    contrast, anchor = rows(read(tmp_path / "test.json", CONTRAST, ANCHOR))
+    assert contrast.contrast is not None
+    assert contrast.contrast.anchor.identity == anchor.identity
+
+
+def test_anchors_lie_under_the_names_of_their_originals(tmp_path: Path) -> None:
+    (anchor,) = rows(read(tmp_path / "test.json", ANCHOR))
+    paths = (anchor.file_path, *anchor.other_paths)
+    assert paths[0] == "391895.jpg"
+    assert {
+        "000000391895.jpg",
+        "COCO_val2014_000000391895.jpg",
+        "val2014/COCO_val2014_000000391895.jpg",
+        "flickr30k-images/391895.jpg",
+    } <= set(paths)
+    assert len(set(paths)) == len(paths)
+
+
+@pytest.mark.parametrize("kind", DifferenceType)
+def test_both_spellings_are_understood(tmp_path: Path, kind: DifferenceType) -> None:
+    for spelling in (spelled(kind), kind.value, kind.value.upper()):
+        found = rows(read(tmp_path / "t", ANCHOR, {**CONTRAST, "contrastive_aspect": spelling}))
+        assert found[1].contrast is not None
+        assert found[1].contrast.difference is kind
+
+
+def test_what_releases_add_is_read(tmp_path: Path) -> None:
+    more = {
+        "ori_image": "391895.jpg",
+        "contrastive_detail": "a red bus",
+        "contrastive_strategy": "a blue bus",
+        "way": "edit",
+        "captions_zh": [None, "一辆公共汽车"],
+        "licence": "CC BY 4.0",
+        "creator": "Ada",
+        "source_url": "https://example.org/1",
+    }
+    anchor, contrast = rows(
+        read(tmp_path / "t", {**ANCHOR, "coarse_captions": ["A bus."]}, {**CONTRAST, **more})
+    )
+    assert anchor.coarse_captions == ("A bus.",)
+    assert contrast.translations == (("zh", (None, "一辆公共汽车")),)
+    assert contrast.attribution == Attribution(
+        licence="CC BY 4.0", creator="Ada", source_url="https://example.org/1"
+    )
+    told = contrast.contrast
+    assert told is not None
+    assert (told.detail, told.plan, told.way) == ("a red bus", "a blue bus", "edit")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"captions": FIVE[:4]}, "wrong_caption_count"),
+        ({"captions": [*FIVE[:4], " "]}, "empty_caption"),
+        ({"captions": "A caption"}, "wrong_type"),
+        ({"contrastive_aspect": "Mood"}, "unknown_difference"),
+        ({"contrastive_aspect": None}, "unknown_difference"),
+        ({"image": 7}, "wrong_type"),
+        ({"image": "391895.jpg"}, "duplicate_image"),
+        ({"ori_image": "4.jpg"}, "anchor_missing"),
+        ({"ori_image": 4}, "wrong_type"),
+        ({"image": "4_contrast_0.jpg"}, "anchor_missing"),
+        ({"source_url": "javascript:alert(1)", "licence": "CC0"}, "not_an_address"),
+    ],
+)
+def test_a_bad_line_costs_itself(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    other = {**CONTRAST, "image": "391895_contrast_1.jpg"}
+    found = read(tmp_path / "t", ANCHOR, {**CONTRAST, **change}, other)
+    (row,) = bad(found)
+    assert (row.reason, row.index) == (reason, 1)
+    assert len(found) == 3
+
+
+def test_a_contrast_without_a_type_is_not_taken_for_an_anchor(tmp_path: Path) -> None:
+    untyped = {"image": "391895_contrast_0.jpg", "captions": FIVE}
+    (row,) = bad(read(tmp_path / "t", ANCHOR, untyped))
+    assert (row.reason, row.field) == ("missing_field", "contrastive_aspect")
+
+
+def test_an_original_may_have_an_underscore_in_its_name(tmp_path: Path) -> None:
+    (row,) = rows(read(tmp_path / "t", {"image": "COCO_val2014_1.jpg", "captions": FIVE}))
+    assert row.contrast is None
+
+
+def test_contrasts_of_a_bad_anchor_go_with_it(tmp_path: Path) -> None:
+    found = read(tmp_path / "t", {**ANCHOR, "captions": FIVE[:3]}, CONTRAST)
+    assert [row.reason for row in bad(found)] == ["wrong_caption_count", "anchor_missing"]
+
+
+def test_a_broken_line_costs_itself(tmp_path: Path) -> None:
+    found = read(tmp_path / "t", ANCHOR, '{"image": "391895_con', CONTRAST)
+    assert [row.reason for row in bad(found)] == ["malformed_json"]
+
+
+@pytest.mark.parametrize("text", ["\n\n", "[1]\n", '{"file_name": "a.jpg"}\n', "no JSON"])
+def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError, match="is not a ccd file"):
+        read_source(importer_for("ccd"), path)
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"image": st.text(max_size=8) | st.integers(), "captions": st.just(FIVE) | st.none()},
+            optional={
+                "contrastive_aspect": st.text(max_size=5) | st.none() | st.lists(st.integers()),
+                "ori_image": st.text(max_size=5) | st.integers(),
+                "way": st.text(max_size=3) | st.lists(st.integers()),
+                "captions_zh": st.integers() | st.lists(st.text(max_size=3)),
+            },
+        ),
+        max_size=5,
+    )
+)
+def test_every_line_becomes_a_row_or_a_bad_row(records: list[dict[str, Any]]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = read(Path(folder) / "t", ANCHOR, *records)
+    assert len(found) == 1 + len(records)
+    assert [row.index for row in found] == list(range(1 + len(records)))

@@ -1,0 +1,215 @@
+"""A web server on loopback that sends exactly what a test says, byte for byte."""
+
+import asyncio
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Self
+
+from schemas.download import DownloadedImage, DownloadSettings
+from schemas.records import Rejection
+from sources.web.addresses import IPAddress
+from sources.web.downloading import ImageDownloader
+
+LOOPBACK = ip_address("127.0.0.1")
+SECRET = "s3cr3t"
+
+Speak = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Reply = bytes | Speak
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client asked for, and when by the monotonic clock."""
+
+    path: str
+    headers: dict[str, str]
+    at: float
+
+
+@dataclass
+class Adversary:
+    """Replies by path, a list where they differ from request to request (the last one stays)."""
+
+    replies: dict[str, Reply | list[Reply]] = field(default_factory=dict)
+    requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    port: int = 0
+    scheme: str = "http"
+
+    def url(self, path: str = "/a.jpg", host: str = "127.0.0.1") -> str:
+        """An address here, with a secret in its query."""
+        return f"{self.scheme}://{host}:{self.port}{path}?key={SECRET}"
+
+    def paths(self) -> list[str]:
+        """What was asked for but robots.txt, without queries."""
+        asked = [request.path.partition("?")[0] for request in self.requests]
+        return [path for path in asked if path != "/robots.txt"]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                request = _request(head)
+                self.requests.append(request)
+                if not await self._reply(request.path.partition("?")[0], writer):
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            pass
+        finally:
+            writer.close()
+
+    async def _reply(self, path: str, writer: asyncio.StreamWriter) -> bool:
+        """Whether the connection stays open."""
+        reply = self.replies.get(path, answer(status="404 Not Found"))
+        if isinstance(reply, list):
+            reply = reply.pop(0) if len(reply) > 1 else reply[0]
+        if isinstance(reply, bytes):
+            writer.write(reply)
+            await writer.drain()
+            return True
+        await reply(writer)
+        return False
+
+
+def _request(head: bytes) -> Request:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines if line)
+    return Request(first.split(" ")[1], headers, time.monotonic())
+
+
+def answer(body: bytes = b"", *, status: str = "200 OK", **headers: str) -> bytes:
+    """An answer; underscores in the names of `headers` are hyphens."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    fields = {"Content-Type": "image/jpeg", "Content-Length": str(len(body))} | given
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in fields.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def redirect(target: str, status: str = "302 Found") -> bytes:
+    return answer(status=status, Location=target)
+
+
+def drip(head: bytes, pause_seconds: float = 0.02, piece: bytes = b"x") -> Speak:
+    """Sends `head`, then `piece` for ever, slowly."""
+
+    async def speak(writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        while True:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(pause_seconds)
+
+    return speak
+
+
+def hang_up(sent: bytes = b"") -> Speak:
+    """Sends so much and closes the connection."""
+
+    async def speak(writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        await writer.drain()
+
+    return speak
+
+
+@contextmanager
+def serving(
+    host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+) -> Iterator[Adversary]:
+    """An adversary in a thread of its own."""
+    adversary = Adversary(scheme="https" if tls else "http")
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+
+    async def live() -> None:
+        server = await asyncio.start_server(adversary.serve, host, port, ssl=tls)
+        adversary.port = server.sockets[0].getsockname()[1]
+        ready.set()
+        async with server:
+            await ended.wait()
+
+    def run() -> None:  # and close: the thread of the tests may have a loop of its own
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(live())
+
+    ended = asyncio.Event()
+    thread = threading.Thread(target=run)
+    thread.start()
+    ready.wait(10)
+    try:
+        yield adversary
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
+
+
+def only_loopback(address: IPAddress) -> bool:
+    """127.0.0.1 and nothing else, 127.0.0.2 included."""
+    return address == LOOPBACK
+
+
+@dataclass
+class Names:
+    """A name service: what a name leads to, one list of addresses after the other."""
+
+    known: dict[str, list[list[str]]]
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        self.asked.append(host)
+        turns = self.known.get(host, [[]])
+        return turns.pop(0) if len(turns) > 1 else turns[0]
+
+
+def quick(*ports: int, **changes: Any) -> DownloadSettings:
+    """Settings for tests: nothing takes long."""
+    defaults = {
+        "ports": frozenset(ports),
+        "timeout_seconds": 0.6,
+        "connect_timeout_seconds": 0.5,
+        "requests_per_second": 1000,
+        "longest_wait_seconds": 1,
+        "attempts": 1,
+        "min_side_px": 8,
+        "max_bytes": 200_000,
+    }
+    return DownloadSettings(**(defaults | changes))
+
+
+class Downloads:
+    """Downloads from one adversary; every text that came of it is kept to be searched."""
+
+    def __init__(self, adversary: Adversary, settings: DownloadSettings, **options: Any) -> None:
+        self._downloader = ImageDownloader(settings, **({"allow": only_loopback} | options))
+        self.adversary = adversary
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._downloader.close()
+
+    def each(self, *urls: str) -> list[DownloadedImage | Rejection]:
+        """Results in the order of `urls`."""
+        found = dict(self._downloader.download(urls))
+        assert sorted(found) == list(range(len(urls)))
+        for result in found.values():
+            assert SECRET not in f"{result!r}{result!s}"
+            if isinstance(result, Rejection):
+                assert SECRET not in result.model_dump_json()
+                assert result.stage == "download_image"
+        return [found[place] for place in range(len(urls))]
+
+    def image(self, url: str) -> DownloadedImage:
+        (result,) = self.each(url)
+        assert isinstance(result, DownloadedImage), result
+        return result
+
+    def refusal(self, url: str) -> Rejection:
+        (result,) = self.each(url)
+        assert isinstance(result, Rejection), result
+        return result

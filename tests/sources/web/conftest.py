@@ -1,0 +1,17 @@
+"""The adversary, and that no test of this folder tells secrets in its logs."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sources.web.adversary import SECRET, Adversary, serving
+
+
+@pytest.fixture
+def adversary(caplog: pytest.LogCaptureFixture) -> Iterator[Adversary]:
+    """A server on 127.0.0.1; what was logged meanwhile holds no secret."""
+    caplog.set_level(logging.DEBUG)
+    with serving() as server:
+        yield server
+    assert SECRET not in caplog.text

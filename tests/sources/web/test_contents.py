@@ -1,0 +1,250 @@
+import gzip
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+from schemas.download import DownloadSettings
+from sources.decoding import ImageRefusedError, decoded
+from sources.web.contents import Content, read_content
+from sources.web.refusal import DownloadRefusedError
+from tests.sources.pictures import chunk, encode, encoded, png_header, quarters
+from tests.sources.test_decoding import XMP_WITH_PLACE, exif_block
+
+SETTINGS = DownloadSettings(min_side_px=8, max_pixels=1_000_000)
+PHOTOGRAPHS = Path("../shared/data/coco_captions")
+JPEG = encoded(size=(120, 90))
+
+
+def read(body: bytes, **changes: Any) -> Content:
+    return read_content(body, SETTINGS.model_copy(update=changes))
+
+
+def refusal(body: bytes, **changes: Any) -> DownloadRefusedError:
+    with pytest.raises(DownloadRefusedError) as caught:
+        read(body, **changes)
+    return caught.value
+
+
+def moving(format: str, frames: int = 3, **options: Any) -> bytes:  # noqa: A002
+    pictures = [Image.new("RGB", (40, 30), (shade, 0, 0)) for shade in range(0, 80 * frames, 80)]
+    return encode(pictures[0], format, save_all=True, append_images=pictures[1:], **options)
+
+
+def zipped() -> bytes:
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
+        archive.writestr("a.jpg", JPEG)
+    return buffer.getvalue()
+
+
+def tarred() -> bytes:
+    with tarfile.open(fileobj=(buffer := io.BytesIO()), mode="w") as archive:
+        archive.addfile(entry := tarfile.TarInfo("a.jpg"), io.BytesIO(JPEG[: entry.size]))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "BMP"])
+def test_a_sound_picture_keeps_its_bytes(format: str) -> None:  # noqa: A002
+    body = encoded(format, size=(120, 90))
+    content = read(body)
+    assert content.data is body
+    assert content == (body, f"image/{format.lower()}", (120, 90), (120, 90))
+
+
+REFUSED = {
+    "an animated GIF": (moving("GIF"), "animated"),
+    "a still GIF": (encoded("GIF"), "refused_type"),
+    "an animated WebP": (moving("WEBP"), "animated"),
+    "an animated PNG": (moving("PNG"), "animated"),
+    "a damaged GIF": (moving("GIF")[:30] + b"\xff" * 50, "refused_type"),
+    "a TIFF": (encoded("TIFF"), "refused_type"),
+    "an icon": (encoded("ICO"), "refused_type"),
+    "an AVIF": (b"\x00\x00\x00\x20ftypavif" + bytes(100), "refused_type"),
+    "an SVG": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "refused_type"),
+    "an SVG in XML": (b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- -->\n<SVG/>", "refused_type"),
+    "an SVG bomb": (b"<!DOCTYPE svg [<!ENTITY a 'a'>]><svg>&a;</svg>", "refused_type"),
+    "a page": (b"\n<!DOCTYPE html><html><body>404</body></html>", "not_an_image"),
+    "a page without a doctype": (b"<HTML><HEAD>", "not_an_image"),
+    "JSON": (b'{"error": "s3cr3t"}', "not_an_image"),
+    "a PDF": (b"%PDF-1.7\n" + bytes(100), "refused_type"),
+    "a ZIP": (zipped(), "refused_type"),
+    "a tar": (tarred(), "refused_type"),
+    "a gzip": (gzip.compress(JPEG), "refused_type"),
+    "a RAR": (b"Rar!\x1a\x07\x01\x00", "refused_type"),
+    "a 7z": (b"7z\xbc\xaf\x27\x1c\x00\x04", "refused_type"),
+    "a program": (b"\x7fELF" + bytes(100), "not_an_image"),
+    "nothing": (b"", "not_an_image"),
+    "one byte": (b"\xff", "not_an_image"),
+    "a JPEG behind other bytes": (b"\n" + JPEG, "not_an_image"),
+    "the begin of a JPEG": (JPEG[: len(JPEG) // 2], "truncated_image"),
+    "the begin of a PNG": (encoded("PNG", size=(99, 99))[:150], "truncated_image"),
+    "the begin of a WebP": (encoded("WEBP", size=(99, 99))[:200], "undecodable_image"),
+    "a header of many pixels": (png_header(30_000, 30_000), "too_many_pixels"),
+    "a header of 2^62 pixels": (png_header(2**31 - 1, 2**31 - 1), "too_many_pixels"),
+    "a header of no pixels": (png_header(0, 100), "undecodable_image"),
+    "a tracking pixel": (encoded("PNG", size=(1, 1)), "too_small"),
+    "a line": (encoded("JPEG", size=(1000, 7)), "too_small"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("resize_longest_px", [None, 20])
+def test_all_else_is_refused(what: str, resize_longest_px: int | None) -> None:
+    body, reason = REFUSED[what]
+    found = refusal(body, resize_longest_px=resize_longest_px)
+    assert found.reason in {reason, *(["no_pixels"] if what == "a header of no pixels" else [])}
+    assert "s3cr3t" not in found.what
+
+
+@pytest.mark.parametrize("format", ["JPEG", "WEBP", "PNG"])
+def test_a_bomb_is_told_by_its_header(format: str) -> None:  # noqa: A002
+    """Plain pictures of many pixels are small files; nothing of them is decoded."""
+    body = encode(Image.new("RGB", (4000, 4000)), format, lossless=True)
+    assert len(body) < 300_000
+    assert refusal(body, max_pixels=4000 * 4000 - 1).reason == "too_many_pixels"
+    assert read(body, max_pixels=4000 * 4000).size == (4000, 4000)
+
+
+@pytest.mark.parametrize("resize_longest_px", [None, 60])
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_ends_upright_and_without_a_place(
+    format: str,  # noqa: A002
+    orientation: int,
+    resize_longest_px: int | None,
+) -> None:
+    options: dict[str, Any] = {"lossless": True} if format == "WEBP" else {}
+    exif = exif_block(orientation, place=True)
+    body = encoded(format, size=(120, 80), exif=exif, **options)
+    content = read(body, resize_longest_px=resize_longest_px)
+    with Image.open(io.BytesIO(body)) as original, Image.open(io.BytesIO(content.data)) as kept:
+        expected = ImageOps.exif_transpose(original)
+        assert content.source_size == expected.size
+        if resize_longest_px is not None:
+            small = (60, 40) if expected.width > expected.height else (40, 60)
+            expected = expected.resize(small, Image.Resampling.LANCZOS)
+        assert content.size == kept.size == expected.size
+        assert not kept.getexif()
+        assert b"GPS" not in content.data
+        assert _distance(kept, expected) < 3
+
+
+def _distance(one: Image.Image, other: Image.Image) -> float:
+    pixels = (np.asarray(picture.convert("RGB"), np.float64) for picture in (one, other))
+    first, second = pixels
+    return float(np.abs(first - second).mean())
+
+
+def test_a_place_in_a_packet_or_behind_the_pixels_is_removed() -> None:
+    png, end = encoded("PNG", size=(120, 90)), chunk(b"IEND", b"")
+    late = png.removesuffix(end) + chunk(b"eXIf", exif_block(6, place=True)[6:]) + end
+    with_packet = encoded("JPEG", size=(120, 90), xmp=XMP_WITH_PLACE)
+    for body in (late, with_packet):
+        assert b"eXIf" in body or b"GPS" in body
+        for longest in (None, 60):
+            content = read(body, resize_longest_px=longest)
+            assert b"GPS" not in content.data
+            assert b"eXIf" not in content.data
+            wanted = (90, 120) if b"eXIf" in body else (120, 90)
+            assert content.source_size == wanted
+
+
+@pytest.mark.parametrize(
+    ("size", "longest", "wanted"),
+    [
+        ((120, 90), 120, (120, 90)),
+        ((120, 90), 500, (120, 90)),
+        ((120, 90), 60, (60, 45)),
+        ((90, 120), 60, (45, 60)),
+        ((121, 90), 60, (60, 45)),
+        ((1000, 8), 60, (60, 1)),
+        ((513, 385), 64, (64, 48)),
+        ((1024, 1024), 64, (64, 64)),
+    ],
+)
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+def test_pictures_are_scaled_down_and_never_up(
+    format: str,  # noqa: A002
+    size: tuple[int, int],
+    longest: int,
+    wanted: tuple[int, int],
+) -> None:
+    body = encoded(format, size=size)
+    content = read(body, resize_longest_px=longest, max_pixels=2_000_000)
+    assert (content.size, content.source_size) == (wanted, size)
+    with Image.open(io.BytesIO(content.data)) as picture:
+        assert picture.size == wanted
+    assert (content.data is body) == (wanted == size)
+
+
+@pytest.mark.parametrize(
+    ("mode", "format"),
+    [
+        ("L", "JPEG"), ("CMYK", "JPEG"), ("1", "PNG"), ("L", "PNG"), ("LA", "PNG"), ("P", "PNG"),
+        ("RGBA", "PNG"), ("I;16", "PNG"), ("RGBA", "WEBP"), ("P", "BMP"), ("1", "BMP"),
+    ],
+)  # fmt: skip
+def test_all_kinds_of_colours_are_scaled_down(mode: str, format: str) -> None:  # noqa: A002
+    picture = quarters((120, 90)).convert("L" if mode == "I;16" else mode).convert(mode)
+    content = read(encode(picture, format), resize_longest_px=60)
+    with Image.open(io.BytesIO(content.data)) as small:
+        assert small.size == (60, 45)
+        if mode not in ("1", "I;16"):
+            expected = picture.convert("RGBA").resize((60, 45), Image.Resampling.LANCZOS)
+            assert _distance(small.convert("RGBA"), expected) < 6
+
+
+def test_a_transparent_colour_stays_transparent() -> None:
+    picture = quarters((120, 90))
+    content = read(encode(picture, "PNG", transparency=(255, 0, 0)), resize_longest_px=60)
+    with Image.open(io.BytesIO(content.data)) as small:
+        assert small.convert("RGBA").getpixel((5, 5))[3] == 0  # type: ignore[index]
+        assert small.convert("RGBA").getpixel((55, 40)) == (255, 255, 255, 255)
+
+
+@pytest.mark.skipif(not PHOTOGRAPHS.is_dir(), reason=f"{PHOTOGRAPHS} is not on this machine")
+def test_scaling_while_decoding_is_as_good_as_after_it() -> None:
+    for path in sorted(PHOTOGRAPHS.glob("*.jpg")):
+        body = path.read_bytes()
+        content = read(body, resize_longest_px=256)
+        whole = decoded(body, 1_000_000).convert("RGB")
+        with Image.open(io.BytesIO(content.data)) as small:
+            assert _distance(small, whole.resize(content.size, Image.Resampling.LANCZOS)) < 4.5
+
+
+def test_a_jpeg_need_not_be_decoded_to_be_kept() -> None:
+    damaged = JPEG[:-40] + bytes(38) + JPEG[-2:]
+    assert read(damaged, decode_all=False).data is damaged
+    turned = encoded(size=(120, 90), exif=exif_block(6, place=True))
+    assert read(turned, decode_all=False).size == (90, 120)
+    for cut in (JPEG[:-2], JPEG[: len(JPEG) // 2], encoded("PNG", size=(99, 99))[:150]):
+        if cut != JPEG[:-2]:  # of which not a pixel is missing
+            assert refusal(cut, decode_all=False).reason == "truncated_image"
+        assert refusal(cut, decode_all=False, max_pixels=100).reason == "too_many_pixels"
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_cut_or_changed_jpeg_is_refused_as_when_decoded_whole(
+    progressive: bool, data: st.DataObject
+) -> None:
+    body = bytearray(encoded(size=(120, 90), progressive=progressive))
+    cut = data.draw(st.integers(0, len(body)))
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at] = data.draw(st.integers(0, 255))
+    damaged = bytes(body[:cut])
+    try:
+        decoded(damaged, SETTINGS.max_pixels)
+    except ImageRefusedError:
+        with pytest.raises(DownloadRefusedError):
+            read(damaged)
+    else:
+        assert read(damaged, min_side_px=1).source_size

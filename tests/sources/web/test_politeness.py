@@ -1,0 +1,134 @@
+"""Rates, pauses and second attempts."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from itertools import pairwise
+
+import pytest
+
+from schemas.records import Rejection
+from tests.sources.pictures import encoded
+from tests.sources.web.adversary import (
+    Adversary,
+    Downloads,
+    Names,
+    Reply,
+    answer,
+    drip,
+    hang_up,
+    quick,
+)
+
+JPEG = encoded(size=(120, 90))
+GOOD = answer(JPEG)
+
+
+def attempts(adversary: Adversary, *replies: Reply, **changes: object) -> tuple[str, list[float]]:
+    """What comes of an address with these replies, and the seconds between requests."""
+    adversary.replies["/a.jpg"] = list(replies)
+    settings = quick(adversary.port, attempts=3, robots=False, timeout_seconds=2, **changes)
+    with Downloads(adversary, settings) as web:
+        (result,) = web.each(adversary.url())
+    times = [request.at for request in adversary.requests]
+    pauses = [b - a for a, b in pairwise(times)]
+    return result.reason if isinstance(result, Rejection) else "image", pauses
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        answer(status="429 Slowly"), answer(status="500 Oh"), answer(status="503 Later"),
+        answer(status="504 Late"), hang_up(), hang_up(answer(JPEG, Content_Length="99999")),
+    ],
+    ids=["429", "500", "503", "504", "hung up", "broken off"],
+)  # fmt: skip
+def test_faults_of_the_world_are_survived(adversary: Adversary, fault: Reply) -> None:
+    reason, pauses = attempts(adversary, fault, GOOD, longest_wait_seconds=0.1)
+    assert reason == "image"
+    assert len(pauses) in (1, 2)  # a request that lost a kept connection is sent again at once
+
+
+def test_pauses_grow_and_attempts_end(adversary: Adversary) -> None:
+    reason, pauses = attempts(adversary, answer(status="500 Oh"))
+    assert reason == "http_status"
+    assert len(pauses) == 2
+    assert 0.4 < pauses[0] < pauses[1]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        answer(status="404 No"), answer(status="410 Gone"), answer(b"<html>"),
+        answer(status="501 Never"), answer(Content_Length="999999"), b"garbage\r\n\r\n",
+    ],
+    ids=["404", "410", "a page", "501", "too large", "no HTTP"],
+)  # fmt: skip
+def test_all_else_is_final(adversary: Adversary, fault: Reply) -> None:
+    reason, pauses = attempts(adversary, fault, GOOD)
+    assert reason != "image"
+    assert pauses == []
+
+
+def test_a_drip_is_not_asked_twice(adversary: Adversary) -> None:
+    adversary.replies["/a.jpg"] = [drip(answer(Content_Length="999")), GOOD]
+    settings = quick(adversary.port, attempts=3, robots=False, timeout_seconds=0.2)
+    with Downloads(adversary, settings) as web:
+        assert web.refusal(adversary.url()).reason == "timed_out"
+    assert len(adversary.requests) == 1
+
+
+@pytest.mark.parametrize("status", ["429 Slowly", "503 Later"])
+def test_a_host_is_left_alone_as_long_as_it_asks(adversary: Adversary, status: str) -> None:
+    asked = answer(status=status, Retry_After="0.8")
+    reason, pauses = attempts(adversary, asked, GOOD)
+    assert reason == "image"
+    assert pauses[0] >= 0.8
+
+
+def test_a_pause_holds_for_all_addresses_of_a_host(adversary: Adversary) -> None:
+    adversary.replies |= {
+        "/a.jpg": [answer(status="429 Slowly", Retry_After="0.7"), GOOD],
+        "/b.jpg": GOOD,
+    }
+    settings = quick(adversary.port, attempts=2, robots=False, connections_per_host=1)
+    with Downloads(adversary, settings) as web:
+        web.each(adversary.url("/a.jpg"), adversary.url("/b.jpg"))
+    first, second = (request.at for request in adversary.requests[:2])
+    assert second - first >= 0.7
+
+
+def test_nobody_waits_longer_than_wanted(adversary: Adversary) -> None:
+    tomorrow = format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)
+    adversary.replies |= {"/a.jpg": answer(status="503 Later", Retry_After=tomorrow)}
+    adversary.replies["/b.jpg"] = GOOD
+    started = time.monotonic()
+    with Downloads(adversary, quick(adversary.port, attempts=3, robots=False)) as web:
+        first = web.refusal(adversary.url("/a.jpg"))
+        second = web.refusal(adversary.url("/b.jpg"))
+    assert time.monotonic() - started < 1
+    assert (first.reason, second.reason) == ("http_status", "asked_to_wait")
+    assert first.context["status"] == 503
+    assert first.context["retry_after_seconds"] == pytest.approx(86400, abs=5)
+    assert adversary.paths() == ["/a.jpg"]
+
+
+def test_a_host_is_asked_at_its_rate(adversary: Adversary) -> None:
+    adversary.replies["/a.jpg"] = GOOD
+    settings = quick(adversary.port, requests_per_second=20, robots=False)
+    with Downloads(adversary, settings) as web:
+        web.each(*[adversary.url()] * 6)
+    times = [request.at for request in adversary.requests]
+    assert min(b - a for a, b in pairwise(times)) > 0.045
+
+
+def test_who_waits_for_a_host_holds_no_place(adversary: Adversary) -> None:
+    """One place in flight, eight hosts, each asked thrice at four a second: half a second."""
+    adversary.replies["/a.jpg"] = GOOD
+    hosts = [f"{letter}.example" for letter in "abcdefgh"]
+    names = Names({host: [["127.0.0.1"]] for host in hosts})
+    settings = quick(adversary.port, requests_per_second=4, in_flight=1, robots=False)
+    started = time.monotonic()
+    with Downloads(adversary, settings, lookup=names) as web:
+        web.each(*[adversary.url(host=host) for host in hosts for _ in range(3)])
+    assert 0.5 <= time.monotonic() - started < 1.2

@@ -1,0 +1,178 @@
+import time
+from itertools import pairwise
+
+import pytest
+
+from sources.web.refusal import DownloadRefusedError
+from sources.web.robots import check_tags
+from tests.sources.pictures import encoded
+from tests.sources.web.adversary import (
+    Adversary,
+    Downloads,
+    answer,
+    drip,
+    hang_up,
+    quick,
+    redirect,
+    serving,
+)
+
+JPEG = encoded(size=(120, 90))
+
+
+def reasons(adversary: Adversary, *paths: str, **changes: object) -> list[str]:
+    settings = quick(adversary.port, **changes)
+    with Downloads(adversary, settings) as web:
+        results = web.each(*[adversary.url(path) for path in paths])
+    return [getattr(result, "reason", "image") for result in results]
+
+
+def robots(text: str) -> bytes:
+    return answer(text.encode(), Content_Type="text/plain")
+
+
+@pytest.fixture
+def host(adversary: Adversary) -> Adversary:
+    adversary.replies |= {f"/{name}.jpg": answer(JPEG) for name in "abcd"}
+    adversary.replies["/private/a.jpg"] = answer(JPEG)
+    return adversary
+
+
+def test_what_is_forbidden_is_not_asked_for(host: Adversary) -> None:
+    host.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
+    assert reasons(host, "/private/a.jpg", "/a.jpg") == ["forbidden_by_robots", "image"]
+    assert host.paths() == ["/a.jpg"]
+
+
+def test_we_are_called_by_our_name(host: Adversary) -> None:
+    host.replies["/robots.txt"] = robots(
+        "User-agent: *\nDisallow:\n\nUser-agent: loupe-datasets\nDisallow: /\nAllow: /b.jpg$\n"
+    )
+    assert reasons(host, "/a.jpg") == ["forbidden_by_robots"]
+    assert reasons(host, "/a.jpg", user_agent="somebody/1.0") == ["image"]
+
+
+def test_the_rules_are_asked_for_once(host: Adversary) -> None:
+    host.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /b\n")
+    assert reasons(host, *["/a.jpg", "/b.jpg"] * 5) == ["image", "forbidden_by_robots"] * 5
+    assert len(host.requests) - len(host.paths()) == 1
+
+
+def test_the_rules_are_asked_for_anew_after_a_time(host: Adversary) -> None:
+    host.replies["/robots.txt"] = [robots("User-agent: *\nDisallow: /\n"), robots("")]
+    with Downloads(host, quick(host.port, robots_cache_seconds=0.05)) as web:
+        assert web.refusal(host.url()).reason == "forbidden_by_robots"
+        time.sleep(0.1)
+        web.image(host.url())
+
+
+def test_nobody_is_asked_where_robots_do_not_count(host: Adversary) -> None:
+    host.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    with Downloads(host, quick(host.port, robots=False)) as web:
+        assert web.image(host.url()).robots == "not_asked"
+    assert [request.path.partition("?")[0] for request in host.requests] == ["/a.jpg"]
+
+
+def test_the_target_of_a_redirect_has_rules_of_its_own(host: Adversary) -> None:
+    with serving() as other:
+        other.replies |= {
+            "/robots.txt": robots("User-agent: *\nDisallow: /\n"),
+            "/b.jpg": answer(JPEG),
+        }
+        host.replies["/a.jpg"] = redirect(other.url("/b.jpg"))
+        settings = quick(host.port, other.port)
+        with Downloads(host, settings) as web:
+            found = web.refusal(host.url())
+    assert found.reason == "forbidden_by_robots"
+    assert other.paths() == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (answer(status="404 Not Found"), "image"),
+        (answer(status="403 Forbidden"), "image"),
+        (answer(status="500 Oh"), "forbidden_by_robots"),
+        (answer(status="429 Slowly"), "forbidden_by_robots"),
+        (redirect("/robots.txt"), "image"),
+        (redirect("http://10.0.0.1/robots.txt"), "port_not_allowed"),
+        (hang_up(), "interrupted"),
+        (drip(answer(Content_Length="999")), "timed_out"),
+        (robots("\ufeffUser-agent: *\nDisallow: /\n"), "forbidden_by_robots"),
+        (answer(b"\xff\xfe\x00garbage\x00" * 100), "image"),
+        (answer(b"<html>" * 1000), "image"),
+        (robots("User-agent: *\nDisallow: /\n" + "# x\n" * 200_000), "forbidden_by_robots"),
+        (robots("User-agent: *\nDisallow: /" + "a*" * 5000 + "b$\n"), "image"),
+    ],
+    ids=[
+        "404", "403", "500", "429", "a loop", "led inside", "broken off", "a drip",
+        "behind a byte order mark", "garbage", "a page", "very long", "a slow pattern",
+    ],
+)  # fmt: skip
+def test_what_robots_txt_may_be(host: Adversary, reply: object, reason: str) -> None:
+    host.replies["/robots.txt"] = reply  # type: ignore[assignment]
+    assert reasons(host, "/a.jpg", timeout_seconds=0.4) == [reason]
+
+
+def test_a_robots_txt_that_blows_up_is_not_parsed(host: Adversary) -> None:
+    """Each of 10,000 rules, once for each of 10,000 agents."""
+    agents = "".join(f"User-agent: {number}\n" for number in range(10_000))
+    host.replies["/robots.txt"] = robots(agents + "Disallow: /x\n" * 10_000)
+    started = time.monotonic()
+    assert reasons(host, "/a.jpg") == ["forbidden_by_robots"]
+    assert time.monotonic() - started < 2
+
+
+def test_a_failure_is_remembered_for_a_while(host: Adversary) -> None:
+    host.replies["/robots.txt"] = answer(status="500 Oh")
+    assert reasons(host, "/a.jpg", "/b.jpg", "/c.jpg") == ["forbidden_by_robots"] * 3
+    assert len(host.requests) == 1
+
+
+def test_the_delay_of_a_host_is_kept(host: Adversary) -> None:
+    host.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.15\n")
+    assert reasons(host, "/a.jpg", "/b.jpg", "/c.jpg") == ["image"] * 3
+    times = [request.at for request in host.requests]
+    assert min(b - a for a, b in pairwise(times)) > 0.1
+
+
+def test_nobody_waits_for_days(host: Adversary) -> None:
+    host.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 86400\n")
+    with Downloads(host, quick(host.port)) as web:
+        found = web.refusal(host.url())
+    assert found.reason == "asked_to_wait"
+    assert found.context["retry_after_seconds"] == pytest.approx(86400, abs=2)
+
+
+def forbids(*headers: str) -> bool:
+    try:
+        check_tags(headers, "loupe-datasets/1.0 (somebody)")
+    except DownloadRefusedError as refusal:
+        return refusal.reason == "forbidden_by_robots"
+    return False
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "noai", "NoImageAI", "noindex, nofollow", "nofollow,noimageindex", "none", "*: noai",
+        "loupe-datasets: noindex", "unavailable_after: 25 Jun 2030 15:00:00 PST, noai",
+    ],
+)  # fmt: skip
+def test_tags_that_forbid(header: str) -> None:
+    assert forbids(header)
+    assert forbids("nofollow", header)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "nofollow", "all", "googlebot: noindex", "noaircraft", "max-image-preview: large"],
+)
+def test_tags_that_do_not(header: str) -> None:
+    assert not forbids(header)
+
+
+def test_tags_are_read_with_the_image(host: Adversary) -> None:
+    host.replies["/a.jpg"] = answer(JPEG, X_Robots_Tag="noai, noimageai")
+    assert reasons(host, "/a.jpg") == ["forbidden_by_robots"]
+    assert reasons(host, "/a.jpg", robots=False) == ["image"]

@@ -1,0 +1,106 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sources.web.addresses import public_addresses
+from sources.web.refusal import DownloadRefusedError
+from sources.web.urls import checked, shown
+
+PORTS = frozenset({80, 443})
+
+
+def reason(text: str) -> str:
+    with pytest.raises(DownloadRefusedError) as caught:
+        checked(text, PORTS, public_addresses)
+    return caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("http://example.com/a.jpg", "http://example.com/a.jpg"),
+        ("HTTPS://Example.COM/a.jpg?size=2#part", "https://example.com/a.jpg?size=2"),
+        ("https://münchen.example/ä.jpg", "https://xn--mnchen-3ya.example/%C3%A4.jpg"),
+        ("http://93.184.216.34/a.jpg", "http://93.184.216.34/a.jpg"),
+        ("http://a_b.example.com./a.jpg", "http://a_b.example.com./a.jpg"),
+    ],
+)
+def test_plain_addresses_pass(text: str, asked: str) -> None:
+    assert str(checked(text, PORTS, public_addresses)) == asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file:///etc/passwd", "ftp://example.com/a.jpg", "gopher://example.com/", "javascript:1",
+        "data:image/png;base64,AAAA", "//example.com/a.jpg", "/a.jpg", "a.jpg", "",
+        "jar:http://example.com!/a", "unix:///run/docker.sock",
+    ],
+)  # fmt: skip
+def test_only_http_and_https(text: str) -> None:
+    assert reason(text) == "scheme_not_allowed"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1",
+        "017700000001", "0", "127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+        "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fe80::1%25eth0]", "169.254.169.254",
+        "2852039166", "0xA9FEA9FE", "10.0.0.1", "1２7.0.0.1", "①②⑦.⓪.⓪.①", "127。0。0。1",
+    ],
+)  # fmt: skip
+def test_no_form_of_a_private_address(host: str) -> None:
+    assert reason(f"http://{host}/a.jpg") == "private_address"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://134744072/", "http://8.8.2056/", "http://a.example.0x1f/", "http://8.8.8.8./",
+        "http://", "http:///a.jpg", "http://?a", "http://[::1", "http://ex ample.com/",
+        "http://example.com:99999/", "http://example.com:x/", "http://exa\r\nmple.com/",
+        "http://a..b/", "http://*.example.com/", f"http://{'a.' * 200}com/", "http://\ud800/",
+        f"http://example.com/{'a' * 8000}", "http://1.2.3.4.5/", "http://999.1.1.1/",
+    ],
+)  # fmt: skip
+def test_what_is_oddly_written_is_refused(text: str) -> None:
+    assert reason(text) == "invalid_url"
+
+
+@pytest.mark.parametrize(
+    "text", ["http://u:p@example.com/", "http://u@example.com/", "http://example.com@127.0.0.1/"]
+)
+def test_no_passwords(text: str) -> None:
+    assert reason(text) == "credentials_in_url"
+
+
+@pytest.mark.parametrize("port", [0, 22, 25, 6379, 8080, 65535])
+def test_no_odd_ports(port: int) -> None:
+    assert reason(f"http://example.com:{port}/") == "port_not_allowed"
+
+
+def test_what_is_shown_holds_no_secret() -> None:
+    for url in (
+        "https://key:s3cr3t@example.com/a.jpg?X-Signature=s3cr3t#s3cr3t",
+        "data:text/plain,s3cr3t",
+        "javascript:s3cr3t",
+        "http://[s3cr3t?s3cr3t",
+    ):
+        assert "s3cr3t" not in shown(url)
+    assert shown("https://a:b@example.com/a.jpg?k=v#f") == "https://example.com/a.jpg?…"
+    assert len(shown("https://example.com/" + "a" * 5000)) <= 201
+
+
+@given(st.text() | st.from_regex(r"https?://[^/]*/.*", fullmatch=True))
+def test_any_text_passes_or_is_refused(text: str) -> None:
+    shown(text).encode()
+    try:
+        url = checked(text, PORTS, public_addresses)
+    except DownloadRefusedError as refusal:
+        refusal.as_rejection(shown(text)).model_dump_json().encode()
+    else:
+        assert url.scheme in ("http", "https")
+        assert url.port in PORTS
+        assert not url.raw_user
+        assert not url.raw_fragment

@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from schemas.contrast import EditCheckSettings
+from schemas.taxonomy import DifferenceType
+from sources.demonstration.stills.composing import vary
+from sources.demonstration.stills.rendering import render_still
+from stages.image_edits.judgement import judge_edit
+from stages.image_edits.measurement import caption_shift, concerns_all, measure_edit
+from tests.stages.image_edits.pictures import as_a_model_would, chance, pasted, scene, still
+
+SETTINGS = EditCheckSettings()
+SIZE = (400, 300)
+GREY = (120, 130, 140)
+
+
+def painted(*boxes: tuple[tuple[int, int, int, int], tuple[int, int, int]]) -> Image.Image:
+    picture = Image.new("RGB", SIZE, GREY)
+    for box, colour in boxes:
+        picture.paste(colour, box)
+    return picture
+
+
+BIG, SMALL = (100, 100, 220, 200), (300, 30, 350, 80)
+
+
+def test_what_lies_outside_of_a_given_region_is_counted() -> None:
+    edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
+    plain = painted()
+    region = (100.0, 100.0, 220.0, 200.0)
+    kind = DifferenceType.ENTITY_TYPE
+    measured = measure_edit(plain, edited, kind, SETTINGS, region=region, region_by="the editor")
+    assert measured.changed_share == pytest.approx((12_000 + 2_500) / 120_000, rel=0.06)
+    assert measured.outside_share == pytest.approx(2_500 / 120_000, rel=0.2)
+    assert measured.region_xyxy == pytest.approx(region)
+    assert measured.region_by == "the editor"
+    both = (90.0, 20.0, 390.0, 210.0)
+    assert measure_edit(plain, edited, kind, SETTINGS, region=both).outside_share == 0
+    doubts = judge_edit(measured, kind, SETTINGS)
+    assert isinstance(doubts, tuple)
+    assert [doubt.split(" % ")[1] for doubt in doubts] == [
+        "of the picture changed outside the wanted region."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("difference", "outside", "region_by"),
+    [
+        (DifferenceType.ENTITY_TYPE, True, "the largest changed area"),
+        (DifferenceType.ENTITY_ATTRIBUTE, True, "the largest changed area"),
+        (DifferenceType.ENTITY_RELATION, False, "the largest changed areas"),
+        (DifferenceType.EVENT_ATTRIBUTE, False, "the largest changed areas"),
+        (DifferenceType.SCENE_TYPE, None, None),
+        (DifferenceType.STYLE, None, None),
+    ],
+)
+def test_without_a_region_the_type_says_how_many_areas_may_change(
+    difference: DifferenceType, outside: bool | None, region_by: str | None
+) -> None:
+    edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
+    measured = measure_edit(painted(), edited, difference, SETTINGS)
+    assert (measured.outside_share is None) is (outside is None) is concerns_all(difference)
+    assert bool(measured.outside_share) is bool(outside)
+    assert measured.region_by == region_by
+
+
+def test_things_that_took_the_same_colour_changed_together() -> None:
+    red = painted((BIG, (200, 30, 30)), (SMALL, (200, 30, 30)))
+    kind = DifferenceType.ENTITY_ATTRIBUTE
+    assert measure_edit(painted(), red, kind, SETTINGS).outside_share == 0
+    assert measure_edit(painted(), red, DifferenceType.ENTITY_TYPE, SETTINGS).outside_share
+
+
+@pytest.mark.parametrize("place", range(0, 24, 3))
+def test_variants_of_drawn_stills_are_edits_even_when_made_anew(place: int) -> None:
+    known, layout_seed = scene(place)
+    varied, change = vary(chance("vary", place), known)
+    anchor = still(place)
+    edited = as_a_model_would(render_still(varied, layout_seed).picture)
+    kind = DifferenceType.SCENE_TYPE if change == "place" else DifferenceType.ENTITY_ATTRIBUTE
+    measured = measure_edit(anchor, edited, kind, SETTINGS)
+    assert measured.changed_share > 3 * SETTINGS.least_changed_share
+    assert isinstance(judge_edit(measured, kind, SETTINGS), tuple)
+
+
+def test_a_no_op_has_no_region() -> None:
+    measured = measure_edit(still(1), still(1), DifferenceType.ENTITY_TYPE, SETTINGS, shift=0.5)
+    assert measured.changed_share == 0
+    assert measured.outside_share is None
+    assert measured.region_xyxy is None
+    assert measured.region_by is None
+    assert measured.shift == 0.5
+
+
+def test_the_region_is_told_in_pixels_of_the_anchor() -> None:
+    anchor = still(4).resize((960, 720))
+    edited = pasted(anchor, (300, 200, 540, 420))
+    measured = measure_edit(anchor, edited, DifferenceType.ENTITY_TYPE, SETTINGS)
+    assert measured.region_xyxy == pytest.approx((300, 200, 540, 420), abs=24)
+
+
+UNIT = st.lists(st.floats(-1, 1), min_size=6, max_size=6).filter(lambda row: any(map(abs, row)))
+
+
+def unit(row: list[float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    vector = np.array(row) / max(np.abs(row))
+    return np.asarray(vector / np.linalg.norm(vector))
+
+
+@given(UNIT, UNIT, UNIT, UNIT)
+def test_the_shift_is_what_it_says(
+    one: list[float], two: list[float], three: list[float], four: list[float]
+) -> None:
+    anchor, candidate, caption, wanted = map(unit, (one, two, three, four))
+    literal = (candidate @ wanted - candidate @ caption) - (anchor @ wanted - anchor @ caption)
+    assert caption_shift(anchor, candidate, caption, wanted) == pytest.approx(literal, abs=1e-5)
+    assert caption_shift(candidate, anchor, caption, wanted) == pytest.approx(-literal, abs=1e-5)
+    assert caption_shift(anchor, anchor, caption, wanted) == 0

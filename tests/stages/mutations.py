@@ -1,0 +1,388 @@
+"""Ways in which models spoil the JSON that they were asked for.
+
+Each mutation says itself what of the content survived; nothing here knows how answers are read.
+"""
+
+import copy
+import json
+import random
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NamedTuple
+
+Content = dict[str, Any]
+
+
+class Survives(Enum):
+    """What a mutation left of the content of an answer."""
+
+    ALL = "all of it, and it has to be read"
+    HIDDEN = "all of it, in what is no JSON: read rightly or refused"
+    ONE_SPOILT = "all but one entry, which must not be taken"
+    NONE = "nothing that could be told for sure: refused"
+
+
+class Mutated(NamedTuple):
+    """An answer; `spoilt` is the position of the entry that must not be taken."""
+
+    text: str
+    survives: Survives
+    spoilt: int | None = None
+    truncated: bool = False
+
+
+class Subject(NamedTuple):
+    """An answer to mutate: its content, the list in it, and how one text of an entry is set."""
+
+    content: Content
+    field: str
+    set_text: Callable[[Content, int, Any, random.Random], None]
+    get_text: Callable[[Content, int], str]
+
+
+Mutation = Callable[[Subject, random.Random], Mutated]
+
+FOREIGN = (
+    "Zwei braune Hunde jagen eine Katze über den grünen Rasen hinter dem Haus.",
+    "Deux chiens bruns poursuivent un chat sur la pelouse verte derrière la maison.",
+    "Dos perros marrones persiguen a un gato por el césped verde detrás de la casa.",
+    "Две коричневые собаки гонятся за кошкой по зелёной лужайке.",
+    "两只棕色的狗在绿色的草坪上追赶一只猫。",
+    "二匹の茶色い犬が緑の芝生の上で猫を追いかけている。",
+    "كلبان بنيان يطاردان قطة على العشب الأخضر.",
+    "Dwa brązowe psy gonią kota po zielonym trawniku za domem.",
+)
+_REASONS = (
+    'The picture shows {"dogs": 2}, so {"strategies": []} would be wrong.',
+    "Let me think. First, the dogs.\nSecond, the lawn.",
+    "```json\n{}\n```",
+)
+
+
+def _dumped(content: Content, **options: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, **options)
+
+
+def _entry(subject: Subject, rng: random.Random) -> int:
+    return rng.randrange(len(subject.content[subject.field]))
+
+
+def _with_text(subject: Subject, rng: random.Random, value: Any) -> tuple[Content, int]:
+    content, position = copy.deepcopy(subject.content), _entry(subject, rng)
+    subject.set_text(content, position, value, rng)
+    return content, position
+
+
+def _inside(text: str, rng: random.Random, inserted: str) -> str:
+    """With something inside a word."""
+    places = [at for at in range(1, len(text)) if text[at - 1 : at + 1].isalpha()]
+    at = rng.choice(places)
+    return text[:at] + inserted + text[at:]
+
+
+# What is around the JSON
+
+
+def wrapped_in_reasoning(subject: Subject, rng: random.Random) -> Mutated:
+    name = rng.choice(("think", "thinking", "reasoning", "analysis", "THINK"))
+    reason = rng.choice(_REASONS)
+    opened = rng.choice((f"<{name}>", f"<{name} effort='high'>", ""))
+    text = f"{opened}{reason}</{name}>{rng.choice((' ', '', chr(10)))}{_dumped(subject.content)}"
+    return Mutated(text, Survives.ALL)
+
+
+def reasoning_without_an_end(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(f"<think>{rng.choice(_REASONS)} {_dumped(subject.content)}", Survives.NONE)
+
+
+def wrapped_in_chatter(subject: Subject, rng: random.Random) -> Mutated:
+    before = rng.choice(("Sure! Here is the JSON:\n", "Certainly.\n\n", "", "Answer: "))
+    after = rng.choice(("\n\nLet me know if you need more!", "", "\nI hope this helps."))
+    return Mutated(f"{before}{_dumped(subject.content)}{after}", Survives.ALL)
+
+
+def wrapped_in_a_fence(subject: Subject, rng: random.Random) -> Mutated:
+    language = rng.choice(("json", "JSON", "", "javascript"))
+    text = f"Here it is:\n```{language}\n{_dumped(subject.content, indent=2)}\n```\nDone."
+    return Mutated(text, Survives.ALL)
+
+
+def fence_without_an_end(subject: Subject, rng: random.Random) -> Mutated:
+    cut = _dumped(subject.content)
+    return Mutated(f"```json\n{cut[: rng.randrange(1, len(cut))]}", Survives.NONE)
+
+
+def marked_by_a_chat_template(subject: Subject, rng: random.Random) -> Mutated:
+    before, after = rng.choice((("<|im_start|>assistant\n", "<|im_end|>"), ("<s>", "</s>")))
+    return Mutated(f"{before}{_dumped(subject.content)}{after}", Survives.ALL)
+
+
+def byte_order_mark(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(f"\ufeff{_dumped(subject.content)}", Survives.ALL)
+
+
+def other_spacing(subject: Subject, rng: random.Random) -> Mutated:
+    indent = rng.choice((None, 1, 4, "\t"))
+    space = rng.choice(("", "\n\n", " \t"))
+    return Mutated(space + _dumped(subject.content, indent=indent) + space, Survives.ALL)
+
+
+def escaped_unicode(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(json.dumps(subject.content, ensure_ascii=True), Survives.ALL)
+
+
+# JSON that is none
+
+
+def cut_short(subject: Subject, rng: random.Random) -> Mutated:
+    text = _dumped(subject.content)
+    return Mutated(text[: rng.randrange(0, len(text))], Survives.NONE)
+
+
+def ended_at_the_limit(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(_dumped(subject.content), Survives.NONE, truncated=True)
+
+
+def trailing_comma(subject: Subject, rng: random.Random) -> Mutated:
+    text = _dumped(subject.content)
+    end = rng.choice(("]", "}"))
+    at = text.rindex(end)
+    return Mutated(f"{text[:at]},{text[at:]}", Survives.HIDDEN)
+
+
+def single_quotes(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(repr(subject.content), Survives.HIDDEN)
+
+
+def with_comments(subject: Subject, rng: random.Random) -> Mutated:
+    text = _dumped(subject.content, indent=1).replace("\n", " // a comment\n", 1)
+    return Mutated(text, Survives.HIDDEN)
+
+
+def encoded_twice(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(json.dumps(_dumped(subject.content)), Survives.HIDDEN)
+
+
+def only_the_list(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(json.dumps(subject.content[subject.field]), Survives.HIDDEN)
+
+
+def lost_a_sign(subject: Subject, rng: random.Random) -> Mutated:
+    """Without one of the signs that hold the JSON together."""
+    text = _dumped(subject.content)
+    structure = [at for at, sign in enumerate(text) if sign in '{}[]"']
+    at = rng.choice(structure)
+    return Mutated(text[:at] + text[at + 1 :], Survives.HIDDEN)
+
+
+def two_answers(subject: Subject, rng: random.Random) -> Mutated:
+    other, _ = _with_text(subject, rng, "Something quite different is to be seen here.")
+    return Mutated(f"{_dumped(subject.content)}\nOr:\n{_dumped(other)}", Survives.NONE)
+
+
+def refusal(subject: Subject, rng: random.Random) -> Mutated:
+    told = ("I'm sorry, but I can't help with that.", "", "   ", "null", "[]", "{}", "NaN", "12")
+    return Mutated(rng.choice(told), Survives.NONE)
+
+
+def nested_deeply(subject: Subject, rng: random.Random) -> Mutated:
+    deep = "[" * 50_000 + "]" * 50_000
+    return Mutated(f'{{"{subject.field}": {deep}}}', Survives.NONE)
+
+
+def number_without_end(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(f'{{"{subject.field}": {"9" * 6000}}}', Survives.NONE)
+
+
+# JSON of another form
+
+
+def list_in_a_list(subject: Subject, rng: random.Random) -> Mutated:
+    content = {**subject.content, subject.field: [subject.content[subject.field]]}
+    return Mutated(_dumped(content), Survives.NONE)
+
+
+def no_list(subject: Subject, rng: random.Random) -> Mutated:
+    entries = subject.content[subject.field]
+    other = {str(at): entry for at, entry in enumerate(entries)}
+    value: Any = rng.choice((other, None, 3, "none", True, [], entries[0]))
+    return Mutated(_dumped({**subject.content, subject.field: value}), Survives.NONE)
+
+
+def field_twice(subject: Subject, rng: random.Random) -> Mutated:
+    text = _dumped(subject.content)
+    again = _dumped(subject.content[subject.field][:1])
+    return Mutated(f'{text[:-1]}, "{subject.field}": {again}}}', Survives.NONE)
+
+
+def another_name(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    content[rng.choice(("answer", "result", "Strategies", ""))] = content.pop(subject.field)
+    return Mutated(_dumped(content), Survives.NONE)
+
+
+def a_field_more(subject: Subject, rng: random.Random) -> Mutated:
+    return Mutated(_dumped({**subject.content, "note": "I hope it helps."}), Survives.HIDDEN)
+
+
+# Texts that are none
+
+
+def wrong_type(subject: Subject, rng: random.Random) -> Mutated:
+    value: Any = rng.choice((3, 2.5, None, True, False, [], {}, ["A dog."], {"text": "A dog."}))
+    content, position = _with_text(subject, rng, value)
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+def no_number(subject: Subject, rng: random.Random) -> Mutated:
+    content, position = _with_text(subject, rng, rng.choice((float("nan"), float("inf"))))
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+def nothing_said(subject: Subject, rng: random.Random) -> Mutated:
+    value = rng.choice(("", "  ", "\n", "…", "...", "-", "?!", "123", '""', "\u200b", "{}"))
+    content, position = _with_text(subject, rng, value)
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+def huge_text(subject: Subject, rng: random.Random) -> Mutated:
+    value = rng.choice(("very ", " ", "{", "\n", "a", "!. ")) * rng.choice((2_000, 200_000))
+    content, position = _with_text(subject, rng, f"A dog {value} runs.")
+    if not value.strip():  # much space says no more than little does
+        content, position = _with_text(subject, rng, value)
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+def other_language(subject: Subject, rng: random.Random) -> Mutated:
+    content, position = _with_text(subject, rng, rng.choice(FOREIGN))
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+def control_character(subject: Subject, rng: random.Random) -> Mutated:
+    sign = rng.choice("\x00\x01\x08\x0b\x0c\x1b\x1c\x1f\x7f\x85\x9f\u202e\u2066\ue000\ufffd\u2028")
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    text = _inside(subject.get_text(content, position), rng, sign)
+    subject.set_text(content, position, text, rng)
+    raw = json.dumps(content, ensure_ascii=rng.random() < 0.5)
+    return Mutated(raw, Survives.ONE_SPOILT, position)
+
+
+def half_a_character(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    text = _inside(subject.get_text(content, position), rng, "SURROGATE")
+    subject.set_text(content, position, text, rng)
+    half = rng.choice((r"\ud800", r"\udfff", r"\ud83d", r"\ude00\ud83d", "\ud800"))
+    return Mutated(_dumped(content).replace("SURROGATE", half), Survives.ONE_SPOILT, position)
+
+
+def markup(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    text = subject.get_text(content, position)
+    form = rng.choice(
+        ("<b>{}</b>", "<p>{}", "{} <br/>", "[{}](http://x)", "{} &amp; more", "# {}", "```{}```")
+    )
+    subject.set_text(content, position, form.replace("{}", text), rng)
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+def json_in_a_text(subject: Subject, rng: random.Random) -> Mutated:
+    inner = json.dumps({"text": "Two dogs run."})
+    content, position = _with_text(subject, rng, rng.choice((inner, f"Here: {inner}", "[1, 2]")))
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+# Texts that can be cleaned
+
+
+def reasoning_in_a_text(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    text = f"<think>or not?</think> {subject.get_text(content, position)}"
+    subject.set_text(content, position, text, rng)
+    return Mutated(_dumped(content), Survives.ALL)
+
+
+def unseen_signs(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    sign = rng.choice("\u200b\ufeff\u00ad\u2060")
+    text = _inside(subject.get_text(content, position), rng, sign)
+    subject.set_text(content, position, text, rng)
+    return Mutated(_dumped(content), Survives.ALL)
+
+
+def other_white_space(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    text = subject.get_text(content, position).replace(" ", rng.choice(("  ", "\n", "\t", " \n ")))
+    subject.set_text(content, position, f" {text}\n", rng)
+    raw = _dumped(content)
+    return Mutated(raw if rng.random() < 0.5 else raw.replace("\\n", "\n"), Survives.ALL)
+
+
+def emphasis(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    form = rng.choice(("**{}**", '"{}"', "“{}”", "*{}*"))
+    text = form.replace("{}", subject.get_text(content, position))
+    subject.set_text(content, position, text, rng)
+    return Mutated(_dumped(content), Survives.ALL)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    wrapped_in_reasoning,
+    reasoning_without_an_end,
+    wrapped_in_chatter,
+    wrapped_in_a_fence,
+    fence_without_an_end,
+    marked_by_a_chat_template,
+    byte_order_mark,
+    other_spacing,
+    escaped_unicode,
+    cut_short,
+    ended_at_the_limit,
+    trailing_comma,
+    single_quotes,
+    with_comments,
+    encoded_twice,
+    only_the_list,
+    lost_a_sign,
+    two_answers,
+    refusal,
+    nested_deeply,
+    number_without_end,
+    list_in_a_list,
+    no_list,
+    field_twice,
+    another_name,
+    a_field_more,
+    wrong_type,
+    no_number,
+    nothing_said,
+    huge_text,
+    other_language,
+    control_character,
+    half_a_character,
+    markup,
+    json_in_a_text,
+    reasoning_in_a_text,
+    unseen_signs,
+    other_white_space,
+    emphasis,
+)
+
+
+def mutated(
+    subjects: list[Subject], own: tuple[Mutation, ...], count: int
+) -> list[tuple[str, int, Mutated]]:
+    """`count` seeded mutations of the subjects in turn, each with its name and its subject."""
+    kinds = (*MUTATIONS, *own)
+    result = []
+    for seed in range(count):
+        mutation, at = kinds[seed % len(kinds)], (seed // len(kinds)) % len(subjects)
+        rng = random.Random(seed)
+        result.append((mutation.__name__, at, mutation(subjects[at], rng)))
+    return result
