@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from db.engine import insert_new
-from db.tables import Agent
+from db.tables.provenance import Agent
 from schemas.base import digest_of
 from schemas.chat import ModelRef
 

@@ -15,7 +15,8 @@ from db.agents import AgentRef, register_agents
 from db.entities import NewEntity, pages
 from db.reviews import WAITING, StoredTask
 from db.store import Store
-from db.tables import Agent, Annotation, Decision, Derivation, Entity, ReviewTask
+from db.tables.provenance import Agent, Decision, Derivation, Entity
+from db.tables.review import Annotation, ReviewTask
 
 ANNOTATES = "annotates"
 ANNOTATED_BY = "annotated_by"

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, insert, select, update
 
 from db.reviews import pseudonyms
 from db.store import Store
-from db.tables import Annotator
+from db.tables.review import Annotator
 from schemas.errors import UsageError
 
 Role = Literal["annotator", "adjudicator"]

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 
 from db.decisions import STATE_AFTER
-from db.tables import Decision, Entity, Withdrawal
+from db.tables.provenance import Decision, Entity
+from db.tables.withdrawals import Withdrawal
 
 _STATES = "entity_state_then"
 _STATE_AFTER = tuple(STATE_AFTER.items())

@@ -10,7 +10,8 @@ from sqlalchemy import case, func, select
 from db.agents import AgentRef, register_agents
 from db.engine import insert_new
 from db.store import Store
-from db.tables import Agent, ModelCall
+from db.tables.provenance import Agent
+from db.tables.work import ModelCall
 from schemas.base import sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 

@@ -8,7 +8,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from db.entities import NewEntity
 from db.store import Store
-from db.tables import Checkpoint, Work
+from db.tables.work import Checkpoint, Work
 from db.work import ActivityRecord, store_activity
 
 

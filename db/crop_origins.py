@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.orm import aliased
 
 from db.entities import StoredEntity, pages, select_entities
-from db.tables import Derivation, Entity
+from db.tables.provenance import Derivation, Entity
 from schemas.errors import IntegrityError
 from schemas.proposals import Tracklet, TrackletFrame
 from schemas.records import Image

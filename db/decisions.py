@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select, update
 from db.agents import AgentKind, AgentRef, register_agents
 from db.entities import pages
 from db.store import Store
-from db.tables import Agent, Decision, Entity
+from db.tables.provenance import Agent, Decision, Entity
 
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]

@@ -10,7 +10,7 @@ from sqlalchemy import Select, select
 from db.engine import insert_new, insert_new_text
 from db.entities import pages
 from db.store import Store
-from db.tables import Embedding, EmbeddingSpace
+from db.tables.embeddings import Embedding, EmbeddingSpace
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError

@@ -10,7 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from db.engine import escape_like
 from db.store import Store
-from db.tables import Derivation, Entity
+from db.tables.provenance import Derivation, Entity
 from schemas.base import EntityRecord, entity_id
 from schemas.errors import IntegrityError
 

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, select, update
 from db.engine import insert_new
 from db.entities import pages
 from db.store import Store
-from db.tables import Entity, Evaluation
+from db.tables.provenance import Entity
+from db.tables.releases import Evaluation
 from schemas.evaluation import EvaluationResult, HardQuery
 from schemas.records import Split
 

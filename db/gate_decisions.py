@@ -5,7 +5,7 @@ from sqlalchemy.orm import aliased
 
 from db.entities import StoredEntity, select_entities
 from db.store import Store
-from db.tables import Agent, Decision, Entity
+from db.tables.provenance import Agent, Decision, Entity
 
 
 def decided_under_other_policies(

@@ -9,7 +9,9 @@ from sqlalchemy import Connection, delete, func, select
 from db.engine import insert_new
 from db.entities import pages
 from db.store import Store
-from db.tables import Annotation, Entity, GoldCheck, GoldItem, ReviewTask, TaskReturn
+from db.tables.provenance import Entity
+from db.tables.review import Annotation, ReviewTask
+from db.tables.review_quality import GoldCheck, GoldItem, TaskReturn
 
 
 class NewGoldItem(NamedTuple):

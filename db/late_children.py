@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 
 from db.derivation_roles import CONTRAST, Bond, bond_of
 from db.entities import NewEntity, pages
-from db.tables import WithdrawnEntity
+from db.tables.withdrawals import WithdrawnEntity
 from db.withdrawals import add_entities, opened_again, withdraw_entities
 
 _Taken = dict[str, set[int]]

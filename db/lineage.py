@@ -9,16 +9,8 @@ from sqlalchemy import Connection, select
 from db.engine import escape_like
 from db.entities import pages
 from db.store import Store
-from db.tables import (
-    Activity,
-    Agent,
-    Association,
-    Decision,
-    Derivation,
-    Entity,
-    ModelCall,
-    Plan,
-)
+from db.tables.provenance import Activity, Agent, Association, Decision, Derivation, Entity, Plan
+from db.tables.work import ModelCall
 from schemas.base import EntityRecord
 from schemas.errors import UsageError
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from sqlalchemy import delete, func, select
 
 from db.store import Store
-from db.tables import Activity, Plan, Work
+from db.tables.provenance import Activity, Plan
+from db.tables.work import Work
 from schemas.records import Rejection
 
 

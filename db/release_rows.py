@@ -25,7 +25,9 @@ from db.crop_origins import CROP_OF, CropOrigin, crop_origins
 from db.engine import faults_as_errors
 from db.entities import LIVE, StoredEntity, pages, select_entities
 from db.store import Store
-from db.tables import Agent, Decision, Derivation, Entity, ModelCall, Release, ReleaseItem
+from db.tables.provenance import Agent, Decision, Derivation, Entity
+from db.tables.releases import Release, ReleaseItem
+from db.tables.work import ModelCall
 
 _DOWN = ("describes", "rewrite_of", "edited_from")
 _UP = ("imported_from", "sampled_from", CROP_OF)

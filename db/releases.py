@@ -12,7 +12,9 @@ from db.engine import insert_new_text
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
 from db.store import Store
-from db.tables import Entity, Release, ReleaseItem, Withdrawal, WithdrawnEntity
+from db.tables.provenance import Entity
+from db.tables.releases import Release, ReleaseItem
+from db.tables.withdrawals import Withdrawal, WithdrawnEntity
 from db.turns import take_turn
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest

@@ -14,7 +14,9 @@ from db.decisions import NewDecision, Verdict, append_decisions
 from db.entities import pages
 from db.reviews import WAITING, set_task_states
 from db.store import Store
-from db.tables import Annotation, Decision, Entity, ReviewTask, TaskReturn
+from db.tables.provenance import Decision, Entity
+from db.tables.review import Annotation, ReviewTask
+from db.tables.review_quality import TaskReturn
 
 IN_FORCE = "in force"
 LIFTED = "lifted"

@@ -12,7 +12,8 @@ from sqlalchemy import ColumnElement, Integer, and_, case, cast, func, select
 
 from db.reviews import WAITING
 from db.store import Store
-from db.tables import Agent, Annotation, Annotator, Entity, ReviewTask
+from db.tables.provenance import Agent, Entity
+from db.tables.review import Annotation, Annotator, ReviewTask
 
 _ROWS_AT_ONCE = 2000
 

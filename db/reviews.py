@@ -16,7 +16,8 @@ from sqlalchemy.orm import aliased
 from db.engine import insert_new
 from db.entities import LIVE, pages
 from db.store import Store
-from db.tables import Derivation, DeskCursor, Entity, Pseudonym, ReviewImage, ReviewTask
+from db.tables.provenance import Derivation, Entity
+from db.tables.review import DeskCursor, Pseudonym, ReviewImage, ReviewTask
 
 TaskState = Literal["open", "unclear", "answered", "skipped", "returned", "closed"]
 WAITING: tuple[TaskState, ...] = ("open", "unclear")

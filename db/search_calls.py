@@ -18,7 +18,8 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from db.agents import AgentRef, register_agents
 from db.calls import SEARCH_STAGE
 from db.store import Store
-from db.tables import Agent, ModelCall
+from db.tables.provenance import Agent
+from db.tables.work import ModelCall
 from db.work import is_gone, process_owner
 from schemas.base import digest_of
 from schemas.chat import ModelRef

@@ -11,16 +11,9 @@ from sqlalchemy.orm import aliased
 
 from db.entities import find, pages, parents_of
 from db.store import Store
-from db.tables import (
-    Agent,
-    Annotation,
-    Decision,
-    Derivation,
-    Entity,
-    ReviewTask,
-    SecondLook,
-    SecondLookDraw,
-)
+from db.tables.provenance import Agent, Decision, Derivation, Entity
+from db.tables.review import Annotation, ReviewTask
+from db.tables.review_quality import SecondLook, SecondLookDraw
 from schemas.proportion import Stratum
 from schemas.second_look import LookedDraw
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 
 from db.entities import pages
 from db.release_rows import derived_from, entities_by_id
-from db.tables import Entity
+from db.tables.provenance import Entity
 from schemas.proposals import Strategy
 
 _Above = Mapping[str, set[str]]

@@ -3,7 +3,7 @@
 from sqlalchemy import func, select
 
 from db.store import Store
-from db.tables import Withdrawal, WithdrawnDigest
+from db.tables.withdrawals import Withdrawal, WithdrawnDigest
 
 
 def count_refused(store: Store) -> int:

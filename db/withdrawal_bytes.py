@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from db.entities import pages
 from db.store import Store
-from db.tables import Entity
+from db.tables.provenance import Entity
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PAGE = 2000

@@ -9,7 +9,7 @@ from sqlalchemy.orm import aliased
 
 from db.derivation_roles import CONTRAST, COPY, EMPTIED, Bond, bond_of, empties
 from db.entities import pages
-from db.tables import Derivation, Entity
+from db.tables.provenance import Derivation, Entity
 from db.withdrawal_bytes import PICTURED, own_digests, payloads_naming
 
 TARGET, SAME, EMPTY = "target", "same bytes", "left empty"

@@ -9,7 +9,7 @@ from sqlalchemy.orm import aliased
 
 from db.engine import escape_like
 from db.entities import pages
-from db.tables import Derivation, Entity
+from db.tables.provenance import Derivation, Entity
 from db.withdrawal_bytes import own_digests, payloads_naming
 from schemas.base import Record
 from schemas.errors import UsageError

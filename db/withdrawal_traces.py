@@ -12,18 +12,10 @@ from db.embeddings import Kind
 from db.entities import pages
 from db.reviews import WAITING
 from db.store import Store
-from db.tables import (
-    Annotation,
-    Annotator,
-    Checkpoint,
-    Decision,
-    Embedding,
-    EmbeddingSpace,
-    Entity,
-    Pseudonym,
-    ReviewImage,
-    ReviewTask,
-)
+from db.tables.embeddings import Embedding, EmbeddingSpace
+from db.tables.provenance import Decision, Entity
+from db.tables.review import Annotation, Annotator, Pseudonym, ReviewImage, ReviewTask
+from db.tables.work import Checkpoint
 from schemas.base import digest_of, sha256_of
 
 _JUDGED = ("accepted", "rejected", "superseded")

@@ -12,17 +12,11 @@ from db.engine import insert_new
 from db.entities import pages
 from db.releases import REFERRED
 from db.store import Store
-from db.tables import (
-    Agent,
-    Entity,
-    Release,
-    ReleaseItem,
-    WithdrawalStep,
-    WithdrawnDigest,
-    WithdrawnEntity,
-)
-from db.tables import Withdrawal as WithdrawalRow
-from db.tables import WithdrawalNotice as NoticeRow
+from db.tables.provenance import Agent, Entity
+from db.tables.releases import Release, ReleaseItem
+from db.tables.withdrawals import Withdrawal as WithdrawalRow
+from db.tables.withdrawals import WithdrawalNotice as NoticeRow
+from db.tables.withdrawals import WithdrawalStep, WithdrawnDigest, WithdrawnEntity
 from db.turns import take_turn
 from db.withdrawal_bytes import Blob, needed_blobs
 from db.withdrawal_targets import WithdrawalTarget

@@ -34,7 +34,8 @@ from db.engine import insert_new, insert_new_text
 from db.entities import NewEntity, StoredEntity, insert_derivations, pages, select_entities
 from db.late_children import withdraw_late_children
 from db.store import Store
-from db.tables import Activity, Association, Claim, Entity, Plan, Work
+from db.tables.provenance import Activity, Association, Entity, Plan
+from db.tables.work import Claim, Work
 from schemas.base import canonical_json, digest_of
 from schemas.records import Rejection
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 
 from db.entities import pages
 from db.lineage import ActivityNode, activities_by_number, agents_by_id, calls_by_key
-from db.tables import Agent, Decision, Derivation, Entity
+from db.tables.provenance import Agent, Decision, Derivation, Entity
 from release.lineage_published import (
     published_configuration,
     published_payload,

@@ -17,16 +17,10 @@ from annotate.queues import Queue, load_queues
 from db.agents import AgentRef, register_agents
 from db.entities import NewEntity, new_entity
 from db.store import Store
-from db.tables import (
-    Annotation,
-    Annotator,
-    Base,
-    Entity,
-    GoldCheck,
-    GoldItem,
-    ReviewTask,
-    TaskReturn,
-)
+from db.tables import Base
+from db.tables.provenance import Entity
+from db.tables.review import Annotation, Annotator, ReviewTask
+from db.tables.review_quality import GoldCheck, GoldItem, TaskReturn
 from db.work import ActivityRecord, register_plan, store_activity
 from schemas.base import digest_of
 from schemas.records import Caption

@@ -15,7 +15,7 @@ from db.decisions import NewDecision, append_decisions
 from db.entities import find
 from db.gold import NewGoldItem, add_gold_items, remove_gold_items
 from db.reviews import WAITING, review_tasks
-from db.tables import Entity
+from db.tables.provenance import Entity
 from tests.annotate.answering import Regions, accepting, rejecting
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire, push, work

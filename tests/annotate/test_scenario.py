@@ -35,7 +35,7 @@ from db.gold import NewGoldItem, add_gold_items, all_checks
 from db.returns import returns
 from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store
-from db.tables import Annotator, Pseudonym
+from db.tables.review import Annotator, Pseudonym
 from flows.hints import Hints, hint_server
 from profiles.settings import load_settings
 from schemas.base import digest_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import InternalError
@@ -19,7 +19,8 @@ from db.decisions import NewDecision, Verdict, append_decisions, fold
 from db.entities import new_entity
 from db.release_rows import snapshot
 from db.store import Store
-from db.tables import Activity, Decision, Derivation, Entity, Plan, Withdrawal, WithdrawnEntity
+from db.tables.provenance import Activity, Decision, Derivation, Entity, Plan
+from db.tables.withdrawals import Withdrawal, WithdrawnEntity
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from schemas.records import Caption
 
@@ -228,6 +229,7 @@ def postgres_store(postgres_server: Any, migrated_postgres: str) -> Iterator[Sto
 VERDICTS = ("accept", "reject", "edit", "withdraw", "reopen")
 
 
+@settings(deadline=None)
 @given(
     history=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(VERDICTS)), max_size=12),
     at=st.integers(0, 12),

@@ -13,7 +13,8 @@ from db.checkpoints import (
 )
 from db.entities import NewEntity, fetch
 from db.store import Store
-from db.tables import Activity, Checkpoint, Entity
+from db.tables.provenance import Activity, Entity
+from db.tables.work import Checkpoint
 from db.work import Pending, WorkResult, commit_chunk, count_pending, register_plan
 from schemas.errors import IntegrityError
 from tests.db.samples import DATASET, activity_of, caption, row_count, store_entities

@@ -14,7 +14,7 @@ from db.agents import AgentRef
 from db.decisions import NewDecision, State, Verdict, append_decisions, fold
 from db.entities import fetch
 from db.store import Store
-from db.tables import Decision
+from db.tables.provenance import Decision
 from tests.db.samples import SOFTWARE, caption, row_count, store_entities
 
 PERSON = AgentRef("person", "annotator-7")

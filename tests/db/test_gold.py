@@ -19,7 +19,7 @@ from db.gold import (
 )
 from db.returns import GoldAccuracy, barred, lift_returns, return_work, returns
 from db.store import Store
-from db.tables import GoldCheck
+from db.tables.review_quality import GoldCheck
 from tests.db.review_samples import QUEUE, START, Desk, rewrite, store_rewrites
 from tests.db.samples import SOFTWARE, row_count, store_entities
 

@@ -20,7 +20,7 @@ from db.search_calls import (
     settle_search,
 )
 from db.store import Store
-from db.tables import ModelCall
+from db.tables.work import ModelCall
 from schemas.chat import ModelRef
 from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
 

@@ -14,7 +14,8 @@ from sqlalchemy.exc import DBAPIError
 from db.decisions import NewDecision
 from db.entities import fetch
 from db.store import Store
-from db.tables import Activity, Association, Claim, Decision, Derivation, Entity, Work
+from db.tables.provenance import Activity, Association, Decision, Derivation, Entity
+from db.tables.work import Claim, Work
 from db.work import (
     ClaimedChunk,
     Pending,

@@ -7,7 +7,8 @@ from sqlalchemy import func, select
 from annotate.queues import HOUSE
 from db.entities import LIVE, StoredEntity, fetch, find
 from db.reviews import tasks_by_key
-from db.tables import Decision, Entity, ModelCall
+from db.tables.provenance import Decision, Entity
+from db.tables.work import ModelCall
 from flows.context import RunContext
 from flows.recos_build import build_dataset
 from flows.report import BuildReport

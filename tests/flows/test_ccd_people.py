@@ -20,7 +20,7 @@ from db.decisions import last_agents
 from db.entities import LIVE, StoredEntity, fetch, parents_of
 from db.lineage import trace
 from db.store import Store
-from db.tables import ModelCall
+from db.tables.work import ModelCall
 from flows.commands.lineage_tree import lineage_tree
 from flows.context import RunContext
 from flows.contrast_groups import ACCEPTED_FROM

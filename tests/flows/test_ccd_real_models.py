@@ -16,7 +16,7 @@ from annotate.queues import HOUSE
 from db.entities import StoredEntity, parents_of
 from db.quarantine import quarantined
 from db.store import Store
-from db.tables import ModelCall
+from db.tables.work import ModelCall
 from flows.anchors import is_anchor
 from flows.ccd_build import build_dataset
 from flows.context import RunContext

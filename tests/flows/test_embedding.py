@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from db.store import Store
-from db.tables import Embedding
+from db.tables.embeddings import Embedding
 from flows.embedding import CachedEmbedder
 from flows.image_reading import ImageFile, read_ahead
 from models.builtin.embedder.model import ColourLexiconEmbedder

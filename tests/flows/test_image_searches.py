@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from db.store import Store
-from db.tables import Embedding, ModelCall
+from db.tables.embeddings import Embedding
+from db.tables.work import ModelCall
 from flows.image_searches import list_folder, open_image_search, open_recorded_search
 from models.search.folder import path_in_folder
 from schemas.errors import ConfigurationError, FormatError

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from db.store import Store
-from db.tables import Claim
+from db.tables.work import Claim
 from db.work import claim_whole, register_plan
 from flows.context import RunContext
 from flows.leases import sole_run

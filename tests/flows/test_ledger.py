@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from db.calls import cost_rows
 from db.store import Store
-from db.tables import ModelCall
+from db.tables.work import ModelCall
 from flows.ledger import Budget, RecordedChatModel
 from models.chat import ChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef

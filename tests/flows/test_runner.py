@@ -15,7 +15,8 @@ from sqlalchemy import update
 
 from db.entities import StoredEntity, find, new_entity
 from db.store import Store
-from db.tables import Claim, Entity, Work
+from db.tables.provenance import Entity
+from db.tables.work import Claim, Work
 from db.work import Pending, WorkResult, claim_chunk, count_pending, register_plan
 from flows.context import RunContext
 from flows.report import Deferred, StageReport, StageResult

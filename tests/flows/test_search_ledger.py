@@ -17,7 +17,7 @@ import pytest
 from db.calls import cost_rows
 from db.search_calls import requests_since
 from db.store import Store
-from db.tables import ModelCall
+from db.tables.work import ModelCall
 from flows.ledger import Budget
 from flows.search_ledger import RecordedSearch
 from models.image_search import ImageSearch, always

@@ -9,7 +9,7 @@ import pytest
 from db.entities import StoredEntity, find, parents_of
 from db.quarantine import quarantined
 from db.store import Store
-from db.tables import Checkpoint
+from db.tables.work import Checkpoint
 from flows.context import RunContext
 from flows.filtering import filter_tracks, plan_filter, propose
 from flows.report import StageReport

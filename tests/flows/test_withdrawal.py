@@ -16,7 +16,7 @@ from db.entities import children_of, fetch, find, new_entity
 from db.evaluations import evaluations_of, store_evaluation
 from db.releases import find_release, released_entities
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
-from db.tables import Pseudonym
+from db.tables.review import Pseudonym
 from db.tombstones import refused_files
 from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, steps_of
 from flows.leaderboard import collect

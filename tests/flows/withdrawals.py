@@ -10,17 +10,11 @@ from sqlalchemy import select
 from db.agents import AgentRef
 from db.blobs import BlobStore
 from db.store import Store
-from db.tables import (
-    Decision,
-    Embedding,
-    Entity,
-    Release,
-    ReviewTask,
-    WithdrawalNotice,
-    WithdrawalStep,
-    WithdrawnDigest,
-    WithdrawnEntity,
-)
+from db.tables.embeddings import Embedding
+from db.tables.provenance import Decision, Entity
+from db.tables.releases import Release
+from db.tables.review import ReviewTask
+from db.tables.withdrawals import WithdrawalNotice, WithdrawalStep, WithdrawnDigest, WithdrawnEntity
 from db.withdrawal_targets import Sort, WithdrawalTarget
 from db.withdrawals import StoredWithdrawal
 from flows.context import RunContext

@@ -12,7 +12,9 @@ from sqlalchemy import insert, select
 from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, Verdict
 from db.entities import NewEntity, new_entity
-from db.tables import Entity, ModelCall, Withdrawal, WithdrawalNotice, WithdrawnEntity
+from db.tables.provenance import Entity
+from db.tables.withdrawals import Withdrawal, WithdrawalNotice, WithdrawnEntity
+from db.tables.work import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from release.manifest import read_manifest
 from release.notices_rows import withdrawn_rows

@@ -17,7 +17,8 @@ from db.decisions import NewDecision
 from db.entities import new_entity
 from db.lineage import trace
 from db.store import Store
-from db.tables import Annotation, ModelCall, ReviewTask
+from db.tables.review import Annotation, ReviewTask
+from db.tables.work import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from release.lineage_published import (
     WHOLE,

@@ -14,7 +14,8 @@ from annotate.queues import shipped
 from annotate.second_look import draw_second_look, wanted
 from db.decisions import NewDecision
 from db.releases import StoredRelease, find_release
-from db.tables import Decision, Release, ReleaseItem
+from db.tables.provenance import Decision
+from db.tables.releases import Release, ReleaseItem
 from release.build import BuiltRelease, build_release
 from release.checks import Checks
 from release.manifest import manifest_text, named, read_files

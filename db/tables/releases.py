@@ -1,0 +1,54 @@
+"""Releases, what stands in them, and what models scored on them."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from db.tables.base import Base, Digest, Number
+
+
+class Release(Base):
+    """An immutable snapshot; `id` is the digest of its manifest.
+
+    The marks say up to where the store was read for it (`db.as_of`): the last entity, decision and
+    withdrawal that counted.
+    """
+
+    __tablename__ = "release"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    dataset: Mapped[str] = mapped_column(Text)
+    version: Mapped[str] = mapped_column(Text)
+    folder: Mapped[str] = mapped_column(Text)
+    manifest: Mapped[dict[str, Any]]
+    built_at: Mapped[datetime]
+    entity_mark: Mapped[int] = mapped_column(Number, server_default="0")
+    decision_mark: Mapped[int] = mapped_column(Number, server_default="0")
+    withdrawal_mark: Mapped[int] = mapped_column(Number, server_default="0")
+
+
+class ReleaseItem(Base):
+    """An entity that is a row, or stands in a row, of a release."""
+
+    __tablename__ = "release_item"
+
+    release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+
+
+class Evaluation(Base):
+    """What a model scored on a split of a release; `id` is a digest of all that it depends on.
+
+    The release need not have been built here. `result` is a `schemas.evaluation.EvaluationResult`.
+    """
+
+    __tablename__ = "evaluation"
+    __table_args__ = (Index("ix_evaluation_release_id", "release_id", "split"),)
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    release_id: Mapped[str] = mapped_column(String(64))
+    split: Mapped[str] = mapped_column(String(16))
+    result: Mapped[dict[str, Any]]
+    evaluated_at: Mapped[datetime]

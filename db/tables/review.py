@@ -1,0 +1,111 @@
+"""What people are asked at the desk, who they are, and what they answered."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from db.tables.base import Base, Digest
+
+
+class ReviewTask(Base):
+    """An entity that somebody is asked about; `key` is made from queue, entity, assignee, purpose.
+
+    `assignee` is a pseudonym, or empty for the account of the installation itself. `state` is open,
+    answered, skipped, returned (the answer no longer counts) or closed (no answer is needed any
+    more).
+    """
+
+    __tablename__ = "review_task"
+    __table_args__ = (Index("ix_review_task_queue_state", "queue", "state"),)
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    queue: Mapped[str] = mapped_column(Text)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
+    assignee: Mapped[str] = mapped_column(String(32), default="")
+    purpose: Mapped[str] = mapped_column(String(16), default="review")
+    gold: Mapped[bool] = mapped_column(default=False)
+    server: Mapped[str] = mapped_column(Text)
+    project_id: Mapped[int]
+    task_id: Mapped[int | None]
+    state: Mapped[str] = mapped_column(String(16))
+    pushed_at: Mapped[datetime]
+
+
+class ReviewImage(Base):
+    """An image that a review task shows; the image server hands out those of open tasks alone."""
+
+    __tablename__ = "review_image"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    task_key: Mapped[str] = mapped_column(ForeignKey("review_task.key"), primary_key=True)
+    media_type: Mapped[str] = mapped_column(String(32))
+    image_id: Mapped[str | None] = mapped_column(ForeignKey("entity.id"))
+
+
+class Annotation(Base):
+    """What came back from Label Studio for a review task; `key` is made from its content.
+
+    `result` is what the page says, `answer` how it was understood.
+    """
+
+    __tablename__ = "annotation"
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    review_task_key: Mapped[str] = mapped_column(ForeignKey("review_task.key"), index=True)
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    remote_id: Mapped[int]
+    result: Mapped[dict[str, Any]]
+    answer: Mapped[dict[str, Any]]
+    lead_time_seconds: Mapped[float | None]
+    annotated_at: Mapped[datetime]
+    received_at: Mapped[datetime]
+
+
+class Pseudonym(Base):
+    """The name under which a user of a review server acts here.
+
+    Drawn at random, so that nobody who knows the users can tell from a release who is who; erase
+    the row and the person is anonymous for good.
+    """
+
+    __tablename__ = "pseudonym"
+
+    server: Mapped[str] = mapped_column(Text, primary_key=True)
+    user_id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(32), unique=True)
+
+
+class Annotator(Base):
+    """A person who works at the desk.
+
+    `name` is what colleagues call the person; releases know the pseudonym alone. `project_id`s
+    belong to the person's own workspace on `server`, in which nobody else works. `roles` are
+    annotator and adjudicator, separated by a space; `state` is active or left.
+    """
+
+    __tablename__ = "annotator"
+
+    pseudonym: Mapped[str] = mapped_column(String(32), primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    server: Mapped[str] = mapped_column(Text)
+    user_id: Mapped[int]
+    roles: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16))
+    added_at: Mapped[datetime]
+
+
+class DeskCursor(Base):
+    """How far a project on a review server was read, and how much it held (`db.reviews.Cursor`)."""
+
+    __tablename__ = "desk_cursor"
+
+    server: Mapped[str] = mapped_column(Text, primary_key=True)
+    project_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    newest: Mapped[datetime]
+    found_at: Mapped[datetime]
+    read_from: Mapped[datetime]
+    tasks: Mapped[int]
+    annotations: Mapped[int]

@@ -1,0 +1,84 @@
+"""What was done, paid for, half done or is being done, so that nothing is done twice."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from db.tables.base import Base, Digest, Number
+
+
+class Work(Base):
+    """What became of one input of one plan: done, or rejected with a reason.
+
+    `input` is the `seq` of an entity or, for an import, the index of a record in its file (whose
+    digest is part of the plan).
+    """
+
+    __tablename__ = "work"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
+    input: Mapped[int] = mapped_column(Number, primary_key=True)
+    status: Mapped[str] = mapped_column(String(16))
+    activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"))
+    reason: Mapped[str | None] = mapped_column(String(64))
+    rejection: Mapped[str | None] = mapped_column(Text)  # a `Rejection` as JSON
+
+
+class Checkpoint(Base):
+    """How far the work on one input has come; gone as soon as the input has its work row.
+
+    `position` is the first step (the number of a frame) that is still to be done, `state` what has
+    to be known to go on from there.
+    """
+
+    __tablename__ = "checkpoint"
+
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
+    input: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(Number)
+    state: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class Claim(Base):
+    """A lease on a chunk of pending inputs, from `lower` to `upper`, until `expires_at`."""
+
+    __tablename__ = "claim"
+    __table_args__ = (Index("ix_claim_plan", "plan_id", "dataset"),)
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    plan_id: Mapped[int]
+    dataset: Mapped[str] = mapped_column(Text)
+    lower: Mapped[int] = mapped_column(Number)
+    upper: Mapped[int] = mapped_column(Number)
+    owner: Mapped[str] = mapped_column(Text)
+    expires_at: Mapped[datetime]
+
+
+class ModelCall(Base):
+    """One request to a model and its answer, stored the moment it returned: paid for once.
+
+    A search of images on the web is a call, too (`db.search_calls`): its `tokens_in` are the
+    requests that the service counts.
+    """
+
+    __tablename__ = "model_call"
+    __table_args__ = (Index("ix_model_call_agent_id_called_at", "agent_id", "called_at"),)
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    stage: Mapped[str] = mapped_column(Text)
+    dataset: Mapped[str] = mapped_column(Text, index=True)
+    prompt_digest: Mapped[str] = mapped_column(Text)
+    parameters: Mapped[dict[str, Any]]
+    request: Mapped[dict[str, Any]]
+    response: Mapped[str] = mapped_column(Text)
+    status: Mapped[str] = mapped_column(String(32))
+    tokens_in: Mapped[int]
+    tokens_out: Mapped[int]
+    seconds: Mapped[float]
+    cost: Mapped[float | None]
+    currency: Mapped[str | None] = mapped_column(String(8))
+    called_at: Mapped[datetime]
