@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from db.derivation_roles import CONTRAST, Bond, bond_of
 from db.entities import NewEntity, pages
 from db.tables.withdrawals import WithdrawnEntity
-from db.withdrawals import add_entities, opened_again, withdraw_entities
+from db.withdrawal_recording import opened_again, take_back
 
 _Taken = dict[str, set[int]]
 
@@ -31,8 +31,7 @@ def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]
             late.setdefault(withdrawal, set()).add(id_)
             taken.setdefault(id_, set()).add(withdrawal)
     for stored in opened_again(connection, late):
-        add_entities(connection, stored.id, late[stored.id])
-        withdraw_entities(connection, stored.key, stored.request, late[stored.id])
+        take_back(connection, stored, late[stored.id])
 
 
 def _next(

@@ -164,5 +164,11 @@ def needed_blobs(
     return found
 
 
+def still_needed(store: Store, blobs: Collection[Blob]) -> set[str]:
+    """Those files, by digest, that a picture needs which is not withdrawn."""
+    with store.read() as connection:
+        return set(needed_blobs(connection, blobs))
+
+
 def _none(_: _Payload) -> Iterable[_Payload]:
     return ()

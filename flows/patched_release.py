@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from db.releases import StoredRelease, list_releases, release_after, withdrawn_items
 from db.store import Store
-from db.withdrawals import dataset_notices, list_withdrawals
+from db.withdrawal_notices import dataset_notices
+from db.withdrawals import list_withdrawals
 from schemas.errors import UsageError
 from schemas.release import Manifest
 

@@ -14,6 +14,9 @@ from db.as_of import UNMARKED
 from db.entities import datasets_of
 from db.evaluations import forget_examples
 from db.releases import list_releases
+from db.withdrawal_bytes import still_needed
+from db.withdrawal_notices import holding_releases, notices_of, renumber_notices
+from db.withdrawal_steps import confirmed_patches, finish, record_step, steps_of
 from db.withdrawal_traces import (
     close_reviews,
     drop_checkpoints,
@@ -24,17 +27,9 @@ from db.withdrawal_traces import (
 )
 from db.withdrawals import (
     StoredWithdrawal,
-    confirmed_patches,
     counts_of,
     erased_blobs,
-    finish,
-    holding_releases,
     list_withdrawals,
-    notices_of,
-    record_step,
-    renumber_notices,
-    steps_of,
-    still_needed,
     withdrawn_entities,
 )
 from flows.context import RunContext

@@ -10,18 +10,15 @@ from db.agents import AgentRef
 from db.store import Store
 from db.withdrawal_bytes import Blob, blobs_of, needed_blobs, refused_digests
 from db.withdrawal_closure import Closure, closure
+from db.withdrawal_notices import notices_of, releases_beside
+from db.withdrawal_recording import NewWithdrawal, extend_withdrawal, record_withdrawal
 from db.withdrawal_targets import WithdrawalTarget, meant_by
 from db.withdrawal_traces import judged_alone
 from db.withdrawals import (
-    NewWithdrawal,
     StoredWithdrawal,
     WithdrawalRequest,
     earlier_of,
-    extend_withdrawal,
     key_of,
-    notices_of,
-    record_withdrawal,
-    releases_beside,
     withdrawn_entities,
 )
 from flows.withdrawal_releases import Affected, affected_releases

@@ -10,7 +10,7 @@ from db.as_of import UNMARKED, PastState
 from db.release_rows import snapshot
 from db.releases import StoredRelease, list_releases
 from db.store import Store
-from db.withdrawals import releases_holding
+from db.withdrawal_notices import releases_holding
 from release.contents import Contents
 from release.manifest import MANIFEST
 from release.notices_rows import entity_rows, number_in, texts_of

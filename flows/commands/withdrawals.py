@@ -48,7 +48,9 @@ def withdrawals(
 
 
 def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
-    from db.withdrawals import counts_of, notices_of, steps_of
+    from db.withdrawal_notices import notices_of
+    from db.withdrawal_steps import steps_of
+    from db.withdrawals import counts_of
     from flows.commands.withdrawals_display import withdrawal_display
 
     if as_json:
@@ -61,7 +63,9 @@ def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None
 
 def document(store: "Store", withdrawal: "StoredWithdrawal") -> dict[str, Any]:
     """All that is kept of a withdrawal, for programs."""
-    from db.withdrawals import counts_of, notices_of, steps_of, withdrawn_entities
+    from db.withdrawal_notices import notices_of
+    from db.withdrawal_steps import steps_of
+    from db.withdrawals import counts_of, withdrawn_entities
 
     id_ = withdrawal.id
     return {

@@ -14,7 +14,8 @@ from db.derivation_roles import COPY, ROLES
 from db.withdrawal_closure import EMPTY, SAME, TARGET
 
 if TYPE_CHECKING:
-    from db.withdrawals import DoneStep, StoredWithdrawal
+    from db.withdrawal_steps import DoneStep
+    from db.withdrawals import StoredWithdrawal
     from flows.withdrawal_plan import WithdrawalPlan
     from flows.withdrawal_releases import AffectedRelease
     from schemas.withdrawal import WithdrawalCount, WithdrawalNotice

@@ -10,16 +10,14 @@ from db.agents import AgentRef
 from db.decisions import NewDecision
 from db.entities import NewEntity, find, new_entity
 from db.store import Store
+from db.withdrawal_recording import NewWithdrawal, record_withdrawal, take_back
+from db.withdrawal_steps import finish
 from db.withdrawal_targets import WithdrawalTarget
 from db.withdrawals import (
-    NewWithdrawal,
     StoredWithdrawal,
     WithdrawalRequest,
-    add_entities,
     find_withdrawal,
-    finish,
     key_of,
-    record_withdrawal,
     withdrawn_entities,
 )
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
@@ -105,11 +103,11 @@ def test_it_does_not_become_finished_while_more_is_being_stored(
     added, finishing = Event(), Event()
 
     def add(*arguments: Any) -> None:
-        add_entities(*arguments)
+        take_back(*arguments)
         added.set()
         assert finishing.wait(20)
 
-    monkeypatch.setattr("db.late_children.add_entities", add)
+    monkeypatch.setattr("db.late_children.take_back", add)
     child = rewrite("child", ("rewrite_of", parent.id))
     thread = Thread(target=store_entities, args=(store, [child]))
     thread.start()

@@ -18,7 +18,9 @@ from db.releases import find_release, released_entities
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
 from db.tables.review import Pseudonym
 from db.tombstones import refused_files
-from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, steps_of
+from db.withdrawal_notices import notices_of
+from db.withdrawal_steps import steps_of
+from db.withdrawals import find_withdrawal, list_withdrawals
 from flows.leaderboard import collect
 from flows.leaderboard_page import leaderboard_folder, write_leaderboard
 from flows.withdrawal import carry_out

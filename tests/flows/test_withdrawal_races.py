@@ -9,7 +9,8 @@ import pytest
 
 from db.entities import NewEntity, find, new_entity
 from db.releases import find_release, list_releases, released_entities, store_release
-from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals, notices_of
+from db.withdrawal_notices import notices_of
+from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals
 from flows.building import Recipe, build_by
 from flows.report import BuildReport
 from flows.withdrawal import carry_out, carry_out_again
@@ -64,14 +65,14 @@ def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One has begun to record when the other comes to store: it sees all of what was recorded."""
-    from db import withdrawals
+    from db import withdrawal_recording
 
-    plan, stored = person(home), withdrawals._insert_all
+    plan, taken = person(home), withdrawal_recording.take_back
     built, recording, comes = Event(), Event(), Event()
     refused: list[IntegrityError] = []
 
-    def insert_all(*arguments: Any) -> None:
-        stored(*arguments)
+    def take_back(*arguments: Any) -> None:
+        taken(*arguments)
         recording.set()
         assert comes.wait(20)
 
@@ -86,7 +87,7 @@ def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
         except IntegrityError as error:
             refused.append(error)
 
-    monkeypatch.setattr(withdrawals, "_insert_all", insert_all)
+    monkeypatch.setattr(withdrawal_recording, "take_back", take_back)
     thread = Thread(target=released)
     thread.start()
     assert built.wait(20)

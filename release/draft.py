@@ -1,0 +1,96 @@
+"""The manifest of a release as far as its rows tell: all but its lineage, its files and its id."""
+
+from typing import NamedTuple
+
+from release.attribution import licence_statistics
+from release.checks import Checks
+from release.contents import Contents
+from release.licence_terms import terms_of
+from release.manifest import unnamed
+from release.model_use import is_demonstration
+from release.row_tally import RowTally
+from release.scratch import Scratch
+from release.statistics import is_reviewed
+from release.why_nothing import why_nothing
+from schemas.errors import UsageError
+from schemas.leaks import LeakLimits
+from schemas.records import Granularity
+from schemas.release import ContainedRelease, Manifest, ReleaseStatistics
+from schemas.retrieval_task import Tier
+from schemas.second_look import SecondLookStatistics
+
+
+class WantedRelease(NamedTuple):
+    """Which release is built, up to which limits its splits may leak, and what is known of it."""
+
+    dataset: str
+    version: str
+    tier: Tier | None
+    leak_limits: LeakLimits
+    checks: Checks
+
+
+def draft_manifest(
+    wanted: WantedRelease,
+    contents: Contents,
+    tally: RowTally,
+    scratch: Scratch,
+    second_looks: tuple[SecondLookStatistics, ...],
+    contains: tuple[ContainedRelease, ...],
+) -> Manifest:
+    """The manifest of a release whose rows are all written.
+
+    `second_looks` are what these found, `contains` the releases all rows of which stand in it.
+
+    Raises:
+        UsageError: nothing stands in it (one sentence says why).
+    """
+    sources, prompts, videos = contents.sources(), contents.prompts(), contents.videos()
+    models, trackers = contents.models(), contents.trackers()
+    makers = (*trackers, *(editor for editor, _ in contents.editors()))
+    tally.add_entities([source.entity_id for source in sources])
+    tally.add_entities([prompt.entity_id for prompt in prompts])
+    tally.add_entities([video.entity_id for video in videos])
+    statistics = _statistics(wanted.checks, contents, tally, scratch, second_looks)
+    if not statistics.captions:
+        raise UsageError(why_nothing(wanted.dataset, scratch.count_images(), statistics))
+    return unnamed(
+        dataset=wanted.dataset,
+        version=wanted.version,
+        tier=wanted.tier,
+        contains=contains,
+        demonstration=is_demonstration(models, sources, makers),
+        unreviewed=not is_reviewed(statistics),
+        entities_sha256=tally.entities_sha256,
+        sources=sources,
+        prompts=prompts,
+        models=models,
+        videos=videos,
+        trackers=trackers,
+        statistics=statistics,
+        leaks=tally.splits.certificate(wanted.leak_limits),
+        contamination=wanted.checks.held_against(tally.own),
+        about=wanted.checks.about,
+        terms=terms_of(tally.held(sources, statistics), wanted.checks.permitted_terms),
+    )
+
+
+def _statistics(
+    checks: Checks,
+    contents: Contents,
+    tally: RowTally,
+    scratch: Scratch,
+    second_looks: tuple[SecondLookStatistics, ...],
+) -> ReleaseStatistics:
+    granularities = {one.name: one.granularity for one in contents.sources()}
+    if contents.form.contrasts:  # coarse captions stand apart
+        granularities = dict.fromkeys(granularities, Granularity.FINE)
+    counted = tally.statistics.result(granularities, second_looks, contents.tracklets())
+    return counted.model_copy(
+        update={
+            "licences": licence_statistics(scratch.credits()),
+            "contrasts": tally.contrast_statistics(contents),
+            "choices": checks.choices,
+            "agreement": checks.agreement,
+        }
+    )
