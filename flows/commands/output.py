@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -15,6 +16,11 @@ _PLAIN_WIDTH = 160  # where the output is no terminal, nothing should be cut to 
 
 out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
 err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _PLAIN_WIDTH)
+
+
+def warn(message: str) -> None:
+    """A warning on standard error; nothing in it is markup."""
+    err.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.commands.output import JsonOption, err, out, print_json
-from flows.commands.release_opening import VerifyOption, folder_called
+from flows.commands.output import JsonOption, out, print_json, warn
+from flows.commands.release_opening import VerifyOption, folder_called, progress_bar
 
 
 def export(
@@ -34,8 +34,6 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write a release as others load it: whole or not at all, the same bytes every time."""
-    from rich.progress import Progress
-
     from flows.withdrawn_releases import withdrawal_in
     from profiles.settings import load_settings
     from release.export.exporting import export_release
@@ -44,16 +42,14 @@ def export(
     shard_bytes = None if shard_megabytes is None else shard_megabytes * 1_000_000
     chosen, folder = format_called(format_name, shard_bytes), folder_called(name)
     if withdrawal := withdrawal_in(load_settings().home, folder):
-        told = escape(withdrawal.sentence)
-        err.print(f"[yellow]warning:[/yellow] {told}", soft_wrap=True)
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
-        task = bars.add_task("exporting")
+        warn(withdrawal.sentence)
+    with progress_bar("exporting") as on_progress:
         exported = export_release(
             folder,
             chosen,
             target,
             verify=verify,
-            on_progress=lambda done, total: bars.update(task, completed=done, total=total),
+            on_progress=on_progress,
         )
     record = exported.record
     if as_json:

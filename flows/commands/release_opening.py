@@ -1,4 +1,4 @@
-"""What commands on releases share: the store, a progress bar, an option."""
+"""What commands on releases share: the store, a progress bar, arguments and an option."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from db.store import Store
     from release.build import Progress
 
+FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
+NameArgument = Annotated[
+    str, typer.Argument(help="DATASET (its newest), DATASET@VERSION, or an id's beginning.")
+]
 VerifyOption = Annotated[
     bool,
     typer.Option(
@@ -59,10 +63,10 @@ def folder_called(name: str) -> Path:
 
 
 @contextmanager
-def progress_bar() -> Iterator["Progress"]:
+def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
     """A bar on a terminal, nothing elsewhere."""
     from rich.progress import Progress
 
     with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
-        task = bars.add_task("writing images")
+        task = bars.add_task(label)
         yield lambda done, total: bars.update(task, completed=done, total=total)

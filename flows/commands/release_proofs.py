@@ -7,11 +7,12 @@ import typer
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, err, out, print_json
+from flows.commands.release_opening import FolderArgument
 from schemas.errors import IntegrityError
 
 
 def prove(
-    folder: Annotated[Path, typer.Argument(help="The folder of a release.")],
+    folder: FolderArgument,
     file: Annotated[str, typer.Argument(help="A file of it, as images/7.jpg.")],
     out_file: Annotated[
         Path | None,

@@ -7,13 +7,11 @@ import typer
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, out, print_json
-from flows.commands.release_opening import opened_store, progress_bar
+from flows.commands.release_opening import NameArgument, opened_store, progress_bar
 
 
 def rebuild(
-    name: Annotated[
-        str, typer.Argument(help="DATASET (its newest), DATASET@VERSION, or an id's beginning.")
-    ],
+    name: NameArgument,
     out_folder: Annotated[
         Path, typer.Option("--out", help="The folder that it becomes; must not exist.")
     ],

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.commands.output import JsonOption, err, out, print_json
-from flows.commands.release_opening import VerifyOption
+from flows.commands.output import JsonOption, out, print_json, warn
+from flows.commands.release_opening import FolderArgument, VerifyOption, progress_bar
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder of a release.")],
+    folder: FolderArgument,
     target: Annotated[
         Path,
         typer.Option(
@@ -36,25 +36,21 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write a report on a release: gallery, numbers, lineage, difference. Open its index.html."""
-    from rich.progress import Progress
-
     from release.report.writing import write_report
 
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
-        task = bars.add_task("writing pictures")
+    with progress_bar("writing pictures") as on_progress:
         written = write_report(
             folder,
             target,
             previous=previous,
             previews=previews,
             verify=verify,
-            on_progress=lambda done, total: bars.update(task, completed=done, total=total),
+            on_progress=on_progress,
         )
     if written.record.withdrawn:
-        err.print(
-            f"[yellow]warning:[/yellow] of {written.record.withdrawn:,} rows nothing, or not all, "
-            f"is shown, because it was withdrawn",
-            soft_wrap=True,
+        warn(
+            f"of {written.record.withdrawn:,} rows nothing, or not all, is shown, because it was "
+            f"withdrawn"
         )
     record, page = written.record, written.folder / "index.html"
     if as_json:
@@ -74,8 +70,4 @@ def report(
         soft_wrap=True,
     )
     if written.unreadable:
-        shown = ", ".join(written.unreadable)
-        err.print(
-            f"[yellow]warning:[/yellow] no picture could be made of: {escape(shown)}",
-            soft_wrap=True,
-        )
+        warn(f"no picture could be made of: {', '.join(written.unreadable)}")

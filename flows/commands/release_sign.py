@@ -1,16 +1,13 @@
 """`loupe release sign`."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, out, print_json
+from flows.commands.release_opening import FolderArgument
 
 
 def sign(
-    folder: Annotated[Path, typer.Argument(help="The folder of a release.")],
+    folder: FolderArgument,
     as_json: JsonOption = False,
 ) -> None:
     """Sign a release with the key in LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.

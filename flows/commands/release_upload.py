@@ -1,6 +1,5 @@
 """`loupe release upload`: a release on the Hugging Face Hub."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,14 +7,14 @@ from rich.filesize import decimal
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, err, out, print_json
-from flows.commands.release_opening import VerifyOption
+from flows.commands.release_opening import FolderArgument, VerifyOption
 
 if TYPE_CHECKING:
     from release.hub.plan import UploadPlan
 
 
 def upload(
-    folder: Annotated[Path, typer.Argument(help="The folder of a release.")],
+    folder: FolderArgument,
     repository: Annotated[str, typer.Option("--to", help="The repository: OWNER/NAME.")],
     send: Annotated[
         bool,

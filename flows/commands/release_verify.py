@@ -1,5 +1,6 @@
 """`loupe release verify`: whether a copy of a release is whole, and what of it was withdrawn."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,37 +11,43 @@ from flows.commands.output import JsonOption, out, print_json
 
 _SHOWN_PROBLEMS = 50
 
+_IdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id", help="The release's id as it was cited: 12 of its 64 digits at the least."
+    ),
+]
+_DecodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--decode/--no-decode",
+        help="Decode every image in full, and compute its perceptual hash anew.",
+    ),
+]
+_ContainsOption = Annotated[
+    Path | None,
+    typer.Option(help="The folder of another release, all rows of which must stand in it."),
+]
+_PublicKeyOption = Annotated[
+    str | None,
+    typer.Option(help="The key that must have signed it: 64 hex digits, or a file (PEM)."),
+]
+_NoticesOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="What was withdrawn: a later release, its withdrawals.json, or a folder of "
+        "published notices. Those of this installation are always looked at."
+    ),
+]
+
 
 def verify(
     folder: Annotated[Path, typer.Argument(help="The folder of a release, wherever it came from.")],
-    expected_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id", help="The release's id as it was cited: 12 of its 64 digits at the least."
-        ),
-    ] = None,
-    decode: Annotated[
-        bool,
-        typer.Option(
-            "--decode/--no-decode",
-            help="Decode every image in full, and compute its perceptual hash anew.",
-        ),
-    ] = False,
-    contains: Annotated[
-        Path | None,
-        typer.Option(help="The folder of another release, all rows of which must stand in it."),
-    ] = None,
-    public_key: Annotated[
-        str | None,
-        typer.Option(help="The key that must have signed it: 64 hex digits, or a file (PEM)."),
-    ] = None,
-    notices: Annotated[
-        Path | None,
-        typer.Option(
-            help="What was withdrawn: a later release, its withdrawals.json, or a folder of "
-            "published notices. Those of this installation are always looked at."
-        ),
-    ] = None,
+    expected_id: _IdOption = None,
+    decode: _DecodeOption = False,
+    contains: _ContainsOption = None,
+    public_key: _PublicKeyOption = None,
+    notices: _NoticesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check every file, row and reference of a release, offline, from its folder alone.
@@ -66,25 +73,29 @@ def verify(
     )
     withdrawn = withdrawn_in(folder, known) if problems else ()
     signature = None if problems else read_signature(folder)
+    signed_by = signature.public_key if signature else None
     if as_json:
+        sound = {"folder": str(folder), "ok": not problems, "signed_by": signed_by}
         found = [problem.model_dump(mode="json") for problem in problems]
-        key = signature and signature.public_key
-        sound = {"folder": str(folder), "ok": not problems, "signed_by": key}
         rows = [row.model_dump(mode="json") for row in withdrawn]
         print_json({**sound, "problems": found, "withdrawn": rows})
     elif problems:
-        for problem in problems[:_SHOWN_PROBLEMS]:
-            out.print(f"[red]✗[/red] {escape(problem.message)}", soft_wrap=True)
-        if (more := len(problems) - _SHOWN_PROBLEMS) > 0:
-            out.print(f"… and {more:,} more; --json lists them")
-        if withdrawn:
-            rows_of = "the row" if len(withdrawn) == 1 else f"all {len(withdrawn):,} rows"
-            were = "was" if len(withdrawn) == 1 else "were"
-            out.print(f"--json lists {rows_of} that {were} withdrawn")
+        _show_problems([problem.message for problem in problems], len(withdrawn))
     else:
         held = f", and holds all of {contains}" if contains else ""
-        signed = f", signed by the key {signature.public_key}" if signature else ""
+        signed = f", signed by the key {signed_by}" if signed_by else ""
         told = f"{folder} is complete and unchanged{held}{signed}"
         out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
     if problems:
         raise typer.Exit(1)
+
+
+def _show_problems(messages: Sequence[str], withdrawn: int) -> None:
+    """The first of them, and how many rows were withdrawn, which are too many to show."""
+    for message in messages[:_SHOWN_PROBLEMS]:
+        out.print(f"[red]✗[/red] {escape(message)}", soft_wrap=True)
+    if (more := len(messages) - _SHOWN_PROBLEMS) > 0:
+        out.print(f"… and {more:,} more; --json lists them")
+    if withdrawn:
+        rows = "the row that was" if withdrawn == 1 else f"all {withdrawn:,} rows that were"
+        out.print(f"--json lists {rows} withdrawn")

@@ -5,12 +5,31 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, err, out, print_json
+from flows.commands.withdraw_options import (
+    AlsoOption,
+    AnnotatorOption,
+    DatasetOption,
+    DryRunOption,
+    EntityArgument,
+    EraseOption,
+    FileOption,
+    GroundOption,
+    IdentityOption,
+    NamedThing,
+    NearOption,
+    ReasonOption,
+    ResumeOption,
+    SourceOption,
+    VideoOption,
+    YesOption,
+    ground_called,
+)
 from schemas.errors import LoupeError, UsageError
 
 if TYPE_CHECKING:
@@ -19,61 +38,24 @@ if TYPE_CHECKING:
     from db.withdrawals import StoredWithdrawal, WithdrawalRequest
     from flows.context import RunContext
     from flows.withdrawal_plan import WithdrawalPlan
-    from schemas.withdrawal import Ground
-
-_NARROWED = ("identity", "source", "video")
-"""What may be taken back from one dataset only."""
 
 
 def withdraw(
-    entity: Annotated[
-        str | None, typer.Argument(help="What to take back: an entity's id, or its first digits.")
-    ] = None,
-    identity: Annotated[
-        str | None, typer.Option(help="A person, by the name in --dataset.", show_default=False)
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(help="A source, or with --identity the source that names the person so."),
-    ] = None,
-    video: Annotated[str | None, typer.Option(help="A video, by its file name.")] = None,
-    annotator: Annotated[
-        str | None, typer.Option(help="The work of an annotator, by pseudonym.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="A picture or a video that somebody sent.")
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(help="With --file: an image that shows the same, by its id."),
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="With --identity, --source and --video: only there.")
-    ] = None,
-    ground: Annotated[
-        str | None,
-        typer.Option(help="privacy, copyright, law, consent, quality or other."),
-    ] = None,
-    reason: Annotated[
-        str | None, typer.Option(help="In your words; they stay in the store.")
-    ] = None,
-    erase: Annotated[
-        bool | None,
-        typer.Option(
-            "--erase/--keep-bytes",
-            help="Erase the files, too; without it, privacy, copyright and law do.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would go, and do nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with all withdrawals that are not finished.")
-    ] = False,
-    near: Annotated[
-        bool, typer.Option("--near/--no-near", help="With --file: look for pictures like it.")
-    ] = True,
+    entity: EntityArgument = None,
+    identity: IdentityOption = None,
+    source: SourceOption = None,
+    video: VideoOption = None,
+    annotator: AnnotatorOption = None,
+    file: FileOption = None,
+    also: AlsoOption = None,
+    dataset: DatasetOption = None,
+    ground: GroundOption = None,
+    reason: ReasonOption = None,
+    erase: EraseOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    resume: ResumeOption = False,
+    near: NearOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """Take something back, with all that is derived from it, in every dataset and release.
@@ -83,13 +65,13 @@ def withdraw(
     """
     from flows.withdrawal_plan import request_of
 
+    named = NamedThing(entity, identity, source, video, annotator, file, also or [], dataset)
     with _opened_context() as context:
         if resume:
             _resume(context, as_json)
             return
-        named = {"identity": identity, "video": video, "annotator": annotator}
-        target = _target(context.store, entity, named, source, dataset, file, also or [])
-        request = request_of(target, _ground(ground), erase)
+        target = named.target(context.store)
+        request = request_of(target, ground_called(ground), erase)
         alike = _lookalikes(context, file, near, target)
         plan = _plan(context.store, request, alike, as_json)
         if (open_ := plan.unfinished) is not None and not dry_run:
@@ -99,10 +81,7 @@ def withdraw(
         if not as_json:
             _show(plan, alike)
         if plan.is_done or dry_run:
-            if as_json:
-                print_json({**plan.as_json(), "lookalikes": alike, "done": plan.is_done})
-            elif not plan.is_done:
-                out.print("\nNothing was done: leave out --dry-run to do it, with a --reason.")
+            _end_without(plan, alike, as_json)
             return
         if not (reason or "").strip():
             raise UsageError("a withdrawal needs a reason, in your words: --reason '…'")
@@ -199,6 +178,14 @@ def _show(plan: "WithdrawalPlan", alike: list[dict[str, Any]]) -> None:
     out.print(plan_display(plan, alike))
 
 
+def _end_without(plan: "WithdrawalPlan", alike: list[dict[str, Any]], as_json: bool) -> None:
+    """Tells that nothing was done."""
+    if as_json:
+        print_json({**plan.as_json(), "lookalikes": alike, "done": plan.is_done})
+    elif not plan.is_done:
+        out.print("\nNothing was done: leave out --dry-run to do it, with a --reason.")
+
+
 def _ask(plan: "WithdrawalPlan") -> None:
     """Has it confirmed by typing how much goes.
 
@@ -213,66 +200,6 @@ def _ask(plan: "WithdrawalPlan") -> None:
     words = f"withdraw {len(plan.reached)}"
     if typer.prompt(f"Type {words!r} to do so, anything else to leave it") != words:
         raise UsageError("it was not confirmed; nothing was withdrawn")
-
-
-def _target(
-    store: "Store",
-    entity: str | None,
-    named: dict[str, str | None],
-    source: str | None,
-    dataset: str | None,
-    file: Path | None,
-    also: list[str],
-) -> "WithdrawalTarget":
-    """What the options name.
-
-    Raises:
-        UsageError: they name nothing, or several things.
-    """
-    from db.lineage import find_entity_id
-    from db.withdrawal_targets import WithdrawalTarget
-    from flows.withdrawal_files import target_of_file
-
-    given = {sort: name for sort, name in named.items() if name is not None}
-    if source is not None and "identity" not in given:
-        given["source"] = source
-    if len(given) + (entity is not None) + (file is not None) != 1:
-        raise UsageError(
-            "name one thing to take back: an entity's id, or one of --identity, --source, --video, "
-            "--annotator and --file"
-        )
-    if dataset is not None and given.keys().isdisjoint(_NARROWED):
-        raise UsageError(
-            "--dataset goes with --identity, --source and --video; an id means one thing, and a "
-            "file or an annotator's work is taken back wherever it is: leave --dataset out"
-        )
-    if also and file is None:
-        raise UsageError("--also goes with --file")
-    if entity is not None:
-        return WithdrawalTarget(sort="entity", name=find_entity_id(store, entity))
-    if file is not None:
-        return target_of_file(file, tuple(find_entity_id(store, one) for one in also))
-    ((sort, name),) = given.items()
-    of = source if sort == "identity" else None
-    return WithdrawalTarget.model_validate(
-        {"sort": sort, "name": name, "dataset": dataset, "source": of}
-    )
-
-
-def _ground(name: str | None) -> "Ground":
-    from typing import get_args
-
-    from schemas.withdrawal import Ground
-
-    grounds: tuple[Ground, ...] = get_args(Ground)
-    for ground in grounds:
-        if ground == name:
-            return ground
-    raise UsageError(
-        f"say on which ground: --ground {', '.join(grounds)}; got {name!r}"
-        if name
-        else f"say on which ground: --ground with one of {', '.join(grounds)}"
-    )
 
 
 def _lookalikes(

@@ -1,0 +1,106 @@
+"""`loupe release list` and `show`: the releases that were built here, and what each holds."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from flows.commands.output import JsonOption, out, print_json, print_table, warn
+from flows.commands.release_opening import NameArgument, opened_store
+
+if TYPE_CHECKING:
+    from db.releases import StoredRelease
+
+
+def list_(
+    dataset: Annotated[str | None, typer.Argument(help="Only this dataset's.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the releases that were built here."""
+    from db.releases import list_releases
+    from profiles.settings import load_settings
+
+    home = load_settings().home
+    with opened_store() as store:
+        rows = [_summary(one, home) for one in list_releases(store, dataset)]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        columns = ["dataset", "version", "images", "captions", "id", "folder"]
+        shown = [{**row, "id": row["id"][:12], "folder": _folder_or_gone(row)} for row in rows]
+        if any(row["withdrawal"] for row in rows):
+            columns.append("withdrawn")
+            for row in shown:
+                row["withdrawn"] = _withdrawn_in_short(row["withdrawal"])
+        print_table("releases", columns, [[row[name] for name in columns] for row in shown])
+    else:
+        out.print("no releases yet; build one with: loupe release build DATASET --version 1.0.0 …")
+
+
+def show(
+    name: NameArgument,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a release holds: its card, or with --json its manifest without the files."""
+    from db.releases import find_release
+    from flows.withdrawn_releases import withdrawal_of
+    from profiles.settings import load_settings
+
+    with opened_store() as store:
+        found = find_release(store, name)
+    withdrawal = withdrawal_of(load_settings().home, found.manifest, found.folder)
+    if as_json:
+        told = withdrawal and withdrawal.model_dump(mode="json")
+        print_json({**found.manifest.model_dump(mode="json"), **_place(found), "withdrawal": told})
+        return
+    if withdrawal:
+        warn(withdrawal.sentence)
+    from rich.markdown import Markdown
+
+    from release.card import card_body
+
+    out.print(Markdown(card_body(found.manifest)))
+    out.print(f"\nid {found.manifest.id}\nbuilt {found.built_at:%Y-%m-%d %H:%M:%S} UTC", end="")
+    out.print(f" in {escape(_folder_or_gone(_place(found)))}", soft_wrap=True)
+
+
+def _summary(release: "StoredRelease", home: Path) -> dict[str, Any]:
+    from flows.withdrawn_releases import withdrawal_of
+
+    manifest = release.manifest
+    withdrawal = withdrawal_of(home, manifest, release.folder)
+    return {
+        "id": manifest.id,
+        "dataset": manifest.dataset,
+        "version": manifest.version,
+        "images": manifest.statistics.images,
+        "captions": manifest.statistics.captions,
+        "demonstration": manifest.demonstration,
+        "unreviewed": manifest.unreviewed,
+        **_place(release),
+        "withdrawal": withdrawal and withdrawal.model_dump(mode="json"),
+    }
+
+
+def _withdrawn_in_short(withdrawal: dict[str, Any] | None) -> str | None:
+    if withdrawal is None:
+        return None
+    rows = "1 row" if withdrawal["rows"] == 1 else f"{withdrawal['rows']:,} rows"
+    newer = withdrawal["superseded_by"]
+    return f"{rows}; use {newer}" if newer else f"{rows}"
+
+
+def _place(release: "StoredRelease") -> dict[str, Any]:
+    from release.manifest import MANIFEST
+
+    return {
+        "folder": str(release.folder),
+        "is_there": (release.folder / MANIFEST).is_file(),
+        "built_at": release.built_at.isoformat(),
+    }
+
+
+def _folder_or_gone(place: dict[str, Any]) -> str:
+    folder: str = place["folder"]
+    return folder if place["is_there"] else f"{folder} (not there any more)"
