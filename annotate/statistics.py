@@ -1,177 +1,43 @@
 """The statistics of a review queue: what became of its items, who did what, and how well.
 
-Days are those of UTC. Gold items, adjudications and second looks are kept apart from first
-opinions, of which all rates, lead times and agreement are made. People go by pseudonym; their
-names are added where they are asked for.
+People go by pseudonym; their names are added where they are asked for.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Literal
 
-from annotate.agreement import (
-    Agreement,
-    Facts,
-    ItemAnswers,
-    OwnAgreement,
-    agreement,
-    agreement_of,
-)
+from annotate.agreement import Facts, ItemAnswers, agreement, agreement_of
 from annotate.answers import ReviewAnswer
 from annotate.candidates import candidates, goes_to_people
-from annotate.intervals import Share, share
+from annotate.intervals import share
 from annotate.queues import Queue
-from annotate.work_forecast import Forecast, forecast
+from annotate.statistics_records import (
+    AnnotatorStatistics,
+    GoldAccuracy,
+    GoldDay,
+    ItemCounts,
+    QueueStatistics,
+    Return,
+)
+from annotate.work_forecast import forecast
+from annotate.work_tally import Tally, useful_per_day, work_of
 from db.gold import StoredCheck, all_checks
 from db.returns import StoredReturn, returns
 from db.review_statistics import (
     GivenAnswer,
     ItemProgress,
-    TaskCount,
     given_answers,
     item_progress,
     names_of_annotators,
     task_counts,
 )
-from db.reviews import WAITING
 from db.store import Store
-from schemas.base import Record
 
 Stage = Literal["waiting", "open", "answered", "conflicting", "decided"]
-
-
-class ItemCounts(Record):
-    """What became of the items that go to people; the first five add up to all of them.
-
-    Attributes:
-        waiting: nobody has them yet.
-        open: somebody has them, nobody has answered.
-        answered: some of their answers are there, not all.
-        conflicting: all answers are there and disagree, or somebody has to settle them.
-        decided: what people said has been decided.
-        suspect: those not yet decided which their check suspects.
-        accepted: decided ones that stand as they were shown.
-        edited: decided ones in whose place an edit stands.
-        rejected: decided ones that fell.
-    """
-
-    waiting: int = 0
-    open: int = 0
-    answered: int = 0
-    conflicting: int = 0
-    decided: int = 0
-    suspect: int = 0
-    accepted: int = 0
-    edited: int = 0
-    rejected: int = 0
-
-
-class DayOfWork(Record):
-    """How many answers came on a day, by what they were asked for."""
-
-    day: date
-    reviews: int = 0
-    gold: int = 0
-    adjudications: int = 0
-    second_looks: int = 0
-
-
-class LeadTime(Record):
-    """How long an answer takes, in seconds, over the `known` answers of which it is known."""
-
-    known: int
-    median_seconds: float | None
-    p90_seconds: float | None
-
-
-class Verdicts(Record):
-    """Which share of the first opinions accepted, edited or rejected the item."""
-
-    accepted: Share
-    edited: Share
-    rejected: Share
-
-
-class Work(Record):
-    """What was done: first opinions with their lead time and verdicts, and all answers by day.
-
-    `days` has only those on which anything came. `waiting`, `skipped` and `returned` count tasks
-    for first opinions, gold items included as nobody can tell them apart.
-    """
-
-    answers: int
-    gold_answers: int
-    adjudications: int
-    second_looks: int
-    waiting: int
-    skipped: int
-    returned: int
-    lead_time: LeadTime
-    verdicts: Verdicts
-    days: tuple[DayOfWork, ...]
-
-
-class GoldDay(Record):
-    """The gold answers of a day; `recent` is the accuracy over the newest ones by its end."""
-
-    day: date
-    correct: int
-    answers: int
-    recent: float
-
-
-class GoldAccuracy(Record):
-    """The accuracy on gold items, in all and day by day.
-
-    `recent` is taken over the `window` newest answers, whoever gave them; where an annotator's
-    falls below `floor`, their unreviewed work returns to the queue.
-    """
-
-    accuracy: Share
-    floor: float
-    window: int
-    days: tuple[GoldDay, ...]
-
-
-class Return(Record):
-    """A use of the rule: whose work returned to the queue, when and why."""
-
-    annotator: str
-    returned_at: datetime
-    accuracy: float
-    floor: float
-    gold_answers: int
-    tasks: int
-    state: str
-
-
-class AnnotatorStatistics(Record):
-    """What one annotator did; `name` is None unless names were asked for."""
-
-    annotator: str
-    name: str | None
-    work: Work
-    agreement: OwnAgreement
-    gold: GoldAccuracy
-    returns: int
-
-
-class QueueStatistics(Record):
-    """What became of a queue until `at`."""
-
-    queue: str
-    at: datetime
-    policy: str
-    overlap: int
-    items: ItemCounts
-    work: Work
-    agreement: Agreement
-    gold: GoldAccuracy
-    returns: tuple[Return, ...]
-    forecast: Forecast
-    annotators: tuple[AnnotatorStatistics, ...]
+_OUTCOMES = {"accepted": "accepted", "superseded": "edited", "rejected": "rejected"}
 
 
 def queue_statistics(
@@ -192,7 +58,7 @@ def queue_statistics(
     returned = returns(store, queue.name)
     items, needed = _items(store, queue)
     people = names_of_annotators(store) if names else {}
-    work = _work([*answers.tallies.values()], tasks)
+    work = work_of([*answers.tallies.values()], tasks)
     everybody = sorted({*answers.tallies, *checks, *(task.assignee for task in tasks)} - {""})
     return QueueStatistics(
         queue=queue.name,
@@ -209,8 +75,8 @@ def queue_statistics(
             AnnotatorStatistics(
                 annotator=annotator,
                 name=people.get(annotator),
-                work=_work(
-                    [answers.tallies.get(annotator, _Tally())],
+                work=work_of(
+                    [answers.tallies.get(annotator, Tally())],
                     [task for task in tasks if task.assignee == annotator],
                 ),
                 agreement=agreement_of(annotator, answers.shared, facts),
@@ -222,38 +88,11 @@ def queue_statistics(
     )
 
 
-def useful_per_day(days: Sequence[DayOfWork], today: date) -> list[int]:
-    """How many answers that items need came on each full day since the first, oldest first."""
-    if not days:
-        return []
-    came = {day.day: day.reviews + day.adjudications for day in days}
-    first = days[0].day
-    return [came.get(first + timedelta(days=n), 0) for n in range((today - first).days)]
-
-
-class _Tally:
-    """The answers of one annotator, counted."""
-
-    def __init__(self) -> None:
-        self.verdicts: Counter[str] = Counter()
-        self.seconds: list[float] = []
-        self.days: dict[date, Counter[str]] = defaultdict(Counter)
-
-    def add(self, given: GivenAnswer) -> None:
-        kind = "gold" if given.gold else given.purpose
-        self.days[given.annotated_at.astimezone(UTC).date()][kind] += 1
-        if kind != "review":
-            return
-        self.verdicts[given.answer.get("verdict", "")] += 1
-        if given.lead_time_seconds is not None:
-            self.seconds.append(given.lead_time_seconds)
-
-
 class _Answers:
     """All answers of a queue, read once: tallies by annotator, and what several people answered."""
 
     def __init__(self, given: Iterator[GivenAnswer]) -> None:
-        self.tallies: dict[str, _Tally] = defaultdict(_Tally)
+        self.tallies: dict[str, Tally] = defaultdict(Tally)
         self.shared: list[ItemAnswers] = []
         for entity_id, group in groupby(given, key=lambda answer: answer.entity_id):
             opinions = {}
@@ -287,9 +126,6 @@ def _items(store: Store, queue: Queue) -> tuple[ItemCounts, int]:
     return ItemCounts(**counts), needed
 
 
-_OUTCOMES = {"accepted": "accepted", "superseded": "edited", "rejected": "rejected"}
-
-
 def _stage(progress: ItemProgress | None, overlap: int) -> Stage:
     match progress:
         case None:
@@ -302,63 +138,6 @@ def _stage(progress: ItemProgress | None, overlap: int) -> Stage:
             return "answered"
         case ItemProgress(waiting=waiting):
             return "open" if waiting else "waiting"
-
-
-def _work(tallies: Iterable[_Tally], tasks: Iterable[TaskCount]) -> Work:
-    days: dict[date, Counter[str]] = defaultdict(Counter)
-    verdicts: Counter[str] = Counter()
-    seconds: list[float] = []
-    for tally in tallies:
-        verdicts += tally.verdicts
-        seconds += tally.seconds
-        for day, kinds in tally.days.items():
-            days[day] += kinds
-    kinds = sum(days.values(), Counter())
-    states: Counter[str] = Counter()
-    for task in tasks:
-        if task.purpose == "review":
-            states[task.state] += task.tasks
-    return Work(
-        answers=kinds["review"],
-        gold_answers=kinds["gold"],
-        adjudications=kinds["adjudication"],
-        second_looks=kinds["second-look"],
-        waiting=sum(states[state] for state in WAITING),
-        skipped=states["skipped"],
-        returned=states["returned"],
-        lead_time=_lead_time(seconds),
-        verdicts=_verdicts(verdicts),
-        days=tuple(_day(day, days[day]) for day in sorted(days)),
-    )
-
-
-def _day(day: date, kinds: Mapping[str, int]) -> DayOfWork:
-    return DayOfWork(
-        day=day,
-        reviews=kinds["review"],
-        gold=kinds["gold"],
-        adjudications=kinds["adjudication"],
-        second_looks=kinds["second-look"],
-    )
-
-
-def _lead_time(seconds: Sequence[float]) -> LeadTime:
-    if not seconds:
-        return LeadTime(known=0, median_seconds=None, p90_seconds=None)
-    import numpy as np
-
-    median, p90 = np.percentile(seconds, (50, 90))
-    return LeadTime(known=len(seconds), median_seconds=float(median), p90_seconds=float(p90))
-
-
-def _verdicts(counts: Mapping[str, int]) -> Verdicts:
-    accepted, edited, rejected = (counts[name] for name in ("accept", "edit", "reject"))
-    known = accepted + edited + rejected
-    return Verdicts(
-        accepted=share(accepted, known),
-        edited=share(edited, known),
-        rejected=share(rejected, known),
-    )
 
 
 def _gold(queue: Queue, checks: Iterable[StoredCheck]) -> GoldAccuracy:

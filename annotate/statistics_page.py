@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from annotate.intervals import Estimate
-from annotate.statistics import (
+from annotate.statistics_records import (
     AnnotatorStatistics,
     DayOfWork,
     GoldAccuracy,

@@ -12,7 +12,7 @@ from flows.commands.output import JsonOption, err, out, print_json, print_table
 if TYPE_CHECKING:
     from annotate.agreement import OwnChoiceAgreement
     from annotate.intervals import Estimate, Share
-    from annotate.statistics import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
+    from annotate.statistics_records import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
 
 QueueArgument = Annotated[
     str | None,

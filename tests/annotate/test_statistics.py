@@ -7,7 +7,8 @@ import pytest
 
 from annotate.agreement import ItemAnswers, agreement
 from annotate.answers import ReviewAnswer
-from annotate.statistics import DayOfWork, ItemCounts, queue_statistics, useful_per_day
+from annotate.statistics import queue_statistics
+from annotate.statistics_records import DayOfWork, ItemCounts
 from db.review_statistics import given_answers
 from db.store import Store
 from tests.annotate.review_history import (
@@ -157,16 +158,6 @@ def test_an_empty_queue_has_statistics(sqlite_store: Store) -> None:
     assert found.gold.accuracy.value is None
     assert found.annotators == ()
     assert found.forecast.answers_needed == 0
-
-
-def test_useful_answers_are_counted_from_the_first_day_to_yesterday() -> None:
-    days = [
-        DayOfWork(day=date(2026, 3, 2), reviews=3, gold=5),
-        DayOfWork(day=date(2026, 3, 4), reviews=1, adjudications=2),
-        DayOfWork(day=date(2026, 3, 5), reviews=9),
-    ]
-    assert useful_per_day(days, date(2026, 3, 5)) == [3, 0, 3]
-    assert useful_per_day([], date(2026, 3, 5)) == []
 
 
 def test_days_are_those_of_utc(history: History, sqlite_store: Store) -> None:
