@@ -79,8 +79,7 @@ def open_release(folder: Path) -> OpenedRelease:
 
 
 def _listed(path: Path, kept: dict[str, ReleasedFile]) -> Iterator[ReleasedFile]:
-    for entry in read_files(path):
-        file = ReleasedFile.model_validate(entry)
+    for file in read_files(path):
         if not file.path.startswith(_IMAGES):
             kept[file.path] = file
         yield file

@@ -6,18 +6,20 @@ file can be shown to belong to a release without the list of all others (`releas
 """
 
 import hashlib
-from collections import deque
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from pydantic import ValidationError
 
 from release.files import DigestingFile
 from release.merkle import MerkleTree
 from schemas.base import canonical_json
-from schemas.json_stream import JsonBreak, JsonCursor, stream_elements, stream_members
-from schemas.release import LineageStatistics, Manifest, ReleasedFile
+from schemas.json_stream import JsonBreak, JsonCursor, stream_members
+from schemas.release import FileEntry, LineageStatistics, Manifest, ReleasedFile, stays_below
 
 MANIFEST = "manifest.json"
 MAX_CHARACTERS = 16 * 1024 * 1024
@@ -25,6 +27,11 @@ MAX_CHARACTERS = 16 * 1024 * 1024
 _UNNAMED = "0" * 64
 _UNTOLD = LineageStatistics(entities=0, derivations=0, decisions=0, calls=0, activities=0, agents=0)
 _FILES, _END = b'"files": [', b"\n]\n}\n"
+_ENTRY: Final = re.compile(
+    r'\{(?:"entity_id":"([0-9a-f]{32})",)?"path":"([^"\\\x00-\x1f]+)",'
+    r'"sha256":"([0-9a-f]{64})","size_bytes":(0|[1-9][0-9]{0,17})\},\s*'
+)
+"""An entry as `file_entry` writes it, which is read without JSON, and what stands after it."""
 
 
 def named(manifest: Manifest, files: Iterable[ReleasedFile]) -> Manifest:
@@ -121,8 +128,19 @@ def write_manifest(folder: Path, manifest: Manifest, files: Iterable[ReleasedFil
         target.close()
 
 
-def read_values(path: Path, each: Callable[[Any], None] | None = None) -> dict[str, Any]:
-    """Everything in a `manifest.json` but its files, unchecked; `each` is given every one of these.
+class NoEntryError(ValueError):
+    """The entry at `index` of `files` is none: `problem` says why, of the `value` that is there."""
+
+    def __init__(self, index: int, value: Any, problem: ValidationError) -> None:
+        fault = problem.errors()[0]
+        place = "".join(f".{one}" for one in fault["loc"])
+        super().__init__(f"files[{index}]{place}: {fault['msg']}; got {value!r:.200}")
+
+
+def read_values(
+    path: Path, take: Callable[[Iterator[ReleasedFile | NoEntryError]], None] | None = None
+) -> dict[str, Any]:
+    """Everything in a `manifest.json` but its files, unchecked; `take` is given these.
 
     Raises:
         ValueError: it is not a JSON object.
@@ -132,10 +150,13 @@ def read_values(path: Path, each: Callable[[Any], None] | None = None) -> dict[s
         if cursor.peek() != "{":
             raise ValueError(f"it must be a JSON object; got {cursor.peek()!r} first")
         for key in stream_members(cursor):
-            if key == "files":
-                deque(map(each, _files(cursor)) if each else _files(cursor), maxlen=0)
-            else:
+            if key != "files":
                 values[key] = cursor.value()
+            elif take is None:
+                for _ in _files(cursor):
+                    pass
+            else:
+                take(_files(cursor))
     return values
 
 
@@ -149,25 +170,55 @@ def read_manifest(folder: Path) -> Manifest:
     return Manifest.model_validate(read_values(folder / MANIFEST))
 
 
-def read_files(path: Path) -> Iterator[Any]:
-    """The entries of `files` in a `manifest.json`, unchecked, one at a time.
+def read_files(path: Path) -> Iterator[ReleasedFile]:
+    """The files that a `manifest.json` lists, one at a time.
 
     Raises:
-        ValueError: it is not a JSON object (after the entries before the fault).
+        ValueError: it is not a JSON object, or an entry is none (after those before the fault).
     """
     with _opened(path) as cursor:
         for key in stream_members(cursor):
-            if key == "files":
-                yield from _files(cursor)
-            else:
+            if key != "files":
                 cursor.value()
+                continue
+            for file in _files(cursor):
+                if isinstance(file, NoEntryError):
+                    raise file
+                yield file
 
 
-def _files(cursor: JsonCursor) -> Iterator[Any]:
-    if cursor.peek() == "[":
-        yield from stream_elements(cursor)
-    else:
+def _files(cursor: JsonCursor) -> Iterator[ReleasedFile | NoEntryError]:
+    """The entries of the array that comes next; no other value holds any."""
+    if cursor.peek() != "[":
         cursor.value()
+        return
+    cursor.take("[")
+    if cursor.peek() == "]":
+        cursor.take("]")
+        return
+    count = 0
+    while True:
+        for entry in cursor.matches(_ENTRY):
+            yield _as_written(count, entry)
+            count += 1
+        yield _checked(count, cursor.value())
+        count += 1
+        if cursor.take(",", "]") == "]":
+            return
+
+
+def _as_written(index: int, entry: re.Match[str]) -> ReleasedFile | NoEntryError:
+    entity_id, path, sha256, size_bytes = entry.groups()
+    if stays_below(path):
+        return ReleasedFile(path, sha256, int(size_bytes), entity_id)
+    return _checked(index, {"path": path, "sha256": sha256, "size_bytes": int(size_bytes)})
+
+
+def _checked(index: int, value: Any) -> ReleasedFile | NoEntryError:
+    try:
+        return FileEntry.model_validate(value).file()
+    except ValidationError as problem:
+        return NoEntryError(index, value, problem)
 
 
 @contextmanager

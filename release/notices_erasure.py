@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from release.attribution import ATTRIBUTION
 from release.card import CARD
 from release.citation import CITATION
@@ -59,9 +57,8 @@ def files_to_erase(folder: Path, notices: Sequence[WithdrawalNotice]) -> set[str
 
 def _listed(folder: Path) -> Iterator[ReleasedFile]:
     try:
-        for entry in read_files(folder / MANIFEST):
-            yield ReleasedFile.model_validate(entry)
-    except (ValidationError, ValueError, OSError) as error:
+        yield from read_files(folder / MANIFEST)
+    except (ValueError, OSError) as error:
         raise IntegrityError(f"{folder / MANIFEST} cannot be read ({fault_of(error)})") from error
 
 

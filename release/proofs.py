@@ -14,7 +14,7 @@ from release.merkle import inclusion_proof, leaf_hash, root_of_proof
 from schemas.base import Record
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
-from schemas.release import Count, HexSha256, Manifest, ReleasedFile
+from schemas.release import Count, FileEntry, HexSha256, Manifest, ReleasedFile
 
 _LOOK = "`loupe release verify` tells what is wrong"
 
@@ -27,7 +27,7 @@ class InclusionProof(Record):
     """
 
     manifest: Manifest
-    file: ReleasedFile
+    file: FileEntry
     index: Count
     path: tuple[HexSha256, ...] = Field(max_length=64)
 
@@ -45,12 +45,15 @@ def prove(folder: Path, path: str) -> InclusionProof:
     try:
         manifest = read_manifest(folder)
         file, index = _find(where, path)
-        hashes = (leaf_hash(file_entry(one)) for one in map(_entry, read_files(where)))
+        hashes = (leaf_hash(file_entry(one)) for one in read_files(where))
         audit = inclusion_proof(hashes, index, manifest.files_count)
     except (ValidationError, ValueError, OSError) as error:
         raise IntegrityError(f"{where} cannot be read ({fault_of(error)}); {_LOOK}") from error
     proof = InclusionProof(
-        manifest=manifest, file=file, index=index, path=tuple(one.hex() for one in audit)
+        manifest=manifest,
+        file=FileEntry.model_validate(file._asdict()),
+        index=index,
+        path=tuple(one.hex() for one in audit),
     )
     check_proof(proof, folder / path, manifest.id)
     return proof
@@ -121,7 +124,8 @@ def read_proof(path: Path) -> InclusionProof:
 
 
 def _root(proof: InclusionProof) -> str:
-    leaf, path = leaf_hash(file_entry(proof.file)), [bytes.fromhex(one) for one in proof.path]
+    leaf = leaf_hash(file_entry(proof.file.file()))
+    path = [bytes.fromhex(one) for one in proof.path]
     try:
         return root_of_proof(leaf, proof.index, proof.manifest.files_count, path).hex()
     except ValueError as error:
@@ -129,11 +133,7 @@ def _root(proof: InclusionProof) -> str:
 
 
 def _find(manifest: Path, path: str) -> tuple[ReleasedFile, int]:
-    for index, entry in enumerate(read_files(manifest)):
-        if (file := _entry(entry)).path == path:
+    for index, file in enumerate(read_files(manifest)):
+        if file.path == path:
             return file, index
     raise UsageError(f"{manifest} lists no {path!r}; name a file as it is called there")
-
-
-def _entry(entry: object) -> ReleasedFile:
-    return ReleasedFile.model_validate(entry)

@@ -141,7 +141,7 @@ def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
     try:
         manifest = read_manifest(folder)
-        files = [ReleasedFile.model_validate(entry) for entry in read_files(folder / MANIFEST)]
+        files = list(read_files(folder / MANIFEST))
     except (ValidationError, ValueError, OSError) as error:
         raise IntegrityError(
             f"{folder / MANIFEST} cannot be read ({fault_of(error)}); {_LOOK}"

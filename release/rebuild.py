@@ -217,7 +217,7 @@ def _named_files(folder: Path, content: Path) -> str:
 
 
 def _digests(path: Path) -> dict[str, str]:
-    return {one["path"]: one["sha256"] for one in read_files(path)}
+    return {one.path: one.sha256 for one in read_files(path)}
 
 
 def _name(manifest: Manifest) -> str:

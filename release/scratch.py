@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from release.ordering import RowKey
 from schemas.release import ReleasedFile
@@ -20,7 +20,9 @@ _TABLES = """
     CREATE TABLE item (entity_id);
     CREATE TABLE held (digest PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE wanted (entity_id PRIMARY KEY) WITHOUT ROWID;
-    CREATE TABLE listed (path PRIMARY KEY, sha256, size_bytes, entity_id) WITHOUT ROWID;
+    CREATE TABLE listed (
+        path PRIMARY KEY, sha256, size_bytes, entity_id, times DEFAULT 1
+    ) WITHOUT ROWID;
     CREATE TABLE row_image (path PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE found (path PRIMARY KEY, size_bytes) WITHOUT ROWID;
 """
@@ -220,13 +222,22 @@ class Scratch:
         rows = self._database.execute("SELECT * FROM credit ORDER BY licence, number")
         return (Credit._make((*row[:-1], bool(row[-1]))) for row in rows)
 
-    def add_listed(self, file: ReleasedFile) -> bool:
-        """Remembers a file that a manifest lists; False where its path is listed already."""
-        cursor = self._database.execute(
-            "INSERT OR IGNORE INTO listed VALUES (?, ?, ?, ?)",
-            (file.path, file.sha256, file.size_bytes, file.entity_id),
+    def add_listed(self, file: ReleasedFile) -> None:
+        """Remembers a file that a manifest lists; of those with one path, the first."""
+        self.add_all_listed([file])
+
+    def add_all_listed(self, files: Iterable[ReleasedFile]) -> None:
+        """Remembers files that a manifest lists; of those with one path, the first."""
+        self._database.executemany(
+            f"INSERT INTO listed ({_LISTED}) VALUES (?, ?, ?, ?) "  # noqa: S608 our own words
+            "ON CONFLICT DO UPDATE SET times = times + 1",
+            files,
         )
-        return cursor.rowcount == 1
+
+    def listed_again(self) -> list[str]:
+        """The paths that are listed more than once, sorted."""
+        rows = self._database.execute("SELECT path FROM listed WHERE times > 1 ORDER BY path")
+        return [path for (path,) in rows]
 
     def has_listed(self) -> bool:
         """Whether a manifest lists anything."""
@@ -235,7 +246,7 @@ class Scratch:
     def listed(self) -> Iterator[ReleasedFile]:
         """All listed files, by path."""
         rows = self._database.execute(f"SELECT {_LISTED} FROM listed ORDER BY path")  # noqa: S608 our own words
-        return map(_released, rows)
+        return map(ReleasedFile._make, rows)
 
     def listed_outside(self, folder: str) -> list[str]:
         """The paths of the listed files that do not lie below `folder`, sorted."""
@@ -278,7 +289,7 @@ class Scratch:
             f"SELECT {_LISTED} FROM listed "  # noqa: S608 our own words
             "WHERE path NOT IN (SELECT path FROM found) ORDER BY path"
         )
-        return [_released(row) for row in rows]
+        return list(map(ReleasedFile._make, rows))
 
     def extra(self) -> list[FoundFile]:
         """What lies in the folder and is not listed."""
@@ -295,9 +306,4 @@ class Scratch:
             "FROM listed JOIN found ON listed.path = found.path ORDER BY listed.path"
         )
         for *listed, found_bytes in rows:
-            yield _released(listed), found_bytes
-
-
-def _released(row: Sequence[Any]) -> ReleasedFile:
-    path, sha256, size_bytes, entity_id = row
-    return ReleasedFile(path=path, sha256=sha256, size_bytes=size_bytes, entity_id=entity_id)
+            yield ReleasedFile._make(listed), found_bytes

@@ -5,7 +5,6 @@ import io
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from PIL import Image
 
 from release.image_looks import look_at
@@ -59,21 +58,22 @@ class ImageChecks:
         self,
         row: dict[str, Any],
         path: str | None,
-        image: pa.BinaryScalar,
+        image: memoryview | None,
         listed: ListedImage | None,
     ) -> ImageCheck:
-        data = image.as_buffer()
-        problem = _other_image(row, path, data, listed) or self._no_picture(row, data)
+        if not image:
+            return ImageCheck("holds no image", None, listed)
+        problem = _other_image(row, path, image, listed) or self._no_picture(row, image)
         if problem or not (self._needs_hashes or self._needs_looks):
             return ImageCheck(problem, None, listed)
-        image_bytes = data.to_pybytes()
+        image_bytes = bytes(image)
         hashed = perceptual_hash(image_bytes) if self._needs_hashes else None
         look = look_at(image_bytes).perceptual_hash if self._needs_looks else None
         return ImageCheck(None, hashed, listed, look)
 
-    def _no_picture(self, row: dict[str, Any], data: pa.Buffer) -> str | None:
+    def _no_picture(self, row: dict[str, Any], data: memoryview) -> str | None:
         size = row["width_px"], row["height_px"]
-        if not self._decode and jpeg_size(memoryview(data).cast("B")) == size:
+        if not self._decode and jpeg_size(data) == size:
             return None  # else Pillow says what is wrong
         try:
             with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
@@ -89,10 +89,8 @@ class ImageChecks:
 
 
 def _other_image(
-    row: dict[str, Any], path: str | None, data: pa.Buffer | None, listed: ListedImage | None
+    row: dict[str, Any], path: str | None, data: memoryview, listed: ListedImage | None
 ) -> str | None:
-    if not data:
-        return "holds no image"
     if path != row["file_path"]:
         return f"calls its image {path!r}; wanted {row['file_path']!r}"
     if listed is None:

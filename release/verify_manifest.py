@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,14 @@ from pydantic import ValidationError
 
 from release.files import is_plain
 from release.findings import Findings
-from release.manifest import MANIFEST, Listing, id_of, manifest_head, read_values
+from release.manifest import (
+    MANIFEST,
+    Listing,
+    NoEntryError,
+    id_of,
+    manifest_head,
+    read_values,
+)
 from release.scratch import Scratch
 from schemas.errors import UsageError
 from schemas.release import Manifest, ReleasedFile
@@ -34,7 +42,7 @@ def verify_manifest(
     files = _Files(scratch, findings)
     values: dict[str, Any] = {}
     try:
-        values = read_values(_plain(path), files.add)
+        values = read_values(_plain(path), files.take)
         manifest = Manifest.model_validate(values)
     except FileNotFoundError:
         findings.add("manifest_missing", f"{MANIFEST} is missing", MANIFEST)
@@ -78,28 +86,26 @@ def _plain(path: Path) -> Path:
 
 
 class _Files:
-    """Takes the entries of `files` as they come."""
+    """Takes the entries of `files`."""
 
     def __init__(self, scratch: Scratch, findings: Findings) -> None:
         self._scratch = scratch
         self._findings = findings
-        self._count = 0
         self.listing = Listing()
 
-    def add(self, entry: Any) -> None:
-        index, self._count = self._count, self._count + 1
-        try:
-            file = ReleasedFile.model_validate(entry)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            where = ".".join(map(str, problem["loc"]))
-            message = f"{MANIFEST}: files[{index}].{where}: {problem['msg']}; got {entry!r:.200}"
-            self._findings.add("manifest_invalid", message, MANIFEST)
-            return
-        self.listing.add(file)
-        if not self._scratch.add_listed(file):
-            message = f"{MANIFEST} lists {file.path} twice"
+    def take(self, entries: Iterator[ReleasedFile | NoEntryError]) -> None:
+        self._scratch.add_all_listed(self._sound(entries))
+        for path in self._scratch.listed_again():
+            message = f"{MANIFEST} lists {path} twice"
             self._findings.add("file_listed_twice", message, MANIFEST)
+
+    def _sound(self, entries: Iterator[ReleasedFile | NoEntryError]) -> Iterator[ReleasedFile]:
+        for file in entries:
+            if isinstance(file, NoEntryError):
+                self._findings.add("manifest_invalid", f"{MANIFEST}: {file}", MANIFEST)
+            else:
+                self.listing.add(file)
+                yield file
 
 
 def _report_invalid(error: ValidationError, values: dict[str, Any], findings: Findings) -> None:

@@ -22,6 +22,7 @@ _CHUNK_BYTES = 256 * 1024
 _MAX_INTEGER_DIGITS = 400
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")
 _LONGEST_TOKEN = 16
+_LONGEST_MATCH = 4096
 _CUT_TOKEN = re.compile(r"[-+.\\\w]{0,16}\Z")
 
 
@@ -144,6 +145,19 @@ class JsonCursor:
                     return value
                 if not self._grow():
                     raise self.fault("expecting ',' delimiter", end)
+
+    def matches(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """What `pattern` matches from here on, one right after the other, until it does not.
+
+        For values that are nearly always written in one way, a few hundred characters each:
+        `value` takes the others.
+        """
+        while self.peek():
+            while match := pattern.match(self._text, self._at):
+                self._at = match.end()
+                yield match
+            if len(self._text) - self._at > _LONGEST_MATCH or not self._grow():
+                return
 
     def fault(self, what: str, at: int | None = None, *, cut: bool = False) -> JsonBreak:
         """The break at `at` (here by default): a cut file where nothing but its end is wrong."""

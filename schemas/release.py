@@ -1,6 +1,6 @@
 """What a release says of itself: its manifest, its statistics, and what is wrong with a copy."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
@@ -30,23 +30,41 @@ UNSTATED: Literal["unstated"] = "unstated"
 """The granularity of sources that state none."""
 
 
-class ReleasedFile(Record):
+class ReleasedFile(NamedTuple):
     """A file of a release. `path` is relative to its folder, with forward slashes.
 
     `entity_id` is the entity of an image; other files have none.
     """
 
+    path: str
+    sha256: str
+    size_bytes: int
+    entity_id: str | None = None
+
+
+def stays_below(path: str) -> bool:
+    """Whether a path names something below the folder that it is relative to."""
+    return {"", ".", ".."}.isdisjoint(path.split("/"))
+
+
+class FileEntry(Record):
+    """A `ReleasedFile` as JSON, as somebody may have written it."""
+
     path: str = Field(min_length=1)
     sha256: HexSha256
-    size_bytes: Count
+    size_bytes: int = Field(ge=0, lt=2**63)
     entity_id: EntityId | None = Field(default=None, exclude_if=lambda one: one is None)
 
     @field_validator("path")
     @classmethod
     def _stays_below(cls, path: str) -> str:
-        if path.startswith("/") or {"", ".", ".."} & set(path.split("/")):
+        if not stays_below(path):
             raise ValueError("a path must stay below the folder of the release")
         return path
+
+    def file(self) -> ReleasedFile:
+        """The file that it tells of."""
+        return ReleasedFile(self.path, self.sha256, self.size_bytes, self.entity_id)
 
 
 class ReleasedSource(Record):

@@ -36,7 +36,7 @@ def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
         IntegrityError: its bytes are not those that were released.
     """
     try:
-        handle = os.open(source / released.path, os.O_RDONLY)
+        handle = os.open(f"{source}/{released.path}", os.O_RDONLY)
     except FileNotFoundError as error:
         raise IntegrityError(f"{source}: {released.path} is missing") from error
     try:

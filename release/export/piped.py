@@ -31,15 +31,16 @@ class PipedFile:
         self.size = 0
         """Bytes so far, those included that are not written yet."""
 
-    def write(self, data: bytes | memoryview) -> None:
-        """Appends `data`, which must not change any more.
+    def write(self, *pieces: bytes | memoryview) -> None:
+        """Appends `pieces`, which must not change any more.
 
         Raises:
-            OSError: something before it could not be written.
+            OSError: something before them could not be written.
         """
-        self._pieces.append(data)
-        self._waiting += len(data)
-        self.size += len(data)
+        self._pieces += pieces
+        added = sum(map(len, pieces))
+        self._waiting += added
+        self.size += added
         if self._waiting >= _PIECE_BYTES:
             self._hand_over()
 

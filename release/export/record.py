@@ -113,8 +113,7 @@ def export_faults(folder: Path) -> Iterator[str]:
         ValueError: its `export.json` is not one.
     """
     count = 0
-    files = (ReleasedFile.model_validate(entry) for entry in read_files(folder / EXPORT))
-    for fault in ordered_map(lambda file: _fault(folder, file), files):
+    for fault in ordered_map(lambda file: _fault(folder, file), read_files(folder / EXPORT)):
         count += 1
         if fault is not None:
             yield fault

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST
@@ -15,9 +15,6 @@ from release.verify_files import verify_files
 from release.verify_manifest import verify_manifest
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest, ReleasedFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Progress = Callable[[int, int], None]
 """Told how many rows are written, and of how many."""
@@ -86,16 +83,16 @@ class ReleaseSource:
                 for batch in read_ahead(read_parquet_batches(self.folder / shard.path)):
                     for columns, image in zip(batch.rows, batch.images, strict=True):
                         number += 1
-                        yield ExportedRow(number, _bytes_of(image, shard.path, number), columns)
+                        yield ExportedRow(number, _held(image, shard.path, number), columns)
                     self._on_progress(number, total)
             except ValueError as error:
                 raise IntegrityError(f"{self.folder / shard.path}: {error}; {_LOOK}") from error
 
 
-def _bytes_of(image: "pa.BinaryScalar", path: str, number: int) -> memoryview:
-    if (held := image.as_buffer()) is None:
+def _held(image: memoryview | None, path: str, number: int) -> memoryview:
+    if image is None:
         raise IntegrityError(f"{path}: row {number} holds no image; {_LOOK}")
-    return memoryview(held)
+    return image
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from release.folder import Workspace
-from schemas.base import canonical_json
+from release.manifest import file_entry
 from schemas.release import ReleasedFile
 
 
@@ -29,7 +29,7 @@ class ExportTarget:
 
     def add(self, file: ReleasedFile) -> None:
         """Lists a file that is written; files are listed in the order of these calls."""
-        self._list.write(canonical_json(file.model_dump()).encode() + b"\n")
+        self._list.write(file_entry(file) + b"\n")
 
     def listed(self) -> Iterator[bytes]:
         """The files that were added, each as canonical JSON."""

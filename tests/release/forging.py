@@ -30,7 +30,7 @@ def name_anew(
     `left` are documents that stay as they are.
     """
     manifest = change(read_manifest(folder))
-    entities = {one["path"]: one.get("entity_id") for one in read_files(folder / MANIFEST)}
+    entities = {one.path: one.entity_id for one in read_files(folder / MANIFEST)}
     there = sorted(lying_in(folder) if paths is None else paths)
 
     def listed(path: str) -> ReleasedFile:

@@ -127,9 +127,9 @@ def test_every_file_but_images_stands_there_with_its_digest(release: Built) -> N
         if one["@type"] == "cr:FileObject"
     }
     listed = {
-        one["path"]: (one["sha256"], one["size_bytes"])
+        one.path: (one.sha256, one.size_bytes)
         for one in read_files(release.folder / MANIFEST)
-        if not one["path"].startswith("images/")
+        if not one.path.startswith("images/")
     }
     assert listed.pop(CROISSANT)[0] == digest_of_file(release.folder / CROISSANT)
     assert told == listed

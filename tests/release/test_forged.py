@@ -41,7 +41,7 @@ def copy(sound: Path, tmp_path: Path) -> Path:
 
 def name_anew(folder: Path) -> None:
     """Digests, root and id as what lies there has them."""
-    entities = {one["path"]: one.get("entity_id") for one in read_files(folder / MANIFEST)}
+    entities = {one.path: one.entity_id for one in read_files(folder / MANIFEST)}
     paths = sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
     files = [
         ReleasedFile(

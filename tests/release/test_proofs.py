@@ -33,7 +33,7 @@ def proof(folder: Path) -> InclusionProof:
 
 def test_every_file_of_a_release_is_proven(folder: Path) -> None:
     release_id = read_manifest(folder).id
-    paths = [entry["path"] for entry in read_files(folder / "manifest.json")]
+    paths = [entry.path for entry in read_files(folder / "manifest.json")]
     assert len(paths) > 12
     for index, path in enumerate(paths):
         found = prove(folder, path)
@@ -89,7 +89,7 @@ def test_a_manifest_that_fits_a_forged_proof_has_another_id(
 
     stranger = proof.file.model_copy(update={"path": "images/99.jpg"})
     alone = proof.manifest.model_copy(
-        update={"files_root": leaf_hash(file_entry(stranger)).hex(), "files_count": 1}
+        update={"files_root": leaf_hash(file_entry(stranger.file())).hex(), "files_count": 1}
     )
     lonely = InclusionProof(manifest=alone, file=stranger, index=0, path=())
     check_proof(lonely, folder / "images/7.jpg", id_of(alone))

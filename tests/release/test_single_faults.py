@@ -21,7 +21,7 @@ from release.manifest import manifest_text, read_manifest
 from release.parquet_rows import shards_among
 from release.signing import SIGNATURE, Signer, write_signature
 from release.verify import verify_release
-from schemas.release import Manifest, Problem, ReleasedFile
+from schemas.release import FileEntry, Manifest, Problem, ReleasedFile
 from tests.release import ccd_world, street_world
 from tests.release.forging import name_anew
 from tests.release.worlds import DATASET, Composer, small_world, store_world
@@ -85,11 +85,11 @@ class Release(NamedTuple):
         """Leaves the id as it is."""
         values = json.loads((self.folder / MANIFEST).read_text("utf-8"))
         change(values)
-        files = [ReleasedFile.model_validate(entry) for entry in values.pop("files")]
+        files = [FileEntry.model_validate(entry).file() for entry in values.pop("files")]
         try:
             manifest = Manifest.model_validate(values)
         except ValueError:
-            text = json.dumps({**values, "files": [one.model_dump() for one in files]})
+            text = json.dumps({**values, "files": [one._asdict() for one in files]})
             (self.folder / MANIFEST).write_text(text, "utf-8")
         else:
             (self.folder / MANIFEST).write_bytes(b"".join(manifest_text(manifest, files)))
@@ -99,9 +99,9 @@ class Release(NamedTuple):
         image = self.image()
 
         def entries(values: dict[str, Any]) -> None:
-            files = map(ReleasedFile.model_validate, values["files"])
+            files = [FileEntry.model_validate(entry).file() for entry in values["files"]]
             changed = [change(one) if one.path == image else one for one in files]
-            values["files"] = [one.model_dump() for one in changed]
+            values["files"] = [one._asdict() for one in changed]
 
         self.edit_manifest(entries)
 
@@ -438,11 +438,11 @@ def statistic(name: str) -> Callable[[Release], None]:
 
 
 def without_entity(file: ReleasedFile) -> ReleasedFile:
-    return file.model_copy(update={"entity_id": None})
+    return file._replace(entity_id=None)
 
 
 def with_other_entity(file: ReleasedFile) -> ReleasedFile:
-    return file.model_copy(update={"entity_id": "0" * 32})
+    return file._replace(entity_id="0" * 32)
 
 
 MANIFEST_FAULTS = [

@@ -73,7 +73,7 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], object]) -> N
 
 def sign_anew(folder: Path) -> None:
     """What somebody would do who wants a change to pass unseen."""
-    listed = [entry["path"] for entry in read_files(folder / "manifest.json")]
+    listed = [entry.path for entry in read_files(folder / "manifest.json")]
     name_anew(folder, [path for path in listed if (folder / path).exists()])
 
 

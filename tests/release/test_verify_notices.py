@@ -205,7 +205,7 @@ def test_where_there_are_no_notices_it_is_said(copy: Path, tmp_path: Path) -> No
 def with_withdrawals(folder: Path, data: bytes) -> Path:
     """A release that tells of these withdrawals, as if it had been built so."""
     (folder / WITHDRAWALS).write_bytes(data)
-    files = [ReleasedFile.model_validate(one) for one in read_files(folder / "manifest.json")]
+    files = list(read_files(folder / "manifest.json"))
     told = ReleasedFile(
         path=WITHDRAWALS, sha256=digest_of_file(folder / WITHDRAWALS), size_bytes=len(data)
     )

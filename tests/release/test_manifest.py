@@ -1,0 +1,129 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from release.manifest import MANIFEST, Listing, file_entry, read_files, read_values
+from schemas.base import canonical_json
+from schemas.release import FileEntry, ReleasedFile, stays_below
+
+FILE = ReleasedFile("images/1.jpg", "ab" * 32, 20_000, "cd" * 16)
+DOCUMENT = ReleasedFile("README.md", "0" * 64, 0)
+
+
+def hexes(digits: int) -> st.SearchStrategy[str]:
+    return st.text("0123456789abcdef", min_size=digits, max_size=digits)
+
+
+PATHS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(stays_below)
+FILES = st.lists(
+    st.builds(
+        ReleasedFile,
+        PATHS,
+        hexes(64),
+        st.integers(0, 2**63 - 1),
+        st.none() | hexes(32),
+    )
+)
+WRITERS: list[Callable[[ReleasedFile], str]] = [
+    lambda file: file_entry(file).decode(),
+    lambda file: json.dumps(file._asdict()),
+    lambda file: json.dumps(file._asdict(), indent=2, ensure_ascii=False),
+]
+
+
+def listing(folder: Path, *entries: str) -> Path:
+    path = folder / MANIFEST
+    path.write_text('{"dataset": "D",\n"files": [\n' + ",\n".join(entries) + "\n]\n}\n", "utf-8")
+    return path
+
+
+@given(FILES, st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_files_are_read_as_they_were_listed_however_that_was_written(
+    tmp_path: Path, files: list[ReleasedFile], data: st.DataObject
+) -> None:
+    entries = [data.draw(st.sampled_from(WRITERS))(file) for file in files]
+    assert list(read_files(listing(tmp_path, *entries))) == files
+
+
+def test_files_are_read_across_the_pieces_that_a_file_is_read_in(tmp_path: Path) -> None:
+    files = [FILE._replace(path=f"images/{number}.jpg") for number in range(5000)]
+    path = listing(tmp_path, *(file_entry(file).decode() for file in files))
+    assert path.stat().st_size > 2 * 256 * 1024
+    assert list(read_files(path)) == files
+
+
+@given(st.builds(ReleasedFile, PATHS, hexes(64), st.integers(0, 2**63 - 1), st.none() | hexes(32)))
+def test_an_entry_is_canonical_json(file: ReleasedFile) -> None:
+    entry = FileEntry.model_validate(file._asdict())
+    assert entry.file() == file
+    assert file_entry(file).decode() == canonical_json(entry.model_dump())
+
+
+def without(name: str) -> Callable[[dict[str, Any]], object]:
+    return lambda entry: entry.pop(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda entry: entry.update(path="../1.jpg"), r"files\[1\].path: .*must stay below"),
+        (lambda entry: entry.update(path="/1.jpg"), r"files\[1\].path: .*must stay below"),
+        (lambda entry: entry.update(path="images//1.jpg"), r"files\[1\].path: .*must stay below"),
+        (lambda entry: entry.update(path=""), r"files\[1\].path: "),
+        (lambda entry: entry.update(sha256="AB" * 32), r"files\[1\].sha256: "),
+        (lambda entry: entry.update(size_bytes=-1), r"files\[1\].size_bytes: "),
+        (lambda entry: entry.update(size_bytes=2**63), r"files\[1\].size_bytes: "),
+        (lambda entry: entry.update(entity_id="x"), r"files\[1\].entity_id: "),
+        (lambda entry: entry.update(more=1), r"files\[1\].more: "),
+        (without("sha256"), r"files\[1\].sha256: "),
+    ],
+)
+def test_an_entry_that_is_none_is_told_with_its_place(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], told: str
+) -> None:
+    entry = FILE._asdict()
+    change(entry)
+    whole, broken = file_entry(FILE).decode(), json.dumps(entry, separators=(",", ":"))
+    path = listing(tmp_path, whole, broken, whole)
+    with pytest.raises(ValueError, match=told):
+        list(read_files(path))
+    found: list[object] = []
+    read_values(path, found.extend)
+    assert [isinstance(one, ReleasedFile) for one in found] == [True, False, True]
+
+
+def test_an_entry_must_be_an_object(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"files\[0\]: .*; got 7"):
+        list(read_files(listing(tmp_path, "7")))
+
+
+@pytest.mark.parametrize("left", [",\n]\n}\n", "\n]", ",", ""])
+def test_a_list_that_does_not_end_is_no_json(tmp_path: Path, left: str) -> None:
+    path = tmp_path / MANIFEST
+    path.write_text('{"files": [\n' + file_entry(FILE).decode() + left, "utf-8")
+    with pytest.raises(ValueError, match="not valid JSON"):
+        list(read_files(path))
+
+
+def test_other_values_and_files_are_told_apart(tmp_path: Path) -> None:
+    found: list[object] = []
+    assert read_values(listing(tmp_path, file_entry(DOCUMENT).decode()), found.extend) == {
+        "dataset": "D"
+    }
+    assert found == [DOCUMENT]
+
+
+def test_files_that_come_by_path_are_sorted() -> None:
+    listing, mixed = Listing(), Listing()
+    for file in (DOCUMENT, FILE):
+        listing.add(file)
+    for file in (FILE, DOCUMENT):
+        mixed.add(file)
+    assert listing.is_sorted
+    assert not mixed.is_sorted
