@@ -1,16 +1,16 @@
 """The options of `loupe withdraw`, and what they name."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from schemas.errors import UsageError
-from schemas.withdrawal import Ground
 
 if TYPE_CHECKING:
     from db.store import Store
     from db.withdrawal_targets import WithdrawalTarget
+    from schemas.withdrawal import Ground
 
 EntityArgument = Annotated[
     str | None, typer.Argument(help="What to take back: an entity's id, or its first digits.")
@@ -125,12 +125,16 @@ class NamedThing(NamedTuple):
             raise UsageError("--also goes with --file")
 
 
-def ground_called(name: str | None) -> Ground:
+def ground_called(name: str | None) -> "Ground":
     """The ground of that name.
 
     Raises:
         UsageError: there is none.
     """
+    from typing import get_args
+
+    from schemas.withdrawal import Ground
+
     grounds: tuple[Ground, ...] = get_args(Ground)
     for ground in grounds:
         if ground == name:
