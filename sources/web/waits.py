@@ -14,7 +14,7 @@ def retry_after_seconds(header: str | None) -> float:
     except ValueError:
         try:
             until = parsedate_to_datetime(header)
-        except ValueError:
+        except (ValueError, OverflowError):  # the second for a year of many digits
             return 0
         until = until if until.tzinfo else until.replace(tzinfo=UTC)
         seconds = (until - datetime.now(UTC)).total_seconds()

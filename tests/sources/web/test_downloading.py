@@ -291,6 +291,36 @@ def test_one_result_per_address_whatever_it_is(adversary: Adversary) -> None:
     ]  # fmt: skip
 
 
+def test_a_pause_of_endless_years_is_one_rejection(adversary: Adversary) -> None:
+    asks = "Mon, 20 Nov 99999999999999999999 00:00:00 GMT"
+    adversary.replies |= {
+        "/busy": answer(status="503 Busy", Retry_After=asks),
+        "/a.jpg": answer(JPEG),
+    }
+    with downloads(adversary, attempts=1) as web:
+        busy, image = web.each(adversary.url("/busy"), adversary.url())
+    assert isinstance(busy, Rejection)
+    assert (busy.reason, busy.context["status"]) == ("http_status", 503)
+    assert isinstance(image, DownloadedImage)
+
+
+def test_an_unforeseen_fault_is_the_rejection_of_its_address_alone(adversary: Adversary) -> None:
+    adversary.replies["/a.jpg"] = answer(JPEG)
+
+    async def lookup(host: str, port: int) -> list[str]:
+        if host == "odd.test":
+            raise LookupError(f"s3cr3t {host}")
+        return ["127.0.0.1"]
+
+    urls = [adversary.url(host=host) for host in ("odd.test", "even.test")]
+    with Downloads(adversary, quick(adversary.port, robots=False), lookup=lookup) as web:
+        odd, even = web.each(*urls)
+    assert isinstance(odd, Rejection)
+    assert (odd.reason, odd.context["fault"]) == ("bad_answer", "LookupError")
+    assert odd.detail.endswith("cannot be read: LookupError")
+    assert isinstance(even, DownloadedImage)
+
+
 def test_results_come_as_they_finish(adversary: Adversary) -> None:
     adversary.replies |= {"/slow": drip(answer(Content_Length="9999")), "/a.jpg": answer(JPEG)}
     urls = [adversary.url("/slow"), *[adversary.url()] * 5]
