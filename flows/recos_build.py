@@ -39,7 +39,7 @@ from flows.rendered_images import FORMAT, drawn_source, import_rendered, leave_o
 from flows.report import BuildReport
 from flows.review import reopen, review
 from flows.similar_images import load_begun, load_judge, match_images
-from flows.task_images import take_instead, take_task_images
+from flows.task_sources import take_instead, take_task_images
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError

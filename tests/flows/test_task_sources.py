@@ -20,7 +20,8 @@ from flows.embedding import CachedEmbedder
 from flows.importing import KNOWN_FROM, import_source
 from flows.recos_build import build_dataset
 from flows.report import StageReport
-from flows.task_images import SAMPLED_FROM, take_task_images
+from flows.task_images import SAMPLED_FROM
+from flows.task_sources import take_task_images
 from release.verify import verify_release
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
