@@ -40,6 +40,7 @@ class StageReport:
     may_stall: bool = True
     _deferred: dict[int, str] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _more: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def add(self, results: Sequence[StageResult]) -> None:
         """Counts the results of one chunk; of an input that was tried again, the last."""
@@ -48,6 +49,12 @@ class StageReport:
                 self._count(result)
             if results and all(isinstance(result, Deferred) for result in results):
                 self.stalled = self.may_stall
+        self._more.set()
+
+    def wait_for_more(self, seconds: float) -> None:
+        """Waits until something is added, or was since the last time; no longer than `seconds`."""
+        if self._more.wait(seconds):
+            self._more.clear()
 
     def _count(self, result: StageResult) -> None:
         if isinstance(result, Deferred):

@@ -96,7 +96,7 @@ def run_stage(
             if report.finished > before:
                 pause = _FIRST_PAUSE_SECONDS
             elif live_claims(context.store, plan_id, pending.dataset):
-                time.sleep(pause)  # chunks in flight, here or in a run side by side
+                report.wait_for_more(pause)  # chunks in flight, here or in a run side by side
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             else:
                 return

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from db.entities import StoredEntity, find, new_entity
 from db.store import Store
 from db.tables.provenance import Entity
 from db.tables.work import Claim, Work
-from db.work import Pending, WorkResult, claim_chunk, count_pending, register_plan
+from db.work import Pending, WorkResult, claim_chunk, count_pending, live_claims, register_plan
 from flows.context import RunContext
 from flows.report import Deferred, StageReport, StageResult
 from flows.runner import Stage, run_stage, run_stream
@@ -107,6 +108,29 @@ def test_results_depend_neither_on_chunks_nor_on_workers(
 ) -> None:
     with TemporaryDirectory() as folder:
         assert run_on_copy(migrated_sqlite, Path(folder), chunk_size, workers) == expected
+
+
+def test_a_stage_is_over_with_its_last_chunk(
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for chunks in flight is told of those of this run, and need not look again."""
+    waits = threading.Event()
+
+    def asked(*arguments: Any) -> bool:
+        found = live_claims(*arguments)
+        waits.set()
+        return found
+
+    monkeypatch.setattr("flows.runner.live_claims", asked)
+    for pause in ("_FIRST_PAUSE_SECONDS", "_LONGEST_PAUSE_SECONDS"):
+        monkeypatch.setattr(f"flows.runner.{pause}", 3600.0)
+
+    def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        waits.wait()
+        return upper_case(captions)
+
+    whole = replace(STAGE, chunk_size=5, workers=1)
+    assert run_stage(context, whole, CAPTIONS, work).finished == 5
 
 
 def test_what_is_deferred_stays_pending(context: RunContext) -> None:

@@ -1,5 +1,8 @@
 """Names what is in a picture: its place, its things with their colours, its people, its signs."""
 
+import hashlib
+from collections import OrderedDict
+from threading import Lock
 from typing import NamedTuple
 
 import cv2
@@ -57,10 +60,44 @@ class Seen(NamedTuple):
 
 
 def see_still(image: Image.Image) -> Seen:
-    """What an RGB image shows.
+    """What an RGB image shows; what was seen lately is not looked at again.
 
     Only drawings are looked at for things: of a photograph nothing is said but that it is none.
     """
+    digest = hashlib.blake2b(f"{image.mode} {image.size}".encode(), digest_size=16)
+    digest.update(image.tobytes())
+    return _MEMORY.recalled(digest.digest()) or _MEMORY.keep(digest.digest(), _look_at(image))
+
+
+class _Memory:
+    """What was seen in the last images, by their digests; safe between threads.
+
+    Strategist, editor, refiner and embedder look at the same images, ten times and more.
+    """
+
+    def __init__(self, images: int) -> None:
+        self._images = images
+        self._seen: OrderedDict[bytes, Seen] = OrderedDict()
+        self._lock = Lock()
+
+    def recalled(self, digest: bytes) -> Seen | None:
+        with self._lock:
+            if digest in self._seen:
+                self._seen.move_to_end(digest)
+            return self._seen.get(digest)
+
+    def keep(self, digest: bytes, seen: Seen) -> Seen:
+        with self._lock:
+            self._seen[digest] = seen
+            if len(self._seen) > self._images:
+                self._seen.popitem(last=False)
+        return seen
+
+
+_MEMORY = _Memory(images=256)
+
+
+def _look_at(image: Image.Image) -> Seen:
     picture = prepare(image)
     if picture.style is None:
         return Seen(None, None, ())

@@ -88,3 +88,17 @@ def test_the_discriminant_tells_two_clouds_of_points_apart() -> None:
     right = [found.best(row.astype(np.float32))[0] == "low" for row in points]
     assert np.mean(right[:80]) > 0.95
     assert np.mean(right[80:]) < 0.05
+
+
+def test_what_is_remembered_of_one_image_is_not_told_of_another() -> None:
+    scene = Scene(
+        task=RetrievalTask.COUNT, place=Place.DESERT, groups=(Group(kind="car", colour="blue"),)
+    )
+    picture = render_still(scene, 4).picture
+    empty = Image.new("RGB", picture.size)
+    lying = Image.frombytes("RGB", (picture.height, picture.width), picture.tobytes())
+    seen = see_still(picture)
+    assert seen.things
+    assert see_still(empty) != seen
+    assert see_still(lying) != seen
+    assert see_still(picture.copy()) == seen
