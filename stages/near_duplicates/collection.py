@@ -16,6 +16,9 @@ Embeddings = NDArray[Any]
 Places = NDArray[np.int64]
 """Where images stand in their collection."""
 
+_UNIT_WITHIN = 1e-5
+"""How far from 1 a length may be that is taken for 1 where all are looked among."""
+
 
 class Collection(NamedTuple):
     """What images are compared by. Those with the same bytes are stood for by the first of them.
@@ -28,7 +31,10 @@ class Collection(NamedTuple):
         mirrored: those of their mirror images.
         spectra: their spectra, of shape (s, 255).
         felt: the places of images with an embedding that are first of their bytes, rising.
-        units: embeddings of all images, of unit length, of shape (n, d); None where there are none.
+        units: the embeddings of these at unit length, in single precision, of shape (f, d): for
+            looking among all of them; None where there are none.
+        embeddings: those of all images as they were given, of shape (n, d): for the exact distance
+            of few; None where there are none.
     """
 
     names: tuple[str, ...]
@@ -38,7 +44,8 @@ class Collection(NamedTuple):
     mirrored: NDArray[np.uint64]
     spectra: Spectrum
     felt: Places
-    units: NDArray[np.float64] | None
+    units: NDArray[np.float32] | None
+    embeddings: Embeddings | None
 
 
 def collect(images: Fingerprints, embeddings: Embeddings | None = None) -> Collection:
@@ -63,12 +70,16 @@ def collect(images: Fingerprints, embeddings: Embeddings | None = None) -> Colle
         mirrored,
         spectra.reshape(len(seen), -1) if seen else np.empty((0, 0), np.int8),
         places if embeddings is not None else places[:0],
-        None if embeddings is None else _unit(embeddings),
+        None if embeddings is None else _units(embeddings, places),
+        embeddings,
     )
 
 
-def _unit(embeddings: Embeddings) -> NDArray[np.float64]:
-    rows = np.asarray(embeddings, np.float64)
+def _units(embeddings: Embeddings, places: Places) -> NDArray[np.float32]:
+    """Rows at unit length in single precision; the given array itself where it is that already."""
+    is_whole = len(places) == len(embeddings)
+    rows = np.asarray(embeddings if is_whole else embeddings[places], np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    units: NDArray[np.float64] = rows / np.where(lengths > 0, lengths, 1.0)
-    return units
+    if np.allclose(lengths, 1.0, rtol=0, atol=_UNIT_WITHIN):
+        return rows
+    return np.asarray(rows / np.where(lengths > 0, lengths, np.float32(1.0)), np.float32)

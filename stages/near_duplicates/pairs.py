@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from schemas.hamming import close_pairs, close_pairs_between
 from schemas.near_duplicates import Evidence, NearDuplicateSettings, Sameness
-from schemas.nearness import cosine_distances
 from schemas.spectrum import Spectrum, mirrored_spectra, spectrum_distances
 from stages.near_duplicates.collection import (
     Collection,
@@ -122,9 +121,9 @@ def pairs_of(
     at = np.searchsorted(keys, looks.keys)
     rows["mirrored"][at], rows["hash_bits"][at] = looks.mirrored, looks.bits
     rows["spectrum_distance"][at] = looks.distances
-    if collection.units is not None:
+    if collection.embeddings is not None:
         rows["embedding_distance"] = _cosine_distances(
-            collection.units, rows["first"], rows["second"]
+            collection.embeddings, rows["first"], rows["second"]
         )
     verdicts = _verdicts(rows, settings)
     rows["doubtful"] = verdicts == _DOUBTFUL
@@ -235,32 +234,41 @@ def _spectrum_distances(
 def _near_embeddings(
     collection: Collection, settings: NearDuplicateSettings, asked: Places | None
 ) -> Places:
-    """The keys of pairs whose embeddings say the same, in blocks of rows."""
+    """The keys of pairs whose embeddings say the same, and of few that hardly miss it."""
     felt, units, count = collection.felt, collection.units, len(collection.names)
     if units is None or not len(felt):
         return np.empty(0, np.int64)
-    columns = units[felt]
+    least = 1 - settings.embedding_distance - _slack(units.shape[1])
     rows = np.arange(len(felt)) if asked is None else np.flatnonzero(np.isin(felt, asked))
     step = max(1, _CELLS // len(felt))
     found = [np.empty(0, np.int64)]
     for block in np.split(rows, range(step, len(rows), step)):
         start = 0 if asked is not None or not len(block) else int(block[0])
-        near = cosine_distances(columns[block], columns[start:]) <= settings.embedding_distance
-        at, beside = np.nonzero(near)
+        at, beside = np.nonzero(units[block] @ units[start:].T >= least)
         pairs = np.sort(np.stack((block[at], start + beside)), axis=0)
         pairs = pairs[:, pairs[0] < pairs[1]]
         found.append(_keys(felt[pairs[0]], felt[pairs[1]], count))
     return np.concatenate(found)
 
 
+def _slack(width: int) -> float:
+    """By how much a cosine in single precision may be wrong, of vectors with so many numbers."""
+    return 1e-4 + width * float(np.finfo(np.float32).eps)
+
+
 def _cosine_distances(
-    units: NDArray[np.float64], first: NDArray[np.int32], second: NDArray[np.int32]
+    embeddings: Embeddings, first: NDArray[np.int32], second: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Of each pair, in blocks."""
+    """Of each pair, in blocks and in double precision."""
     found = np.empty(len(first))
     for start in range(0, len(first), _AT_ONCE):
-        one, other = (units[side[start : start + _AT_ONCE]] for side in (first, second))
-        found[start : start + _AT_ONCE] = 1.0 - np.einsum("ij,ij->i", one, other)
+        one, other = (
+            np.asarray(embeddings[side[start : start + _AT_ONCE]], np.float64)
+            for side in (first, second)
+        )
+        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        cosines = np.einsum("ij,ij->i", one, other) / np.where(lengths > 0, lengths, 1.0)
+        found[start : start + _AT_ONCE] = 1.0 - cosines
     return np.maximum(np.round(found, _DECIMALS), 0.0)
 
 

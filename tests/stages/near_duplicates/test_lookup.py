@@ -1,10 +1,13 @@
 """Images looked up one by one, or many at once, are like the same others."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from stages.near_duplicates.lookup import AlikeImages
 from tests.stages.near_duplicates.literal import drawn_world, literal_alike
 
@@ -33,3 +36,28 @@ def test_an_image_that_is_not_there_is_like_none() -> None:
     assert alike.get("none of them") is None
     with pytest.raises(KeyError):
         alike["none of them"]
+
+
+def test_to_look_up_one_image_copies_no_vectors() -> None:
+    count, width = 4000, 256
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(count, width)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[count - 1] = vectors[0]
+    images = {
+        str(number): ImageFingerprint(
+            sha256=f"{number:064x}",
+            width_px=8,
+            height_px=8,
+            perceptual_hash=None,
+            mirrored_hash=None,
+            spectrum="",
+        )
+        for number in range(count)
+    }
+    alike = AlikeImages(images, NearDuplicateSettings(), vectors)
+    tracemalloc.start()
+    assert alike["0"] == {str(count - 1)}
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < vectors.nbytes / 4
