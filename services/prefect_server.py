@@ -28,6 +28,8 @@ WORKER = "prefect-worker"
 WORK_POOL = "loupe"
 DEPLOYMENTS = Path(__file__).parents[1] / "prefect.yaml"
 _START_SECONDS = 180.0
+_QUERY_SECONDS = 2
+"""How often the worker asks for work; by default whoever starts a run may wait for ten seconds."""
 _PREFECT = (sys.executable, "-m", "prefect")
 
 
@@ -73,7 +75,11 @@ def start_prefect_worker(
         name=WORKER,
         command=(*_PREFECT, "worker", "start", *options),
         working_directory=working_directory,
-        environment={**prefect_environment(home, server_url), **settings.environment()},
+        environment={
+            **prefect_environment(home, server_url),
+            **settings.environment(),
+            "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_SECONDS),
+        },
         timeout_seconds=_START_SECONDS,
     )
     return start(home, spec, lambda: _has_polled(server_url, since))

@@ -5,11 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from db.store import Store
 from db.tables import Base
 from tests.postgres import Postgres, postgres_programs, private_postgres
 from tests.requirements import unavailable
+
+# Whatever else the profile of the machine says: no example fails for being slow on a busy one.
+settings.register_profile("loupe", deadline=None, suppress_health_check=(HealthCheck.too_slow,))
+settings.load_profile("loupe")
 
 pytest_plugins = [
     "tests.closing_report",

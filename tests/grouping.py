@@ -1,14 +1,17 @@
 """Which tests run in one process where several share the work (`pytest -n`).
 
-Tests that need a real server run one after the other, so that each server is started once. What
-takes longest comes first (with `--no-loadscope-reorder`: else xdist puts first what has most
-tests), so that in the end nobody waits for a single long one. All others go to whoever is free.
+Tests that need the same real server run one after the other, so that each server is started once;
+those of servers that have nothing to do with each other run side by side. What takes longest comes
+first (with `--no-loadscope-reorder`: else xdist puts first what has most tests), so that in
+the end nobody waits for a single long one. All others go to whoever is free.
 """
 
 import pytest
 
 _SERVERS = ("label_studio", "vllm", "prefect")
-_GROUPS = ("servers", "scenario", "kill", "restored")
+"""Whoever needs several of them is in the group of the first: an installation has both Prefect and
+Label Studio, and another Prefect is that of those who need nothing else."""
+_GROUPS = ("label_studio", "scenario", "kill", "prefect", "vllm", "restored")
 """From the longest to the shortest."""
 _SECONDS_WITH_SERVERS = 1500
 """Whichever test comes first starts the servers of all; on a busy machine that takes its time."""
@@ -18,15 +21,12 @@ _SECONDS_WITH_SERVERS = 1500
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks tests that share servers as a group, and puts what takes long first."""
     for item in items:
-        if item.get_closest_marker("timeout") is None and _needs_server(item):
+        server = next((name for name in _SERVERS if item.get_closest_marker(name)), None)
+        if server is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_SECONDS_WITH_SERVERS))
-        if item.get_closest_marker("xdist_group") is None and _needs_server(item):
-            item.add_marker(pytest.mark.xdist_group("servers"))
+        if server is not None and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(server))
     items.sort(key=_place)
-
-
-def _needs_server(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) for name in _SERVERS)
 
 
 def _place(item: pytest.Item) -> int:

@@ -23,6 +23,8 @@ from sources.demonstration.stills import StillTruth, load_stills_truth, write_st
 from tests.flows.ccd_world import contrast_build, entities, searched_folder
 from tests.flows.runs import context_of
 
+pytestmark = pytest.mark.slow
+
 ANCHORS = 12
 WANTED = 0.95
 

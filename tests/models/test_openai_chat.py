@@ -13,8 +13,8 @@ from models.openai_chat import OpenAIChatModel, _read_completion
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat, Sampling
+from services.process import free_port
 from tests.servers.counting_server import CountingServer, Fault
-from tests.servers.processes import free_port
 from tests.servers.vllm_server import VllmServer
 
 SCHEMA = {"type": "object", "properties": {"rewrite": {"type": "string"}}, "required": ["rewrite"]}

@@ -7,14 +7,18 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from models.search.openverse import OpenverseImageSearch
+from models.search.openverse_answers import read_results
 from models.search.openverse_token import OpenverseTokens
+from models.search.reading import text_of
 from schemas.errors import ConfigurationError
 from schemas.image_search import OpenverseSearch, SearchAnswer, SearchFailure, SearchOutcome
+from services.process import free_port
 from tests.models.image_searches import openverse
-from tests.servers.processes import free_port
 from tests.servers.search_server import (
     CLIENT_ID,
     CLIENT_SECRET,
@@ -26,6 +30,12 @@ from tests.servers.search_server import (
     search_server,
 )
 
+_NAMES = ("url", "title", "license", "license_version", "license_url", "width", "filetype")
+_ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
+)
 APPLICATION = {"client_id_variable": "MY_ID", "client_secret_variable": "MY_SECRET"}
 BURST = Reply(
     429,
@@ -136,11 +146,10 @@ def test_a_day_that_is_over_is_not_asked_again(server: SearchServer, refusal: Re
         (Reply(502, "<html>bad gateway</html>"), "server_error"),
         (Reply(200, '{"results": [{"url": "ht'), "server_error"),
         (Reply(200, "<html>Just a moment...</html>"), "server_error"),
-        (Reply(200, {"results": None}), "server_error"),
         (Reply(reset=True), "unreachable"),
         (Reply(hang_up=True), "unreachable"),
     ],
-    ids=["500", "502", "cut off", "page", "no list", "reset", "no word"],
+    ids=["500", "502", "cut off", "page", "reset", "no word"],
 )
 def test_a_passing_fault_is_asked_again_and_counted(
     server: SearchServer, fault: Reply, reason: str
@@ -150,6 +159,72 @@ def test_a_passing_fault_is_asked_again_and_counted(
     server.faults = [fault] * 3
     failure = failed(openverse(server).search("a cat", 5))
     assert (failure.reason, failure.retriable, failure.requests) == (reason, True, 3)
+
+
+@pytest.mark.parametrize("body", [[], {"results": None}, {"detail": "moved"}])
+def test_json_that_is_no_answer_is_kept_and_not_asked_for_again(
+    server: SearchServer, body: Any
+) -> None:
+    server.faults = [Reply(200, body)]
+    failure = failed(openverse(server).search("a cat", 5))
+    assert (failure.reason, failure.retriable, failure.requests) == ("unreadable_answer", False, 1)
+    assert json.loads(failure.raw) == body
+    assert len(server.seen) == 1
+
+
+def test_half_a_character_makes_no_answer_unreadable(server: SearchServer) -> None:
+    whole = server.openverse["results"][0]
+    server.faults = [Reply(body={"results": [{**whole, "title": "\ud800"}, whole]})]
+    outcome = answered(openverse(server).search("a cat", 5))
+    assert [hit.title for hit in outcome.hits] == ["\\ud800", whole["title"]]
+    outcome.model_dump_json().encode()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"width": 640.5, "height": "x"},
+        {"width": 1e999, "height": -3},
+        {"title": 7, "creator": ["A"], "filetype": {}},
+        {"foreign_landing_url": 3},
+        {"license_version": 2.0},
+    ],
+)
+def test_what_is_not_needed_need_not_be_readable(server: SearchServer, odd: dict[str, Any]) -> None:
+    whole = server.openverse["results"][0]
+    server.faults = [Reply(body={"results": [{**whole, **odd}]})]
+    [hit] = answered(openverse(server).search("a cat", 5)).hits
+    assert (hit.image_url, hit.licence) == (whole["url"], "CC-BY-2.0")
+
+
+@pytest.mark.parametrize("odd", [{"license": 4}, {"license_version": []}, {"license_url": {}}])
+def test_terms_that_cannot_be_read_are_unknown(server: SearchServer, odd: dict[str, Any]) -> None:
+    whole = server.openverse["results"][0]
+    server.faults = [Reply(body={"results": [{**whole, **odd}]})]
+    [hit] = answered(openverse(server).search("a cat", 5)).hits
+    assert hit.licence is None
+
+
+@given(result=st.dictionaries(st.sampled_from(_NAMES), _ANYTHING) | _ANYTHING)
+def test_whatever_a_result_holds_it_is_a_hit_or_told(result: Any) -> None:
+    told = json.dumps({"results": [result]})
+    hits, unreadable = read_results(told, 1, 5)
+    is_named = isinstance(result, dict) and bool(text_of(result.get("url")))
+    assert (len(hits), len(unreadable)) == ((1, 0) if is_named else (0, 1))
+
+
+def test_what_was_stored_is_read_as_it_would_be_read_now(server: SearchServer) -> None:
+    search = openverse(server)
+    outcome = answered(search.search("a cat", 5))
+    before = outcome.model_copy(update={"hits": (), "reader": ""})
+    assert search.read_again(before, 5) == outcome
+    unread = SearchFailure(
+        reason="unreadable_answer", detail="", retriable=False, raw=outcome.raw, requests=1
+    )
+    again = answered(search.read_again(unread, 5))
+    assert (again.hits, again.requests) == (outcome.hits, 1)
+    gone = SearchFailure(reason="refused_query", detail="", retriable=False, raw=outcome.raw)
+    assert search.read_again(gone, 5) is gone
 
 
 def test_an_answer_that_does_not_come_is_a_timeout(server: SearchServer) -> None:
@@ -171,7 +246,8 @@ def test_a_refused_query_and_a_closed_door_are_not_asked_again(server: SearchSer
     server.faults = [Reply(400, {"error": "InputError"}), Reply(403, "<html>no</html>")]
     refused = failed(openverse(server).search("a cat", 5))
     assert (refused.reason, refused.retriable) == ("refused_query", False)
-    assert failed(openverse(server).search("a cat", 5)).reason == "misconfigured"
+    closed = failed(openverse(server).search("a cat", 5))
+    assert (closed.reason, closed.requests) == ("misconfigured", 0)
     assert len(server.seen) == 2
 
 
@@ -216,7 +292,7 @@ def test_wrong_credentials_are_a_setting(
     monkeypatch.setenv("MY_TOKEN", "wrong")
     for fields in (APPLICATION, {"token_variable": "MY_TOKEN"}):
         failure = failed(openverse(server, **fields).search("a cat", 5))
-        assert failure.reason == "misconfigured"
+        assert (failure.reason, failure.requests) == ("misconfigured", 0)
     assert len(server.seen) == 2
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from services.process import free_port
 from tests.servers.counting_server import CountingServer, instance_of, reworded
-from tests.servers.processes import free_port, running
+from tests.servers.processes import running
 
 
 def ask(base_url: str, text: str) -> httpx.Response:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from models.vllm_chat import STRICT_JSON
 from services.environments import environment_python
-from tests.servers.processes import free_port, running
+from services.process import free_port
+from tests.servers.processes import running
 
 MAX_MODEL_TOKENS = 8192
 
