@@ -12,6 +12,25 @@ Words = NDArray[np.uint64]
 """Ids of 128 bits, shape (n, 2): the first and the last 64 bits of each."""
 
 
+def numbers_in(values: pa.Array) -> NDArray[np.int64]:
+    """Whole numbers, none of them null, or truth values as 0 and 1.
+
+    Not by `to_numpy`, which imports pandas: that takes 40 MB and half a second.
+    """
+    return np.from_dlpack(values.cast(pa.int64())).astype(np.int64, copy=False)
+
+
+def array_of(numbers: NDArray[np.int64]) -> pa.Array:
+    """The other way round, without pandas as well."""
+    held = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, held])
+
+
+def words_of_texts(ids: Sequence[str]) -> Words:
+    """Ids of 32 hex digits, which are known to be that, as numbers."""
+    return np.frombuffer(bytes.fromhex("".join(ids)), ">u8").reshape(-1, 2).astype(np.uint64)
+
+
 def words_of(ids: pa.Array) -> Words:
     """Ids of 32 hex digits as numbers.
 
@@ -19,8 +38,7 @@ def words_of(ids: pa.Array) -> Words:
         ValueError: one of them is something else, or null.
     """
     if isinstance(ids, pa.DictionaryArray):
-        indices: NDArray[np.int64] = ids.indices.to_numpy(zero_copy_only=False)
-        return words_of(ids.dictionary)[indices]
+        return words_of(ids.dictionary)[numbers_in(ids.indices)]
     if not len(ids):
         return np.empty((0, 2), np.uint64)
     if ids.null_count:

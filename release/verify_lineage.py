@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from release.findings import Findings
-from release.lineage_ids import SortedIds, Words, words_of
-from release.lineage_pieces import PIECE_ROWS, READING_FAULTS, pieces
+from release.lineage_ids import SortedIds, Words, numbers_in, words_of, words_of_texts
+from release.lineage_pieces import PIECE_ROWS, READING_FAULTS, give_back, pieces
 from release.lineage_tables import (
     ACTIVITIES,
     AGENTS,
@@ -110,8 +110,7 @@ class _Words:
         if len(words) + len(self._numbers) > _MOST_WORDS:
             raise ValueError(f"a column of few words has more than {_MOST_WORDS:,}")
         known = np.array([self._number(word) for word in words], np.int16)
-        indices: NDArray[np.int32] = column.indices.to_numpy(zero_copy_only=False)
-        return known[indices]
+        return known[numbers_in(column.indices)]
 
     def among(self, words: Iterable[str]) -> list[int]:
         return [self._numbers[word] for word in words if word in self._numbers]
@@ -204,7 +203,7 @@ class _LineageChecks:
     def _read_decisions(self) -> int:
         count, last, number = 0, None, -1
         for piece in self._pieces(DECISIONS, ("verdict", "agent", "reason")):
-            entity, numbers = words_of(piece["entity"]), piece["number"].to_numpy()
+            entity, numbers = words_of(piece["entity"]), numbers_in(piece["number"])
             self._check_places(DECISIONS, "entity", entity)
             self._refer(DECISIONS, AGENTS, "agent", piece["agent"].dictionary)
             before = np.concatenate([entity[:1] if last is None else last, entity[:-1]])
@@ -267,18 +266,16 @@ class _LineageChecks:
     def check_manifest(self) -> None:
         """Sources, prompts and videos of the manifest must be there."""
         for name, kind in (("sources", "source"), ("prompts", "prompt"), ("videos", "video")):
-            ids = pa.array([one.entity_id for one in getattr(self._manifest, name)], pa.string())
-            places = self._entities.ids.places(words_of(ids))
-            for entity_id, is_wrong in zip(
-                ids.to_pylist(), self._is_none_of(places, (kind,)), strict=True
-            ):
+            ids = [one.entity_id for one in getattr(self._manifest, name)]
+            places = self._entities.ids.places(words_of_texts(ids))
+            for entity_id, is_wrong in zip(ids, self._is_none_of(places, (kind,)), strict=True):
                 if is_wrong:
                     message = f"{ENTITIES.path} has no {kind} {entity_id}; {MANIFEST} names it"
                     self._findings.add("lineage_incomplete", message, ENTITIES.path)
         stated = [(one.entity_id, "licence", one.licence) for one in self._manifest.sources]
         stated += [(one.entity_id, "text", one.text) for one in self._manifest.prompts]
         for entity_id, what, said in stated:
-            (place,) = self._entities.ids.places(words_of(pa.array([entity_id], pa.string())))
+            (place,) = self._entities.ids.places(words_of_texts([entity_id]))
             if place >= 0 and self._told[place] not in numbers_of((said, published_text(said))):
                 message = f"{MANIFEST} says another {what} of {entity_id} than {ENTITIES.path}"
                 self._findings.add("lineage_differs", message, MANIFEST)
@@ -304,6 +301,7 @@ class _LineageChecks:
                 self._check_described(shard, self._rows, piece, self._described)
                 self._check_sources(shard, self._rows, piece, self._reached)
                 self._rows += piece.num_rows
+                give_back()
 
     def _check_named(
         self, shard: str, before: int, piece: pa.RecordBatch, column: str, kinds: tuple[str, ...]
@@ -372,8 +370,7 @@ class _LineageChecks:
         above = np.concatenate([one for _, one in self._upward] or [np.empty(0, np.int64)])
         reached: dict[str, NDArray[np.bool_]] = {}
         for source in self._manifest.sources:
-            ids = pa.array([source.entity_id], pa.string())
-            (place,) = self._entities.ids.places(words_of(ids))
+            (place,) = self._entities.ids.places(words_of_texts([source.entity_id]))
             marks = reached.setdefault(source.name, np.zeros(len(self._entities.ids) + 1, bool))
             if place >= 0:
                 marks[place] = True
@@ -391,9 +388,11 @@ class _LineageChecks:
         reached: dict[str, NDArray[np.bool_]],
     ) -> None:
         places = self._entities.ids.places(words_of(piece["image_entity_id"]))
-        names = piece["source"].to_numpy(zero_copy_only=False)
+        sources = piece["source"].dictionary_encode("encode")
+        numbers, names = numbers_in(sources.indices), sources.dictionary.to_pylist()
         for name, marks in reached.items():
-            lost = (names == name) & (places >= 0) & ~marks[places]
+            is_from = np.isin(numbers, [at for at, one in enumerate(names) if one == name])
+            lost = is_from & (places >= 0) & ~marks[places]
             if np.any(lost):
                 row = before + int(np.flatnonzero(lost)[0]) + 1
                 what = f"row {row} is from {name!r}, to which its image does not lead"
@@ -430,11 +429,11 @@ def _values(piece: pa.RecordBatch, column: str) -> tuple[Places, pa.Array] | Non
     values = piece[name]
     rows = np.arange(len(values))
     if pa.types.is_list(values.type):
-        rows = pc.list_parent_indices(values).to_numpy()
+        rows = numbers_in(pc.list_parent_indices(values))
         values = values.flatten()
     for field in inside:
         values = pc.struct_field(values, field)
-    there = values.is_valid().to_numpy(zero_copy_only=False)
+    there = numbers_in(values.is_valid()).astype(bool)
     return rows[there], values.drop_null()
 
 

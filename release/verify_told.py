@@ -11,6 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
+from release.lineage_ids import array_of, numbers_in
+
 FIELDS = {
     "image": "sha256",
     "caption": "text",
@@ -32,12 +34,12 @@ def told_by(kinds: pa.DictionaryArray, payloads: pa.Array) -> Numbers:
     """
     numbers = np.full(len(payloads), _UNTOLD, np.int64)
     fields = [FIELDS.get(kind) for kind in kinds.dictionary.to_pylist()]
-    indices = kinds.indices.to_numpy(zero_copy_only=False)
+    indices = numbers_in(kinds.indices)
     for index, field in enumerate(fields):
         if field is None:
             continue
         places = np.flatnonzero(indices == index)
-        texts = payloads.take(pa.array(places)).to_pylist()
+        texts = payloads.take(array_of(places)).to_pylist()
         numbers[places] = [_told(text, field) for text in texts]
     return numbers
 
