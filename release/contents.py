@@ -1,7 +1,7 @@
 """From what the store holds to the rows of a release, in their order."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -39,6 +39,7 @@ from schemas.release import (
 from schemas.retrieval_task import Tier
 
 _PAGE = 250
+_SHOWN = 5
 _DESCRIBED: Tier = "v1"
 
 
@@ -110,26 +111,30 @@ class Contents:
             anchor_id = image.contrast.anchor_id if image.contrast else None
             self._scratch.add_image(key, entity.id, f"{name} (entity {entity.id})", anchor_id)
         self.form = RowForm(tasks, contrasts, terms or contrasts)
-        if doubled := self._scratch.doubled_image():
-            raise IntegrityError(
-                f"{self._dataset} holds one image of a source more than once; "
-                f"withdraw all but one of: {'; '.join(doubled[:5])}"
-            )
-        if split := self._scratch.identity_in_two_splits():
-            raise IntegrityError(
-                f"{self._dataset} holds one identity in several splits: {'; '.join(split[:5])}"
-            )
-        if apart := self._scratch.apart_from_anchor():
-            raise IntegrityError(
-                f"{self._dataset} holds {len(apart):,} contrastive images in another split than "
-                f"their anchor: {'; '.join(apart[:5])}"
-            )
-        if chained := self._scratch.chained_contrasts():
-            raise IntegrityError(
-                f"{self._dataset} holds {len(chained):,} contrastive images whose anchor is one "
-                f"itself: {'; '.join(chained[:5])}"
-            )
+        self._refuse_disorder()
         return self._scratch.count_images()
+
+    def _refuse_disorder(self) -> None:
+        scratch, dataset = self._scratch, self._dataset
+        if doubled := scratch.doubled_image():
+            raise IntegrityError(
+                f"{dataset} holds one image of a source more than once; "
+                f"withdraw all but one of: {_in_short(doubled)}"
+            )
+        if split := scratch.identity_in_two_splits():
+            raise IntegrityError(
+                f"{dataset} holds one identity in several splits: {_in_short(split)}"
+            )
+        if apart := scratch.apart_from_anchor():
+            raise IntegrityError(
+                f"{dataset} holds {len(apart):,} contrastive images in another split than their "
+                f"anchor: {_in_short(apart)}"
+            )
+        if chained := scratch.chained_contrasts():
+            raise IntegrityError(
+                f"{dataset} holds {len(chained):,} contrastive images whose anchor is one itself: "
+                f"{_in_short(chained)}"
+            )
 
     def _chosen(self) -> Iterator[tuple[StoredEntity, Image]]:
         """The images that belong to the release."""
@@ -344,3 +349,7 @@ def _released_source(entity_id: str, source: Source) -> ReleasedSource:
             f"import it again with one"
         )
     return ReleasedSource(entity_id=entity_id, **source.model_dump())
+
+
+def _in_short(names: Sequence[str]) -> str:
+    return "; ".join(names[:_SHOWN])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.output import JsonOption, err, out, print_json, print_table
+from flows.commands.queue_opening import QueueArgument
 
 if TYPE_CHECKING:
     from db.annotators import AnnotatorState, Role, StoredAnnotator
@@ -124,7 +125,7 @@ def return_(name: NameArgument, as_json: JsonOption = False) -> None:
 @app.command()
 def reinstate(
     name: NameArgument,
-    queue: Annotated[str, typer.Argument(help="The queue, like 'ufine3c-rewrites'.")],
+    queue: QueueArgument,
     as_json: JsonOption = False,
 ) -> None:
     """Let a person work in a queue again whose work there had returned for wrong gold answers.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.evaluation_options import ReleaseArgument, SplitOption
 from flows.commands.output import Figure, JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -13,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    release: Annotated[
-        str,
-        typer.Argument(
-            help="The folder of a release; or DATASET (its newest), DATASET@VERSION, an id."
-        ),
-    ],
+    release: ReleaseArgument,
     profile: Annotated[
         str | None, typer.Option(help="Score the embedders of this profile (name or file).")
     ] = None,
@@ -37,9 +33,7 @@ def evaluate(
     name: Annotated[
         str | None, typer.Option(help="What to call a checkpoint or given vectors.")
     ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Which split (default: test, or the only one).")
-    ] = None,
+    split: SplitOption = None,
     check_images: Annotated[
         bool,
         typer.Option(

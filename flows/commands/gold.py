@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.output import JsonOption, err, out, print_json, print_table
+from flows.commands.queue_opening import QueueArgument, opened_queue
 
 if TYPE_CHECKING:
     from annotate.gold_items import AddedGold
-    from annotate.queues import Queue
     from db.store import Store
 
 app = typer.Typer(help="Items whose answer is known, mixed in to measure by.", no_args_is_help=True)
 
 _SHOWN_PROBLEMS = 20
-
-QueueArgument = Annotated[str, typer.Argument(help="The queue, like 'ufine3c-rewrites'.")]
 
 
 @app.command()
@@ -31,7 +29,7 @@ def draw(
     """Make gold of items that an adjudicator settled, of each verdict in its proportion."""
     from annotate.gold_items import draw_gold
 
-    store, chosen = _open(queue)
+    store, chosen = opened_queue(queue)
     _show_added(draw_gold(store, chosen, count, seed), as_json)
 
 
@@ -47,7 +45,7 @@ def add(
     """Make gold of items with known answers. Exit code 1 if some lines cannot be used."""
     from annotate.gold_items import add_gold_file
 
-    store, chosen = _open(queue)
+    store, chosen = opened_queue(queue)
     added = add_gold_file(store, chosen, file)
     _show_added(added, as_json)
     if added.problems:
@@ -59,7 +57,7 @@ def list_(queue: QueueArgument, as_json: JsonOption = False) -> None:
     """List the gold items of a queue, with what is known of each and how often it was answered."""
     from db.gold import all_checks, gold_items
 
-    store, chosen = _open(queue)
+    store, chosen = opened_queue(queue)
     answered: Counter[str] = Counter()
     correct: Counter[str] = Counter()
     for checks in all_checks(store, chosen.name).values():
@@ -100,7 +98,7 @@ def remove(
     """Make items gold no more; answers to them stay. Exit code 1 if one is none."""
     from db.gold import gold_items, remove_gold_items
 
-    store, chosen = _open(queue)
+    store, chosen = opened_queue(queue)
     unknown = sorted(set(entities) - gold_items(store, chosen.name).keys())
     removed = remove_gold_items(store, chosen.name, entities)
     if as_json:
@@ -125,17 +123,6 @@ def reinstate(store: "Store", queue: str, pseudonym: str) -> int:
     if not lifted:
         raise UsageError(f"no return of {pseudonym}'s work is in force in the queue {queue!r}")
     return lifted
-
-
-def _open(name: str) -> "tuple[Store, Queue]":
-    from db.store import Store
-    from flows.queues import chosen_queues, declared_queues
-    from profiles.settings import load_settings
-
-    settings = load_settings()
-    store = Store.open(settings.database_url)
-    (queue,) = chosen_queues(store, declared_queues(settings), name)
-    return store, queue
 
 
 def _show_added(added: "AddedGold", as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.evaluation_options import ReleaseArgument, SplitOption
 from flows.commands.output import Figure, JsonOption, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -13,15 +14,8 @@ if TYPE_CHECKING:
 
 
 def leaderboard(
-    release: Annotated[
-        str,
-        typer.Argument(
-            help="The folder of a release; or DATASET (its newest), DATASET@VERSION, an id."
-        ),
-    ],
-    split: Annotated[
-        str | None, typer.Option(help="Which split (default: test, or the only one).")
-    ] = None,
+    release: ReleaseArgument,
+    split: SplitOption = None,
     out_folder: Annotated[
         Path | None,
         typer.Option("--out", help="Where the page goes (default: in LOUPE_HOME/leaderboards)."),

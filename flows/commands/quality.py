@@ -6,16 +6,13 @@ import typer
 
 from flows.commands.choices import app as choices
 from flows.commands.output import JsonOption, out, print_json, print_table
+from flows.commands.queue_opening import QueueArgument, opened_queue
 
 if TYPE_CHECKING:
-    from annotate.queues import Queue
-    from db.store import Store
     from schemas.second_look import LookedDraw
 
 app = typer.Typer(help="Second looks and choice tests: how good the data is.", no_args_is_help=True)
 app.add_typer(choices, name="choices")
-
-QueueArgument = Annotated[str, typer.Argument(help="The queue, like 'ufine3c-rewrites'.")]
 
 
 @app.command()
@@ -31,7 +28,7 @@ def draw(
     """Draw a stratified sample of accepted items; the next push asks people who had no part."""
     from annotate.second_look import draw_second_look, wanted
 
-    store, chosen = _open(queue)
+    store, chosen = opened_queue(queue)
     names = tuple(name.strip() for name in by.split(",") if name.strip())
     drawn = draw_second_look(store, chosen, size, seed, names)
     waiting = len(wanted(store, chosen))
@@ -53,7 +50,7 @@ def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
     from schemas.errors import UsageError
     from schemas.second_look import summarise
 
-    store, chosen = _open(queue)
+    store, chosen = opened_queue(queue)
     with store.read() as connection:
         draws = looked_draws(connection, chosen.dataset, chosen.name)
     if not draws:
@@ -78,14 +75,3 @@ def _show_strata(looked: "LookedDraw") -> None:
     if len(looked.strata) > 1:
         rows = [(name, *stratum) for name, stratum in looked.strata.items()]
         print_table("", (" · ".join(looked.by), "accepted", "looked at", "wrong"), rows)
-
-
-def _open(name: str) -> "tuple[Store, Queue]":
-    from db.store import Store
-    from flows.queues import chosen_queues, declared_queues
-    from profiles.settings import load_settings
-
-    settings = load_settings()
-    store = Store.open(settings.database_url)
-    (queue,) = chosen_queues(store, declared_queues(settings), name)
-    return store, queue

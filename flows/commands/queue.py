@@ -8,6 +8,7 @@ import typer
 
 from flows.commands.gold import app as gold
 from flows.commands.output import JsonOption, err, out, print_json, print_table
+from flows.commands.queue_opening import QueuesArgument
 from flows.commands.queue_statistics import stats
 
 if TYPE_CHECKING:
@@ -36,10 +37,6 @@ _COLUMNS = (
 _STATES = ("proposed", "accepted", "rejected", "superseded")
 _SHOWN_NOTICES = 10
 
-QueueArgument = Annotated[
-    str | None,
-    typer.Argument(help="The queue, like 'ufine3c-rewrites' (default: all queues in use)."),
-]
 PolicyOption = Annotated[
     str | None,
     typer.Option(
@@ -80,7 +77,7 @@ def list_(as_json: JsonOption = False) -> None:
 
 @app.command()
 def push(
-    queue: QueueArgument = None, policy: PolicyOption = None, as_json: JsonOption = False
+    queue: QueuesArgument = None, policy: PolicyOption = None, as_json: JsonOption = False
 ) -> None:
     """Send to Label Studio what waits for people. Again: sends only what is not there yet.
 
@@ -104,7 +101,7 @@ def push(
 
 
 @app.command()
-def pull(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
+def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
     """Fetch what people answered and turn it into decisions. Exit code 1 if some are unclear."""
     from annotate.pull import pull as pull_queue
     from flows.context import code_revision
@@ -126,7 +123,7 @@ def pull(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def reconcile(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
+def reconcile(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
     """Compare all our tasks and answers with Label Studio's. Exit code 1 if some are missing."""
     from annotate.pull import reconcile as reconcile_queue
     from flows.context import code_revision
@@ -149,7 +146,7 @@ def reconcile(queue: QueueArgument = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def watch(
-    queue: QueueArgument = None,
+    queue: QueuesArgument = None,
     every: Annotated[float, typer.Option(help="Seconds between two looks.", min=1)] = 60,
     hints_port: Annotated[
         int | None, typer.Option(help="Look at once when something is posted to this port.")

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.output import JsonOption, err, out, print_json, print_table
+from flows.commands.queue_opening import QueuesArgument
 
 if TYPE_CHECKING:
     from annotate.agreement import OwnChoiceAgreement
     from annotate.intervals import Estimate, Share
     from annotate.statistics_records import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
 
-QueueArgument = Annotated[
-    str | None,
-    typer.Argument(help="The queue, like 'ufine3c-rewrites' (default: all queues in use)."),
-]
 HtmlOption = Annotated[
     Path | None,
     typer.Option("--html", help="Write a page with charts to this file.", dir_okay=False),
@@ -32,7 +29,7 @@ NamesOption = Annotated[
 
 
 def stats(
-    queue: QueueArgument = None,
+    queue: QueuesArgument = None,
     as_json: JsonOption = False,
     html: HtmlOption = None,
     names: NamesOption = None,
