@@ -16,7 +16,7 @@ from sqlalchemy import create_engine
 from services.process import free_port
 
 _UNPRIVILEGED = "postgres"
-_SECONDS_TO_START = 60.0
+_SECONDS_TO_START = 300.0
 _INITIAL = ("-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
 _FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=64MB")
 
@@ -119,7 +119,7 @@ def private_postgres(programs: Path) -> Iterator[Postgres]:
             yield server
         finally:
             process.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown
-            process.wait(timeout=30)
+            process.wait(timeout=300)
 
 
 def _user_to_run_as(folder: Path) -> str | None:

@@ -197,20 +197,20 @@ def test_a_mark_waits_for_those_who_are_writing(postgres_store: Store) -> None:
             row |= {"payload": "{}", "activity_id": activity}
             connection.execute(insert(Entity), row)
             began.set()
-            may_end.wait(10)
+            may_end.wait(300)
 
     def mark() -> None:
         found.append(mark_of(store))
 
     writer, marker = threading.Thread(target=write_slowly), threading.Thread(target=mark)
     writer.start()
-    began.wait(10)
+    began.wait(300)
     marker.start()
     marker.join(0.3)
     assert found == []  # the writer has not ended
     may_end.set()
-    writer.join(10)
-    marker.join(10)
+    writer.join(300)
+    marker.join(300)
     add(store, 2)
     assert states_then(store, found[0]).keys() >= {"a" * 32}
     assert len(states_then(store, found[0])) == 2

@@ -105,13 +105,13 @@ def test_it_does_not_become_finished_while_more_is_being_stored(
     def add(*arguments: Any) -> None:
         take_back(*arguments)
         added.set()
-        assert finishing.wait(20)
+        assert finishing.wait(300)
 
     monkeypatch.setattr("db.late_children.take_back", add)
     child = rewrite("child", ("rewrite_of", parent.id))
     thread = Thread(target=store_entities, args=(store, [child]))
     thread.start()
-    assert added.wait(20)
+    assert added.wait(300)
     told: list[bool] = []
     last = Thread(target=lambda: told.append(finish(store, withdrawal.id, 1)))
     last.start()

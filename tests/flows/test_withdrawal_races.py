@@ -74,11 +74,11 @@ def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
     def take_back(*arguments: Any) -> None:
         taken(*arguments)
         recording.set()
-        assert comes.wait(20)
+        assert comes.wait(300)
 
     def inspect(_folder: Path, _manifest: Manifest) -> None:
         built.set()
-        assert recording.wait(20)
+        assert recording.wait(300)
         comes.set()
 
     def released() -> None:
@@ -90,7 +90,7 @@ def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
     monkeypatch.setattr(withdrawal_recording, "take_back", take_back)
     thread = Thread(target=released)
     thread.start()
-    assert built.wait(20)
+    assert built.wait(300)
     home.confirmed(plan)
     thread.join()
     assert "was withdrawn while this was built" in str(refused)

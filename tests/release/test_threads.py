@@ -36,7 +36,7 @@ def test_one_item_is_made_while_another_is_worked_on() -> None:
 
     ahead = read_ahead(items())
     assert next(ahead) == 0
-    assert second.wait(5)
+    assert second.wait(300)
     assert [number for number, _ in made] == [0, 1]
     assert all(name != threading.current_thread().name for _, name in made)
     ahead.close()  # type: ignore[attr-defined]

@@ -46,7 +46,7 @@ def home(stopping: Callable[[str], Path]) -> Path:
     return stopping("web")
 
 
-def web_spec(home: Path, port: int, *command: str, timeout_seconds: float = 30) -> ServiceSpec:
+def web_spec(home: Path, port: int, *command: str, timeout_seconds: float = 300) -> ServiceSpec:
     return ServiceSpec(
         name="web",
         command=(sys.executable, *(command or (*HTTP_SERVER, str(port)))),
@@ -223,7 +223,7 @@ def start_stubborn_tree(home: Path) -> psutil.Process:
     return child
 
 
-def wait_until(condition: Callable[[], bool], timeout_seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = 300) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true in time"

@@ -139,7 +139,7 @@ def serving(
     ended = asyncio.Event()
     thread = threading.Thread(target=run)
     thread.start()
-    ready.wait(10)
+    ready.wait(300)
     try:
         yield adversary
     finally:
@@ -166,11 +166,11 @@ class Names:
 
 
 def quick(*ports: int, **changes: Any) -> DownloadSettings:
-    """Settings for tests: nothing takes long."""
+    """Settings for tests: pauses are short, and what answers is given time on a busy machine."""
     defaults = {
         "ports": frozenset(ports),
-        "timeout_seconds": 0.6,
-        "connect_timeout_seconds": 0.5,
+        "timeout_seconds": 20,
+        "connect_timeout_seconds": 20,
         "requests_per_second": 1000,
         "longest_wait_seconds": 1,
         "attempts": 1,

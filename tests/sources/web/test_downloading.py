@@ -283,7 +283,7 @@ def test_one_result_per_address_whatever_it_is(adversary: Adversary) -> None:
     }
     urls = [adversary.url(path) for path in ("/a.jpg", "/page", "/slow", "/bomb", "/loop", "/no")]
     others = ["", "file:///x", "http://10.0.0.1/a.jpg", urls[0], urls[0]]
-    with downloads(adversary) as web:
+    with downloads(adversary, timeout_seconds=1) as web:
         results = web.each(*urls, *others)
     assert [getattr(result, "reason", "image") for result in results] == [
         "image", "not_an_image", "timed_out", "too_large", "too_many_redirects", "http_status",
@@ -324,7 +324,8 @@ def test_an_unforeseen_fault_is_the_rejection_of_its_address_alone(adversary: Ad
 def test_results_come_as_they_finish(adversary: Adversary) -> None:
     adversary.replies |= {"/slow": drip(answer(Content_Length="9999")), "/a.jpg": answer(JPEG)}
     urls = [adversary.url("/slow"), *[adversary.url()] * 5]
-    with ImageDownloader(quick(adversary.port), allow=only_loopback) as downloader:
+    settings = quick(adversary.port, timeout_seconds=2)
+    with ImageDownloader(settings, allow=only_loopback) as downloader:
         places = [place for place, _ in downloader.download(urls)]
     assert places[-1] == 0
     assert sorted(places) == list(range(6))

@@ -116,19 +116,21 @@ def test_nobody_waits_longer_than_wanted(adversary: Adversary) -> None:
 def test_a_host_is_asked_at_its_rate(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = GOOD
     settings = quick(adversary.port, requests_per_second=20, robots=False)
+    started = time.monotonic()
     with Downloads(adversary, settings) as web:
         web.each(*[adversary.url()] * 6)
-    times = [request.at for request in adversary.requests]
-    assert min(b - a for a, b in pairwise(times)) > 0.045
+    since = [request.at - started for request in adversary.requests]
+    assert len(since) == 6
+    assert all(at >= before / 20 for before, at in enumerate(sorted(since)))
 
 
 def test_who_waits_for_a_host_holds_no_place(adversary: Adversary) -> None:
-    """One place in flight, eight hosts, each asked thrice at four a second: half a second."""
+    """One place in flight, eight hosts, each asked thrice at two a second: one second, not 8."""
     adversary.replies["/a.jpg"] = GOOD
     hosts = [f"{letter}.example" for letter in "abcdefgh"]
     names = Names({host: [["127.0.0.1"]] for host in hosts})
-    settings = quick(adversary.port, requests_per_second=4, in_flight=1, robots=False)
+    settings = quick(adversary.port, requests_per_second=2, in_flight=1, robots=False)
     started = time.monotonic()
     with Downloads(adversary, settings, lookup=names) as web:
         web.each(*[adversary.url(host=host) for host in hosts for _ in range(3)])
-    assert 0.5 <= time.monotonic() - started < 1.2
+    assert 1 <= time.monotonic() - started < 7
