@@ -60,6 +60,19 @@ class DownloadSettings(Record):
     robots_cache_seconds: float = Field(default=24 * 3600, gt=0)
     user_agent: str = Field(default="loupe-datasets", pattern=r"^[A-Za-z_-]+(/[\x20-\x7e]*)?$")
 
+    @property
+    def contents(self) -> dict[str, int | None]:
+        """What determines the bytes of a picture, and which pictures are taken; not how politely.
+
+        Images are downloaded anew where one of these changes.
+        """
+        return {
+            "max_bytes": self.max_bytes,
+            "max_pixels": self.max_pixels,
+            "min_side_px": self.min_side_px,
+            "resize_longest_px": self.resize_longest_px,
+        }
+
     @model_validator(mode="after")
     def _sides_fit(self) -> "DownloadSettings":
         longest = self.resize_longest_px
@@ -70,13 +83,14 @@ class DownloadSettings(Record):
 
 
 class DownloadedImage(Record):
-    """A single upright picture without a location in its metadata.
+    """A single upright picture without metadata, and so without a location.
 
-    `data` are the bytes as they were sent, unless the picture was turned upright, told a place or
-    was scaled down: then it is encoded anew without metadata, and `sha256` differs from
-    `source_sha256`, that of the bytes as sent. `source_width_px` and `source_height_px` are those
-    of the upright picture before it was scaled down. `url` is where the redirects ended, without
-    its query, which may hold a secret. `robots` says whether the host's rules were asked.
+    `data` are the bytes as they were sent, without what stands in them beside pixels and colours,
+    unless the picture was turned upright or scaled down: then it is encoded anew. `sha256` differs
+    from `source_sha256`, that of the bytes as sent, where something was left out or changed.
+    `source_width_px` and `source_height_px` are those of the upright picture before it was scaled
+    down. `url` is where the redirects ended, without its query, which may hold a secret. `robots`
+    says whether the host's rules were asked.
     """
 
     data: bytes = Field(repr=False)

@@ -36,11 +36,20 @@ class Source(EntityRecord):
 
 
 class Attribution(Record):
-    """The terms of one image, where they are its own, and whom to name for it."""
+    """The terms of one image, where they are its own, and whom to name for it.
+
+    Of images that were found: `licence_url` is where the terms stand, `licence_basis` whether the
+    service states them of this image, or only lets images pass that have one of some licences.
+    Elsewhere these are no part of the payload.
+    """
 
     licence: str
     creator: str | None = None
     source_url: str | None = None
+    licence_url: str | None = Field(default=None, exclude_if=lambda url: url is None)
+    licence_basis: Literal["stated", "filter"] | None = Field(
+        default=None, exclude_if=lambda basis: basis is None
+    )
 
 
 class Contrast(Record):
@@ -66,11 +75,12 @@ class Image(EntityRecord):
 
     `file_path` is relative to the image root of its source, with forward slashes. `identity` is the
     person (or, where the source knows no persons, the image) as the source names it.
-    `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied or
-    metadata that told a place had to be taken out. `task` and `tier` are for benchmarks of tasks:
-    what the image is for, and the version that it first stands in; `attribution` is for images that
-    have terms of their own beside those of their source; `contrast` for those that were made or
-    found to differ from another. Elsewhere these are no part of the payload.
+    `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied, or where
+    something beside pixels and colours, which may tell a place, had to be taken out. `task` and
+    `tier` are for benchmarks of tasks: what the image is for, and the version that it first stands
+    in; `attribution` is for images that have terms of their own beside those of their source;
+    `contrast` for those that were made or found to differ from another. Elsewhere these are no part
+    of the payload.
     """
 
     kind: ClassVar[str] = "image"

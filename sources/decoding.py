@@ -13,7 +13,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from schemas.decoder_faults import DECODER_FAULTS
-from sources.metadata import UPRIGHT, ExifFacts, read_exif
+from sources.metadata import UPRIGHT, read_orientation
 
 _UPRIGHT_BY_ORIENTATION: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -125,17 +125,13 @@ def _opened(data: bytes) -> ImageFile | None:
     return None
 
 
-def exif_facts(picture: ImageFile) -> ExifFacts:
-    """Orientation and location; damaged metadata may tell a place, and so counts as telling one."""
-    info = picture.info
-    facts = ExifFacts(UPRIGHT, has_location=False)
-    if block := info.get("exif"):
-        facts = read_exif(block) or ExifFacts(UPRIGHT, has_location=True)
-    packets = (info.get("xmp"), info.get("XML:com.adobe.xmp"))
-    tells = any(b"GPS" in (p.encode() if isinstance(p, str) else p) for p in packets if p)
-    # "mp": further pictures behind the first, each with metadata of its own.
-    hidden = "mp" in info or any(str(key).startswith("Raw profile type") for key in info)
-    return facts._replace(has_location=facts.has_location or tells or hidden)
+def orientation_of(picture: ImageFile) -> int:
+    """How the picture has to be turned, from 1 (not at all) to 8, as EXIF counts it.
+
+    Of some formats it is known only when the pixels are loaded.
+    """
+    block = picture.info.get("exif")
+    return read_orientation(block) if block else UPRIGHT
 
 
 def encoded_upright(

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from schemas.base import Record, sha256_of
 from schemas.records import Sha256
-from sources.decoding import ImageRefusedError, decoded, encoded_upright, exif_facts
+from sources.bare_image import bare_image
+from sources.decoding import ImageRefusedError, decoded, encoded_upright, orientation_of
 from sources.metadata import UPRIGHT
 from sources.records import BadRow, SourceRow, storable
 
@@ -26,8 +27,10 @@ class ImageLimits(Record):
 class InspectedImage(Record):
     """An image that decodes, upright. Width and height are those of the upright image.
 
-    `data` are the file's own bytes, unless the picture had to be turned upright or its metadata
-    told a place: then it is encoded anew without metadata, and `source_sha256` differs.
+    `data` are the file's own bytes where these hold nothing but pixels and colours. Everything else
+    is left out, since it may tell a place, and `source_sha256` differs; the pixels stay the same.
+    Only a picture that had to be turned upright, or whose file cannot be copied in parts, is
+    encoded anew.
     """
 
     file_path: str
@@ -133,10 +136,10 @@ def _resolved_inside(image_root: Path, file_path: str) -> Path:
 
 def _inspected(file_path: str, data: bytes, max_pixels: int) -> InspectedImage:
     picture = decoded(data, max_pixels)
-    exif = exif_facts(picture)
-    kept, size = data, picture.size
-    if exif.orientation != UPRIGHT or exif.has_location:
-        kept, size = encoded_upright(picture, exif.orientation)
+    orientation, size = orientation_of(picture), picture.size
+    kept = bare_image(data) if orientation == UPRIGHT else None
+    if kept is None:
+        kept, size = encoded_upright(picture, orientation)
     return InspectedImage(
         file_path=file_path,
         data=kept,

@@ -148,8 +148,8 @@ class _Worker:
         except Exception as fault:  # noqa: BLE001 - no stranger's answer ends the others' downloads
             # what it says is not repeated: it may hold the address with its query
             name = type(fault).__name__
-            refusal = DownloadRefusedError("bad_answer", f"cannot be read: {name}", fault=name)
-            return place, refusal.as_rejection(shown(url))
+            unread = DownloadRefusedError("bad_answer", f"cannot be read: {name}", fault=name)
+            return place, unread.as_rejection(shown(url))
 
     def _image(self, fetched: Fetched) -> DownloadedImage:
         content = read_content(fetched.body, self._settings)

@@ -5,8 +5,10 @@ import pytest
 from PIL import Image
 
 from schemas.base import sha256_of
+from sources.decoding import decoded
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_image
 from sources.records import SourceRow
+from tests.sources.carriers import CARRIERS, tells
 from tests.sources.pictures import encoded, png_header
 
 DATA = Path("../shared/data")
@@ -36,6 +38,18 @@ def test_a_sound_image_keeps_its_bytes(tmp_path: Path, format: str, media_type: 
     assert image.data == data
     assert image.sha256 == image.source_sha256 == sha256_of(data)
     assert (image.width_px, image.height_px, image.media_type) == (24, 48, media_type)
+
+
+@pytest.mark.parametrize("what", CARRIERS)
+def test_a_place_is_removed_whatever_carries_it(tmp_path: Path, what: str) -> None:
+    (tmp_path / "a.jpg").write_bytes(CARRIERS[what])
+    image = sound(tmp_path, "a.jpg")
+    assert not tells(image.data)
+    assert image.sha256 == sha256_of(image.data) != image.source_sha256
+    assert image.source_sha256 == sha256_of(CARRIERS[what])
+    before, after = decoded(CARRIERS[what], 10**6), decoded(image.data, 10**6)
+    assert after.tobytes() == before.tobytes()
+    assert (after.format, after.mode) == (before.format, before.mode)
 
 
 @pytest.mark.parametrize("format", ["GIF", "TIFF", "PPM", "ICO"])

@@ -1,7 +1,6 @@
 import gzip
 import io
 import tarfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,13 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from schemas.download import DownloadSettings
+from sources.bare_image import bare_image
 from sources.decoding import ImageRefusedError, decoded
 from sources.web.contents import Content, read_content
 from sources.web.refusal import DownloadRefusedError
+from tests.sources.carriers import CARRIERS, archive, exif, in_front, segment, tells
 from tests.sources.pictures import chunk, encode, encoded, png_header, quarters
-from tests.sources.test_decoding import XMP_WITH_PLACE, exif_block
+from tests.sources.test_decoding import exif_block
 
 SETTINGS = DownloadSettings(min_side_px=8, max_pixels=1_000_000)
 PHOTOGRAPHS = Path("../shared/data/coco_captions")
@@ -38,15 +39,9 @@ def moving(format: str, frames: int = 3, **options: Any) -> bytes:  # noqa: A002
     return encode(pictures[0], format, save_all=True, append_images=pictures[1:], **options)
 
 
-def zipped() -> bytes:
-    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
-        archive.writestr("a.jpg", JPEG)
-    return buffer.getvalue()
-
-
 def tarred() -> bytes:
-    with tarfile.open(fileobj=(buffer := io.BytesIO()), mode="w") as archive:
-        archive.addfile(entry := tarfile.TarInfo("a.jpg"), io.BytesIO(JPEG[: entry.size]))
+    with tarfile.open(fileobj=(buffer := io.BytesIO()), mode="w") as tar:
+        tar.addfile(entry := tarfile.TarInfo("a.jpg"), io.BytesIO(JPEG[: entry.size]))
     return buffer.getvalue()
 
 
@@ -74,7 +69,7 @@ REFUSED = {
     "a page without a doctype": (b"<HTML><HEAD>", "not_an_image"),
     "JSON": (b'{"error": "s3cr3t"}', "not_an_image"),
     "a PDF": (b"%PDF-1.7\n" + bytes(100), "refused_type"),
-    "a ZIP": (zipped(), "refused_type"),
+    "a ZIP": (archive(), "refused_type"),
     "a tar": (tarred(), "refused_type"),
     "a gzip": (gzip.compress(JPEG), "refused_type"),
     "a RAR": (b"Rar!\x1a\x07\x01\x00", "refused_type"),
@@ -83,6 +78,10 @@ REFUSED = {
     "nothing": (b"", "not_an_image"),
     "one byte": (b"\xff", "not_an_image"),
     "a JPEG behind other bytes": (b"\n" + JPEG, "not_an_image"),
+    "a JPEG and a ZIP": (JPEG + archive(), "refused_type"),
+    "a JPEG in a ZIP with a long comment": (JPEG + archive() + bytes(60_000), "refused_type"),
+    "a PNG and a ZIP": (encoded("PNG", size=(99, 99)) + archive(), "refused_type"),
+    "a JPEG around a ZIP": (in_front(JPEG, segment(0xFE, archive())), "refused_type"),
     "the begin of a JPEG": (JPEG[: len(JPEG) // 2], "truncated_image"),
     "the begin of a PNG": (encoded("PNG", size=(99, 99))[:150], "truncated_image"),
     "the begin of a WebP": (encoded("WEBP", size=(99, 99))[:200], "undecodable_image"),
@@ -142,18 +141,33 @@ def _distance(one: Image.Image, other: Image.Image) -> float:
     return float(np.abs(first - second).mean())
 
 
-def test_a_place_in_a_packet_or_behind_the_pixels_is_removed() -> None:
+@pytest.mark.parametrize("decode_all", [True, False])
+@pytest.mark.parametrize("resize_longest_px", [None, 60])
+@pytest.mark.parametrize("what", CARRIERS)
+def test_a_place_is_removed_whatever_carries_it(
+    what: str, resize_longest_px: int | None, decode_all: bool
+) -> None:
+    body = CARRIERS[what]
+    content = read(body, resize_longest_px=resize_longest_px, decode_all=decode_all)
+    assert not tells(content.data)
+    assert bare_image(content.data) is content.data
+    assert content.source_size == (120, 90)
+    if resize_longest_px is None:
+        before, after = decoded(body, 10**6), decoded(content.data, 10**6)
+        assert (after.mode, after.tobytes()) == (before.mode, before.tobytes())
+
+
+def test_an_orientation_behind_the_pixels_counts() -> None:
     png, end = encoded("PNG", size=(120, 90)), chunk(b"IEND", b"")
     late = png.removesuffix(end) + chunk(b"eXIf", exif_block(6, place=True)[6:]) + end
-    with_packet = encoded("JPEG", size=(120, 90), xmp=XMP_WITH_PLACE)
-    for body in (late, with_packet):
-        assert b"eXIf" in body or b"GPS" in body
-        for longest in (None, 60):
-            content = read(body, resize_longest_px=longest)
-            assert b"GPS" not in content.data
-            assert b"eXIf" not in content.data
-            wanted = (90, 120) if b"eXIf" in body else (120, 90)
-            assert content.source_size == wanted
+    for longest in (None, 60):
+        content = read(late, resize_longest_px=longest)
+        assert b"eXIf" not in content.data
+        assert content.source_size == (90, 120)
+
+
+def test_a_picture_with_metadata_is_not_encoded_anew() -> None:
+    assert read(encoded(size=(120, 90), exif=exif(), comment="here")).data == JPEG
 
 
 @pytest.mark.parametrize(
