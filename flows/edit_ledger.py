@@ -118,6 +118,7 @@ class RecordedEditor:
                 width_px=made.width_px,
                 height_px=made.height_px,
             ),
+            regions=made.regions,
         )
         entity = new_entity(record, self._dataset, parents=[(EDITED_FOR, asked.strategy_id)])
         activity = ActivityRecord(

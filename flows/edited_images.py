@@ -35,7 +35,7 @@ from stages.image_edits.measurement import caption_shift, measure_edit
 from stages.image_edits.overlay import difference_overlay
 
 STAGE = "edit_images"
-VERSION = "1"
+VERSION = "2"
 
 EDITED_AS = "edited_as"
 """The role of the picture, as an editor made it, that a candidate shows."""
@@ -224,6 +224,7 @@ class _Editing:
                 _opened(self._read(outcome.record.picture)),
                 strategy.difference,
                 check,
+                regions=outcome.record.regions,
                 shift=shifts[place],
             )
             verdict = judge_edit(measurement, strategy.difference, check)

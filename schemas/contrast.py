@@ -58,6 +58,8 @@ class EditCheckSettings(Record):
         least_shift: with no more shift towards the wanted caption than this, the wanted detail did
             not change; None where the embedder's word is not to count.
         doubtful_shift: below this, it is doubtful whether it did.
+        doubtful_unplaced_shift: likewise where one thing is to change and nobody knows where in the
+            picture it is: then the embedder alone can tell the right thing from another.
     """
 
     side_px: int = Field(default=512, ge=64)
@@ -70,6 +72,7 @@ class EditCheckSettings(Record):
     doubtful_global_share: float = Field(default=0.15, ge=0, le=1)
     least_shift: float | None = Field(default=0.0, ge=-4, le=4)
     doubtful_shift: float = Field(default=0.03, ge=-4, le=4)
+    doubtful_unplaced_shift: float = Field(default=0.03, ge=-4, le=4)
 
 
 ResultVerdict = Literal[

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord
 from schemas.image_search import SearchHit
-from schemas.proposals import Picture, Strategy
+from schemas.proposals import Box, Picture, Strategy
 from schemas.records import Attribution, Rejection
 
 Way = Literal["search", "edit"]
@@ -43,7 +43,8 @@ class StoredEdit(EntityRecord):
     """A picture as an editor made it, before anybody measured what changed.
 
     `key` is the identity of the edit (`EditRequest.key`). How long it took, its activity tells:
-    what is edited again elsewhere is the same entity.
+    what is edited again elsewhere is the same entity. `regions` are boxes around where the picture
+    was to change, in its pixels, as far as the editor knows.
     """
 
     kind: ClassVar[str] = "edited_picture"
@@ -52,6 +53,7 @@ class StoredEdit(EntityRecord):
     instruction: str
     seed: int
     picture: Picture
+    regions: tuple[Box, ...] = ()
 
 
 class FoundHit(EntityRecord):

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.base import Record, canonical_json, digest_of, sha256_of
 from schemas.chat import ChatImage, ModelRef
+from schemas.proposals import Box
 
 
 class EditRequest(Record):
@@ -27,12 +28,17 @@ class EditRequest(Record):
 
 
 class EditedPicture(Record):
-    """An edited image, encoded without loss (PNG), and the seconds that the edit took."""
+    """An edited image, encoded without loss (PNG), and the seconds that the edit took.
+
+    `regions` are boxes around what the instruction speaks of, in pixels of the image: where it was
+    to change, whatever did. There are none where the editor does not know, or all of it was to.
+    """
 
     image: ChatImage
     width_px: int = Field(gt=0)
     height_px: int = Field(gt=0)
     seconds: float = Field(ge=0)
+    regions: tuple[Box, ...] = ()
 
 
 class EditFailure(Record):

@@ -153,9 +153,11 @@ class EditMeasurement(Record):
     Attributes:
         changed_share: the share of the image's pixels that changed visibly, 0 to 1.
         outside_share: the share of the image's pixels that changed outside the region where the
-            change was wanted; None where no region is known (a place or a style concerns all).
+            change was wanted; None where nobody knows a region (a place or a style concerns all).
         region_xyxy: the box around the region, in pixels of the anchor.
-        region_by: how the region was found.
+        region_by: who knows the region.
+        apart_share: where nobody does, the share that changed apart from the largest changed area
+            (or as many as such a change explains); None for what concerns all of the picture.
         shift: by how much more the candidate fits the contrastive caption than the anchor's, held
             against the same of the anchor (a difference of cosines, -4 to 4): above 0 where the
             wanted detail changed.
@@ -165,6 +167,7 @@ class EditMeasurement(Record):
     outside_share: float | None = Field(default=None, ge=0, le=1)
     region_xyxy: Box | None = None
     region_by: str | None = None
+    apart_share: float | None = Field(default=None, ge=0, le=1)
     shift: float | None = Field(default=None, ge=-4, le=4)
 
 

@@ -37,9 +37,15 @@ def measured_in_words(candidate: Candidate) -> list[str]:
 def _edit_in_words(measurement: EditMeasurement) -> list[str]:
     sentences = [f"{percent(measurement.changed_share)} of the picture changed visibly."]
     if measurement.outside_share is not None:
-        where = f" ({measurement.region_by})" if measurement.region_by else ""
+        known = f" (known from {measurement.region_by})" if measurement.region_by else ""
         sentences.append(
-            f"{percent(measurement.outside_share)} of it changed outside the wanted region{where}."
+            f"{percent(measurement.outside_share)} of it changed outside the wanted region{known}."
+        )
+    if measurement.apart_share is not None:
+        sentences.append(
+            "The wanted region is unknown: whether the right thing changed, only you can see. "
+            f"{percent(measurement.apart_share)} of the picture changed apart from the largest "
+            "changes."
         )
     if measurement.shift is not None:
         better = "better" if measurement.shift > 0 else "no better"

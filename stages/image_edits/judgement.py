@@ -7,7 +7,7 @@ from schemas.taxonomy import DifferenceType
 from stages.image_edits.measurement import concerns_all
 
 STAGE = "judge_edits"
-VERSION = "1"
+VERSION = "2"
 
 NO_CHANGE = "no_change"
 """The reason for which an edit is tried again with another seed."""
@@ -41,14 +41,8 @@ def judge_edit(
 def _doubts(
     measurement: EditMeasurement, difference: DifferenceType, settings: EditCheckSettings
 ) -> list[str]:
-    doubts = []
-    changed, outside, shift = (
-        measurement.changed_share,
-        measurement.outside_share,
-        measurement.shift,
-    )
-    if outside is not None and outside >= settings.doubtful_outside_share:
-        doubts.append(f"{_percent(outside)} of the picture changed outside the wanted region.")
+    changed, shift = measurement.changed_share, measurement.shift
+    doubts = _doubts_of_place(measurement, settings)
     if concerns_all(difference):
         if changed < settings.doubtful_global_share:
             doubts.append(
@@ -60,10 +54,30 @@ def _doubts(
             f"{_percent(changed)} of the picture changed, though {difference} concerns one thing "
             "in it."
         )
-    if shift is not None and settings.least_shift is not None and shift < settings.doubtful_shift:
+    doubtful_shift = settings.doubtful_shift
+    if measurement.apart_share is not None:
+        doubtful_shift = max(doubtful_shift, settings.doubtful_unplaced_shift)
+    if shift is not None and settings.least_shift is not None and shift < doubtful_shift:
         doubts.append(
             f"The wanted detail may not have changed: the image fits the wanted caption hardly "
             f"better than the anchor does (shift {shift:+.3f})."
+        )
+    return doubts
+
+
+def _doubts_of_place(measurement: EditMeasurement, settings: EditCheckSettings) -> list[str]:
+    """Doubts whether it changed where it was to, or, where nobody knows that, in one place."""
+    outside, apart = measurement.outside_share, measurement.apart_share
+    doubts = []
+    if outside is not None:
+        if measurement.changed_share - outside < settings.least_changed_share:
+            doubts.append("Next to nothing changed in the wanted region.")
+        if outside >= settings.doubtful_outside_share:
+            doubts.append(f"{_percent(outside)} of the picture changed outside the wanted region.")
+    if apart is not None and apart >= settings.doubtful_outside_share:
+        doubts.append(
+            f"{_percent(apart)} of the picture changed in further places than one such change "
+            "explains."
         )
     return doubts
 

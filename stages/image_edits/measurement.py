@@ -45,40 +45,43 @@ def measure_edit(
     difference: DifferenceType,
     settings: EditCheckSettings,
     *,
-    region: Box | None = None,
-    region_by: str = "given",
+    regions: Sequence[Box] = (),
+    region_by: str = "the editor",
     shift: float | None = None,
 ) -> EditMeasurement:
-    """How much of the anchor an edit changed.
+    """How much of the anchor an edit changed, and how much of that where it was not wanted.
 
-    The region is told as one box around all of its areas; what lies between these is outside.
+    What was wanted cannot be read off what was done: where nobody knows a region, none is made up,
+    and what is told is how much changed in further places. The region is told as one box around all
+    of its boxes; what lies between these is outside.
 
     Args:
         anchor: the picture before.
         edited: after it, of the same proportions.
-        difference: the type that was wanted. Where nobody knows the region, it is that of the
-            largest changed area (of two where something moves, of all that took the same colour
-            for an attribute); places and styles have none.
+        difference: the type that was wanted. It explains one changed area (two where something
+            moves, all that took the same colour for an attribute); a place or a style explains all.
         settings: what is visible.
-        region: where the change was wanted, in pixels of the anchor.
-        region_by: who says so.
+        regions: boxes around where the change was wanted, in pixels of the anchor; none where
+            nobody knows.
+        region_by: who knows.
         shift: see `caption_shift`, where there are embeddings.
     """
     change = change_between(anchor, edited, settings)
-    boxes: list[Box] = []
-    if region is not None:
-        boxes = [scaled_box(region, anchor.size, change.size)]
-    elif not concerns_all(difference):
-        boxes = [area.box for area in _wanted_areas(change, difference)]
-        region_by = "the largest changed area" if len(boxes) == 1 else "the largest changed areas"
-    around = scaled_box(_around(boxes), change.size, anchor.size) if boxes else None
-    return EditMeasurement(
-        changed_share=round(float(change.mask.mean()), _DECIMALS),
-        outside_share=_outside(change.mask, boxes) if boxes else None,
-        region_xyxy=around,
-        region_by=region_by if boxes else None,
-        shift=shift,
+    measured = EditMeasurement(
+        changed_share=round(float(change.mask.mean()), _DECIMALS), shift=shift
     )
+    if concerns_all(difference):
+        return measured
+    if not regions:
+        explained = [area.box for area in _explained_areas(change, difference)]
+        return measured.model_copy(update={"apart_share": _outside(change.mask, explained)})
+    boxes = [scaled_box(region, anchor.size, change.size) for region in regions]
+    told = {
+        "outside_share": _outside(change.mask, boxes),
+        "region_xyxy": _around(regions),
+        "region_by": region_by,
+    }
+    return measured.model_copy(update=told)
 
 
 def caption_shift(anchor: Vector, candidate: Vector, caption: Vector, wanted: Vector) -> float:
@@ -99,7 +102,7 @@ def caption_shift(anchor: Vector, candidate: Vector, caption: Vector, wanted: Ve
     return round(float(np.clip(moved @ turned, -4, 4)), _DECIMALS)
 
 
-def _wanted_areas(change: Change, difference: DifferenceType) -> list[Area]:
+def _explained_areas(change: Change, difference: DifferenceType) -> list[Area]:
     """The areas that a difference of the type explains.
 
     Of an attribute those that changed as the largest did, too: three apples become green at once.

@@ -74,7 +74,7 @@ def _written(
         if isinstance(change, Darken) and _light(image) < _BRIGHT:
             continue
         try:
-            changed = workplace.changed(change, 0)
+            changed = workplace.changed(change, 0).image
         except UneditableError:
             continue
         wording = worded(change, style)

@@ -4,7 +4,11 @@ from typing import NamedTuple
 
 from models.builtin.stills.preparing import Pixels
 from models.builtin.stills.saying import Content, content_of_image
-from models.builtin.stills.seeing import Seen
+from models.builtin.stills.seeing import Seen, Thing
+from schemas.proposals import Box
+
+_MARGIN_PX = 7.0
+"""Ink fades out around a thing, and a mosaic is drawn in whole stones."""
 
 
 class Edited(NamedTuple):
@@ -12,6 +16,27 @@ class Edited(NamedTuple):
 
     pixels: Pixels
     expected: Seen
+
+
+def intended_boxes(before: Seen, expected: Seen, margin_px: float = _MARGIN_PX) -> tuple[Box, ...]:
+    """Where a picture is to change: around each thing that is to go, to come, or to be otherwise.
+
+    That follows from what was told and seen, not from what was then done to the pixels. There is
+    no box where the whole picture is to change.
+    """
+    if (before.place, before.style) != (expected.place, expected.style):
+        return ()
+    changed = set(before.things) ^ set(expected.things)
+    return tuple(sorted(_box(thing, margin_px) for thing in changed))
+
+
+def _box(thing: Thing, margin_px: float) -> Box:
+    return (
+        max(0.0, thing.left - margin_px),
+        max(0.0, thing.top - margin_px),
+        thing.right + margin_px,
+        thing.bottom + margin_px,
+    )
 
 
 def departures(expected: Seen, found: Seen) -> list[str]:

@@ -1,6 +1,6 @@
 """Makes a change to a picture, and looks whether it came out as told."""
 
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import numpy as np
 from PIL import Image
@@ -21,15 +21,26 @@ from models.builtin.editor.changes import (
     Respell,
     Restyle,
 )
-from models.builtin.editor.edited import Edited, departures
+from models.builtin.editor.edited import Edited, departures, intended_boxes
 from models.builtin.editor.painting import in_another_colour, with_another_word
 from models.builtin.editor.restyling import darkened, is_coloured, photograph_as, redrawn
 from models.builtin.editor.scenery import rained_on, resettled
 from models.builtin.stills.preparing import Pixels
 from models.builtin.stills.saying import Content
 from models.builtin.stills.seeing import see_still
+from schemas.proposals import Box
 
 _CHANGED = 1.5  # of 255
+
+
+class ChangedImage(NamedTuple):
+    """An image after a change, and boxes around where it was to change, in its pixels.
+
+    There is no box where the whole image was.
+    """
+
+    image: Image.Image
+    boxes: tuple[Box, ...] = ()
 
 
 class Workplace:
@@ -44,7 +55,7 @@ class Workplace:
         """What is seen in a drawing; None of a photograph."""
         return self._canvas.content if self._canvas else None
 
-    def changed(self, change: Change, seed: int) -> Image.Image:
+    def changed(self, change: Change, seed: int) -> ChangedImage:
         """The image with one thing changed in it; of the same size.
 
         Raises:
@@ -52,16 +63,21 @@ class Workplace:
         """
         image, canvas = self._image, self._canvas
         if canvas is None:
-            return _as_image(_photograph(np.asarray(image, np.float32), change))
+            return ChangedImage(_as_image(_photograph(np.asarray(image, np.float32), change)))
         edited = _made(canvas, change, seed)
         result = _as_image(edited.pixels)
         wrong = departures(edited.expected, see_still(result))
         if wrong:
             parts = " and ".join(wrong)
             raise UneditableError("did_not_come_out", f"{parts} came out otherwise than told")
+        boxes = intended_boxes(canvas.seen, edited.expected)
         if image.size == result.size:
-            return result
-        return _at_size(image, canvas.pixels, edited.pixels)
+            return ChangedImage(result, boxes)
+        across, down = image.width / result.width, image.height / result.height
+        return ChangedImage(
+            _at_size(image, canvas.pixels, edited.pixels),
+            tuple((x0 * across, y0 * down, x1 * across, y1 * down) for x0, y0, x1, y1 in boxes),
+        )
 
 
 def _made(canvas: Canvas, change: Change, seed: int) -> Edited:

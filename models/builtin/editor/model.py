@@ -59,10 +59,11 @@ def _edited(request: EditRequest) -> EditOutcome:
     except UneditableError as fault:
         return EditFailure(reason=fault.reason, detail=str(fault))
     buffer = io.BytesIO()
-    result.save(buffer, "PNG")
+    result.image.save(buffer, "PNG")
     return EditedPicture(
         image=ChatImage(media_type="image/png", data=buffer.getvalue()),
-        width_px=result.width,
-        height_px=result.height,
+        width_px=result.image.width,
+        height_px=result.image.height,
+        regions=result.boxes,
         seconds=perf_counter() - started,
     )

@@ -230,7 +230,7 @@ MEASURED = EditMeasurement(
     changed_share=0.214,
     outside_share=0.023,
     region_xyxy=(180.0, 10.0, 520.0, 400.0),
-    region_by="the largest changed area",
+    region_by="the editor",
     shift=0.12,
 )
 

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.edit_measures import percent
+from annotate.interfaces.edit_measures import measured_in_words, percent
 from annotate.interfaces.image_filter import ImageFilter
 from db.store import Store
-from schemas.proposals import Candidate
+from schemas.proposals import Candidate, EditMeasurement
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, a_candidate
 from tests.annotate.interfaces.regions import ParsedHtml, Regions, ticked, variables, written
@@ -110,9 +110,21 @@ def test_measurements_and_doubts_are_told_in_words(sqlite_store: Store) -> None:
     assert measured.text.index(HOSTILE) < measured.text.index("Too little changed.")
     assert (
         "21 % of the picture changed visibly. 2.3 % of it changed outside the wanted region "
-        "(the largest changed area). The candidate fits the wanted caption better than the anchor "
+        "(known from the editor). The candidate fits the wanted caption better than the anchor "
         "does (+0.12). Similarity to the anchor: 0.87."
     ) in measured.text
+
+
+def test_that_nobody_knows_the_region_is_said() -> None:
+    record = a_candidate().shown.record(Candidate)
+    measured = EditMeasurement(changed_share=0.2, apart_share=0.012, shift=0.1)
+    said = " ".join(measured_in_words(record.model_copy(update={"measurement": measured})))
+    assert "The wanted region is unknown: whether the right thing changed, only you" in said
+    assert "1.2 % of the picture changed apart from the largest changes." in said
+    assert "outside the wanted region" not in said
+    style = EditMeasurement(changed_share=0.9)
+    said = " ".join(measured_in_words(record.model_copy(update={"measurement": style})))
+    assert "unknown" not in said, "a style concerns all of the picture"
 
 
 def test_of_what_was_found_there_is_no_picture_of_changes(sqlite_store: Store) -> None:

@@ -11,9 +11,14 @@ COLOUR, STYLE = DifferenceType.ENTITY_ATTRIBUTE, DifferenceType.STYLE
 
 
 def measured(
-    changed: float, outside: float | None = None, shift: float | None = None
+    changed: float,
+    outside: float | None = None,
+    shift: float | None = None,
+    apart: float | None = None,
 ) -> EditMeasurement:
-    return EditMeasurement(changed_share=changed, outside_share=outside, shift=shift)
+    return EditMeasurement(
+        changed_share=changed, outside_share=outside, shift=shift, apart_share=apart
+    )
 
 
 def test_an_edit_against_which_nothing_speaks() -> None:
@@ -48,6 +53,20 @@ def test_a_no_op_is_rejected_with_its_figures(measurement: EditMeasurement, deta
             ["3.1 % of the picture changed outside the wanted region."],
         ),
         (
+            measured(0.1, 0.0995, 0.2),
+            COLOUR,
+            [
+                "Next to nothing changed in the wanted region.",
+                "10 % of the picture changed outside the wanted region.",
+            ],
+        ),
+        (
+            measured(0.1, None, 0.2, 0.02),
+            COLOUR,
+            ["2 % of the picture changed in further places than one such change explains."],
+        ),
+        (measured(0.1, None, 0.2, 0.019), COLOUR, []),
+        (
             measured(0.62, 0.0),
             COLOUR,
             ["62 % of the picture changed, though Entity Attribute concerns one thing in it."],
@@ -77,6 +96,14 @@ def test_doubts_are_sentences(
     measurement: EditMeasurement, difference: DifferenceType, doubts: list[str]
 ) -> None:
     assert judge_edit(measurement, difference, SETTINGS) == tuple(doubts)
+
+
+def test_where_no_region_is_known_the_embedder_has_to_be_surer() -> None:
+    easy = EditCheckSettings(least_shift=-0.02, doubtful_shift=-0.02)
+    assert judge_edit(measured(0.04, 0.0, 0.01), COLOUR, easy) == ()
+    assert judge_edit(measured(0.9, None, 0.01), STYLE, easy) == ()
+    (doubt,) = judge_edit(measured(0.04, None, 0.01, 0.0), COLOUR, easy)
+    assert "may not have changed" in doubt
 
 
 def test_the_embedder_can_be_left_out() -> None:

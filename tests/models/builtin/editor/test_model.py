@@ -16,11 +16,16 @@ from models.builtin.stills.seeing import see_still
 from models.image_editor import ImageEditor
 from models.image_editors import build_image_editor
 from schemas.chat import ChatImage
+from schemas.contrast import EditCheckSettings
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
+from schemas.proposals import Box, EditMeasurement
 from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills.scene import Group, Scene
 from sources.demonstration.stills.vocabulary import Relation
 from sources.demonstration.stills.writing import PlannedStill, draw_still, jpeg_of
+from stages.image_edits.judgement import judge_edit
+from stages.image_edits.measurement import measure_edit
 
 _CAR, _CAT = Group(kind="car", colour="red"), Group(kind="cat", colour="black")
 _FIGURE = Figure(action=Action.STANDING, shirt="green", trousers="blue", hat="red", skin="tan")
@@ -137,6 +142,68 @@ def test_what_cannot_be_done_is_refused(
     assert isinstance(outcome, EditFailure)
     assert (outcome.reason, outcome.retriable) == (reason, False)
     assert outcome.detail
+
+
+def _measured(
+    picture: Image.Image, outcome: EditOutcome, regions: tuple[Box, ...]
+) -> tuple[EditMeasurement, tuple[str, ...]]:
+    """What changed, held against some regions, and the doubts."""
+    assert isinstance(outcome, EditedPicture), outcome
+    kind, settings = DifferenceType.ENTITY_ATTRIBUTE, EditCheckSettings()
+    measured = measure_edit(picture, _opened(outcome.image), kind, settings, regions=regions)
+    doubts = judge_edit(measured, kind, settings)
+    assert isinstance(doubts, tuple), doubts
+    return measured, doubts
+
+
+@pytest.mark.parametrize(
+    ("style", "name", "instruction"),
+    [
+        *((Style.FLAT, *told) for told in _OF_ANY_STYLE if "Replace the park" not in told[1]),
+        (Style.FLAT, "things", "Remove the red car."),
+        (Style.FLAT, "things", "Add a green umbrella."),
+        (Style.POSTER, *_OF_ANY_STYLE[0]),
+        (Style.MOSAIC, *_OF_ANY_STYLE[0]),
+        (Style.MOSAIC, *_OF_ANY_STYLE[2]),
+    ],
+)
+def test_it_knows_where_a_picture_is_to_change(
+    editor: ImageEditor, style: Style, name: str, instruction: str
+) -> None:
+    scene, seed = _SCENES[name]
+    scene = scene.model_copy(update={"style": style})
+    picture, _ = draw_still(PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1)
+    outcome = _told(editor, _jpeg(picture), instruction)
+    assert isinstance(outcome, EditedPicture), outcome
+    assert outcome.regions
+    measured, doubts = _measured(picture, outcome, outcome.regions)
+    assert measured.outside_share == pytest.approx(0, abs=0.002)
+    assert doubts == ()
+
+
+def test_a_change_of_all_has_no_region(editor: ImageEditor) -> None:
+    scene, seed = _SCENES["things"]
+    picture, _ = draw_still(PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1)
+    for instruction in ("Replace the park by a street.", "Let it rain."):
+        outcome = _told(editor, _jpeg(picture), instruction)
+        assert isinstance(outcome, EditedPicture)
+        assert outcome.regions == ()
+
+
+@pytest.mark.parametrize("size", [(320, 240), (800, 600)])
+def test_the_wrong_thing_in_another_colour_is_doubted(
+    editor: ImageEditor, size: tuple[int, int]
+) -> None:
+    scene, seed = _SCENES["things"]
+    still = PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0)
+    picture = draw_still(still, 1)[0].resize(size, Image.Resampling.BICUBIC)
+    asked = _told(editor, _jpeg(picture), "Change the colour of the car from red to blue.")
+    done = _told(editor, _jpeg(picture), "Change the colour of the cat from black to white.")
+    assert isinstance(asked, EditedPicture)
+    assert _measured(picture, asked, asked.regions)[1] == ()
+    measured, doubts = _measured(picture, done, asked.regions)
+    assert measured.outside_share == measured.changed_share
+    assert "Next to nothing changed in the wanted region." in doubts
 
 
 @pytest.mark.parametrize("instruction", ["Remove the red car.", "Add a green umbrella."])
