@@ -1,5 +1,6 @@
 """The command line: `loupe`."""
 
+import errno
 import logging
 import sys
 from collections.abc import Callable
@@ -35,6 +36,7 @@ from flows.commands.recos import app as recos
 from schemas.errors import LoupeError
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG)
 
 app = typer.Typer(
     name="loupe",
@@ -77,9 +79,16 @@ def main(command: Callable[[], object] = app) -> None:
     except LoupeError as error:
         err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        told = f"{error.filename or 'a file'} cannot be written ({error.strerror})"
+        err.print(f"[bold red]error:[/bold red] {escape(told)}", soft_wrap=True)
+        sys.exit(LoupeError.exit_code)
     except SystemExit as end:
         if end.code == _INTERRUPTED:
-            err.print("stopped; what was finished is stored, run again to go on")
+            told = "nothing half-finished is left, and what was stored is kept: run again to go on"
+            err.print(f"stopped; {told}", soft_wrap=True)
         raise
 
 

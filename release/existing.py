@@ -49,8 +49,6 @@ def sign_existing(folder: Path, signature: Signature) -> str | None:
         add_signature(folder, signature)
     except UsageError as error:
         return f"the release was not signed with the key of this installation: {error}"
-    except OSError as error:
-        return f"{folder} cannot be signed ({error.strerror})"
     return None
 
 

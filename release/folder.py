@@ -43,11 +43,17 @@ def workspace_for(out: Path) -> Iterator[Workspace]:
 
     A workspace is locked as long as its process lives, so that builds side by side leave each
     other's alone.
+
+    Raises:
+        UsageError: nothing can be written beside `out`.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
     label = f".{out.name}{_LABEL}"
-    _remove_leftovers(out.parent, label)
-    home = Path(tempfile.mkdtemp(prefix=label, dir=out.parent))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(out.parent, label)
+        home = Path(tempfile.mkdtemp(prefix=label, dir=out.parent))
+    except OSError as error:
+        raise UsageError(f"{out.parent} cannot be written to ({error.strerror})") from error
     lock = _lock(home)
     try:
         home.chmod(0o755)

@@ -24,7 +24,8 @@ from release import lineage_graph
 from release.lineage_sorted import SortedTable
 from release.lineage_spool import SpooledTables
 from release.lineage_tables import ENTITIES, TABLES, LineageTable
-from release.manifest import MANIFEST
+from release.manifest import MANIFEST, read_manifest
+from release.notices_files import erasure_of
 from release.parquet_rows import shards_among
 from schemas.errors import IntegrityError, UsageError
 
@@ -32,6 +33,7 @@ _FILE_NAME = re.compile(r"(?:images/)?((?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+)")
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 _HEX = re.compile(r"[0-9a-f]+")
 _LAST = "g"  # comes after all hex digits
+_LOOK = "`loupe release verify` tells what else is wrong"
 
 
 class ReleasedLineage:
@@ -91,22 +93,21 @@ class ReleasedLineage:
         return self._find_prefix(name)
 
     def _find_prefix(self, prefix: str) -> str:
-        if len(prefix) < SHORTEST_PREFIX:
-            raise UsageError(
-                f"an id needs at least {SHORTEST_PREFIX} digits; got {prefix!r}, "
-                f"which is no row of {self._folder} either"
-            )
         start = prefix.lower()
+        if len(prefix) < SHORTEST_PREFIX or not _HEX.fullmatch(start):
+            raise UsageError(
+                f"{prefix!r} is none of the {_count_rows(self._folder):,} rows of {self._folder}, "
+                f"no file name of an image, and no id ({SHORTEST_PREFIX} hex digits or more)"
+            )
         found: list[str] = []
-        if _HEX.fullmatch(start):
-            table = SortedTable(self._folder, ENTITIES)
-            try:
-                for one in table.keys_between(start, start + _LAST):
-                    found.append(one)
-                    if len(found) > 1:
-                        break
-            finally:
-                table.close()
+        table = SortedTable(self._folder, ENTITIES)
+        try:
+            for one in table.keys_between(start, start + _LAST):
+                found.append(one)
+                if len(found) > 1:
+                    break
+        finally:
+            table.close()
         if not found:
             raise UsageError(
                 f"no entity in the lineage of {self._folder} has an id that starts with "
@@ -143,15 +144,20 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> ReleasedLineage:
             megabytes for 100,000 rows.
 
     Raises:
-        UsageError: there is no release in `folder`, or it carries no lineage.
-        IntegrityError: with `spool`, the tables cannot be read.
+        UsageError: there is no release in `folder`.
+        IntegrityError: a table is missing, or with `spool` cannot be read.
     """
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
-    if not (folder / ENTITIES.path).is_file():
-        raise UsageError(f"the release in {folder} carries no lineage: it holds no {ENTITIES.path}")
+    for table in TABLES:
+        if not (folder / table.path).is_file():
+            raise IntegrityError(f"{folder}: {_why_missing(folder, table.path)}; {_LOOK}")
     found_in = _PackedTables(folder) if spool is None else SpooledTables(folder, spool)
     return ReleasedLineage(folder, found_in)
+
+
+def _why_missing(folder: Path, path: str) -> str:
+    return erasure_of(folder, path) or f"{path} is missing"
 
 
 def _shards(folder: Path) -> list[Path]:
@@ -161,10 +167,11 @@ def _shards(folder: Path) -> list[Path]:
 
 
 def _count_rows(folder: Path) -> int:
+    """How many rows the release says that it has."""
     try:
-        return sum(pq.read_metadata(shard).num_rows for shard in _shards(folder))
-    except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"the rows of {folder} cannot be read ({error})") from error
+        return read_manifest(folder).statistics.images
+    except (ValueError, OSError) as error:
+        raise IntegrityError(f"{folder / MANIFEST} cannot be read; {_LOOK}") from error
 
 
 def _image_of_row(folder: Path, number: int, file_path: str | None) -> str:
@@ -192,5 +199,7 @@ def _image_of_row(folder: Path, number: int, file_path: str | None) -> str:
                         f"{folder} has no image {name}; that of row {number} is {path}"
                     )
     except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"the rows of {folder} cannot be read ({error})") from error
-    raise UsageError(f"{folder} has no {name}: it holds {before:,} rows")
+        raise IntegrityError(f"the rows of {folder} cannot be read ({error}); {_LOOK}") from error
+    if number <= (count := _count_rows(folder)):
+        raise IntegrityError(f"{folder}: files with rows are missing, {name} among them; {_LOOK}")
+    raise UsageError(f"{folder} has no {name}: it holds {count:,} rows")

@@ -65,11 +65,13 @@ def check_proof(proof: InclusionProof, file: Path, release_id: str) -> None:
     Where the file lies and what it is called there does not matter.
 
     Raises:
-        UsageError: `file` cannot be read.
+        UsageError: `file` cannot be read, or `release_id` is but the beginning of one.
         IntegrityError: it does not show that; one sentence says why.
     """
     cited = release_id.strip().lower()
     if (computed := id_of(proof.manifest)) != cited:
+        if len(cited) < len(computed):
+            raise UsageError(f"an id has {len(computed)} digits, all of them wanted; got {cited!r}")
         raise IntegrityError(f"the proof is of the release {computed}; wanted {cited}")
     if (root := _root(proof)) != proof.manifest.files_root:
         raise IntegrityError(

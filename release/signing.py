@@ -124,7 +124,7 @@ def add_signature(folder: Path, signature: Signature) -> bool:
     """Signs the release in `folder`, which must be sound; False where it is signed so already.
 
     Raises:
-        UsageError: it has another signature.
+        UsageError: it has another signature, or the folder cannot be written to.
     """
     try:
         found = read_signature(folder)
@@ -139,7 +139,10 @@ def add_signature(folder: Path, signature: Signature) -> bool:
             f"{folder} is signed already, by the key {found.public_key}; "
             f"remove {SIGNATURE} to sign it with another"
         )
-    write_signature(folder, signature)
+    try:
+        write_signature(folder, signature)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be signed ({error.strerror})") from error
     return True
 
 

@@ -33,6 +33,7 @@ def verify_release(
     contains: Path | None = None,
     public_key: str | None = None,
     notices: Sequence[WithdrawalNotice] = (),
+    without_images: bool = False,
     threads: int = DEFAULT_THREADS,
 ) -> list[Problem]:
     """Everything that is wrong with the release in `folder`; an empty list where nothing is.
@@ -48,6 +49,7 @@ def verify_release(
         public_key: the key that must have signed it, as 64 hex digits or a file (PEM). Without it,
             a signature is only checked where there is one, whoever made it.
         notices: what is known to be withdrawn, of any release, beside what the folder itself says.
+        without_images: the image files may be left out, all of them: the rows hold their bytes.
         threads: how many files are read at once.
 
     Raises:
@@ -71,7 +73,9 @@ def verify_release(
         if manifest is not None:
             erased = verify_mark(folder, manifest, notices, scratch, findings)
         if scratch.has_listed():
-            verify_files(folder, scratch, findings, threads, erased=erased)
+            verify_files(
+                folder, scratch, findings, threads, erased=erased, without_images=without_images
+            )
         if manifest is not None and not erased and not findings.has("not_a_file"):
             shards = shards_among(file.path for file in scratch.listed())
             checks = RowChecks(

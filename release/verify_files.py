@@ -17,6 +17,8 @@ _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
 """What lies beside the files that a manifest lists."""
 _OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
 """What the hub's own tools add to a download."""
+_OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
+"""What appears in a folder that somebody opened."""
 _BATCH = 64  # files that a thread reads before it reports
 
 
@@ -27,15 +29,17 @@ def verify_files(
     threads: int,
     *,
     erased: frozenset[str] = frozenset(),
+    without_images: bool = False,
 ) -> None:
     """Finds what is missing, extra, renamed or changed; the manifest is in `scratch`.
 
-    Nobody misses what was `erased` on purpose.
+    Nobody misses what was `erased` on purpose, nor, with `without_images`, image files of which
+    none is there.
     """
     for found in _files_in(folder, findings):
-        if found.path not in _UNLISTED and not found.path.startswith(_OF_THE_HUB):
+        if not _is_nobodys(found.path):
             scratch.add_found(found)
-    _verify_names(folder, scratch, findings, erased)
+    _verify_names(folder, scratch, findings, erased, without_images)
 
     def changes(batch: list[tuple[ReleasedFile, int]]) -> list[tuple[str, str]]:
         return [
@@ -79,15 +83,36 @@ def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
                     findings.add("not_a_file", f"{shown} is a link, not a file", shown)
 
 
+def _is_nobodys(path: str) -> bool:
+    """Whether a file neither belongs to a release nor takes anything from it."""
+    is_beside = path in _UNLISTED or path.startswith(_OF_THE_HUB)
+    return is_beside or path.rpartition("/")[2] in _OF_FILE_MANAGERS
+
+
 def _verify_names(
-    folder: Path, scratch: Scratch, findings: Findings, erased: frozenset[str]
+    folder: Path,
+    scratch: Scratch,
+    findings: Findings,
+    erased: frozenset[str],
+    without_images: bool,
 ) -> None:
     missing = [file for file in scratch.missing() if file.path not in erased]
+    extras = scratch.extra()
+    rest = [file for file in missing if not _is_image(file)]
+    left_out = len(missing) - len(rest)
+    if not extras and left_out > 1 and left_out == scratch.count_listed_images():
+        missing = rest
+        if not without_images:
+            message = (
+                f"all {left_out:,} image files are left out; the rows hold their bytes, too, and "
+                f"can be verified --without-images"
+            )
+            findings.add("images_left_out", message, "images")
     by_size: dict[int, list[ReleasedFile]] = {}
     for file in missing:
         by_size.setdefault(file.size_bytes, []).append(file)
     gone = {file.path for file in missing}
-    for extra in scratch.extra():
+    for extra in extras:
         old = _old_name(folder, extra, by_size.get(extra.size_bytes, []))
         if old is not None and old in gone:
             gone.discard(old)
@@ -97,6 +122,10 @@ def _verify_names(
             findings.add("file_extra", message, extra.path)
     for path in sorted(gone):
         findings.add("file_missing", f"{path} is missing", path)
+
+
+def _is_image(file: ReleasedFile) -> bool:
+    return file.entity_id is not None or file.path.startswith("images/")
 
 
 def _old_name(folder: Path, extra: FoundFile, candidates: list[ReleasedFile]) -> str | None:

@@ -1,5 +1,6 @@
 """The command line: what it prints, what it answers, and how it refuses."""
 
+import errno
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,7 +187,25 @@ def test_ctrl_c_says_that_nothing_is_lost(capsys: pytest.CaptureFixture[str]) ->
 
     with pytest.raises(SystemExit, match="130"):
         main(run)
-    assert "stopped; what was finished is stored" in capsys.readouterr().err
+    assert "stopped; nothing half-finished is left" in capsys.readouterr().err
+
+
+def test_a_disk_that_is_full_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    def fill() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "out/images/7.jpg")
+
+    with pytest.raises(SystemExit, match="1"):
+        main(fill)
+    told = capsys.readouterr().err
+    assert told == "error: out/images/7.jpg cannot be written (No space left on device)\n"
+
+
+def test_a_fault_of_ours_stays_one(capsys: pytest.CaptureFixture[str]) -> None:
+    def lose() -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
+
+    with pytest.raises(FileNotFoundError):
+        main(lose)
 
 
 def test_a_database_that_does_not_answer_is_one_sentence(

@@ -73,11 +73,11 @@ def test_rows_of_several_splits_and_row_groups_are_counted_on(tmp_path: Path) ->
         ("images/13.jpg", r"has no images/13\.jpg: it holds 12 rows"),
         ("1_2.jpg", r"has no image images/1_2\.jpg; that of row 2 is images/2\.jpg"),
         ("2.png", r"that of row 2 is images/2\.jpg"),
-        ("13", "an id needs at least 6 digits; got '13', which is no row"),
+        ("13", r"'13' is none of the 12 rows of .* and no id \(6 hex digits or more\)"),
         ("ffffffffff", "no entity in the lineage of .* the store may know more"),
-        ("%%%%%%", "no entity in the lineage"),
-        ("../../x", "no entity in the lineage"),
-        ("", "at least 6"),
+        ("%%%%%%", "no id"),
+        ("../../x", "no id"),
+        ("", "no id"),
     ],
 )
 def test_what_is_not_there_is_said(plain: Path, name: str, match: str) -> None:
@@ -107,9 +107,21 @@ def test_a_folder_without_a_release_or_lineage_is_refused(plain: Path, tmp_path:
     with pytest.raises(UsageError, match="there is no release in"):
         open_lineage(tmp_path)
     folder = shutil.copytree(plain, tmp_path / "copy")
-    shutil.rmtree(folder / "lineage")
-    with pytest.raises(UsageError, match=r"carries no lineage: it holds no lineage/entities"):
+    (folder / AGENTS.path).unlink()
+    with pytest.raises(IntegrityError, match=r"lineage/agents.parquet is missing; .* verify"):
         open_lineage(folder)
+
+
+def test_rows_that_are_missing_are_told_from_rows_that_never_were(
+    plain: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(plain, tmp_path / "copy")
+    shutil.rmtree(folder / "data")
+    with open_lineage(folder) as lineage:
+        with pytest.raises(IntegrityError, match="files with rows are missing, row 5 among them"):
+            lineage.find("5")
+        with pytest.raises(UsageError, match=r"has no images/13\.jpg: it holds 12 rows"):
+            lineage.find("13.jpg")
 
 
 def test_tables_that_are_damaged_or_incomplete_are_named(plain: Path, tmp_path: Path) -> None:

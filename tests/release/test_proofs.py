@@ -59,8 +59,10 @@ def test_another_file_is_not_proven(folder: Path, proof: InclusionProof) -> None
 
 
 def test_the_id_must_be_the_cited_one_as_a_whole(folder: Path, proof: InclusionProof) -> None:
-    for cited in ("0" * 64, proof.manifest.id[:32], ""):
-        with pytest.raises(IntegrityError, match="the proof is of the release"):
+    with pytest.raises(IntegrityError, match="the proof is of the release"):
+        check_proof(proof, folder / "images/7.jpg", "0" * 64)
+    for cited in (proof.manifest.id[:32], ""):
+        with pytest.raises(UsageError, match="an id has 64 digits, all of them wanted"):
             check_proof(proof, folder / "images/7.jpg", cited)
 
 

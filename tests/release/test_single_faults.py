@@ -505,6 +505,28 @@ def test_an_image_that_no_row_shows_is_named(copy: Release) -> None:
     assert is_said(copy.problems(), "image_without_row", "images/99.jpg", None)
 
 
+def test_images_that_are_all_left_out_are_one_fault_or_none(copy: Release) -> None:
+    shutil.rmtree(copy.folder / "images")
+    assert {one.fault for one in copy.problems()} == {"images_left_out"}
+    assert verify_release(copy.folder, without_images=True) == []
+    copy.edit_parquet(put(sha256="0" * 64))
+    faults = {one.fault for one in verify_release(copy.folder, without_images=True)}
+    assert "image_wrong" in faults
+
+
+def test_some_images_may_not_be_left_out(copy: Release) -> None:
+    image = copy.image()
+    (copy.folder / image).unlink()
+    problems = verify_release(copy.folder, without_images=True)
+    assert is_said(problems, "file_missing", image, None)
+
+
+def test_what_file_managers_leave_is_no_fault(copy: Release) -> None:
+    for name in (".DS_Store", "images/Thumbs.db"):
+        (copy.folder / name).write_bytes(b"view")
+    assert copy.problems() == []
+
+
 def test_an_image_that_is_not_listed_is_named(copy: Release) -> None:
     image = copy.image()
     (copy.folder / image).unlink()
