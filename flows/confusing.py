@@ -17,8 +17,8 @@ from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from schemas.confusion_request import ConfusionBrief
 from schemas.records import Caption, Rejection
-from stages.caption_images.answer import folded
 from stages.caption_images.request import MAX_CHARACTERS
+from stages.caption_words import Words, words_of
 from stages.confusing_captions.request import STAGE, VERSION, read_confusion, request_confusion
 
 _SAME_WORDS = "The model described the similar image in the same words."
@@ -89,13 +89,13 @@ def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> li
     ]
 
 
-def _said(captioner: Captioner, pairs: Sequence[Pair]) -> dict[str, set[str]]:
-    """What the captions of each image of v1 say by now, folded, whatever was decided on them."""
+def _said(captioner: Captioner, pairs: Sequence[Pair]) -> dict[str, set[Words]]:
+    """The words of the captions of each image of v1 by now, whatever was decided on them."""
     standing = {pair.key for pair in pairs}
-    said: dict[str, set[str]] = defaultdict(set)
+    said: dict[str, set[Words]] = defaultdict(set)
     for one in load_written(captioner.context.store, captioner.dataset):
         if one.pair in standing:
-            said[one.pair[0]].add(folded(one.entity.record(Caption).text))
+            said[one.pair[0]].add(words_of(one.entity.record(Caption).text))
     return said
 
 
@@ -104,7 +104,7 @@ def _written(
     pair: Pair,
     request: ChatRequest,
     outcome: ChatOutcome | None,
-    said: set[str],
+    said: set[Words],
     parents: Sequence[tuple[str, str]],
 ) -> StageResult:
     """What was written for a pair, which joins `said`.
@@ -121,16 +121,16 @@ def _written(
         doubts = (_SAME_WORDS,) if text.reason == "same_words" else ()
         asked = question(pair.caption, pair.image, pair.similar, pair.similar, doubts)
         return WorkResult(pair.number, entities=asked, rejection=text)
-    said.add(folded(text))
+    said.add(words_of(text))
     call = captioner.model.key(request)
     roles = [*parents, (CONFUSES, pair.caption.id)]
     new = caption_entity(captioner, pair.similar, text, caption.position, roles, call)
     return WorkResult(pair.number, entities=(new,))
 
 
-def _different(text: str | Rejection, said: set[str]) -> str | Rejection:
+def _different(text: str | Rejection, said: set[Words]) -> str | Rejection:
     """A caption, or why it is no use where others of its image say it already."""
-    if isinstance(text, Rejection) or folded(text) not in said:
+    if isinstance(text, Rejection) or words_of(text) not in said:
         return text
     detail = f"Another caption of the image says the same: {text!r}."
     return Rejection(stage=STAGE, reason="same_captions", detail=detail, context={"text": text})

@@ -1,29 +1,38 @@
-"""Texts in the fields of a model's answer: each clean, in the language of a caption, or refused."""
+"""Texts in the fields of a model's answer: as they are, in the language of a caption, or refused.
+
+Nothing but white space is changed in a text: a caption may quote asterisks, tags and notes, and
+whoever takes something out of it says what no model said. What cannot be used is refused.
+"""
 
 import json
 import re
 import unicodedata
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from schemas.caption_contrast import QUOTED
+from schemas.chat import ChatAnswer
 from schemas.grammar import GrammarSettings
 from schemas.records import Rejection
+from stages.answer_object import REASONING, UnusableAnswerError, find_object
+from stages.caption_words import words_of
 from stages.check_grammar.check import LANGUAGE, SPELLING, check_grammar
 from stages.check_grammar.language import SURE, foreign_script, guessed_language
-from stages.clean_answer import clean_answer
+from stages.quotations import beside_quotes
+from stages.refusals import chatter_in, refusal_in
 
-_FIELD = "text"
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
 """Marks without width that change nothing of a text: soft hyphen, byte order mark …"""
 _SPACES = "\n\r\t "
 _UNPRINTABLE = ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp")
 _JOINERS = "\u200c\u200d"  # of letters, in some scripts
-_MARKUP = re.compile(
-    r"</?[a-z][^<>]*>|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});|```|\]\(|^#{1,6}\s|[{}]|\\u[0-9a-f]{4}"
-    r"|\\[nrt\"]",
-    re.IGNORECASE,
+_AROUND = re.compile(
+    rf"^<\s*(?:{'|'.join(REASONING)})\b[^>]*>|^(\*\*|__|\*)(?=\S)(?:(?!\1).)+\1$", re.IGNORECASE
 )
+"""Reasoning before a text, or emphasis around the whole of it."""
+_MARKUP = re.compile(
+    r"</?[a-z][^<>]*>|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});|```|\]\(|^#{1,6}\s|[{}]", re.IGNORECASE
+)
+_ESCAPE = re.compile(r"\\u[0-9a-f]{4}|\\[nrt\"]", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ENGLISH = "en"
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -61,11 +70,73 @@ class Fault(NamedTuple):
     detail: str
 
 
-def read_text(value: object, name: str, most_characters: int) -> str | Fault:
-    """`value` as one clean line of plain text, or what is wrong with it.
+def answer_object(answer: ChatAnswer, stage: str) -> dict[str, Any] | Rejection:
+    """The one JSON object of an answer, with whatever fields it has, or why there is none.
 
-    Reasons: `wrong_type`, `too_long`, `control_characters`, `empty`, `no_words`, `markup`, and
-    those of `clean_answer`.
+    It may stand among reasoning, chatter and code fences; plain text is no answer where an object
+    was asked for. Reasons: `truncated_answer`, `unparseable_answer`, `refusal` (it is a text by
+    which the model refuses). The raw answer is in the context.
+    """
+    try:
+        found = None if answer.truncated else find_object(answer.text)
+    except UnusableAnswerError as unusable:
+        return refused_answer(answer, stage, Fault(unusable.reason, unusable.detail))
+    if found is not None:
+        return found
+    fault = Fault("unparseable_answer", "The answer holds no JSON object.")
+    if answer.truncated:
+        fault = Fault("truncated_answer", "The answer ended at the token limit.")
+    elif (refusal := refusal_in(answer.text)) is not None:
+        fault = _refused(refusal)
+    return refused_answer(answer, stage, fault)
+
+
+def only_field(found: dict[str, Any], field: str) -> Any:
+    """What the only field of an object holds, or a `Fault`: `missing_field`, `extra_fields`."""
+    extra = sorted(set(found) - {field})
+    if field not in found:
+        return Fault("missing_field", f"The answer has no field {field!r}; its fields are {extra}.")
+    if extra:
+        return Fault("extra_fields", f"The answer has unknown fields: {shown(', '.join(extra))}.")
+    return found[field]
+
+
+def refused_answer(answer: ChatAnswer, stage: str, fault: Fault) -> Rejection:
+    """The rejection of an answer, with the answer in its context."""
+    return Rejection(
+        stage=stage, reason=fault.reason, detail=fault.detail, context={"answer": answer.text}
+    )
+
+
+def read_text(value: object, name: str, most_characters: int) -> str | Fault:
+    """`value` as one line of plain text in words, or what is wrong with it.
+
+    Reasons: those of `read_line`, `no_words` (there are signs and numbers alone) and `markup`,
+    which is fine between quotation marks.
+
+    Args:
+        value: what the answer holds.
+        name: what the text is called in messages.
+        most_characters: the longest that is taken.
+    """
+    line = read_line(value, name, most_characters)
+    if isinstance(line, Fault):
+        return line
+    markup = _MARKUP.search(beside_quotes(line)) or _ESCAPE.search(line)
+    if markup is not None:
+        return Fault("markup", f"{name} holds markup: {shown(markup.group())}.")
+    if _WORD.search(line) is None:
+        return Fault("no_words", f"{name} holds no words: {shown(line)}.")
+    return line
+
+
+def read_line(value: object, name: str, most_characters: int) -> str | Fault:
+    """`value` as one line, nothing changed but its white space, or what is wrong with it.
+
+    A line may hold whatever an image shows: signs of programs and sums, tags, braces. Reasons:
+    `wrong_type`, `too_long`, `control_characters`, `empty`, `no_words` (it has neither letters nor
+    signs with a meaning), `markup` (reasoning before it, emphasis around all of it, or JSON again),
+    `refusal` and `chatter` (see `stages.refusals`).
 
     Args:
         value: what the answer holds.
@@ -80,16 +151,10 @@ def read_text(value: object, name: str, most_characters: int) -> str | Fault:
     text = value.translate(_UNSEEN)
     if (control := _control_character(text)) is not None:
         return Fault("control_characters", f"{name} holds the character U+{ord(control):04X}.")
-    clean = clean_answer(json.dumps({_FIELD: text}), most_characters, field=_FIELD)
-    if isinstance(clean, Rejection):
-        if clean.reason == "too_long":
-            return _too_long(name, len(text), most_characters)
-        return Fault(clean.reason, f"{name}: {clean.detail}")
-    if (markup := _MARKUP.search(clean)) is not None:
-        return Fault("markup", f"{name} holds markup: {shown(markup.group())}.")
-    if _WORD.search(clean) is None:
-        return Fault("no_words", f"{name} holds no words: {shown(clean)}.")
-    return clean
+    line = " ".join(text.split())
+    if len(line) > most_characters:
+        return _too_long(name, len(line), most_characters)
+    return _line_fault(line, name) or line
 
 
 def language_fault(text: str, name: str, like: str) -> Fault | None:
@@ -98,7 +163,7 @@ def language_fault(text: str, name: str, like: str) -> Fault | None:
     What stands between quotation marks is left alone: captions quote signs. Of fewer than three
     words nobody can say; the reason is `wrong_language`.
     """
-    plain = QUOTED.sub(" ", text)
+    plain = beside_quotes(text)
     if (foreign := foreign_script(plain)) is not None and foreign_script(like) is None:
         return _wrong_language(name, f"in {foreign.language} script", text)
     if len(_LETTERS.findall(plain)) < _FEWEST_WORDS:
@@ -118,7 +183,7 @@ def translation_fault(text: str, name: str, caption: str, language: str) -> Faul
     """
     if text.casefold() == caption.casefold():
         return Fault("untranslated", f"{name} is its caption, wanted it in {language!r}.")
-    plain = QUOTED.sub(" ", text)
+    plain = beside_quotes(text)
     foreign = foreign_script(plain)
     if foreign is None and language in _NOT_LATIN:
         return _wrong_language(name, f"in Latin letters, wanted {language!r}", text)
@@ -160,6 +225,37 @@ def _control_character(text: str) -> str | None:
         if character == "\ufffd" or unicodedata.category(character) in _UNPRINTABLE:
             return character
     return None
+
+
+def _line_fault(line: str, name: str) -> Fault | None:
+    """What is wrong with a line, as far as its words tell."""
+    if not line:
+        return Fault("empty", f"{name} holds no text.")
+    if not words_of(line):
+        return Fault("no_words", f"{name} holds no words: {shown(line)}.")
+    if (around := _AROUND.search(line)) is not None:
+        return Fault("markup", f"{name} stands in markup: {shown(around.group())}.")
+    if _is_json(line):
+        return Fault("markup", f"{name} holds JSON again: {shown(line)}.")
+    if (refusal := refusal_in(line)) is not None:
+        return _refused(refusal)
+    if (chatter := chatter_in(line)) is not None:
+        return Fault("chatter", f"{name} begins with what is no part of it: {shown(chatter)}.")
+    return None
+
+
+def _is_json(line: str) -> bool:
+    if not line.startswith(("{", "[")):
+        return False
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refused(words: str) -> Fault:
+    return Fault("refusal", f"The model refused: {shown(words)}.")
 
 
 def _too_long(name: str, characters: int, most: int) -> Fault:

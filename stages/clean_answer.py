@@ -1,16 +1,24 @@
-"""Takes a rewrite out of a raw model answer: no reasoning, no chatter, no half answers."""
+"""Takes a description of a person, or its rewrite, out of a raw model answer.
 
-import json
+Descriptions of people hardly quote anything, so what looks like reasoning, chatter or emphasis in
+them is taken out. Captions of images may quote all of these: see `stages.answer_texts`.
+"""
+
 import re
 from typing import Any
 
 from schemas.records import Rejection
+from stages.answer_object import (
+    REASONING,
+    UnusableAnswerError,
+    end_of_reasoning_missing,
+    find_object,
+)
 
 STAGE = "rewrite_description"
 FIELD = "rewrite"
 
-_REASONING = ("think", "thinking", "reasoning", "thought", "analysis", "scratchpad")
-_OPEN_TAG = re.compile(rf"<\s*({'|'.join(_REASONING)})\b[^>]*>", re.IGNORECASE)
+_OPEN_TAG = re.compile(rf"<\s*({'|'.join(REASONING)})\b[^>]*>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w+-]*\s*\n?(.*?)```", re.DOTALL)
 _MARKUP = re.compile(r"<\|[^|<>]{1,40}\|>|</?s>|\[/?INST\]", re.IGNORECASE)
 _QUOTES = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’"}
@@ -36,9 +44,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u206
 _EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 
 
-def clean_answer(
-    raw: str, max_characters: int, truncated: bool = False, field: str = FIELD
-) -> str | Rejection:
+def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str | Rejection:
     """The rewrite that `raw` holds, as one clean paragraph, or why there is none.
 
     Takes `{"rewrite": …}` and plain text alike, both wrapped in reasoning blocks, fences, quotes
@@ -50,13 +56,12 @@ def clean_answer(
         raw: what the model said.
         max_characters: the longest rewrite that is taken.
         truncated: whether the server says that the answer ended at the token limit.
-        field: what the text is called in an answer that is JSON.
     """
     if truncated:
         return _rejected("truncated_answer", "The answer ended at the token limit.", raw)
     try:
-        text = _tidied(_text_in(_without_reasoning(raw), field))
-    except _UnusableError as unusable:
+        text = _tidied(_text_in(raw))
+    except UnusableAnswerError as unusable:
         return _rejected(unusable.reason, unusable.detail, raw)
     if not text:
         return _rejected("empty", "The answer holds no text.", raw)
@@ -69,50 +74,6 @@ def clean_answer(
     return text
 
 
-def clean_answers(
-    raw: str, max_characters: int, truncated: bool, field: str
-) -> tuple[str, ...] | Rejection:
-    """The texts that `raw` holds as `{field: ["…", …]}`, each clean, or why there are none.
-
-    Reasons are those of `clean_answer`; one text that cannot be used spoils the answer. An answer
-    that is no JSON is unparseable: nobody could say where one text ends.
-    """
-    if truncated:
-        return _rejected("truncated_answer", "The answer ended at the token limit.", raw)
-    try:
-        texts = _texts_in(_without_reasoning(raw), field)
-    except _UnusableError as unusable:
-        return _rejected(unusable.reason, unusable.detail, raw)
-    clean = []
-    for text in texts:
-        one = clean_answer(json.dumps({field: text}), max_characters, field=field)
-        if isinstance(one, Rejection):
-            return one.model_copy(update={"context": {"answer": raw}})
-        clean.append(one)
-    return tuple(clean)
-
-
-def answer_object(raw: str, truncated: bool) -> dict[str, Any] | Rejection:
-    """The one JSON object in `raw`, with whatever fields it has, or why there is none.
-
-    Reasons: `truncated_answer`, `unparseable_answer`. What its texts hold is not looked at: see
-    `clean_answer`.
-    """
-    if truncated:
-        return _rejected("truncated_answer", "The answer ended at the token limit.", raw)
-    try:
-        return _only_object(_unfenced(_without_reasoning(raw)))
-    except _UnusableError as unusable:
-        return _rejected(unusable.reason, unusable.detail, raw)
-
-
-class _UnusableError(Exception):
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
-
-
 def _rejected(reason: str, detail: str, raw: str) -> Rejection:
     return Rejection(stage=STAGE, reason=reason, detail=detail, context={"answer": raw})
 
@@ -120,7 +81,7 @@ def _rejected(reason: str, detail: str, raw: str) -> Rejection:
 def _without_reasoning(raw: str) -> str:
     """`raw` without reasoning blocks; what stands before a lone closing tag is reasoning too."""
     text = _MARKUP.sub(" ", raw)
-    for name in _REASONING:
+    for name in REASONING:
         text = re.sub(
             rf"<\s*{name}\b[^>]*>.*?<\s*/\s*{name}\s*>", " ", text, flags=re.DOTALL | re.IGNORECASE
         )
@@ -128,27 +89,16 @@ def _without_reasoning(raw: str) -> str:
         if closing:
             text = text[closing[-1].end() :]
     if match := _OPEN_TAG.search(text):
-        raise _UnusableError(
-            "truncated_answer", f"The answer ends inside its reasoning ({match.group()})."
-        )
+        raise end_of_reasoning_missing(match.group())
     return text.strip()
 
 
-def _text_in(text: str, field: str) -> str:
-    """The text in an answer without reasoning: the field of its JSON object, or all of it."""
-    text = _unfenced(text)
-    start = text.find("{")
-    if start < 0:
-        return _plain(text)
-    return _text_of(field, _object_at(text, start))
-
-
-def _texts_in(text: str, field: str) -> list[str]:
-    """The texts in the list that is the field of the JSON object in an answer."""
-    texts = _value_of(field, _only_object(_unfenced(text)))
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-        raise _UnusableError("unparseable_answer", f"{field!r} must be a list of strings.")
-    return texts
+def _text_in(raw: str) -> str:
+    """The text in an answer, without reasoning: the field of its JSON object, or all of it."""
+    found = find_object(raw)
+    if found is None:
+        return _plain(_unfenced(_without_reasoning(raw)))
+    return _text_of(FIELD, found)
 
 
 def _unfenced(text: str) -> str:
@@ -156,55 +106,8 @@ def _unfenced(text: str) -> str:
     if fenced is not None:
         return fenced.group(1).strip()
     if text.startswith("```"):
-        raise _UnusableError("truncated_answer", "The answer's code fence does not end.")
+        raise UnusableAnswerError("truncated_answer", "The answer's code fence does not end.")
     return text
-
-
-def _only_object(text: str) -> dict[str, Any]:
-    start = text.find("{")
-    if start < 0:
-        raise _UnusableError("unparseable_answer", "The answer holds no JSON object.")
-    return _object_at(text, start)
-
-
-def _object_at(text: str, start: int) -> dict[str, Any]:
-    """The one JSON object of an answer, which starts at `start`."""
-    value, end = _decoded(text, start)
-    _require_quiet_rest(text[end:])
-    return value
-
-
-def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
-    try:
-        # not strict: some servers' schema enforcement lets raw control characters into strings
-        decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
-        value, end = decoder.raw_decode(text, start)
-    except json.JSONDecodeError as error:
-        cut_short = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
-        if cut_short:
-            raise _UnusableError("truncated_answer", "The answer's JSON does not end.") from error
-        raise _UnusableError(
-            "unparseable_answer", f"The answer is not valid JSON: {error.msg} at {error.pos}."
-        ) from error
-    except RecursionError as error:
-        raise _UnusableError("unparseable_answer", "The answer's JSON nests too deeply.") from error
-    except ValueError as error:
-        detail = "The answer's JSON holds a number with too many digits."
-        raise _UnusableError("unparseable_answer", detail) from error
-    return value, end
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise _UnusableError("unparseable_answer", f"The answer names a field twice: {names!r}.")
-    return dict(pairs)
-
-
-def _require_quiet_rest(rest: str) -> None:
-    """After the object there may be chatter, but no second object: which one would be meant?"""
-    if "{" in rest:
-        raise _UnusableError("unparseable_answer", "The answer holds more than one JSON object.")
 
 
 def _value_of(field: str, value: dict[str, Any]) -> Any:
@@ -212,9 +115,9 @@ def _value_of(field: str, value: dict[str, Any]) -> Any:
     extra = sorted(set(value) - {field})
     if field not in value:
         detail = f"The answer's JSON has no field {field!r}; its fields are {extra!r}."
-        raise _UnusableError("unparseable_answer", detail)
+        raise UnusableAnswerError("unparseable_answer", detail)
     if extra:
-        raise _UnusableError("extra_fields", f"The answer has unknown fields: {extra!r}.")
+        raise UnusableAnswerError("extra_fields", f"The answer has unknown fields: {extra!r}.")
     return value[field]
 
 
@@ -222,15 +125,17 @@ def _text_of(field: str, value: dict[str, Any]) -> str:
     text = _value_of(field, value)
     if not isinstance(text, str):
         kind = type(text).__name__
-        raise _UnusableError("unparseable_answer", f"{field!r} must be a string; got {kind}.")
+        raise UnusableAnswerError("unparseable_answer", f"{field!r} must be a string; got {kind}.")
     if text.lstrip().startswith(("{", "[")):
-        raise _UnusableError("unparseable_answer", f"{field!r} holds JSON again, wanted text.")
+        raise UnusableAnswerError("unparseable_answer", f"{field!r} holds JSON again, wanted text.")
     return _without_reasoning(text)
 
 
 def _plain(text: str) -> str:
     if "}" in text or text.startswith("["):
-        raise _UnusableError("unparseable_answer", "The answer is neither JSON nor plain text.")
+        raise UnusableAnswerError(
+            "unparseable_answer", "The answer is neither JSON nor plain text."
+        )
     return text
 
 

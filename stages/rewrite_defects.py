@@ -14,18 +14,8 @@ from rapidfuzz import fuzz
 
 from models.builtin.person.lexicon_file import load_lexicon
 from schemas.profile import FaithfulnessSettings
+from stages.refusals import refusal_in
 
-_CANNOT = r"i (?:can(?:no|')t|can not|won't|will not|am (?:not able|unable)|'m (?:not able|unable))"
-_TASK = (
-    r"help|assist|comply|provide|rewrite|fulfil|do (?:that|this)|create|generate|describe|identify"
-    r"|process|continue|share|see|view"
-)
-_REFUSAL = re.compile(
-    r"\b(?:as an ai\b|as a (?:large )?language model|i(?: am|'m) (?:so |very |really )?sorry\b"
-    r"|i apologi[sz]e\b|my apologies\b|unable to (?:assist|help|comply|fulfil)"
-    rf"|{_CANNOT} (?:to )?(?:{_TASK})|against my (?:guidelines|policy|programming)|content policy)",
-    re.IGNORECASE,
-)
 _ECHO = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules)\b"
     r"|\bsystem prompt\b|<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>"
@@ -54,8 +44,8 @@ def find_defect(
         return "empty", "The rewrite is empty."
     if (control := _control_character(rewrite)) is not None:
         return "control_characters", f"The rewrite holds the control character {control!r}."
-    if match := _REFUSAL.search(rewrite.replace("’", "'")):
-        return "refusal", f"The model refused: {match.group()!r}."
+    if (refusal := refusal_in(rewrite)) is not None:
+        return "refusal", f"The model refused: {refusal!r}."
     if (match := _ECHO.search(rewrite)) is not None:
         return "instruction_echo", f"The rewrite repeats an instruction: {match.group()!r}."
     return _language_defect(source, rewrite, settings.language) or _copy_defect(

@@ -9,42 +9,53 @@ from schemas.caption_request import (
 )
 from schemas.chat import ChatAnswer
 from schemas.records import Rejection
+from stages.answer_texts import Fault, answer_object, only_field, read_line, refused_answer
 from stages.caption_images.request import MAX_CHARACTERS
-from stages.clean_answer import clean_answer, clean_answers
+from stages.caption_words import words_of
 
 
 def read_captions(
     answer: ChatAnswer, count: int = CAPTIONS_OF_AN_IMAGE
 ) -> tuple[str, ...] | Rejection:
-    """The `count` captions that `answer` holds, clean, or why they cannot be used.
+    """The `count` captions that `answer` holds, as they are, or why they cannot be used.
 
-    Reasons are those of `clean_answer`, and `wrong_count` and `same_captions` (two say the same,
-    case and final stop aside).
+    One that cannot be used spoils the answer. Reasons are those of `answer_object`, `only_field`
+    and `read_line` (`stages.answer_texts`), and `wrong_count` and `same_captions` (two have the
+    same words).
     """
-    captions = clean_answers(answer.text, MAX_CHARACTERS, answer.truncated, CAPTIONS_FIELD)
-    if isinstance(captions, Rejection):
-        return captions.model_copy(update={"stage": CAPTION_PURPOSE})
-    if len(captions) != count:
-        detail = f"The answer holds {len(captions)} captions; wanted {count}."
-        return _rejected(CAPTION_PURPOSE, "wrong_count", detail, answer)
-    if len(set(map(folded, captions))) < count:
-        detail = "Two of the captions say the same; wanted different ones."
-        return _rejected(CAPTION_PURPOSE, "same_captions", detail, answer)
+    found = answer_object(answer, CAPTION_PURPOSE)
+    if isinstance(found, Rejection):
+        return found
+    captions = _captions(only_field(found, CAPTIONS_FIELD), count)
+    if isinstance(captions, Fault):
+        return refused_answer(answer, CAPTION_PURPOSE, captions)
     return captions
 
 
 def read_revision(answer: ChatAnswer) -> str | Rejection:
-    """The caption that `answer` holds, clean, or why it cannot be used (see `clean_answer`)."""
-    text = clean_answer(answer.text, MAX_CHARACTERS, answer.truncated, CAPTION_FIELD)
-    if isinstance(text, Rejection):
-        return text.model_copy(update={"stage": REVISION_PURPOSE})
-    return text
+    """The caption that `answer` holds, as it is, or why it cannot be used."""
+    found = answer_object(answer, REVISION_PURPOSE)
+    if isinstance(found, Rejection):
+        return found
+    text = only_field(found, CAPTION_FIELD)
+    if not isinstance(text, Fault):
+        text = read_line(text, "The caption", MAX_CHARACTERS)
+    return refused_answer(answer, REVISION_PURPOSE, text) if isinstance(text, Fault) else text
 
 
-def folded(caption: str) -> str:
-    """What two captions that say the same have in common: no case, no final stop."""
-    return " ".join(caption.casefold().split()).rstrip(" .!")
-
-
-def _rejected(stage: str, reason: str, detail: str, answer: ChatAnswer) -> Rejection:
-    return Rejection(stage=stage, reason=reason, detail=detail, context={"answer": answer.text})
+def _captions(value: object, count: int) -> tuple[str, ...] | Fault:
+    if isinstance(value, Fault):
+        return value
+    if not isinstance(value, list):
+        return Fault("wrong_type", f"The captions must be a list; got {type(value).__name__}.")
+    if len(value) != count:
+        return Fault("wrong_count", f"The answer holds {len(value)} captions; wanted {count}.")
+    captions: list[str] = []
+    for number, one in enumerate(value, start=1):
+        caption = read_line(one, f"Caption {number}", MAX_CHARACTERS)
+        if isinstance(caption, Fault):
+            return caption
+        captions.append(caption)
+    if len(set(map(words_of, captions))) < count:
+        return Fault("same_captions", "Two of the captions say the same; wanted different ones.")
+    return tuple(captions)

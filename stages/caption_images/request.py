@@ -17,7 +17,7 @@ from schemas.chat import ChatImage, ChatRequest
 from schemas.recos import CaptionVerdict
 from schemas.retrieval_task import RetrievalTask
 
-VERSION = "1"
+VERSION = "2"
 MAX_CHARACTERS = 400
 """The longest caption that is taken; 40 words are about 240."""
 

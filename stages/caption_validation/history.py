@@ -7,6 +7,7 @@ from schemas.discriminability import AcceptedInterval
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
+from stages.caption_words import words_of
 
 STAGE = "validate_captions"
 
@@ -80,7 +81,7 @@ class CaptionHistory(NamedTuple):
 
     def refusal_of(self, text: str) -> Rejection | None:
         """Why a new text is no use, though it is a caption: it was tried before."""
-        if text not in {one.text for one in self.attempts}:
+        if words_of(text) not in {words_of(one.text) for one in self.attempts}:
             return None
         detail = f"The model wrote a caption again that had failed: {text!r}."
         return Rejection(stage=STAGE, reason="tried_before", detail=detail, context={"text": text})

@@ -8,6 +8,7 @@ from schemas.records import Rejection
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
 from stages.caption_validation.history import STAGE, Attempt, CaptionHistory, Step
+from stages.caption_words import Words, words_of
 
 
 class Draft(NamedTuple):
@@ -72,7 +73,7 @@ def run_validation(
         history for history in histories.values() if history.next_step(settings) is Step.REVISE
     ]:
         calls += len(failing)
-        siblings = _texts_by_image(histories.values())
+        siblings = _words_by_image(histories.values())
         revised = next_round(failing, rewrite(failing), siblings, measure, interval)
         histories.update({history.key: history for history in revised})
     return ValidationOutcome(tuple(histories.values()), calls)
@@ -93,7 +94,7 @@ def first_round(
 def next_round(
     failing: Sequence[CaptionHistory],
     answers: Sequence[str | Rejection],
-    siblings: dict[str, set[str]],
+    siblings: dict[str, set[Words]],
     measure: Measure,
     interval: AcceptedInterval,
 ) -> list[CaptionHistory]:
@@ -102,7 +103,8 @@ def next_round(
     Args:
         failing: what was asked for.
         answers: what was written, in the same order.
-        siblings: the current captions of each image; what is written joins them.
+        siblings: the words of the current captions of each image; those of what is written join
+            them.
         measure: gives dis(t) of what was written.
         interval: what passes.
     """
@@ -112,7 +114,7 @@ def next_round(
         refusal = answer if isinstance(answer, Rejection) else _refusal(history, answer, of_image)
         judged.append((history, refusal or answer))
         if refusal is None and isinstance(answer, str):
-            of_image.add(answer)
+            of_image.add(words_of(answer))
     fresh = [
         Draft(history.key, history.image, history.task, answer)
         for history, answer in judged
@@ -133,18 +135,18 @@ def _measured(
     return history.with_attempt(Attempt(text, dis, interval.verdict(dis)))
 
 
-def _refusal(history: CaptionHistory, text: str, siblings: set[str]) -> Rejection | None:
+def _refusal(history: CaptionHistory, text: str, siblings: set[Words]) -> Rejection | None:
     """Why a text is no use in the place of a caption, if it is not."""
     if refused := history.refusal_of(text):
         return refused
-    if text not in siblings:
+    if words_of(text) not in siblings:
         return None
     detail = f"The model wrote what another caption of the image says: {text!r}."
     return Rejection(stage=STAGE, reason="same_captions", detail=detail, context={"text": text})
 
 
-def _texts_by_image(histories: Iterable[CaptionHistory]) -> dict[str, set[str]]:
-    texts: dict[str, set[str]] = {}
+def _words_by_image(histories: Iterable[CaptionHistory]) -> dict[str, set[Words]]:
+    words: dict[str, set[Words]] = {}
     for history in histories:
-        texts.setdefault(history.image, set()).add(history.current.text)
-    return texts
+        words.setdefault(history.image, set()).add(words_of(history.current.text))
+    return words

@@ -6,11 +6,11 @@ from prompts.loader import Prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.confusion_request import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
 from schemas.records import Rejection
-from stages.clean_answer import clean_answer
-from stages.confusing_captions.wording import word_change
+from stages.answer_texts import Fault, answer_object, only_field, read_line, refused_answer
+from stages.caption_words import words_of
 
 STAGE = CONFUSION_PURPOSE
-VERSION = "1"
+VERSION = "2"
 
 
 def answer_schema(max_characters: int) -> dict[str, Any]:
@@ -44,17 +44,19 @@ def request_confusion(
 
 
 def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str | Rejection:
-    """The confusing caption that `answer` holds, clean, or why it cannot be used.
+    """The confusing caption that `answer` holds, as it is, or why it cannot be used.
 
-    Reasons are those of `clean_answer`, and `same_words`: the answer says what `caption` says, so
-    that it would be right for both images or wrong for the one that was shown.
+    Reasons are those of `answer_object`, `only_field` and `read_line` (`stages.answer_texts`), and
+    `same_words`: the answer says what `caption` says, so that it would be right for both images or
+    wrong for the one that was shown.
     """
-    text = clean_answer(answer.text, max_characters, answer.truncated, CONFUSION_FIELD)
-    if isinstance(text, Rejection):
-        return text.model_copy(update={"stage": STAGE})
-    if word_change(caption, text).edits == 0:
+    found = answer_object(answer, STAGE)
+    if isinstance(found, Rejection):
+        return found
+    text = only_field(found, CONFUSION_FIELD)
+    if not isinstance(text, Fault):
+        text = read_line(text, "The caption", max_characters)
+    if not isinstance(text, Fault) and words_of(text) == words_of(caption):
         detail = f"The confusing caption has the same words as the caption: {text!r}."
-        return Rejection(
-            stage=STAGE, reason="same_words", detail=detail, context={"answer": answer.text}
-        )
-    return text
+        text = Fault("same_words", detail)
+    return refused_answer(answer, STAGE, text) if isinstance(text, Fault) else text

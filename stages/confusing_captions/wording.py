@@ -1,10 +1,8 @@
 """How far two captions are apart in words."""
 
-import re
 from typing import NamedTuple
 
-_WORD = re.compile(r"[^\W_]+(?:['’.,/-][^\W_]+)*|[^\w\s]")
-_PUNCTUATION = frozenset(".,;:!?\"'“”‘’«»()[]…–—-")
+from stages.caption_words import words_of
 
 
 class WordChange(NamedTuple):
@@ -22,16 +20,10 @@ class WordChange(NamedTuple):
 def word_change(first: str, second: str) -> WordChange:
     """The Levenshtein distance of two texts in words; neither case nor punctuation counts.
 
-    Signs that carry a meaning (`+`, `=`, `%` …) and numbers (`3.5`, `3/4`) are words, too. Where a
-    script sets no spaces between words, a run of letters counts as one.
+    Words are those of `caption_words`. Where a script sets no spaces between words, a run of
+    letters counts as one.
     """
     from rapidfuzz.distance import Levenshtein
 
     ours, theirs = words_of(first), words_of(second)
     return WordChange(Levenshtein.distance(ours, theirs), max(len(ours), len(theirs)))
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text, folded."""
-    found = (word.casefold() for word in _WORD.findall(text))
-    return [word for word in found if word not in _PUNCTUATION]

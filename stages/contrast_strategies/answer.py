@@ -16,8 +16,14 @@ from schemas.strategy_request import (
     StrategyBrief,
 )
 from schemas.taxonomy import DifferenceType
-from stages.answer_texts import Fault, language_fault, read_text, shown
-from stages.clean_answer import answer_object
+from stages.answer_texts import (
+    Fault,
+    answer_object,
+    language_fault,
+    read_text,
+    refused_answer,
+    shown,
+)
 from stages.contrast_strategies.request import FIELDS, STAGE
 from stages.contrast_strategies.sameness import folded, what_stays
 
@@ -67,20 +73,15 @@ def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead 
 
 def _listed(answer: ChatAnswer) -> list[Any] | Rejection:
     """What stands in the list of strategies."""
-    found = answer_object(answer.text, answer.truncated)
+    found = answer_object(answer, STAGE)
     if isinstance(found, Rejection):
-        return found.model_copy(update={"stage": STAGE})
+        return found
     if set(found) != {STRATEGIES_FIELD} or not isinstance(found[STRATEGIES_FIELD], list):
         detail = (
             f"The answer must be one object with the field {STRATEGIES_FIELD!r}, a list; "
             f"got the fields {shown(', '.join(sorted(found)))}."
         )
-        return Rejection(
-            stage=STAGE,
-            reason="unparseable_answer",
-            detail=detail,
-            context={"answer": answer.text},
-        )
+        return refused_answer(answer, STAGE, Fault("unparseable_answer", detail))
     return list(found[STRATEGIES_FIELD])
 
 

@@ -23,7 +23,7 @@ from stages.contrast_strategies.resizing import smart_resized
 from stages.quoted_answer import quoted_answer
 
 STAGE = STRATEGY_PURPOSE
-VERSION = "1"
+VERSION = "2"
 
 FIELDS = (DETAIL_FIELD, TYPE_FIELD, PLAN_FIELD, CAPTION_FIELD, INSTRUCTION_FIELD)
 """The fields of a strategy, in the order in which a model writes them."""

@@ -12,8 +12,15 @@ from schemas.refinement_request import (
     TRANSLATIONS_FIELD,
     RefinementBrief,
 )
-from stages.answer_texts import Fault, language_fault, read_text, shown, translation_fault
-from stages.clean_answer import answer_object
+from stages.answer_texts import (
+    Fault,
+    answer_object,
+    language_fault,
+    read_text,
+    refused_answer,
+    shown,
+    translation_fault,
+)
 from stages.refine_captions.request import STAGE
 from stages.refine_captions.wording import refused_phrase, same_captions
 
@@ -37,16 +44,14 @@ def read_refinement(answer: ChatAnswer, brief: RefinementBrief) -> RefinedCaptio
     images. Reasons: `wrong_count`, `same_captions` (of two images), `speaks_of_other_image`,
     `wrong_order` (captions have numbers, and not 1, 2, 3 …; right ones are taken out),
     `missing_field`, `extra_fields`, `untranslated` (a translation is its caption), and those of
-    `clean_answer` and `stages.answer_texts`. The raw answer is in the context.
+    `stages.answer_texts`. The raw answer is in the context.
     """
-    found = answer_object(answer.text, answer.truncated)
+    found = answer_object(answer, STAGE)
     if isinstance(found, Rejection):
-        return found.model_copy(update={"stage": STAGE})
+        return found
     read = _read(found, brief)
     if isinstance(read, Fault):
-        return Rejection(
-            stage=STAGE, reason=read.reason, detail=read.detail, context={"answer": answer.text}
-        )
+        return refused_answer(answer, STAGE, read)
     return read
 
 

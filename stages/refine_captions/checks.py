@@ -22,9 +22,9 @@ class GroupCheck(NamedTuple):
 
     Attributes:
         doubts: sentences for people, the first captions first; `CaptionGroup.doubts`.
-        unusable: captions with which the group cannot be released: they speak of another image, or
-            two images have the same. The context has `caption` (A1 is the first caption of the
-            anchor), `row` and `column`, both from 0.
+        unusable: captions with which the group cannot be released, whoever accepted it: they speak
+            of another image, or two images have the same. The context has `caption` (A1 is the
+            first caption of the anchor), `row` and `column`, both from 0.
     """
 
     doubts: tuple[str, ...]

@@ -19,7 +19,7 @@ from stages.contrast_strategies.resizing import smart_resized
 from stages.quoted_answer import quoted_answer
 
 STAGE = REFINEMENT_PURPOSE
-VERSION = "1"
+VERSION = "2"
 
 _AREA = ImageArea()
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from schemas.caption_contrast import WORD, Phrase, PhraseKind, phrases
+from schemas.caption_contrast import Phrase, PhraseKind, phrases
+from stages.caption_words import words_of
 
 
 def refused_phrase(caption: str, coarse: str) -> Phrase | None:
@@ -37,7 +38,7 @@ def doubtful_phrases(caption: str, coarse: str) -> list[Phrase]:
 def same_captions(captions: Sequence[str]) -> list[tuple[int, int]]:
     """The positions of captions that say what an earlier one says, with that one's before them.
 
-    Neither case nor space nor punctuation counts.
+    See `caption_words`: neither case nor space nor punctuation counts.
     """
     first: dict[tuple[str, ...], int] = {}
     found = []
@@ -46,11 +47,6 @@ def same_captions(captions: Sequence[str]) -> list[tuple[int, int]]:
         if earlier != position:
             found.append((earlier, position))
     return found
-
-
-def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in their order, folded."""
-    return tuple(word.casefold() for word in WORD.findall(text))
 
 
 def _folded(text: str) -> str:

@@ -20,15 +20,20 @@ class Survives(Enum):
     HIDDEN = "all of it, in what is no JSON: read rightly or refused"
     ONE_SPOILT = "all but one entry, which must not be taken"
     NONE = "nothing that could be told for sure: refused"
+    ALL_AS_WRITTEN = "all of it; one entry is what the mutation wrote, to the letter"
 
 
 class Mutated(NamedTuple):
-    """An answer; `spoilt` is the position of the entry that must not be taken."""
+    """An answer; `spoilt` is the position of the entry that must not be taken.
+
+    `written` is the position and the text of the entry that has to be taken as it was written.
+    """
 
     text: str
     survives: Survives
     spoilt: int | None = None
     truncated: bool = False
+    written: tuple[int, str] | None = None
 
 
 class Subject(NamedTuple):
@@ -181,7 +186,14 @@ def two_answers(subject: Subject, rng: random.Random) -> Mutated:
 
 
 def refusal(subject: Subject, rng: random.Random) -> Mutated:
-    told = ("I'm sorry, but I can't help with that.", "", "   ", "null", "[]", "{}", "NaN", "12")
+    told = (
+        *(
+            "I'm sorry, but I can't help with that.",
+            "Two dogs run over a lawn.",
+            "1. Dogs\n2. Cats",
+        ),
+        *("", "   ", "null", "[]", "{}", "NaN", "12"),
+    )
     return Mutated(rng.choice(told), Survives.NONE)
 
 
@@ -294,15 +306,43 @@ def json_in_a_text(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
 
 
-# Texts that can be cleaned
-
-
 def reasoning_in_a_text(subject: Subject, rng: random.Random) -> Mutated:
     content = copy.deepcopy(subject.content)
     position = _entry(subject, rng)
     text = f"<think>or not?</think> {subject.get_text(content, position)}"
     subject.set_text(content, position, text, rng)
-    return Mutated(_dumped(content), Survives.ALL)
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+def emphasis(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    form = rng.choice(("**{}**", "*{}*", "__{}__"))
+    text = form.replace("{}", subject.get_text(content, position))
+    subject.set_text(content, position, text, rng)
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+def refusal_in_a_text(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    text = subject.get_text(content, position)
+    form = rng.choice(
+        (
+            "I'm sorry, but I can't identify people in images.",
+            "I’m sorry, I cannot help with that.",
+            "As an AI, I do not describe real people.",
+            "Two dogs, but I cannot see what they do.",
+            '"I am unable to assist with this picture."',
+            "Sure! Here is the caption: {}",
+            "Here's a short description of the image: {}",
+        )
+    )
+    subject.set_text(content, position, form.replace("{}", text), rng)
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
+
+
+# Texts that are taken, and changed in nothing but white space
 
 
 def unseen_signs(subject: Subject, rng: random.Random) -> Mutated:
@@ -323,13 +363,36 @@ def other_white_space(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(raw if rng.random() < 0.5 else raw.replace("\\n", "\n"), Survives.ALL)
 
 
-def emphasis(subject: Subject, rng: random.Random) -> Mutated:
+def signs_in_a_text(subject: Subject, rng: random.Random) -> Mutated:
+    """With what looks like emphasis, chatter or reasoning and is what the picture shows."""
     content = copy.deepcopy(subject.content)
     position = _entry(subject, rng)
-    form = rng.choice(("**{}**", '"{}"', "“{}”", "*{}*"))
-    text = form.replace("{}", subject.get_text(content, position))
+    shown = rng.choice(
+        (
+            "2*3*4 and 2**3**2",
+            "x = a*b and y = c*d",
+            "__init__ and __repr__",
+            'the words "Danger." If you need help, call 112',
+            "a fridge. Note that the milk is gone",
+            '"<think>" and "</think>"',
+            "“I'm sorry, I can't help with that”",
+            '"```" and "</s>"',
+            "Version: 2.0 on a box",
+        )
+    )
+    text = f"{subject.get_text(content, position).rstrip('.')}, and a board shows {shown}."
     subject.set_text(content, position, text, rng)
-    return Mutated(_dumped(content), Survives.ALL)
+    before = rng.choice(("", "<think>No emphasis.</think>", "It is not {bold}.</think>\n"))
+    raw = before + _dumped(content)
+    return Mutated(raw, Survives.ALL_AS_WRITTEN, written=(position, text))
+
+
+def quoted_as_a_whole(subject: Subject, rng: random.Random) -> Mutated:
+    content = copy.deepcopy(subject.content)
+    position = _entry(subject, rng)
+    text = rng.choice(('"{}"', "“{}”")).replace("{}", subject.get_text(content, position))
+    subject.set_text(content, position, text, rng)
+    return Mutated(_dumped(content), Survives.ALL_AS_WRITTEN, written=(position, text))
 
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -372,14 +435,20 @@ MUTATIONS: tuple[Mutation, ...] = (
     unseen_signs,
     other_white_space,
     emphasis,
+    refusal_in_a_text,
+    signs_in_a_text,
+    quoted_as_a_whole,
 )
 
 
 def mutated(
-    subjects: list[Subject], own: tuple[Mutation, ...], count: int
+    subjects: list[Subject],
+    own: tuple[Mutation, ...],
+    count: int,
+    left_out: tuple[Mutation, ...] = (),
 ) -> list[tuple[str, int, Mutated]]:
     """`count` seeded mutations of the subjects in turn, each with its name and its subject."""
-    kinds = (*MUTATIONS, *own)
+    kinds = [one for one in (*MUTATIONS, *own) if one not in left_out]
     result = []
     for seed in range(count):
         mutation, at = kinds[seed % len(kinds)], (seed // len(kinds)) % len(subjects)

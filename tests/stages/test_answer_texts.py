@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.answer_texts import Fault, language_fault, read_text, translation_fault
-from stages.clean_answer import answer_object
+from stages.answer_texts import (
+    Fault,
+    answer_object,
+    language_fault,
+    read_line,
+    read_text,
+    translation_fault,
+)
 from stages.quoted_answer import quoted_answer
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
+from tests.stages.contrast_strategies.proposals import answered
 
 ENGLISH = "A red car stands on a street."
 FOREIGN = (
@@ -117,6 +124,38 @@ def test_a_quoted_answer_is_one_line_that_ends_no_marker(raw: str) -> None:
 
 @pytest.mark.parametrize("raw", ['{"a": ' + "9" * 5000 + "}", "no", '{"a": 1} {"b": 2}', "[1]"])
 def test_an_answer_without_one_object_is_refused(raw: str) -> None:
-    found = answer_object(raw, truncated=False)
+    found = answer_object(answered(raw), "ask")
     assert not isinstance(found, dict)
+    assert (found.stage, found.reason) == ("ask", "unparseable_answer")
     assert found.context["answer"] == raw
+
+
+def test_a_foreign_text_is_foreign_between_quotation_marks_too() -> None:
+    fault = language_fault(f'"{FOREIGN[1]}"', "It", ENGLISH)
+    assert fault is not None
+    assert fault.reason == "wrong_language"
+
+
+@given(st.text(max_size=80))
+def test_nothing_but_white_space_is_changed(text: str) -> None:
+    unseen = "\u00ad\u200b\u2060\ufeff"
+    for read in (read_line(text, "It", 80), read_text(text, "It", 80)):
+        if isinstance(read, str):
+            assert read.split() == "".join(one for one in text if one not in unseen).split()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('A shirt that says "<think>".', None),
+        ("A shirt that says <think>.", "markup"),
+        ('"<b>A red car.</b>"', "markup"),
+        ("A car that says {go}.", "markup"),
+        ('A car \\"red\\" in colour.', "markup"),
+        ("12 + 3", "no_words"),
+        ("I cannot see the image.", "refusal"),
+    ],
+)
+def test_a_text_in_words_holds_markup_as_a_quotation_alone(text: str, reason: str | None) -> None:
+    read = read_text(text, "It", 80)
+    assert (read.reason if isinstance(read, Fault) else None) == reason

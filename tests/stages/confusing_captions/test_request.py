@@ -41,13 +41,21 @@ def test_answers_are_read() -> None:
     assert read_confusion(answer, CAPTION, 300) == text
 
 
+def test_an_answer_is_taken_to_the_letter() -> None:
+    text = 'The sign says "Danger." If you need help, call 112*2*3.'
+    assert read_confusion(answered(json.dumps({"caption": text})), CAPTION, 300) == text
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
         (answered('{"caption": "a red car stands, left of a blue bicycle"}'), "same_words"),
         (answered('{"caption": "A green'), "truncated_answer"),
         (answered('{"caption": "A green car."}', truncated=True), "truncated_answer"),
-        (answered('{"rewrite": "A green car."}'), "unparseable_answer"),
+        (answered('{"rewrite": "A green car."}'), "missing_field"),
+        (answered("A green car stands there."), "unparseable_answer"),
+        (answered("I'm sorry, but I can't identify people in images."), "refusal"),
+        (answered('{"caption": "As an AI, I cannot see images."}'), "refusal"),
         (answered('{"caption": "' + "green " * 60 + '"}'), "too_long"),
         (answered('{"caption": " "}'), "empty"),
     ],

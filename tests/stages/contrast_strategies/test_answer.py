@@ -95,7 +95,7 @@ def test_where_nothing_is_left_the_answer_is_refused_with_all_that_was_wrong() -
     assert found.reason == "no_usable_strategy"
     assert found.detail == (
         "No strategy of the answer can be used. 1. There is no type 'Colour'. "
-        "2. Its plan: The answer holds no text."
+        "2. Its plan holds no text."
     )
     assert found.context == {"answer": answer.text, "reasons": ["unknown_type", "empty"]}
 

@@ -113,10 +113,13 @@ TRUE = [as_proposed(one) for one in STRATEGIES]
 
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_it_is_read_rightly_or_refused_with_its_answer(number: int) -> None:
-    name, _, case = CASES[number]
+    name, at, case = CASES[number]
     answer = answered(case.text, truncated=case.truncated)
     read = read_strategies(answer, BRIEF)
-    right = [one for at, one in enumerate(TRUE) if at != case.spoilt]
+    right = [one for place, one in enumerate(TRUE) if place != case.spoilt]
+    if case.written is not None:
+        place, text = case.written
+        right[place] = as_proposed({**STRATEGIES[place], TEXTS[at]: text})
     if isinstance(read, Rejection):
         assert case.survives in (Survives.NONE, Survives.HIDDEN), (name, read)
         assert read.context["answer"] == answer.text
@@ -135,4 +138,4 @@ def test_there_are_500_of_every_kind() -> None:
     assert len(CASES) == 500
     kinds = Counter(name for name, _, _ in CASES)
     assert min(kinds.values()) >= 10
-    assert Counter(case.survives for _, _, case in CASES)[Survives.ALL] >= 100
+    assert Counter(case.survives for _, _, case in CASES)[Survives.ALL] >= 90

@@ -146,17 +146,20 @@ def test_it_is_read_rightly_or_refused_with_its_answer(number: int) -> None:
     answer = answered(case.text, truncated=case.truncated)
     read = read_refinement(answer, brief)
     if isinstance(read, Rejection):
-        assert case.survives is not Survives.ALL, (name, read)
+        assert case.survives not in (Survives.ALL, Survives.ALL_AS_WRITTEN), (name, read)
         assert read.context["answer"] == answer.text
         assert read.stage == "refine_captions"
         assert read.model_dump_json()
         return
-    assert case.survives in (Survives.ALL, Survives.HIDDEN), (name, case.text[:300])
-    assert read == RefinedCaptions(CAPTIONS, TRANSLATIONS if brief.second_language else ())
+    assert case.survives not in (Survives.NONE, Survives.ONE_SPOILT), (name, case.text[:300])
+    captions = list(CAPTIONS)
+    if case.written is not None:
+        captions[case.written[0]] = case.written[1]
+    assert read == RefinedCaptions(tuple(captions), TRANSLATIONS if brief.second_language else ())
 
 
 def test_there_are_500_of_every_kind() -> None:
     assert len(CASES) == 500
     kinds = Counter(name for _, (name, _, _) in CASES)
     assert min(kinds.values()) >= 4
-    assert Counter(case.survives for _, (_, _, case) in CASES)[Survives.ALL] >= 100
+    assert Counter(case.survives for _, (_, _, case) in CASES)[Survives.ALL] >= 90
