@@ -88,8 +88,8 @@ def _content(body: bytes, settings: DownloadSettings) -> Content:
     else:
         bare = bare_image(body)
         if settings.decode_all or bare is None or picture.format != "JPEG":
-            # A JPEG at an eighth of its size has been read to its end, too, in half the time.
-            picture.draft(None, (1, 1))
+            # A JPEG in grey, at an eighth of its size, was read to its end, too, in half the time.
+            picture.draft("L", (1, 1))
             load_pixels(picture)
     orientation = orientation_of(picture)  # which may stand behind the pixels
     source_size = stored_size[::-1] if orientation in SIDEWAYS else stored_size
@@ -105,7 +105,7 @@ def _content(body: bytes, settings: DownloadSettings) -> Content:
 def _refuse_an_archive(body: bytes) -> None:
     """Refuses a picture that programs can open as an archive, too; they look for its end first."""
     tail = max(0, len(body) - _ZIP_END_WITHIN_BYTES)
-    if body.find(b"PK\x05\x06", tail) >= 0 and b"PK\x01\x02" in body:
+    if body.rfind(b"PK\x05\x06", tail) >= 0 and b"PK\x01\x02" in body:
         raise DownloadRefusedError("refused_type", "holds a ZIP archive, wanted a picture alone")
 
 

@@ -244,13 +244,20 @@ def test_a_jpeg_need_not_be_decoded_to_be_kept() -> None:
         assert refusal(cut, decode_all=False, max_pixels=100).reason == "too_many_pixels"
 
 
-@pytest.mark.parametrize("progressive", [False, True])
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [
+        ("RGB", {}), ("RGB", {"progressive": True}), ("RGB", {"keep_rgb": True}),
+        ("RGB", {"restart_marker_rows": 1, "optimize": True}), ("L", {}), ("CMYK", {}),
+    ],
+    ids=["plain", "progressive", "RGB", "restarts", "grey", "CMYK"],
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_cut_or_changed_jpeg_is_refused_as_when_decoded_whole(
-    progressive: bool, data: st.DataObject
+    mode: str, options: dict[str, Any], data: st.DataObject
 ) -> None:
-    body = bytearray(encoded(size=(120, 90), progressive=progressive))
+    body = bytearray(encode(quarters((120, 90)).convert(mode), "JPEG", **options))
     cut = data.draw(st.integers(0, len(body)))
     at = data.draw(st.integers(0, len(body) - 1))
     body[at] = data.draw(st.integers(0, 255))
