@@ -14,12 +14,7 @@ from sources.rendered.rendering import (
     task_refusal,
 )
 from sources.rendered.sandbox import Limits, Outcome, ProgramResult, run_program
-from sources.rendered.sign_pairs import (
-    SignCategory,
-    SignPair,
-    shipped_pairs,
-    with_further_pairs,
-)
+from sources.rendered.sign_pairs import SignCategory, SignPair, shipped_pairs
 from sources.rendered.task_image import GENERATOR, RenderedImage
 
 __all__ = [
@@ -40,6 +35,5 @@ __all__ = [
     "run_program",
     "shipped_pairs",
     "task_refusal",
-    "with_further_pairs",
     "write_rendered_collection",
 ]

@@ -72,21 +72,6 @@ def checked_pairs(pairs: Iterable[SignPair]) -> tuple[SignPair, ...]:
     return kept
 
 
-def with_further_pairs(further: Iterable[SignPair]) -> tuple[SignPair, ...]:
-    """The shipped pairs, and those of `further` whose texts are new on both sides, in order.
-
-    `further` may come from anywhere: a file, or a model that was asked for more.
-    """
-    known = list(shipped_pairs())
-    texts = {text.casefold() for pair in known for text in (pair.chinese, pair.english)}
-    for pair in further:
-        both = {pair.chinese.casefold(), pair.english.casefold()}
-        if not both & texts:
-            known.append(pair)
-            texts |= both
-    return tuple(known)
-
-
 def _refuse_twice(texts: Sequence[str]) -> None:
     seen: set[str] = set()
     for text in texts:

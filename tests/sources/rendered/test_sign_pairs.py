@@ -1,4 +1,4 @@
-"""The shipped pairs, and pairs from elsewhere."""
+"""The shipped pairs, and what a pair must be."""
 
 import pytest
 from fontTools.ttLib import TTFont
@@ -11,7 +11,6 @@ from sources.rendered.sign_pairs import (
     SignPair,
     checked_pairs,
     shipped_pairs,
-    with_further_pairs,
 )
 
 
@@ -33,16 +32,6 @@ def test_the_fonts_have_every_character() -> None:
 
 def _pair(chinese: str, english: str) -> SignPair:
     return SignPair(category=SignCategory.NOTICE, chinese=chinese, english=english)
-
-
-def test_further_pairs_are_kept_where_both_texts_are_new() -> None:
-    further = [
-        _pair("请上二楼", "Please go upstairs"),
-        _pair("出口", "Way out"),
-        _pair("离开", "exit"),
-    ]
-    pairs = with_further_pairs(iter(further))
-    assert pairs == (*shipped_pairs(), further[0])
 
 
 def test_a_text_with_two_translations_is_refused() -> None:
