@@ -106,6 +106,7 @@ ROLES: dict[str, Role] = {
     "drafted_with": _refers("was made with those settings"),
     "written_with": _refers("was made with those settings"),
     "validated_with": _refers("was made with those settings"),
+    "expanded_with": _refers("was chosen with those settings"),
     "tracked_with": _refers("was made with those settings"),
     "filtered_with": _refers("was made with those settings"),
     "proposed_with": _refers("was made with those settings"),

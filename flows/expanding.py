@@ -29,6 +29,8 @@ from stages.near_duplicates.clusters import NearDuplicates, find_near_duplicates
 from stages.similar_images.expansion import STAGE, VERSION, expand_images
 
 _LABEL = "expand the gallery"
+EXPANDED_WITH = "expanded_with"
+"""The role of the settings that an image of v2 was chosen with."""
 
 
 def expand_gallery(
@@ -55,8 +57,12 @@ def expand_gallery(
         *sorted(begun.rejected),
         pool.digest,
     )
-    told = {"neighbours": neighbours, "near_duplicates": settings.model_dump(mode="json")}
-    told |= {"embedder": embedder, "inputs": inputs}
+    chosen_with = {
+        "neighbours": neighbours,
+        "near_duplicates": settings.model_dump(mode="json"),
+        "embedder": embedder,
+    }
+    told = {**chosen_with, "inputs": inputs}
     if earlier := _earlier_counts(context.store, dataset, told):
         return earlier, [StageReport(_LABEL)]
     v1, turned_down = _in_pool(begun, pool)
@@ -68,19 +74,25 @@ def expand_gallery(
         embedder,
     )
     counts = store_entity(context, found.report, dataset)
+    limits = StageSettings(stage=STAGE, version=VERSION, values=chosen_with)
+    parents = [(EXPANDED_WITH, store_entity(context, limits, dataset).id)]
     tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
     stage = Stage(
         name=STAGE,
         version=VERSION,
         dataset=dataset,
-        configuration={"images": digest_of(*found.images), "counts": counts.id},
+        configuration={
+            "settings": parents[0][1],
+            "images": digest_of(*found.images),
+            "counts": counts.id,
+        },
         label=_LABEL,
     )
     added = [pool.images[pool.place[one]] for one in found.images]
     items = sorted(((image.seq, image) for image in added), key=lambda item: item[0])
 
     copies = {
-        image.id: copied_image(image, dataset, tasks[image.id], "v2", ()) for _, image in items
+        image.id: copied_image(image, dataset, tasks[image.id], "v2", parents) for _, image in items
     }
     wanted = {copy.id for copy in copies.values()}
 

@@ -4,18 +4,31 @@ Beside the database, or where `LOUPE_RELEASES_FILE` says. What stands under `[al
 every dataset, what stands under `[datasets.NAME]` of that one, instead of it.
 """
 
+import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 
+from db.entities import datasets_of, find
+from db.store import Store
 from schemas.base import Record
 from schemas.errors import ConfigurationError, UsageError
 from schemas.faults import fault_of
-from schemas.release_about import ReleaseAbout
+from schemas.records import Source
+from schemas.release_about import Creator, ReleaseAbout
+
+_WANTED = {
+    "tuple_type": "must be a list, [{ … }, { … }]",
+    "model_type": "must be a table",
+    "dict_type": "must be a table",
+    "string_type": "must be text in quotes",
+}
+"""What pydantic's words for kinds of values are in TOML."""
 
 
 class Statement(ReleaseAbout):
@@ -82,7 +95,49 @@ def _read(file: Path) -> Statements:
     try:
         return Statements.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(f"{file}: {fault_of(error)}") from error
+        raise ConfigurationError(f"{file}: {_fault(error)}") from error
+
+
+def _fault(error: ValidationError) -> str:
+    """The first fault of a file, in the words of those who write one."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return f"{place} is unknown; {_hint(str(first['loc'][-1]), _known_beside(first))}"
+    if wanted := _WANTED.get(first["type"]):
+        return f"{place} {wanted}; got {first['input']!r}"
+    return fault_of(error)
+
+
+def _known_beside(fault: ErrorDetails) -> list[str]:
+    """The keys that may stand where an unknown one stands."""
+    above = fault["loc"][:-1]
+    if not above:
+        return ["all", "datasets"]
+    return list(Creator.model_fields if "creators" in above else Statement.model_fields)
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    among = sorted(known)
+    nearest = difflib.get_close_matches(name, among, n=1)
+    return f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(among) or 'none'}"
+
+
+def unknown_names(file: Path, facts: ReleaseFacts, store: Store) -> Iterator[str]:
+    """A sentence for each dataset or source that something is stated of and nobody knows.
+
+    They may be known later; or somebody misspelt them, and nothing comes of what is stated.
+    """
+    datasets = datasets_of(store)
+    for name in sorted(_read(file).datasets.keys() - set(datasets)):
+        yield f"{file} states something of {name!r}, which is no dataset; {_hint(name, datasets)}"
+    sources = {
+        one.record(Source).name for known in datasets for one in find(store, known, Source.kind)
+    }
+    for name in sorted(facts.permitted_terms.keys() - sources):
+        yield f"why the terms of {name!r} permit it is stated, which is no source; " + _hint(
+            name, sources
+        )
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from release.containment import contained, lower_releases
 from release.contents import Contents
 from release.documents import write_documents
 from release.draft import WantedRelease, draft_manifest
+from release.embedder_use import embedder_uses
 from release.existing import holds, is_there, sign_existing
 from release.folder import Workspace, refuse_foreign, workspace_for
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
@@ -37,6 +38,7 @@ from release.row_writing import RowWriter
 from release.scratch import Scratch
 from release.signing import Signer, write_signature
 from release.tiers import check_version
+from release.withdrawn_before import withdrawn_before
 from schemas.errors import IntegrityError, UsageError
 from schemas.leaks import LeakLimits
 from schemas.release import DATASET_PATTERN, VERSION_PATTERN, Manifest, ReleasedFile
@@ -184,6 +186,9 @@ class _Build:
                 looks = tuple(map(summarise, looked_draws(connection, dataset)))
             draft = draft_manifest(wanted, contents, tally, scratch, looks, contains)
             draft = self._with_lineage(connection, draft)
+            uses = embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()
+        told = {"embedders": uses, "withdrawn": withdrawn_before(notices)}
+        draft = draft.model_copy(update=told)
         tally.refuse_terms(draft)
         _refuse_leaks(draft, tally.splits)
         write_documents(self._folder, draft, contents.form, scratch)

@@ -19,9 +19,11 @@ from release.card_tasks import task_table, version_table
 from release.card_terms import apart_sentences, terms_table, texts_sentence, whole_sentence
 from release.citation import bibtex, citation
 from release.data_statement import data_statement
+from release.embedder_use import embedder_table
 from release.markdown import as_link, as_text
 from release.published import CCD_TABLE, COMPARED, published_beside
 from release.reviewed import review_shares
+from release.sources import cited_sources, uncited_names
 from schemas.records import Split
 from schemas.release import AgreementStatistics, Distribution, Manifest, ModelUse, SplitStatistics
 from schemas.release_about import ReleaseAbout
@@ -50,7 +52,7 @@ def render_card(manifest: Manifest) -> str:
             shares=review_shares(manifest),
             alpha=_alpha,
             terms=terms_table(manifest.terms),
-            whole=whole_sentence(manifest.terms),
+            whole=whole_sentence(manifest),
             apart=apart_sentences(manifest.terms),
             texts_licence=texts_sentence(manifest),
             statistics=manifest.statistics,
@@ -69,6 +71,9 @@ def render_card(manifest: Manifest) -> str:
             of_persons=not (manifest.statistics.tasks or manifest.statistics.contrasts),
             rewritten=_is_rewritten(manifest),
             imported=_is_imported(manifest),
+            embedders=embedder_table(manifest),
+            cited=cited_sources(manifest),
+            uncited=uncited_names(manifest),
             shown_videos=_SHOWN_VIDEOS,
             shown_authors=_SHOWN_AUTHORS,
             alone=dict(manifest.statistics.styles_per_image).get(1, 0),

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from release.card_terms import stated_licences
 from release.parquet_rows import schema_of
 from release.published import published_beside
 from release.reviewed import is_of_persons
@@ -105,10 +106,10 @@ def size_category(rows: int) -> str:
 
 
 def hub_licences(manifest: Manifest) -> list[str]:
-    """The licences of all images in the hub's words; empty where it has no word for one."""
+    """The licences of images and stated texts in the hub's words; empty where it lacks one."""
     words: list[str | None] = []
-    for one in manifest.terms.licences:
-        known = licence_of(one.licence)
+    for stated in stated_licences(manifest):
+        known = licence_of(stated)
         parts = [name for choice in known.choices for name in sorted(choice)] if known else []
         is_one = known is not None and len(parts) == 1
         words.append(_HUB.get(parts[0]) if is_one else None)

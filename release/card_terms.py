@@ -2,12 +2,13 @@
 
 from typing import NamedTuple
 
+from release.licence_terms import conditions_of_licence
 from schemas.release import Manifest
 from schemas.release_terms import Condition, ReleaseTerms
 
 _ASKED: dict[Condition, str] = {
     "attribution": "name creators, sources and licences",
-    "share_alike": "release what is made of share-alike images under the same licence",
+    "share_alike": "release what is made of share-alike works under the same licence",
     "non_commercial": "use it without profit only",
 }
 _SHORT: dict[Condition, str] = {
@@ -41,18 +42,19 @@ def _asks(conditions: tuple[Condition, ...] | None) -> str:
     return ", ".join(_SHORT[one] for one in conditions) or "nothing"
 
 
-def whole_sentence(terms: ReleaseTerms) -> str:
-    """What one must keep to who uses the release as a whole."""
-    asked = [_ASKED[one] for one in terms.conditions]
+def whole_sentence(manifest: Manifest) -> str:
+    """What one must keep to who uses the release as a whole: its images, and its texts."""
+    terms, texts = manifest.terms, texts_licence(manifest)
+    of_texts = conditions_of_licence(texts) or () if texts else ()
+    wanted = [one for one in _ASKED if one in {*terms.conditions, *of_texts}]
+    asked = [_ASKED[one] for one in wanted]
     if not terms.is_read:
         asked.append("keep to the terms in words of their own")
-    if not asked:
-        return "No licence in it asks for anything."
-    many = len(terms.licences) > 1
-    whole = (
-        "Each image keeps its licence. Who uses the release as a whole must" if many else "One must"
-    )
-    return f"{whole} {_joined(asked)}."
+    if terms.is_read and not terms.conditions:
+        return "No licence of an image asks for anything."
+    if len(terms.licences) == 1 and wanted == list(terms.conditions):
+        return f"One must {_joined(asked)}."
+    return f"Each image keeps its licence. Who uses the release as a whole must {_joined(asked)}."
 
 
 def _joined(parts: list[str]) -> str:
@@ -68,9 +70,23 @@ def apart_sentences(terms: ReleaseTerms) -> list[str]:
     ]
 
 
+def texts_licence(manifest: Manifest) -> str | None:
+    """Under which licence the texts are that were made here, as an SPDX expression, if stated."""
+    return manifest.about.licence if manifest.about else None
+
+
+def stated_licences(manifest: Manifest) -> list[str]:
+    """The licences of all images, then that of the texts where it is another; each once."""
+    texts = texts_licence(manifest)
+    stated = [one.licence for one in manifest.terms.licences]
+    is_same = texts in {one.expression for one in manifest.terms.licences}
+    return stated + ([texts] if texts is not None and not is_same else [])
+
+
 def texts_sentence(manifest: Manifest) -> str:
     """Under which licence the texts are that were made here; empty where none is stated."""
-    licence = manifest.about.licence if manifest.about else None
+    licence = texts_licence(manifest)
     if licence is None:
         return ""
-    return f"The texts that were made here are given under {licence}."
+    asks = " and ".join(_asks(conditions_of_licence(licence)).rsplit(", ", 1))
+    return f"The texts that were made here are given under {licence}, which asks for {asks}."

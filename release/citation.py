@@ -6,6 +6,8 @@ It is YAML; every value is written as JSON writes it, which is YAML too.
 from collections.abc import Mapping
 from typing import Any
 
+from release.card_terms import stated_licences, texts_sentence
+from release.sources import cited_sources
 from release.yaml_text import yaml_lines
 from schemas.licence_expressions import licence_of
 from schemas.release import Manifest, ReleasedSource
@@ -21,7 +23,7 @@ def citation(manifest: Manifest) -> dict[str, Any]:
     about = manifest.about or ReleaseAbout()
     told: dict[str, Any] = {
         "cff-version": CFF_VERSION,
-        "message": _MESSAGE,
+        "message": " ".join(filter(None, (_MESSAGE, texts_sentence(manifest)))),
         "type": "dataset",
         "title": about.title or manifest.dataset,
         "version": manifest.version,
@@ -32,7 +34,7 @@ def citation(manifest: Manifest) -> dict[str, Any]:
         "date-released": about.date_released.isoformat() if about.date_released else None,
         "license": _licences(manifest),
         "keywords": keywords(manifest),
-        "references": [_reference(source) for source in _cited(manifest.sources)],
+        "references": [_reference(source) for source in cited_sources(manifest)],
     }
     return {name: value for name, value in told.items() if value}
 
@@ -58,8 +60,8 @@ def bibtex(cited: Mapping[str, Any]) -> str:
         "url": cited.get("url"),
     }
     told = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items() if value)
-    key = "".join(letter for letter in cited["title"] if letter.isalnum()) or "dataset"
-    return f"@misc{{{key},\n{told}\n}}"
+    name = "".join(letter for letter in cited["title"] if letter.isalnum()) or "dataset"
+    return f"@misc{{{name}-{cited['version']},\n{told}\n}}"
 
 
 def keywords(manifest: Manifest) -> list[str]:
@@ -88,23 +90,19 @@ def _agent(creator: Creator) -> dict[str, str]:
 def _licences(manifest: Manifest) -> str | list[str] | None:
     """SPDX identifiers, of which the format takes one or, for a choice, several.
 
-    A collection under several licences, which all hold, has none in this format.
+    A collection under several licences, which all hold, has none in this format; nor has one whose
+    texts are under another licence than its images, which the message tells.
     """
-    terms = manifest.terms
-    if len(terms.licences) != 1 or not terms.is_read:
+    stated = stated_licences(manifest)
+    if len(stated) != 1 or not manifest.terms.is_read:
         return None
-    known = licence_of(terms.licences[0].licence)
+    known = licence_of(stated[0])
     names = [next(iter(one)) for one in known.choices if len(one) == 1] if known else []
     if not names or not known or len(names) < len(known.choices):
         return None
     if any(name.startswith("LicenseRef-") for name in names):
         return None
     return names[0] if len(names) == 1 else names
-
-
-def _cited(sources: tuple[ReleasedSource, ...]) -> list[ReleasedSource]:
-    """The sources, each citation once."""
-    return list({(one.name, one.citation): one for one in sources}.values())
 
 
 def _reference(source: ReleasedSource) -> dict[str, Any]:

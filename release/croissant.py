@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from release.card_front import languages
+from release.card_terms import stated_licences
 from release.citation import bibtex, citation, keywords
 from release.croissant_facts import responsible_facts
 from release.croissant_fields import rows_of
 from release.row_form import RowForm
+from release.sources import cited_sources
 from schemas.licence_expressions import licence_of
 from schemas.release import Manifest, ReleasedFile
 from schemas.release_about import Creator, ReleaseAbout
@@ -111,7 +113,7 @@ def croissant(manifest: Manifest, form: RowForm, files: Iterable[ReleasedFile]) 
         "url": about.homepage,
         "identifier": f"https://doi.org/{about.doi}" if about.doi else None,
         "citeAs": bibtex(cited),
-        "citation": [source.citation for source in manifest.sources if source.citation.strip()],
+        "citation": [source.citation for source in cited_sources(manifest)],
         "isBasedOn": [source.homepage for source in manifest.sources if source.homepage],
         "keywords": keywords(manifest),
         "inLanguage": languages(manifest),
@@ -135,9 +137,24 @@ def description_of(manifest: Manifest) -> str:
 
 
 def _licences(manifest: Manifest) -> list[Any]:
-    """Each licence: its page at SPDX where it is one of theirs, else its words."""
-    stated = [one.licence for one in manifest.terms.licences]
-    return [_licence(one) for one in dict.fromkeys(stated)]
+    """Each licence: its page at SPDX where it is one of theirs, else its words.
+
+    That of the texts stands last, with what it is of, where they are under another one.
+    """
+    of_images = [one.licence for one in manifest.terms.licences]
+    told = [_licence(one) for one in dict.fromkeys(of_images)]
+    return told + [_texts_licence(one) for one in stated_licences(manifest)[len(of_images) :]]
+
+
+def _texts_licence(expression: str) -> dict[str, str]:
+    page = _licence(expression)
+    told = {
+        "@type": "sc:CreativeWork",
+        "name": expression,
+        "description": f"{expression}, of the texts that were made here",
+        "url": page if isinstance(page, str) else None,
+    }
+    return {name: value for name, value in told.items() if value}
 
 
 def _licence(stated: str) -> Any:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from release.reviewed import is_of_persons, review_shares
+from release.sources import origin_names
 from schemas.release import AgreementStatistics, Manifest
 
 _PERSONAL = "Images show people; captions describe how they look: sex, age, clothing."
@@ -51,7 +52,7 @@ def limitations(manifest: Manifest) -> list[str]:
 
 def collection_sentence(manifest: Manifest) -> str:
     """Where the images come from."""
-    names = ", ".join(one.name for one in manifest.sources)
+    names = ", ".join(origin_names(manifest))
     if manifest.videos:
         count = len(manifest.videos)
         videos = "1 video" if count == 1 else f"{count:,} videos"

@@ -61,6 +61,9 @@ def _authors(manifest: Manifest) -> str:
     given = sum(one.originals for one in statistics.sources) - here
     if given:
         parts.append(f"{given:,} texts by authors that their sources know")
+    contrasts = statistics.contrasts
+    if contrasts and (coarse := contrasts.coarse_captions):
+        parts.append(f"{coarse:,} coarse captions of anchors by authors that their sources know")
     if made and made.annotators:
         people = "1 person" if made.annotators == 1 else f"{made.annotators:,} people"
         parts.append(f"{made.written + made.edited:,} by {people} here")

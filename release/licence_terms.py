@@ -77,15 +77,21 @@ def terms_of(held: Sequence[Held], permitted_terms: Mapping[str, str]) -> Releas
 def _licence_terms(licence: str, held: Iterable[Held]) -> LicenceTerms:
     under = [one for one in held if one.licence == licence]
     known = licence_of(licence)
-    conditions = known.conditions if known else None
     source = min(one.source for one in under)
     return LicenceTerms(
         licence=licence,
         expression=known.expression if known else _reference(source),
         images=sum(one.images for one in under),
         own=sum(one.images for one in under if one.own),
-        conditions=None if conditions is None else _named(conditions),
+        conditions=conditions_of_licence(licence),
     )
+
+
+def conditions_of_licence(licence: str) -> tuple[Condition, ...] | None:
+    """What a licence asks for; None where it is not known, or forbids a release."""
+    known = licence_of(licence)
+    conditions = known.conditions if known else None
+    return None if conditions is None else _named(conditions)
 
 
 def _reference(source: str) -> str:
@@ -143,16 +149,25 @@ def refuse_unpermitted(
         IntegrityError: they do not, or nobody states that they do.
     """
     wrong = [one for one in unpermitted(held, permitted_terms) if not one.own]
-    if not wrong:
-        return
+    forbidden = [one for one in wrong if licence_of(one.licence) is not None]
+    if forbidden:
+        raise IntegrityError(
+            f"images of {dataset!r} are under a licence of their source that forbids their "
+            f"release: {_in_short(forbidden)}; no reason overrules that: withdraw the source "
+            f"(loupe withdraw --source), or import it with the licence that it has"
+        )
+    if wrong:
+        raise IntegrityError(
+            f"images of {dataset!r} are under terms of their source that are no licence we know: "
+            f"{_in_short(wrong)}; import the source with the licence that it has, or state why its "
+            f"terms permit the release (--permitted-by SOURCE=REASON, or permitted_terms in "
+            f"releases.toml)"
+        )
+
+
+def _in_short(wrong: Sequence[Held]) -> str:
     shown = ", ".join(f"{one.images:,} of {one.source} ({one.licence!r})" for one in wrong[:_SHOWN])
-    more = f", and of {len(wrong) - _SHOWN:,} sources more" if len(wrong) > _SHOWN else ""
-    raise IntegrityError(
-        f"images of {dataset!r} are under terms of their source that are no licence we know, or "
-        f"that forbid their release: {shown}{more}; import the source with the licence that it "
-        f"has, or state why its terms permit the release (--permitted-by SOURCE=REASON, or "
-        f"permitted_terms in releases.toml)"
-    )
+    return shown + (f", and of {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else "")
 
 
 class DerivedTerms:

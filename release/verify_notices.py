@@ -12,6 +12,7 @@ from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, rea
 from release.notices_rows import entity_rows, number_in, texts_of
 from release.notices_words import withdrawn_sentence
 from release.scratch import Scratch
+from release.withdrawn_before import withdrawn_before
 from schemas.errors import IntegrityError
 from schemas.release import Manifest
 from schemas.withdrawal import NoticeList, WithdrawalNotice
@@ -55,7 +56,11 @@ def verify_withdrawals(
     folder: Path, manifest: Manifest, shards: Sequence[str], scratch: Scratch, findings: Findings
 ) -> None:
     """Holds what a release says was withdrawn from earlier ones against its own rows."""
-    if not (folder / WITHDRAWALS).is_file() or not scratch.is_listed(WITHDRAWALS):
+    if not scratch.is_listed(WITHDRAWALS):
+        if manifest.withdrawn:
+            _find_other_counts(findings, f"and {WITHDRAWALS} is not listed")
+        return
+    if not (folder / WITHDRAWALS).is_file():
         return
     try:
         notices = read_notices(folder / WITHDRAWALS).notices
@@ -65,7 +70,15 @@ def verify_withdrawals(
     if foreign := sorted({one.dataset for one in notices} - {manifest.dataset}):
         message = f"{WITHDRAWALS} tells of {', '.join(foreign)}; wanted {manifest.dataset} alone"
         findings.add("withdrawals_foreign", message, WITHDRAWALS)
+    told = withdrawn_before(notices)
+    if manifest.documents_version > 1 and manifest.withdrawn != told:  # stated from then on
+        _find_other_counts(findings, f"{WITHDRAWALS} tells of {sum(one.rows for one in told):,}")
     _find_withdrawn(folder, notices, shards, scratch, findings)
+
+
+def _find_other_counts(findings: Findings, instead: str) -> None:
+    message = f"{MANIFEST} states other rows to be withdrawn from earlier versions; {instead}"
+    findings.add("withdrawals_differ", message, WITHDRAWALS)
 
 
 def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings) -> NoticeList:

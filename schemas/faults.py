@@ -22,6 +22,8 @@ def fault_of(error: Exception, *, unknown: str = "is unknown") -> str:
         return f"{place} {unknown}"
     if first["type"] == "missing":
         return f"{place} is missing"
+    if "; got " in told:  # said in words of ours
+        return f"{place}: {told}"
     return f"{place}: {told}, got {_short(repr(first['input']))}"
 
 

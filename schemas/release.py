@@ -6,6 +6,7 @@ from pydantic import Field, field_validator
 
 from schemas.base import Record
 from schemas.contamination import Contamination
+from schemas.embedder_use import EmbedderUse
 from schemas.leaks import LeakCertificate
 from schemas.records import Granularity, Sha256, Split
 from schemas.release_about import ReleaseAbout
@@ -16,7 +17,7 @@ from schemas.taxonomy import DifferenceType
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-DOCUMENTS_VERSION = 1
+DOCUMENTS_VERSION = 2
 """How a release's documents are worded (`release.documents`): to be raised with their wording."""
 VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
 DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -403,6 +404,18 @@ class ReleaseStatistics(Record):
         return dict(self.styles_per_image).get(0, 0)
 
 
+class WithdrawnBefore(Record):
+    """What was withdrawn from an earlier release of the dataset, by `withdrawals.json`.
+
+    `rows` of it must not be used any more, and of `rows_in_part` some texts.
+    """
+
+    version: Version
+    id: HexSha256
+    rows: Count
+    rows_in_part: Count
+
+
 class ContainedRelease(Record):
     """A release of a lower tier, all images and captions of which stand in this one."""
 
@@ -433,12 +446,13 @@ class Manifest(Record):
     `entities_sha256` is the digest of the ids of everything that stands in the release, each
     followed by a line feed: row by row the image, the tracklet that it was selected in, and
     captions; then sources, prompts and videos in the order of this record.
-    `trackers` (`name@revision`) found the people in the videos. `leaks` is the certificate of
-    releases with several splits, and `contamination` what the release shares with others that it
-    was held against; they stand in `leaks.json` too. `tier` is that of a benchmark of tasks, and
-    `contains` are the releases of lower tiers that were found to be all in this one.
-    `lineage` counts the rows of the tables of what all this was derived from. `about` is what the
-    curators state of it, and `terms` what holds for all of its images together.
+    `trackers` (`name@revision`) found the people in the videos, and `embedders` chose and validated
+    what stands in a benchmark of tasks. `leaks` is the certificate of releases with several splits,
+    and `contamination` what the release shares with others that it was held against; they stand in
+    `leaks.json` too. `tier` is that of a benchmark of tasks, and `contains` are the releases of
+    lower tiers that were found to be all in this one. `lineage` counts the rows of the tables of
+    what all this was derived from, and `withdrawn` what was withdrawn from earlier releases.
+    `about` is what the curators state of it, and `terms` what holds for all of its images together.
     `documents_version` says how its documents are worded: a verification makes those anew that it
     words in the same way.
     """
@@ -462,10 +476,12 @@ class Manifest(Record):
     models: tuple[ModelUse, ...]
     videos: tuple[ReleasedVideo, ...] = Field(default=(), exclude_if=lambda videos: not videos)
     trackers: tuple[str, ...] = Field(default=(), exclude_if=lambda trackers: not trackers)
+    embedders: tuple[EmbedderUse, ...] = Field(default=(), exclude_if=lambda uses: not uses)
     statistics: ReleaseStatistics
     leaks: LeakCertificate | None = Field(default=None, exclude_if=lambda leaks: leaks is None)
     contamination: tuple[Contamination, ...] = Field(default=(), exclude_if=lambda held: not held)
     lineage: LineageStatistics
+    withdrawn: tuple[WithdrawnBefore, ...] = Field(default=(), exclude_if=lambda told: not told)
     about: ReleaseAbout | None = Field(default=None, exclude_if=lambda about: about is None)
     terms: ReleaseTerms
 

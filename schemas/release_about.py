@@ -1,14 +1,41 @@
 """What curators say of a release themselves: title, who they are, whom to write to."""
 
+import re
 from datetime import date
 from typing import Annotated, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from schemas.base import Record
 
 NonBlank = Annotated[str, Field(pattern=r"\S")]
-WebAddress = Annotated[str, Field(pattern=r"^https?://[^\s<>\"|`]+$")]
+
+
+def _fits(pattern: str, wanted: str) -> AfterValidator:
+    """Takes text that fits a pattern; anything else is answered with what is wanted."""
+    known = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not known.fullmatch(text):
+            raise ValueError(f"{wanted}; got {text!r}")
+        return text
+
+    return AfterValidator(check)
+
+
+WebAddress = Annotated[
+    str, _fits(r"https?://[^\s<>\"|`]+", "must be a web address, such as https://example.org")
+]
+Orcid = Annotated[
+    str,
+    _fits(
+        r"https://orcid\.org/(\d{4}-){3}\d{3}[\dX]",
+        "must be an ORCID, such as https://orcid.org/0000-0002-1825-0097",
+    ),
+]
+Doi = Annotated[
+    str, _fits(r"10\.\d{4,9}/\S+", "must be a DOI, such as 10.5281/zenodo.1234567, no address")
+]
 
 
 class Creator(Record):
@@ -18,9 +45,7 @@ class Creator(Record):
     given_names: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
     name: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
     affiliation: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
-    orcid: Annotated[str | None, Field(pattern=r"^https://orcid\.org/(\d{4}-){3}\d{3}[\dX]$")] = (
-        Field(default=None, exclude_if=lambda one: one is None)
-    )
+    orcid: Orcid | None = Field(default=None, exclude_if=lambda one: one is None)
     website: WebAddress | None = Field(default=None, exclude_if=lambda one: one is None)
 
     @model_validator(mode="after")
@@ -28,6 +53,10 @@ class Creator(Record):
         is_person = self.family_names is not None or self.given_names is not None
         if is_person == (self.name is not None):
             raise ValueError("a creator must have either family_names and given_names, or a name")
+        if is_person and self.family_names is None:
+            raise ValueError(
+                f"a person must have family_names; got given_names {self.given_names!r} alone"
+            )
         return self
 
     @property
@@ -61,9 +90,7 @@ class ReleaseAbout(Record):
     contact: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
     homepage: WebAddress | None = Field(default=None, exclude_if=lambda one: one is None)
     date_released: date | None = Field(default=None, exclude_if=lambda one: one is None)
-    doi: Annotated[str | None, Field(pattern=r"^10\.\d{4,9}/\S+$")] = Field(
-        default=None, exclude_if=lambda one: one is None
-    )
+    doi: Doi | None = Field(default=None, exclude_if=lambda one: one is None)
     licence: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
 
     @field_validator("licence")
@@ -76,7 +103,8 @@ class ReleaseAbout(Record):
         known = licence_of(licence)
         if known is None or not known.permitted:
             raise ValueError(
-                f"a licence must be one of SPDX's that permits changes; got {licence!r}"
+                "must be a licence of SPDX's that permits changes, such as CC-BY-4.0; got "
+                f"{licence!r}"
             )
         return known.expression
 

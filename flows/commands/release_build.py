@@ -82,7 +82,7 @@ def build(
     from flows.contamination import NamedDatasets, contamination_inspection, held_against
     from flows.context import open_context
     from flows.release_checks import release_checks
-    from flows.release_facts import release_facts
+    from flows.release_facts import release_facts, unknown_names
     from flows.release_signing import release_signer
     from flows.release_versions import all_of, version_inspection
     from profiles.settings import load_settings
@@ -101,6 +101,8 @@ def build(
         NamedDatasets(lambda: open_context(settings)) as named,
         progress_bar() as on_progress,
     ):
+        for doubt in unknown_names(settings.releases_file, facts, store):
+            warn(doubt)
         checks = release_checks(store, settings, dataset, facts=facts)
         checks = checks._replace(against=held_against(map(named.called, against or ())))
         if not measure:

@@ -5,7 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -27,9 +27,12 @@ from flows.task_images import SAMPLED_FROM, images_of_tier
 from flows.withdrawal import carry_out
 from flows.withdrawal_plan import confirm, plan_withdrawal, request_of
 from profiles.loader import load_profile
+from release.manifest import read_manifest
+from release.markdown import as_text
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.confusion import ConfusionCheck
+from schemas.embedder_use import EmbedderPurpose
 from schemas.errors import ConfigurationError, DegenerateCriterionError
 from schemas.profile import BuiltinCaptioner, Profile
 from schemas.quality import Confusion
@@ -139,6 +142,24 @@ def test_three_versions_are_released_each_within_the_next(
     assert tiers[2]["v2"] > tiers[2]["v1"] > 0
     assert all(not row["captions"] for row in versions[2] if row["tier"] == "v2")
     assert {row["task"] for row in versions[0]} == {one.task.value for one in build.tasks}
+
+
+def test_what_chose_and_validated_the_rows_is_told(built: RunContext) -> None:
+    folder = built.settings.home / "releases" / f"{DATASET}-2.1.0"
+    manifest = read_manifest(folder)
+    told = {one.purpose: one for one in manifest.embedders}
+    assert set(told) == set(get_args(EmbedderPurpose))
+    counted = Counter(row["tier"] for row in rows(built, "2.1.0"))
+    assert told["candidates"].count == counted["v2"]
+    assert told["similar_images"].count == counted["v1"]
+    assert told["candidates"].settings["neighbours"] == 4
+    validated = told["validated_captions"].settings
+    assert (validated["k"], validated["eta"]) == (SETTINGS.k, SETTINGS.eta)
+    assert validated["temperature"] > 0
+    card = (folder / "README.md").read_text("utf-8")
+    for one in manifest.embedders:
+        assert f"| {as_text(one.embedder)} |" in card
+    assert f"η {SETTINGS.eta}, k {SETTINGS.k}, rounds {SETTINGS.rounds}, temperature " in card
 
 
 def test_a_second_run_does_nothing_and_gives_the_same_releases(

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
+from release.card import render_card
+from release.card_front import form_of, hub_licences
+from release.card_terms import whole_sentence
 from release.checks import UNCHECKED
-from release.citation import CITATION, bibtex, citation
+from release.citation import CITATION, bibtex, citation, citation_text
+from release.croissant import croissant
+from release.croissant_facts import collection_sentence
 from release.yaml_text import as_yaml, yaml_lines
+from schemas.release_about import ReleaseAbout
 from schemas.release_terms import LicenceTerms, ReleaseTerms
 from tests.release.kinds import ABOUT, KINDS, Built, built
 
@@ -127,7 +133,60 @@ def test_only_a_licence_or_a_choice_is_told(
         for one in licences
     )
     terms = ReleaseTerms(expression="x", conditions=(), licences=lines)
-    assert citation(release.manifest.model_copy(update={"terms": terms})).get("license") == told
+    stated = release.manifest.model_copy(update={"terms": terms, "about": None})
+    assert citation(stated).get("license") == told
+
+
+@pytest.mark.parametrize(
+    ("of_texts", "told", "sentence"),
+    [
+        ("CC0-1.0", "CC0-1.0", "given under CC0-1.0, which asks for nothing."),
+        ("CC-BY-4.0", None, "given under CC-BY-4.0, which asks for attribution."),
+    ],
+)
+def test_the_licence_of_the_texts_is_told_everywhere(
+    release: Built, of_texts: str, told: object, sentence: str
+) -> None:
+    free = LicenceTerms(licence="CC0", expression="CC0-1.0", images=1, own=0, conditions=())
+    terms = ReleaseTerms(expression="CC0-1.0", conditions=(), licences=(free,))
+    about = ReleaseAbout(licence=of_texts)
+    manifest = release.manifest.model_copy(update={"terms": terms, "about": about})
+    cited = citation(manifest)
+    assert cited.get("license") == told
+    assert sentence in cited["message"]
+    words = ["cc0-1.0"] if told else ["cc-by-4.0", "cc0-1.0"]
+    assert hub_licences(manifest) == words
+    pages = croissant(manifest, form_of(manifest), [])["license"]
+    first = "https://spdx.org/licenses/CC0-1.0"
+    assert [one if isinstance(one, str) else one["name"] for one in pages] == (
+        [first] if told else [first, "CC-BY-4.0"]
+    )
+    whole = "No licence of an image asks for anything. The texts that were made here are"
+    assert f"{whole} {sentence}" in render_card(manifest)
+
+
+def test_what_the_texts_ask_for_is_asked_of_the_whole(release: Built) -> None:
+    one = LicenceTerms(
+        licence="CC BY 4.0", expression="CC-BY-4.0", images=1, own=0, conditions=("attribution",)
+    )
+    terms = ReleaseTerms(expression="CC-BY-4.0", conditions=("attribution",), licences=(one,))
+    about = ReleaseAbout(licence="CC-BY-SA-4.0")
+    told = whole_sentence(release.manifest.model_copy(update={"terms": terms, "about": about}))
+    assert told.endswith(
+        "must name creators, sources and licences; and release what is made of share-alike works "
+        "under the same licence."
+    )
+
+
+def test_a_source_without_a_citation_is_no_author(release: Built) -> None:
+    searched = release.manifest.sources[0].model_copy(update={"name": "a-search", "citation": ""})
+    sources = (*release.manifest.sources, searched)
+    manifest = release.manifest.model_copy(update={"sources": sources})
+    assert "a-search" not in citation_text(manifest)
+    assert "a-search" not in collection_sentence(manifest)
+    card = render_card(manifest)
+    assert "- a-search: no citation; " in card
+    assert "- a-search: \n" not in card
 
 
 @pytest.mark.parametrize(

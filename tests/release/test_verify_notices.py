@@ -22,7 +22,7 @@ from release.notices_sources import known_of, notices_at, notices_of_home
 from release.notices_words import told_rows, withdrawn_sentence
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
-from schemas.release import ReleasedFile
+from schemas.release import DOCUMENTS_VERSION, ReleasedFile
 from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.release.notice_samples import SHARD, notice_of, rows_of
 from tests.release.worlds import DATASET, small_world, store_world
@@ -202,15 +202,19 @@ def test_where_there_are_no_notices_it_is_said(copy: Path, tmp_path: Path) -> No
         notices_at(copy / "ufine3c.json")
 
 
-def with_withdrawals(folder: Path, data: bytes) -> Path:
-    """A release that tells of these withdrawals, as if it had been built so."""
+def with_withdrawals(folder: Path, data: bytes, documents_version: int = 1) -> Path:
+    """A release that tells of these withdrawals in a file, and of none in its manifest.
+
+    So did those of the first version of documents.
+    """
     (folder / WITHDRAWALS).write_bytes(data)
     files = list(read_files(folder / "manifest.json"))
     told = ReleasedFile(
         path=WITHDRAWALS, sha256=digest_of_file(folder / WITHDRAWALS), size_bytes=len(data)
     )
     files = sorted([*files, told], key=lambda file: file.path)
-    manifest = named(read_manifest(folder), files)
+    earlier = read_manifest(folder).model_copy(update={"documents_version": documents_version})
+    manifest = named(earlier, files)
     (folder / "manifest.json").write_bytes(b"".join(manifest_text(manifest, files)))
     return folder
 
@@ -237,6 +241,12 @@ def row(entity_id: str, *texts: str) -> WithdrawnRow:
 def test_a_release_that_is_rid_of_what_it_says_was_withdrawn_is_sound(copy: Path) -> None:
     with_withdrawals(copy, later_notice(copy, row("f" * 32), row("e" * 32, "d" * 32)))
     assert faults(copy) == {}
+
+
+def test_a_manifest_that_tells_of_other_withdrawals_is_named(copy: Path) -> None:
+    with_withdrawals(copy, later_notice(copy, row("f" * 32)), DOCUMENTS_VERSION)
+    (problem,) = verify_release(copy)
+    assert (problem.fault, problem.file) == ("withdrawals_differ", WITHDRAWALS)
 
 
 def test_a_withdrawn_image_that_stands_in_a_later_release_is_named(copy: Path) -> None:
