@@ -1,7 +1,7 @@
 """Compares two releases row by row, from their folders alone."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -17,7 +17,8 @@ from release.diff_records import (
     TextKind,
 )
 from release.diff_rows import row_differences
-from release.diff_withdrawn import told_withdrawn
+from release.diff_withdrawn import known_withdrawn, told_withdrawn
+from schemas.withdrawal import WithdrawalNotice
 
 EXAMPLES = 5
 """How many rows of each kind are shown where nobody says how many."""
@@ -32,12 +33,14 @@ def compare_releases(
     examples: int = EXAMPLES,
     on_row: Callable[[RowDifference], None] = lambda _: None,
     scratch: Path | None = None,
+    notices: Iterable[WithdrawalNotice] = (),
 ) -> Difference:
     """All that the release in `after` differs in from the one in `before`.
 
     A row is known by its source and the path of its image in it. What is only a consequence of
     other rows is no difference: its number, and the names of its files. Of images the digests are
     compared that stand in the rows; `release.verify` tells whether files have them.
+    Rows and texts that were withdrawn are named, and what they say is not told.
 
     Args:
         before: the folder of a release.
@@ -45,19 +48,21 @@ def compare_releases(
         examples: how many rows of each kind are kept.
         on_row: told each row that differs, as it is found, by source and path.
         scratch: a file to sort the rows in, which is made anew; None for one that goes away.
+        notices: what is known to be withdrawn beside what the two folders tell.
 
     Raises:
         UsageError: there is no release in one of the folders.
         IntegrityError: a manifest, or a file that is needed, is not as it was released.
     """
     old, new = open_release(before), open_release(after)
-    counter = _Counter(examples)
+    known, counter = known_withdrawn((old, new), notices), _Counter(examples)
     with RowPairs(scratch) as pairs:
         total = pairs.add(old.rows(), later=False)
         pairs.add(new.rows(), later=True)
-        for difference in row_differences(pairs, told_withdrawn(new)):
-            counter.add(difference)
-            on_row(difference)
+        for found in row_differences(pairs, told_withdrawn(new)):
+            shown = known.withheld(found)
+            counter.add(found, shown)
+            on_row(shown)
     return counter.result(old, new, total)
 
 
@@ -72,7 +77,7 @@ class _Counter:
         self._splits = Counter[tuple[str, str]]()
         self._kept: dict[RowKind, list[RowDifference]] = {kind: [] for kind in _KINDS}
 
-    def add(self, difference: RowDifference) -> None:
+    def add(self, difference: RowDifference, shown: RowDifference) -> None:
         kind, before, after = difference.kind, difference.before, difference.after
         self._rows[kind] += 1
         self._fields.update(one.field for one in difference.fields)
@@ -80,7 +85,7 @@ class _Counter:
         if kind == "moved" and before is not None and after is not None:
             self._splits[before.split, after.split] += 1
         if len(self._kept[kind]) < self._examples:
-            self._kept[kind].append(difference)
+            self._kept[kind].append(shown)
 
     def result(self, before: OpenedRelease, after: OpenedRelease, total: int) -> Difference:
         """The difference of releases, the first of which has `total` rows."""

@@ -4,8 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from release.diff_reading import OpenedRelease
-from release.diff_records import RowPlace, TextChange
-from release.notices_files import WITHDRAWALS, read_notices
+from release.diff_records import PlacedText, RowDifference, RowPlace, TextChange
+from release.notices_files import WITHDRAWALS, read_mark, read_notices
+from schemas.withdrawal import WithdrawalNotice
+
+WITHHELD = "(withdrawn)"
+"""Stands in the place of the words of a text that was withdrawn."""
 
 
 class Withdrawn(NamedTuple):
@@ -26,6 +30,40 @@ class Withdrawn(NamedTuple):
             return change
         return change.model_copy(update={"kind": "withdrawn"})
 
+    def withheld(self, difference: RowDifference) -> RowDifference:
+        """The difference without what a row that was withdrawn holds, and without such texts."""
+        places = [one for one in (difference.before, difference.after) if one is not None]
+        gone = any(one.entity_id in self.images for one in places)
+        shown = [self._shown(one, whole=gone) for one in difference.texts]
+        update: dict[str, Any] = {"texts": tuple(shown)}
+        if gone:
+            update["fields"] = ()
+        if difference.row is not None:
+            update["row"] = self._row(difference.row, whole=gone)
+        return difference.model_copy(update=update)
+
+    def _shown(self, change: TextChange, *, whole: bool) -> TextChange:
+        def told(text: PlacedText | None) -> PlacedText | None:
+            if text is None:
+                return None
+            return text.model_copy(update={"values": self._text(text.values, whole=whole)})
+
+        return change.model_copy(
+            update={"before": told(change.before), "after": told(change.after)}
+        )
+
+    def _row(self, row: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+        texts = {
+            field: [self._text(one, whole=whole) for one in many]
+            for field, many in row["texts"].items()
+        }
+        return {**row, "fields": {} if whole else row["fields"], "texts": texts}
+
+    def _text(self, values: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+        if whole or values["entity_id"] in self.texts:
+            return {**values, "text": WITHHELD}
+        return dict(values)
+
 
 NOTHING_WITHDRAWN = Withdrawn()
 """Of a release that tells of no withdrawal."""
@@ -39,7 +77,28 @@ def told_withdrawn(release: OpenedRelease) -> Withdrawn:
     """
     if WITHDRAWALS not in release.files:
         return NOTHING_WITHDRAWN
-    notices = read_notices(release.folder / WITHDRAWALS).notices
+    return _told(read_notices(release.folder / WITHDRAWALS).notices)
+
+
+def known_withdrawn(
+    releases: Iterable[OpenedRelease], notices: Iterable[WithdrawalNotice] = ()
+) -> Withdrawn:
+    """All that releases tell, the marks in their folders, and notices that are known beside.
+
+    Raises:
+        IntegrityError: a list of withdrawals, or a mark, cannot be read.
+    """
+    found = [_told(notices)]
+    for release in releases:
+        mark = read_mark(release.folder)
+        found += [told_withdrawn(release), _told(mark.notices if mark else ())]
+    return Withdrawn(
+        frozenset[str]().union(*(one.images for one in found)),
+        frozenset[str]().union(*(one.texts for one in found)),
+    )
+
+
+def _told(notices: Iterable[WithdrawalNotice]) -> Withdrawn:
     rows = [row for notice in notices for row in notice.rows]
     return Withdrawn(
         frozenset(row.entity_id for row in rows if row.is_whole),

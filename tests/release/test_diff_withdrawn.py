@@ -1,15 +1,21 @@
 """What is withdrawn is told apart from what is removed, and asks for a patch only."""
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from db.releases import find_release
 from release.build import BuiltRelease, build_release
 from release.diff import compare_releases
 from release.diff_records import Difference
+from release.diff_withdrawn import WITHHELD
+from release.notices_rows import withdrawn_rows
 from release.rebuild import rebuild_release
 from release.versions import Bump, check_version, required_bump
+from schemas.withdrawal import WithdrawalNotice
 from tests.release.later import Later, bytes_of
 from tests.release.test_rebuild import patch_of
 from tests.release.worlds import DATASET, World
@@ -27,9 +33,19 @@ def difference(home: Path, before: str, after: str) -> Difference:
     return compare_releases(home / before, home / after)
 
 
-def captions(built: BuiltRelease, row: int) -> list[str]:
+def column(built: BuiltRelease, name: str) -> list[Any]:
     (shard,) = (built.folder / "data").glob("*.parquet")
-    found: list[str] = pq.read_table(shard)["caption_entity_ids"].to_pylist()[row]
+    found: list[Any] = pq.read_table(shard)[name].to_pylist()
+    return found
+
+
+def captions(built: BuiltRelease, row: int) -> list[str]:
+    found: list[str] = column(built, "caption_entity_ids")[row]
+    return found
+
+
+def texts(built: BuiltRelease, row: int) -> list[str]:
+    found: list[str] = column(built, "captions")[row]
     return found
 
 
@@ -70,6 +86,62 @@ def test_an_image_all_captions_of_which_are_withdrawn(world: World, tmp_path: Pa
     found = difference(tmp_path, "1.0.0", "1.0.1")
     assert (found.rows.withdrawn, found.rows.removed) == (1, 0)
     assert required_bump(found) is Bump.PATCH
+
+
+def said(found: Difference) -> str:
+    """All that is told of rows and texts."""
+    return "".join(one.model_dump_json() for one in found.examples)
+
+
+@pytest.mark.parametrize("earlier", ["1.0.0", "copy"])
+def test_what_was_withdrawn_is_counted_and_not_said_again(
+    world: World, tmp_path: Path, earlier: str
+) -> None:
+    """Neither the words of a row nor those of a text, from whichever side one looks."""
+    first = build(world, "1.0.0", tmp_path)
+    shutil.copytree(first.folder, tmp_path / "copy")
+    words = texts(first, 0), texts(first, 1)
+    later = Later(world, DATASET)
+    image = column(first, "image_entity_id")[0]
+    gone = captions(first, 1)[-1]
+    later.withdraw([image], told=[first.folder])
+    later.withdraw([gone], "consent", told=[first.folder])
+    patch(world, "1.0.1", tmp_path)
+    for sides in ((earlier, "1.0.1"), ("1.0.1", earlier)):
+        found = difference(tmp_path, *sides)
+        told = said(found)
+        assert image in told
+        assert gone in told
+        assert WITHHELD in told
+        for text in (*words[0], words[1][-1]):
+            assert text not in told
+
+
+def test_words_that_the_reader_knows_to_be_withdrawn_are_not_said(
+    world: World, tmp_path: Path
+) -> None:
+    """Neither release tells of it; whoever compares them does."""
+    first = build(world, "1.0.0", tmp_path)
+    later = Later(world, DATASET)
+    image = column(first, "image_entity_id")[0]
+    later.verdict(image, "reject")
+    build(world, "2.0.0", tmp_path)
+    (row,) = withdrawn_rows(first.folder, {image})
+    notice = WithdrawalNotice(
+        withdrawal="w",
+        ground="privacy",
+        release=first.manifest.id,
+        dataset=DATASET,
+        version="1.0.0",
+        rows=(row,),
+        superseded_by=None,
+    )
+    words = texts(first, 0)[0]
+    told = compare_releases(tmp_path / "1.0.0", tmp_path / "2.0.0")
+    assert words in said(told)
+    withheld = compare_releases(tmp_path / "1.0.0", tmp_path / "2.0.0", notices=[notice])
+    assert words not in said(withheld)
+    assert withheld.rows == told.rows
 
 
 def test_what_nobody_is_told_of_is_removed(world: World, tmp_path: Path) -> None:
