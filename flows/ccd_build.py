@@ -192,7 +192,7 @@ class _Steps:
             refine_captions(refiner, self._settings, self._embedder, self._build.second_language)
         )
         self._review("groups", self._build.groups_gate)
-        follow_groups(context, dataset)
+        self.report.stages.append(follow_groups(context, dataset))
 
     def _review(self, step: str, gate: str) -> None:
         declared = declared_queues(self._context.settings)

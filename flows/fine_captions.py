@@ -24,7 +24,9 @@ from db.entities import (
 from db.store import Store
 from db.work import ActivityRecord, register_plan, store_activity
 from flows.context import RunContext
+from flows.group_checks import refuse_unusable_groups
 from flows.refining import WRITTEN_IN
+from flows.report import StageReport
 from schemas.proposals import CaptionGroup
 from schemas.records import Caption
 
@@ -50,9 +52,13 @@ class _Change(NamedTuple):
     decisions: tuple[NewDecision, ...]
 
 
-def follow_groups(context: RunContext, dataset: str) -> None:
-    """Brings all captions up to date with the decisions on their groups."""
+def follow_groups(context: RunContext, dataset: str) -> StageReport:
+    """Brings all captions up to date with the decisions on their groups.
+
+    Groups that cannot be released are rejected first, whoever accepted them.
+    """
     store = context.store
+    report = refuse_unusable_groups(context, dataset)
     plan_id = register_plan(store, STAGE, VERSION, {"dataset": dataset})
     for page in pages(_judged(store, dataset), _PAGE):
         for change in _changes(store, page):
@@ -68,6 +74,7 @@ def follow_groups(context: RunContext, dataset: str) -> None:
                 if change.captions:
                     store_activity(connection, activity, change.captions)
                 append_decisions(connection, change.decisions)
+    return report
 
 
 def _judged(store: Store, dataset: str) -> Iterator[_Judged]:

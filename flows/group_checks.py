@@ -2,13 +2,61 @@
 
 from collections.abc import Iterator, Sequence
 
+from db.decisions import NewDecision, append_decisions
+from db.entities import StoredEntity, find
+from db.work import WorkResult
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
+from flows.report import StageReport
+from flows.runner import Stage, run_stream
 from flows.task_images import stored_picture
 from schemas.proposals import CaptionGroup
+from schemas.records import Rejection
 from schemas.refinement_request import StyleLimits
-from stages.refine_captions.checks import check_group
+from stages.refine_captions.checks import STAGE, VERSION, check_group
 from stages.refine_captions.two_way_check import check_preferences
+
+
+def refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
+    """Rejects accepted groups that cannot be released, whoever accepted them, and says why.
+
+    What people write into a group is checked here first. Who answers anew, with other captions,
+    makes another group, which is looked at again.
+    """
+    refused: list[tuple[int, tuple[StoredEntity, Rejection]]] = []
+    for group in find(context.store, dataset, CaptionGroup.kind, states=("accepted",)):
+        for rejection in check_group(group.record(CaptionGroup)).unusable[:1]:
+            told = {**rejection.context, "group": group.id, "anchor": group.group}
+            refused.append((group.seq, (group, rejection.model_copy(update={"context": told}))))
+    report = _quarantined(context, dataset, refused)
+    decisions = [
+        NewDecision(group.id, "reject", context.software, f"it cannot be released: {why.detail}")
+        for _, (group, why) in refused
+    ]
+    with context.store.write() as connection:
+        append_decisions(connection, decisions)
+    if refused:
+        _, (group, why) = refused[0]
+        context.progress.say(
+            f"{len(refused):,} accepted groups cannot be released and are left out until their "
+            f"captions are changed, the first {group.id[:12]}: {why.detail}"
+        )
+    return report
+
+
+def _quarantined(
+    context: RunContext,
+    dataset: str,
+    refused: Sequence[tuple[int, tuple[StoredEntity, Rejection]]],
+) -> StageReport:
+    stage = Stage(
+        name=STAGE, version=VERSION, dataset=dataset, configuration={}, label="check groups"
+    )
+
+    def work(items: Sequence[tuple[int, tuple[StoredEntity, Rejection]]]) -> list[WorkResult]:
+        return [WorkResult(number, rejection=why) for number, (_, why) in items]
+
+    return run_stream(context, stage, refused, work, total=len(refused))
 
 
 class GroupChecks:
@@ -25,7 +73,7 @@ class GroupChecks:
         found = {}
         for group in groups:
             check = check_group(group, self._limits)
-            unusable = (rejection.detail for rejection in check.unusable)
+            unusable = (f"{one.detail} It cannot be released so." for one in check.unusable)
             found[group] = (*unusable, *preferences[group], *check.doubts)
         return found
 

@@ -309,6 +309,29 @@ def test_groups_are_accepted_edited_and_rejected_as_a_whole(
     assert "unreviewed" not in card.casefold()
 
 
+def test_a_group_cannot_be_released_in_which_people_said_the_same_of_two_images(
+    work: Work, build: CcdBuild
+) -> None:
+    for _ in range(2):
+        work.go(build)
+        work.say(right)
+    work.go(build)
+    group, *others = work.waiting(CaptionGroup.kind)
+    assert others
+    same = members_of(group)[0].captions[0].upper()
+    work.say(but(right, {group.id: mended_group({(0, 1): same})}))
+    report = work.go(build)
+    (checked,) = (one for one in report.stages if one.stage == "check groups")
+    assert checked.rejected == {"same_captions": 1}
+    images = {str(member.picture.image_id) for member in members_of(group)}
+    assert not images & work.released(build).keys()
+    work.change(group, mended_group({(0, 1): EDITED}), "groups")
+    work.until_released(later(build))
+    rows = work.released(later(build))
+    assert images <= rows.keys()
+    assert EDITED in {text for row in rows.values() for text in row["captions"]}
+
+
 def members_of(group: StoredEntity) -> tuple[GroupMember, ...]:
     return group.record(CaptionGroup).members
 
