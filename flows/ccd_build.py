@@ -7,6 +7,7 @@ from annotate.projects import Desks
 from annotate.queues import Queue
 from flows.anchors import take_anchors
 from flows.asked_model import AskedModel
+from flows.bounds import told_of_choice, told_of_edits
 from flows.building import Recipe, build_by
 from flows.choice_calibration import calibrate_choices
 from flows.configuration import load_ccd_build
@@ -155,6 +156,7 @@ class _Steps:
         self._keep_standing_candidates()
         self.report.stages.append(order_images(context, dataset, way, self._left_for_later))
         if way == "edit":
+            self._say(told_of_edits(settings))
             edited = edit_images(context, dataset, settings, self._embedder, self._build.seed)
             self.report.stages.append(edited)
         elif self._search is not None:
@@ -182,6 +184,11 @@ class _Steps:
                 f"how similar results are to their anchors, and what bounds they suggest, is in "
                 f"{told.page}"
             )
+            self._say(told_of_choice(self._settings, told.calibration))
+
+    def _say(self, sentence: str | None) -> None:
+        if sentence is not None:
+            self._context.progress.say(sentence)
 
     def write_captions(self) -> None:
         """Groups images, has captions refined for whole groups, and asks people of them."""

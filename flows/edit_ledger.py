@@ -9,13 +9,19 @@ from functools import cached_property
 from typing import NamedTuple
 
 from db.agents import AgentRef
-from db.entities import children_of, fetch, new_entity
+from db.entities import NewEntity, children_of, fetch, new_entity
 from db.work import ActivityRecord, register_plan, store_activity
 from flows.context import RunContext
 from models.image_editor import ImageEditor
 from models.image_editors import build_image_editor
 from schemas.contrast_records import StoredEdit
-from schemas.image_edit import EditedPicture, EditFailure, EditRequest, ImageEditorSpec
+from schemas.image_edit import (
+    EditedPicture,
+    EditFailure,
+    EditRequest,
+    FailedEdit,
+    ImageEditorSpec,
+)
 from schemas.proposals import Picture
 
 STAGE = "edit_pictures"
@@ -23,6 +29,11 @@ VERSION = "1"
 
 EDITED_FOR = "edited_for"
 """The role of the strategy that a picture was edited for."""
+FAILED_FOR = "failed_for"
+"""The role of the strategy that an edit failed for."""
+
+MOST_ATTEMPTS = 3
+"""In so many runs an edit is tried that an editor could not make, such as for lack of memory."""
 
 
 class AskedEdit(NamedTuple):
@@ -43,7 +54,8 @@ class RecordedEditor:
     """An editor whose every picture is stored.
 
     Model, parameters, seed, instruction and image are an edit's identity: with equal ones, the
-    picture that is stored is given. An edit that failed is tried anew.
+    picture that is stored is given. An edit that failed is tried anew; what may be tried again for
+    ever is tried in `MOST_ATTEMPTS` runs, so that one picture does not keep the others waiting.
     """
 
     def __init__(self, context: RunContext, dataset: str, spec: ImageEditorSpec) -> None:
@@ -100,7 +112,7 @@ class RecordedEditor:
         started_at = datetime.now(UTC)
         for number, outcome in self._editor.edit([one.request for one in asked]):
             if isinstance(outcome, EditFailure):
-                yield number, outcome
+                yield number, self._counted(asked[number], outcome, started_at)
             else:
                 yield number, self._store(asked[number], outcome, started_at)
             started_at = datetime.now(UTC)
@@ -121,6 +133,32 @@ class RecordedEditor:
             regions=made.regions,
         )
         entity = new_entity(record, self._dataset, parents=[(EDITED_FOR, asked.strategy_id)])
+        self._commit(entity, started_at)
+        return MadeEdit(entity.id, record)
+
+    def _counted(self, asked: AskedEdit, failure: EditFailure, started_at: datetime) -> EditFailure:
+        """The failure, final where the edit failed too often; each is stored that may be tried."""
+        if not failure.retriable:
+            return failure
+        key = self._key(asked.request)
+        attempt = 1 + self._attempts(asked.strategy_id, key)
+        record = FailedEdit(key=key, attempt=attempt, reason=failure.reason, detail=failure.detail)
+        parents = [(FAILED_FOR, asked.strategy_id)]
+        self._commit(new_entity(record, self._dataset, parents=parents), started_at)
+        if attempt < MOST_ATTEMPTS:
+            return failure
+        detail = f"{failure.detail} (tried in {attempt} runs)"
+        return failure.model_copy(update={"detail": detail, "retriable": False})
+
+    def _attempts(self, strategy_id: str, key: str) -> int:
+        """How often the edit failed before."""
+        store = self._context.store
+        below = children_of(store, {strategy_id}, FAILED_FOR)
+        entities = fetch(store, {one for many in below.values() for one in many})
+        failed = [one.record(FailedEdit) for one in entities.values()]
+        return max((one.attempt for one in failed if one.key == key), default=0)
+
+    def _commit(self, entity: NewEntity, started_at: datetime) -> None:
         activity = ActivityRecord(
             plan_id=self._plan_id,
             dataset=self._dataset,
@@ -131,4 +169,3 @@ class RecordedEditor:
         )
         with self._context.store.write() as connection:
             store_activity(connection, activity, [entity])
-        return MadeEdit(entity.id, record)

@@ -3,12 +3,14 @@
 import io
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +28,27 @@ _MODULES = {
     True: "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit_plus",
 }
 _SIZES = "calculate_dimensions"
+_AREA_PX = 1024 * 1024
 _SIZES_LOCK = Lock()
 _DARKEST = 2 / 255
 """A picture without any value above this is black."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ALLOCATOR_WORDS = ("can't allocate memory", "not enough memory")
+_DEVICE_WORDS = ("CUDA error", "HIP error", "CUBLAS_STATUS", "CUDNN_STATUS", "device-side assert")
+"""After such a fault no request of this process can be run."""
 
 
 class QwenImageEditor:
-    """Edits one image after the other: see `ImageEditor`.
+    """Edits one image after the other, or several of one working size at once: see `ImageEditor`.
 
-    diffusers cannot put different images into one batch (the Plus pipeline says so, the other takes
-    one picture for all prompts), so each request runs alone, and its result cannot depend on its
-    company. All chance is drawn on the CPU from the request's seed, so that it is the same on every
-    device. The pipelines work at about a megapixel with sides that are multiples of 32, whatever
-    the size of the image; what comes out is scaled to the size that went in.
+    With a `batch_size` of 1 each request runs alone, and its result cannot depend on its company.
+    With more, requests that come one after the other and are edited at one size share a run, in
+    which rounding may differ by the company. The Plus pipeline takes several images for one prompt
+    and no more than one prompt, so that it has no batches.
+
+    All chance is drawn on the CPU from the request's seed, so that it is the same on every device.
+    The pipelines work at about a megapixel with sides that are multiples of 32, whatever the size
+    of the image; what comes out is scaled to the size that went in.
 
     Raises:
         MissingExtraError: diffusers, torch or transformers is not installed.
@@ -72,9 +80,12 @@ class QwenImageEditor:
         return self._spec.parameters
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
-        """(position, outcome) of each request, one at a time: see `ImageEditor`."""
-        for position, request in enumerate(requests):
-            yield position, self._edit(request)
+        """(position, outcome) of each request, a batch at a time: see `ImageEditor`."""
+        remaining, position = iter(requests), 0
+        while batch := list(islice(remaining, self._spec.batch_size)):
+            for outcome in self._edited(batch):
+                yield position, outcome
+                position += 1
 
     def _load(self, diffusers: Any) -> Any:
         spec, wanted = self._spec, _PIPELINES[self._spec.plus]
@@ -105,42 +116,99 @@ class QwenImageEditor:
             return getattr(self._torch, self._spec.dtype)
         return self._torch.float32 if self._device.type == "cpu" else self._torch.bfloat16
 
-    def _edit(self, request: EditRequest) -> EditOutcome:
+    def _edited(self, requests: Sequence[EditRequest]) -> list[EditOutcome]:
+        """The outcomes of a batch, in order; what is edited at one size is edited together."""
+        found: dict[int, EditOutcome] = {}
+        together: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        jobs: dict[int, _Job] = {}
+        for place, request in enumerate(requests):
+            job = _opened(request)
+            if isinstance(job, EditFailure):
+                found[place] = job
+            else:
+                jobs[place] = job
+        with _sizes_of(self._spec):
+            for place, job in jobs.items():
+                together[self._working_size(job.image) or (place,)].append(place)
+        for places in together.values():
+            outcomes = self._run_together([jobs[place] for place in places])
+            found.update(zip(places, outcomes, strict=True))
+        return [found[place] for place in range(len(requests))]
+
+    def _run_together(self, jobs: Sequence["_Job"]) -> list[EditOutcome]:
+        """The outcomes of requests of one working size; where a batch fails, each is run alone."""
         start = time.perf_counter()
         try:
-            with Image.open(io.BytesIO(request.image.data)) as opened:
-                image = opened.convert("RGB")
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            return EditFailure(reason="image_unreadable", detail=f"it does not decode: {error}")
+            pictures = self._run(jobs)
+        except (RuntimeError, ValueError, ZeroDivisionError) as error:
+            failure = self._failure(error)
+            if len(jobs) == 1:
+                return [failure]
+            return [outcome for job in jobs for outcome in self._run_together([job])]
+        seconds = (time.perf_counter() - start) / len(jobs)
+        return [
+            _outcome(values, job.image, seconds) for values, job in zip(pictures, jobs, strict=True)
+        ]
+
+    def _run(self, jobs: Sequence["_Job"]) -> list[NDArray[np.float32]]:
+        """The edited pictures, values from 0 to 1, each of shape (height, width, 3)."""
+        spec = self._spec
+        told: dict[str, Any] = {
+            "true_cfg_scale": spec.true_cfg_scale,
+            "num_inference_steps": spec.steps,
+            "output_type": "np",
+        }
+        prompts = [job.request.instruction.replace("<|", "< |") for job in jobs]  # no chat tokens
+        chances = [self._torch.Generator("cpu").manual_seed(job.request.seed) for job in jobs]
+        with _sizes_of(spec):
+            if len(jobs) > 1:
+                told |= {"negative_prompt": [spec.negative_prompt] * len(jobs)}
+                images = [self._at_working_size(job.image) for job in jobs]
+                result = self._pipeline(image=images, prompt=prompts, generator=chances, **told)
+            else:
+                image: Any = [jobs[0].image] if spec.plus else jobs[0].image
+                told |= {"negative_prompt": spec.negative_prompt}
+                result = self._pipeline(
+                    image=image, prompt=prompts[0], generator=chances[0], **told
+                )
+        return [np.asarray(values, np.float32) for values in result.images]
+
+    def _at_working_size(self, image: Image.Image) -> Image.Image:
+        """As the pipeline scales a single image; of several it leaves that to the caller."""
+        width, height = self._working_size(image) or image.size
+        scaled: Image.Image = self._pipeline.image_processor.resize(image, height, width)
+        return scaled
+
+    def _working_size(self, image: Image.Image) -> tuple[int, int] | None:
+        """Width and height at which the pipeline edits; None where it cannot shape the image.
+
+        To be asked for within `_sizes_of`.
+        """
+        sides = getattr(import_module(_MODULES[self._spec.plus]), _SIZES)
         try:
-            values = self._run(image, request)
-        except self._torch.OutOfMemoryError as error:
-            return self._out_of_memory(error)
-        except RuntimeError as error:
-            if any(words in str(error) for words in _ALLOCATOR_WORDS):
-                return self._out_of_memory(error)
-            raise ModelError(f"{self.ref} cannot go on: {_first_line(error)}") from error
-        except (ValueError, ZeroDivisionError) as error:
+            width, height, *_ = sides(_AREA_PX, image.width / image.height)
+        except (ValueError, ZeroDivisionError):
+            return None
+        return (int(width), int(height))
+
+    def _failure(self, error: Exception) -> EditFailure:
+        """What a fault of the pipeline means for one request.
+
+        Raises:
+            ModelError: the accelerator is of no use any more to any request.
+        """
+        told = str(error)
+        if not isinstance(error, RuntimeError):
             detail = f"the pipeline does not take the request: {_first_line(error)}"
             return EditFailure(reason="refused_request", detail=detail)
-        if problem := _bad_values(values, image):
-            return EditFailure(reason="bad_values", detail=problem)
-        return _picture(values, image.size, time.perf_counter() - start)
-
-    def _run(self, image: Image.Image, request: EditRequest) -> NDArray[np.float32]:
-        """The edited picture, values from 0 to 1, of shape (height, width, 3)."""
-        spec = self._spec
-        with _sizes_of(spec):
-            result = self._pipeline(
-                image=[image] if spec.plus else image,
-                prompt=request.instruction.replace("<|", "< |"),  # no token of the chat's own
-                negative_prompt=spec.negative_prompt,
-                true_cfg_scale=spec.true_cfg_scale,
-                num_inference_steps=spec.steps,
-                generator=self._torch.Generator("cpu").manual_seed(request.seed),
-                output_type="np",
-            )
-        return np.asarray(result.images[0], np.float32)
+        lacks_memory = isinstance(error, self._torch.OutOfMemoryError)
+        if lacks_memory or any(words in told for words in _ALLOCATOR_WORDS):
+            return self._out_of_memory(error)
+        is_broken = isinstance(error, self._torch.AcceleratorError)
+        if is_broken or any(words in told for words in _DEVICE_WORDS):
+            raise ModelError(f"{self.ref} cannot go on: {_first_line(error)}") from error
+        detail = f"the pipeline failed: {_first_line(error)}"
+        return EditFailure(reason="edit_failed", detail=detail, retriable=True)
 
     def _out_of_memory(self, error: Exception) -> EditFailure:
         if self._device.type == "cuda":
@@ -194,6 +262,27 @@ def _sizes_of(spec: QwenImageEdit) -> Iterator[None]:
             yield
         finally:
             setattr(module, _SIZES, original)
+
+
+class _Job(NamedTuple):
+    """A request, and its image as RGB."""
+
+    request: EditRequest
+    image: Image.Image
+
+
+def _opened(request: EditRequest) -> _Job | EditFailure:
+    try:
+        with Image.open(io.BytesIO(request.image.data)) as opened:
+            return _Job(request, opened.convert("RGB"))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        return EditFailure(reason="image_unreadable", detail=f"it does not decode: {error}")
+
+
+def _outcome(values: NDArray[np.float32], image: Image.Image, seconds: float) -> EditOutcome:
+    if problem := _bad_values(values, image):
+        return EditFailure(reason="bad_values", detail=problem)
+    return _picture(values, image.size, seconds)
 
 
 def _bad_values(values: NDArray[np.float32], image: Image.Image) -> str | None:

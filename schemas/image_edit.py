@@ -1,10 +1,10 @@
 """Requests to models that edit images, what comes back, and which models there are."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from schemas.base import Record, canonical_json, digest_of, sha256_of
+from schemas.base import EntityRecord, Record, canonical_json, digest_of, sha256_of
 from schemas.chat import ChatImage, ModelRef
 from schemas.proposals import Box
 
@@ -54,6 +54,19 @@ class EditFailure(Record):
     retriable: bool = False
 
 
+class FailedEdit(EntityRecord):
+    """An edit that could not be made in a run, though it may be in another.
+
+    `key` is the identity of the edit (`EditRequest.key`), `attempt` counts from 1.
+    """
+
+    kind: ClassVar[str] = "failed_edit"
+    key: str
+    attempt: int = Field(ge=1)
+    reason: str
+    detail: str
+
+
 EditOutcome = EditedPicture | EditFailure
 
 
@@ -97,6 +110,8 @@ class QwenImageEdit(_EditorBase):
             layers (`sequential`), which needs the least memory.
         area_px: pictures are edited at no more than so many pixels; None for the pipeline's own
             area, about a megapixel. Less needs less memory and time, and gives less detail.
+        batch_size: up to so many images of one working size are edited at once; more takes more
+            memory. 1 with `plus`, whose pipeline has no batches.
         dtype: the precision of the weights; `auto` is bfloat16 on an accelerator, else float32.
     """
 
@@ -109,8 +124,18 @@ class QwenImageEdit(_EditorBase):
     negative_prompt: str = " "
     offload: Literal["none", "model", "sequential"] = "none"
     area_px: int | None = Field(default=None, ge=64 * 64, le=1024 * 1024)
+    batch_size: int = Field(default=1, ge=1)
     device: str = "auto"
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+
+    @model_validator(mode="after")
+    def _has_batches(self) -> "QwenImageEdit":
+        if self.plus and self.batch_size > 1:
+            raise ValueError(
+                f"batch_size must be 1 with plus = true, whose pipeline edits one image at a time; "
+                f"got {self.batch_size}"
+            )
+        return self
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -253,7 +253,8 @@ class ContrastSettings(Record):
     `strategist` and `refiner` are multimodal models, which are shown images in the size of
     `image_area`. `search` is the service that images are searched with; None where nothing is
     searched on the web. `embedder` says which result is most similar, whether an edit changed what
-    it should, and which captions fit several images of a group.
+    it should, and which captions fit several images of a group. `bounds_measured_with` names the
+    embedder that the bounds of `choice` and `edit_check` were measured with; None where nobody has.
     """
 
     strategist: ChatModelSpec = BuiltinContraster()
@@ -267,6 +268,7 @@ class ContrastSettings(Record):
     editor: ImageEditorSpec = BuiltinEditor()
     edit_check: EditCheckSettings = EditCheckSettings()
     embedder: PlainModelSpec = BuiltinStillsEmbedder()
+    bounds_measured_with: str | None = None
     refiner: ChatModelSpec = BuiltinContraster()
     refinement_prompt: str = "refine_captions"
     refinement_repair_prompt: str = "repair_captions"

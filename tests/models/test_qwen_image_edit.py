@@ -172,6 +172,82 @@ def test_what_does_not_fit_into_memory_is_a_failure_and_the_rest_goes_on(folder:
     assert isinstance(outcomes[2], EditedPicture)
 
 
+def test_a_fault_of_one_request_leaves_the_others(folder: Path) -> None:
+    faults = [RuntimeError("The size of tensor a (7) must match the size of tensor b (8)")]
+
+    def call(**_: Any) -> Result:
+        if faults:
+            raise faults.pop()
+        return Result(np.full((64, 64, 3), 0.5, np.float32))
+
+    first, second = edit(with_pipeline(folder, call), request(), request())
+    assert (failure(first).reason, failure(first).retriable) == ("edit_failed", True)
+    assert "The size of tensor a (7)" in failure(first).detail
+    assert isinstance(second, EditedPicture)
+
+
+MIXED = (
+    ("make the sky blue", 3, (48, 40)),
+    ("remove the dog, and put a red car there, beside the tree", 4, (96, 80)),
+    ("turn it into winter", 5, (120, 40)),
+    ("x", 6, (48, 40)),
+    ("make the sky blue", 3, (48, 40)),
+)
+"""Instructions, seeds and sizes; but for the third all are edited at one size."""
+
+
+def test_in_batches_the_same_comes_out_but_for_rounding(folder: Path) -> None:
+    asked = [request(*told) for told in MIXED]
+    broken = asked[0].model_copy(
+        update={"image": asked[0].image.model_copy(update={"data": b"no picture"})}
+    )
+    asked.insert(1, broken)
+    alone = edit(QwenImageEditor(qwen_spec(folder)), *asked)
+    batched, sizes = QwenImageEditor(qwen_spec(folder, batch_size=4)), []
+    run = batched._pipeline
+
+    def counted(**arguments: Any) -> Any:
+        sizes.append(len(arguments["prompt"]) if isinstance(arguments["prompt"], list) else 1)
+        return run(**arguments)
+
+    counted.image_processor = run.image_processor  # type: ignore[attr-defined]
+    batched._pipeline = counted
+    together = edit(batched, *asked)
+    assert sizes == [2, 1, 2], "batches of four: one broken, one of another size"
+    assert failure(together[1]).reason == failure(alone[1]).reason == "image_unreadable"
+    for one, other in zip(alone[:1] + alone[2:], together[:1] + together[2:], strict=True):
+        assert pixels(one).shape == pixels(other).shape
+        assert np.abs(pixels(one).astype(int) - pixels(other)).max() <= 1
+    assert (pixels(together[0]) != pixels(together[4])).any()
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_edited_one_by_one(folder: Path) -> None:
+    import torch
+
+    made = QwenImageEditor(qwen_spec(folder, batch_size=3))
+    asked: list[Any] = []
+
+    class Pipeline:
+        image_processor = made._pipeline.image_processor
+
+        def __call__(self, **arguments: Any) -> Result:
+            asked.append(arguments["prompt"])
+            if isinstance(arguments["prompt"], list) or arguments["prompt"] == "too much":
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return Result(np.full((64, 64, 3), 0.5, np.float32))
+
+    made._pipeline = Pipeline()
+    found = edit(made, request("a"), request("too much"), request("b"))
+    assert asked == [["a", "too much", "b"], "a", "too much", "b"]
+    assert failure(found[1]).reason == "out_of_memory"
+    assert [isinstance(one, EditedPicture) for one in found] == [True, False, True]
+
+
+def test_the_plus_pipeline_has_no_batches() -> None:
+    with pytest.raises(ValueError, match=r"batch_size must be 1 with plus = true.*got 2"):
+        QwenImageEdit(provider="qwen-image-edit", plus=True, batch_size=2)
+
+
 def test_what_concerns_all_requests_is_raised(folder: Path) -> None:
     def call(**_: Any) -> Result:
         raise RuntimeError("CUDA error: device-side assert triggered")
