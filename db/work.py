@@ -27,6 +27,7 @@ from sqlalchemy import (
     true,
     update,
 )
+from sqlalchemy.orm import aliased
 
 from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, append_decisions
@@ -34,7 +35,7 @@ from db.engine import insert_new, insert_new_text
 from db.entities import NewEntity, StoredEntity, insert_derivations, pages, select_entities
 from db.late_children import withdraw_late_children
 from db.store import Store
-from db.tables.provenance import Activity, Association, Entity, Plan
+from db.tables.provenance import Activity, Association, Derivation, Entity, Plan
 from db.tables.work import Claim, Work
 from schemas.base import canonical_json, digest_of
 from schemas.records import Rejection
@@ -55,13 +56,24 @@ _ENTITY_COLUMNS = (
 _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejection")
 
 
+class Beneath(NamedTuple):
+    """Asks of an entity that its parent in a role is in one of these states."""
+
+    role: str
+    states: tuple[str, ...]
+
+
 class Pending(NamedTuple):
-    """Which entities a stage takes as inputs; with `group`, only those that belong to it."""
+    """Which entities a stage takes as inputs.
+
+    With `group`, only those that belong to it; with `beneath`, only those with such a parent.
+    """
 
     dataset: str
     kind: str
     states: tuple[str, ...]
     group: str | None = None
+    beneath: Beneath | None = None
 
 
 class ClaimedChunk(NamedTuple):
@@ -181,7 +193,18 @@ def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
         Entity.kind == pending.kind,
         Entity.state.in_(pending.states),
         true() if pending.group is None else Entity.group_key == pending.group,
+        true() if pending.beneath is None else _has_parent(pending.beneath),
         ~worked,
+    )
+
+
+def _has_parent(wanted: Beneath) -> ColumnElement[bool]:
+    parent = aliased(Entity)
+    return exists().where(
+        Derivation.child_seq == Entity.seq,
+        Derivation.role == wanted.role,
+        Derivation.parent_seq == parent.seq,
+        parent.state.in_(wanted.states),
     )
 
 

@@ -11,6 +11,7 @@ from schemas.errors import ModelError
 from schemas.records import Rejection
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured")
+_SETTINGS_ARE_WRONG = ("misconfigured", "out_of_memory")
 
 
 def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
@@ -33,7 +34,7 @@ def without_answer(input_: StoredEntity, stage: str, failure: ChatFailure | None
     if failure is None:
         return Deferred(input_.seq, "not_asked")
     if failure.retriable:
-        return Deferred(input_.seq, failure.reason)
+        return Deferred(input_.seq, failure.reason, failure.detail)
     rejection = Rejection(
         stage=stage, reason=failure.reason, detail=failure.detail, context={"raw": failure.raw}
     )
@@ -46,12 +47,24 @@ def require_answers(model: ModelRef, report: StageReport) -> None:
     Raises:
         ModelError: it did; what came back is stored.
     """
-    if report.deferred:
-        reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
-        raise ModelError(
-            f"{model} did not answer ({reasons}); what came back is stored, "
-            f"run again when it answers"
-        )
+    if error := left_unanswered(model, report):
+        raise error
+
+
+def left_unanswered(model: ModelRef, report: StageReport) -> ModelError | None:
+    """What to say where a model left inputs without an answer; None where it left none.
+
+    It names what was said last of each reason, and what helps: to run again, or other settings.
+    """
+    if not report.deferred:
+        return None
+    reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
+    told = "".join(f"; {reason}: {detail}" for reason, detail in sorted(report.details.items()))
+    is_wrong = any(reason in report.deferred for reason in _SETTINGS_ARE_WRONG)
+    helps = "mend the settings and run again" if is_wrong else "run again when it answers"
+    return ModelError(
+        f"{model} did not answer ({reasons}){told}; what came back is stored, {helps}"
+    )
 
 
 def _is_gone(outcome: ChatOutcome) -> bool:

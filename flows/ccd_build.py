@@ -18,7 +18,8 @@ from flows.edited_images import STAGE as EDITING
 from flows.edited_images import edit_images, edit_settings
 from flows.embedding import CachedEmbedder
 from flows.fine_captions import follow_groups
-from flows.found_images import DownloaderMaker, find_images
+from flows.found_images import find_images
+from flows.hit_downloads import DownloaderMaker
 from flows.image_choice import choose_candidates
 from flows.image_orders import keep_current_orders, order_images, waiting_strategies
 from flows.importing import import_source
@@ -34,7 +35,7 @@ from flows.strategy_proposals import propose_strategies, take_strategies
 from retrieval.embedders import pinned
 from schemas.build import CcdBuild
 from schemas.contrast_records import Way
-from schemas.errors import BudgetReachedError, ConfigurationError
+from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import FolderSearch, ImageSearchSpec
 from schemas.profile import Profile
 from sources.web.downloading import ImageDownloader
@@ -79,7 +80,7 @@ def build_dataset(
         UsageError: the build, a source or the profile cannot be used.
         BudgetReachedError: a limit of the run's budget, or a service's of the day, was reached.
         ModelError: a model could not be loaded, or its server is gone.
-        ServiceError: the review desk is gone.
+        ServiceError: the review desk is gone, or images could not be downloaded for now.
     """
     steps = _Steps(context, build, profile, open_desks, wait, make_downloader, clock)
     for step in (steps.propose, steps.come_by_images, steps.write_captions):
@@ -114,7 +115,7 @@ class _Steps:
         self._clock = clock
         self._embedder = CachedEmbedder(context.store, pinned(self._settings.embedder))
         self._search = _search_of(build, profile)
-        self._stopped: BudgetReachedError | None = None
+        self._stopped: LoupeError | None = None
         self._left_for_later: set[str] = set()
         self.report = BuildReport(build.dataset)
 
@@ -163,7 +164,7 @@ class _Steps:
             found = find_images(
                 context, dataset, settings, self._search, self._make_downloader, self._clock
             )
-            self._stopped = found.stopped
+            self._stopped = self._stopped or found.stopped
             chosen = choose_candidates(context, dataset, settings, found, self._embedder)
             self.report.stages += [*found.reports, chosen]
             self._left_for_later |= waiting_strategies(context.store, dataset, chosen)

@@ -19,7 +19,7 @@ from db.store import Store
 from db.work import WorkResult
 from flows.anchors import anchors_of, is_anchor
 from flows.context import RunContext
-from flows.found_images import IMPORTED_FROM
+from flows.hit_downloads import IMPORTED_FROM
 from flows.image_choice import FOUND_AS
 from flows.report import StageReport
 from flows.retiring import keep_current
@@ -156,11 +156,12 @@ class _Origins:
         anchor = self.anchor(candidate)
         record, beside = candidate.record(Candidate), anchor.record(Image)
         source_id, source, attribution = self._sources[anchor.id], beside.source, beside.attribution
+        source_sha256 = record.image.sha256
         if found := self._found.get(candidate.id):
             picture = self._pictures[found[0]].record(FoundPicture)
             service = self._services[found[0]]
             source_id, source = service.id, service.record(Source).name
-            attribution = picture.attribution
+            attribution, source_sha256 = picture.attribution, picture.source_sha256
         picture_ = record.image
         name = PurePosixPath(beside.file_path)
         image = Image(
@@ -169,7 +170,7 @@ class _Origins:
             split=beside.split,
             file_path=str(name.with_name(f"{name.stem}-{candidate.id[:8]}")),
             sha256=picture_.sha256,
-            source_sha256=picture_.sha256,
+            source_sha256=source_sha256,
             media_type=picture_.media_type,
             width_px=picture_.width_px,
             height_px=picture_.height_px,

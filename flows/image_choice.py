@@ -8,20 +8,22 @@ from db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
-    children_of,
-    fetch,
     find,
     new_entity,
+    pages,
 )
-from db.work import Pending, WorkResult, worked_inputs
+from db.repeats import rejections_of, take_back
+from db.store import Store
+from db.work import Pending, WorkResult, register_plan
 from flows.anchors import is_anchor
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
-from flows.found_images import DOWNLOADED_FROM, FOUND_FOR, Found
+from flows.found_images import Found
 from flows.image_orders import MADE_FOR, ORDERED_BY, strategies_of_orders
 from flows.leases import sole_run
 from flows.report import Deferred, StageReport, StageResult
 from flows.runner import Stage, run_stage
+from flows.search_results import ResultsOfSearch
 from flows.task_images import picture_of, stored_picture
 from flows.used_images import Looks, UsedImages
 from models.embedding import Vectors
@@ -47,6 +49,7 @@ CONSIDERED_FOR = "considered_for"
 
 _NOT_SEARCHED = "not_searched"
 _NOT_DOWNLOADED = "not_downloaded"
+_PICTURES = "pictures"
 
 
 def choose_candidates(
@@ -82,38 +85,67 @@ def choose_candidates(
         workers=1,  # what was chosen for one strategy is not chosen for the next
         label="choose candidates",
     )
-    search_plan, download_plan = searched.plans
     choosing = _Choosing(context, dataset, settings, embedder)
 
     def work(orders: Sequence[StoredEntity]) -> list[StageResult]:
         strategies = strategies_of_orders(store, orders)
-        below = children_of(store, [one.id for one in orders], FOUND_FOR)
-        answered = worked_inputs(store, search_plan, [one.seq for one in orders])
-        stored = fetch(store, {id_ for many in below.values() for id_ in many})
-        hits = {id_: one for id_, one in stored.items() if one.group == searched.search}
-        done = worked_inputs(store, download_plan, [hit.seq for hit in hits.values()])
-        got = children_of(store, hits, DOWNLOADED_FROM)
-        pictures = fetch(store, {id_ for many in got.values() for id_ in many})
+        results_of = ResultsOfSearch(store, searched, orders)
         results: dict[str, StageResult] = {}
         open_: list[_Search] = []
         for order in orders:
-            own = [hits[id_] for id_ in below.get(order.id, ()) if id_ in hits]
-            if order.seq not in answered:
+            if not results_of.is_answered(order):
                 results[order.id] = Deferred(order.seq, _NOT_SEARCHED)
-            elif not own:  # which the search has told
+            elif not results_of.hits(order):  # which the search has told
                 results[order.id] = WorkResult(order.seq)
-            elif any(hit.seq not in done for hit in own):
+            elif not results_of.is_looked_at(order):
                 results[order.id] = Deferred(order.seq, _NOT_DOWNLOADED)
-            else:
-                found = [pictures[id_] for hit in own for id_ in got.get(hit.id, ())]
-                found.sort(key=_rank)
+            elif found := results_of.pictures(order):
                 open_.append(_Search(order, strategies[order.id], tuple(found)))
+            else:
+                results[order.id] = _no_download(order, strategies[order.id], results_of)
         chosen = choosing.results(open_)
         return [results.get(order.id) or chosen[order.id] for order in orders]
 
     orders = Pending(dataset, ImageOrder.kind, ("proposed",), "search")
     with sole_run(context, dataset, stage.label, VERSION):  # or two runs choose one picture twice
+        _take_back_outdated(store, dataset, stage, searched)
         return run_stage(context, stage, orders, work)
+
+
+def _take_back_outdated(store: Store, dataset: str, stage: Stage, searched: Found) -> None:
+    """Has those orders chosen for again whose pictures are others than when none was chosen."""
+    plan = register_plan(store, stage.name, stage.version, stage.configuration)
+    for page in pages(find(store, dataset, ImageOrder.kind, states=("proposed",))):
+        rejected = rejections_of(store, plan, [one.seq for one in page])
+        orders = [one for one in page if one.seq in rejected]
+        results_of = ResultsOfSearch(store, searched, orders)
+        outdated = [
+            one.seq
+            for one in orders
+            if rejected[one.seq].context.get(_PICTURES)
+            != [picture.id for picture in results_of.pictures(one)]
+        ]
+        take_back(store, plan, outdated)
+
+
+def _no_download(
+    order: StoredEntity, strategy: StoredEntity, results_of: ResultsOfSearch
+) -> WorkResult:
+    """That a search gave results, and why none of them is there to be chosen."""
+    reasons = results_of.refusals(order)
+    count = len(results_of.hits(order))
+    told = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
+    rejection = Rejection(
+        stage=STAGE,
+        reason="no_download",
+        detail=f"none of {count} results could be downloaded ({told})",
+        context={
+            "query": strategy.record(Strategy).contrastive_caption,
+            "reasons": reasons,
+            _PICTURES: [],
+        },
+    )
+    return WorkResult(order.seq, rejection=rejection)
 
 
 class _Search(NamedTuple):
@@ -223,7 +255,8 @@ class _Choosing:
         )
         if isinstance(outcome, Rejection):
             query = search.strategy.record(Strategy).contrastive_caption
-            told = {**outcome.context, "query": query}
+            considered_ids = [one.id for one in search.found]
+            told = {**outcome.context, "query": query, _PICTURES: considered_ids}
             rejection = outcome.model_copy(update={"context": told})
             return WorkResult(order.seq, (looked_at,), rejection=rejection)
         found = search.found[outcome.place]
@@ -236,10 +269,17 @@ class _Choosing:
         self, looks: Sequence[ImageFingerprint | Rejection], vectors: Vectors
     ) -> list[bool]:
         """For each picture after the first, the anchor, whether it has that one's content."""
-        usable = [one for one in looks if isinstance(one, ImageFingerprint)]
-        if len(usable) < len(looks):  # nothing is known of its look: similarity decides
-            return [False] * (len(looks) - 1)
-        return anchor_duplicates(usable[0], usable[1:], self._near, (vectors[0], vectors[1:]))
+        anchor, *results = looks
+        again = [False] * len(results)
+        if not isinstance(anchor, ImageFingerprint):  # of whose look nothing is known
+            return again  # similarity decides
+        places = [at for at, one in enumerate(results) if isinstance(one, ImageFingerprint)]
+        usable = [one for one in results if isinstance(one, ImageFingerprint)]
+        rows = vectors[1:][places]
+        judged = anchor_duplicates(anchor, usable, self._near, (vectors[0], rows))
+        for place, is_again in zip(places, judged, strict=True):
+            again[place] = is_again
+        return again
 
 
 def _candidate(
@@ -278,7 +318,3 @@ def _candidate(
 
 def _picture_of(found: StoredEntity) -> Picture:
     return found.record(FoundPicture).picture
-
-
-def _rank(found: StoredEntity) -> int:
-    return found.record(FoundPicture).found.hit.rank

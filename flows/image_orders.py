@@ -68,15 +68,36 @@ def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
 def keep_current_orders(context: RunContext, dataset: str) -> None:
     """Retires the orders of strategies that are not to be served; puts those back that are again.
 
-    A strategy that the accepted candidate of one order serves needs no other order.
+    A strategy that the accepted candidate of one order serves needs no other order. Nor is anything
+    searched for where a candidate stands, whatever found it: searches cost money, and another
+    service or another setting would only give a second image.
     """
     store = context.store
     open_ = {one.id for one in _strategies_to_serve(store, dataset)}
-    orders = [one.id for one in find(store, dataset, ImageOrder.kind)]
-    strategy_of = {order: many[0] for order, many in parents_of(store, orders, ORDERED_BY).items()}
+    orders = list(find(store, dataset, ImageOrder.kind))
+    ids = [one.id for one in orders]
+    strategy_of = {order: many[0] for order, many in parents_of(store, ids, ORDERED_BY).items()}
+    serving = _serving_orders(store, ids)
+    served = {strategy_of[order] for order in serving}
+    standing = served_strategies(store, sorted(open_))
+    current = {
+        one.id
+        for one in orders
+        if (strategy := strategy_of[one.id]) in open_
+        and (
+            strategy not in standing
+            if one.group == "search"
+            else one.id in serving or strategy not in served
+        )
+    }
+    keep_current(context, dataset, ImageOrder.kind, lambda one: one.id in current)
+
+
+def _serving_orders(store: Store, orders: Sequence[str]) -> set[str]:
+    """Those of the orders whose candidate was accepted."""
     made = children_of(store, orders, ORDERED_BY)
     entities = fetch(store, {one for many in made.values() for one in many})
-    serving = {
+    return {
         order
         for order, many in made.items()
         if any(
@@ -84,13 +105,6 @@ def keep_current_orders(context: RunContext, dataset: str) -> None:
             for one in many
         )
     }
-    served = {strategy_of[order] for order in serving}
-    current = {
-        order
-        for order, strategy in strategy_of.items()
-        if strategy in open_ and (order in serving or strategy not in served)
-    }
-    keep_current(context, dataset, ImageOrder.kind, lambda one: one.id in current)
 
 
 def served_strategies(store: Store, strategy_ids: Sequence[str]) -> set[str]:

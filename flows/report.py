@@ -13,10 +13,14 @@ from db.work import WorkResult
 
 
 class Deferred(NamedTuple):
-    """An input that could not be worked on for now; it stays pending for the next run."""
+    """An input that could not be worked on for now; it stays pending for the next run.
+
+    `detail` is what there is to say beside the reason, such as what a server answered.
+    """
 
     input: int
     reason: str
+    detail: str = ""
 
 
 StageResult = WorkResult | Deferred
@@ -39,6 +43,7 @@ class StageReport:
     stalled: bool = False
     may_stall: bool = True
     _deferred: dict[int, str] = field(default_factory=dict, repr=False)
+    _details: dict[str, str] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _more: threading.Event = field(default_factory=threading.Event, repr=False)
 
@@ -59,6 +64,8 @@ class StageReport:
     def _count(self, result: StageResult) -> None:
         if isinstance(result, Deferred):
             self._deferred[result.input] = result.reason
+            if result.detail:
+                self._details[result.reason] = result.detail
             return
         self._deferred.pop(result.input, None)
         if result.rejection is not None:
@@ -70,6 +77,13 @@ class StageReport:
     def deferred(self) -> Counter[str]:
         """How many inputs are left for later, by reason."""
         return Counter(self._deferred.values())
+
+    @property
+    def details(self) -> dict[str, str]:
+        """What was said last of inputs left for later, by reason."""
+        with self._lock:
+            left = set(self._deferred.values())
+            return {reason: told for reason, told in self._details.items() if reason in left}
 
     @property
     def deferred_inputs(self) -> frozenset[int]:

@@ -48,7 +48,8 @@ class RecordedSearch:
     run is part of it. `daily_budget` is how many requests the service may be sent on one of its
     days, which begin at midnight in `zone`: counted in the store, retries included, by all runs
     together. A failure that is worth another try is not stored as the query's outcome; requests
-    that the service counted are counted here, too. Safe in threads; runs may stand side by side.
+    that the service counted are counted here, too. An answer that an earlier version read is read
+    again out of what came, and asked for no more. Safe in threads; runs may stand side by side.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this service.
@@ -116,7 +117,7 @@ class RecordedSearch:
             return words
         key = self.key(words, count, page)
         pause = _FIRST_PAUSE_SECONDS
-        while (known := find_search(self._store, key)) is None:
+        while (known := self._known(key, count, page)) is None:
             self._refuse_beyond_limits()
             new = NewSearch(
                 key=key,
@@ -136,8 +137,17 @@ class RecordedSearch:
                 case Reserved(lease):
                     return self._ask(new, lease, may_retry)
                 case _:
-                    return taken
+                    return self._search.read_again(taken, count, page)
         return known
+
+    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+        """As the search does."""
+        return self._search.read_again(outcome, count, page)
+
+    def _known(self, key: str, count: int, page: int) -> SearchOutcome | None:
+        """What is stored under the key, read as it would be read now."""
+        stored = find_search(self._store, key)
+        return None if stored is None else self._search.read_again(stored, count, page)
 
     def _ask(self, new: NewSearch, lease: str, may_retry: Callable[[], bool]) -> SearchOutcome:
         def is_allowed() -> bool:

@@ -19,7 +19,7 @@ class ImageSearch(Protocol):
     Who owns what:
 
     - The *search* owns the connection, its keys, and retries of the world's faults (timeouts, 429,
-      5xx, lost connections, bodies that are no JSON). It never raises for a single query: what
+      5xx, lost connections, pages that are no JSON). It never raises for a single query: what
       failed comes back as a `SearchFailure`. It raises (`ConfigurationError`, `ModelError`) only
       for what concerns all queries.
     - The *caller* owns the queries, the store, the budget, and the choice among the hits: a hit may
@@ -29,6 +29,9 @@ class ImageSearch(Protocol):
 
     - Hits are in the order of their rank, from 1 or, on a later page, from where the one before
       would have ended; ranks of what could not be read are left out.
+    - What a service says of a hit beside its address is told where it can be read, and left out
+      where it cannot; a result without an address is one of the answer's `unreadable`. JSON that is
+      no answer at all is a failure `unreadable_answer`, and is not asked for again.
     - There are at most `count` hits, and no more than the service gives with one request.
     - A query of blanks alone, or one that is no text, is a failure `refused_query`, not asked.
     - `may_retry` is asked before each request beyond the first, so that a budget that counts
@@ -50,4 +53,8 @@ class ImageSearch(Protocol):
         self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
     ) -> SearchOutcome:
         """The `page`-th lot of `count` hits, from 1."""
+        ...
+
+    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+        """A stored outcome of such a search, read as its answer would be read now; asks nobody."""
         ...

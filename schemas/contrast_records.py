@@ -5,9 +5,10 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord
+from schemas.download import RobotsAnswer
 from schemas.image_search import SearchHit
 from schemas.proposals import Box, Picture, Strategy
-from schemas.records import Attribution, Rejection
+from schemas.records import Attribution, Rejection, Sha256
 
 Way = Literal["search", "edit"]
 """How contrastive images are come by: found on the web or in a folder, or edited."""
@@ -70,12 +71,28 @@ class FoundHit(EntityRecord):
 
 
 class FoundPicture(EntityRecord):
-    """A hit as it was downloaded: upright, known to decode, without metadata that tells a place."""
+    """A hit as it was downloaded: upright, known to decode, without metadata that tells a place.
+
+    Attributes:
+        found: the hit.
+        picture: its bytes as they are stored.
+        attribution: its terms.
+        source_sha256: of the bytes as they were sent, which may tell a place or be larger.
+        contents: names the settings that determine the bytes (`DownloadSettings.contents`).
+        url: where the redirects ended, without its query; None where nothing was downloaded.
+        redirects: how many were followed.
+        robots: whether the host's rules were asked; None where nothing was downloaded.
+    """
 
     kind: ClassVar[str] = "found_picture"
     found: FoundHit
     picture: Picture
     attribution: Attribution
+    source_sha256: Sha256
+    contents: str
+    url: str | None = None
+    redirects: int = Field(default=0, ge=0)
+    robots: RobotsAnswer | None = None
 
 
 class ContrastGroup(EntityRecord):

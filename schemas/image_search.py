@@ -39,17 +39,31 @@ class SearchHit(Record):
     media_type: RawText | None = None
 
 
+class UnreadableResult(Record):
+    """A result that names no image: `reason` is `no_object` or `no_address`, `shown` its beginning.
+
+    `rank` is its place among the answers, from 1; no hit has it.
+    """
+
+    rank: int = Field(ge=1)
+    reason: str
+    shown: RawText
+
+
 class SearchAnswer(Record):
     """What a service found: `hits` by rank, `raw` the JSON as it came.
 
     `seconds` is the time of the request that was answered. `requests` is how many requests counted
-    against the service's quota, those before it that failed included.
+    against the service's quota, those before it that failed included. `unreadable` are the results
+    that are no hits, `reader` the version of what read them out of `raw`.
     """
 
     hits: tuple[SearchHit, ...]
     raw: RawText
     seconds: float = Field(ge=0)
     requests: int = Field(default=1, ge=0)
+    unreadable: tuple[UnreadableResult, ...] = ()
+    reader: str = ""
 
 
 class SearchFailure(Record):
@@ -57,8 +71,9 @@ class SearchFailure(Record):
 
     `reason` is a snake_case word: `timeout`, `unreachable`, `server_error`, `rate_limited`,
     `quota_exhausted` (nothing more until the service's next day), `misconfigured` (key, address or
-    rights are wrong), `refused_query`. `retriable` tells whether asking again later may help. `raw`
-    is what the server said, `requests` as for `SearchAnswer`.
+    rights are wrong), `service_ended`, `refused_query`, `unreadable_answer` (JSON that is no answer
+    to a search). `retriable` tells whether asking again later may help. `raw` is what the server
+    said, whole where it is an unreadable answer; `requests` and `reader` as for `SearchAnswer`.
     """
 
     reason: str
@@ -66,6 +81,7 @@ class SearchFailure(Record):
     retriable: bool
     raw: RawText = ""
     requests: int = Field(default=0, ge=0)
+    reader: str = ""
 
 
 SearchOutcome = SearchAnswer | SearchFailure

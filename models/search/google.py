@@ -1,7 +1,6 @@
 """Image search by Google's Custom Search JSON API."""
 
 import http.client
-import json
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -9,10 +8,11 @@ from typing import Any
 
 from models.image_search import always
 from models.search.asking import RAW_CHARACTERS, Attempt, Sleep, plain_query, with_retries
+from models.search.google_answers import READER, read_refusal, read_results
 from models.search.keys import read_key, without_key
+from models.search.reading import Received, Results, attempt_of, read_again
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
-from schemas.errors import ConfigurationError
 from schemas.image_search import (
     GOOGLE_ENDS_ON,
     GoogleSearch,
@@ -24,6 +24,10 @@ from schemas.image_search import (
 _MOST_HITS = 10  # a request
 _LAST_PLACE = 100  # the sum of `start` and `num`
 _LONGEST_WAIT_SECONDS = 90.0  # where Google says when to ask again
+_ENDED = (
+    f"Google's Custom Search JSON API ended on {GOOGLE_ENDS_ON}; choose provider = 'openverse' or "
+    f"'folder' in the profile's search"
+)
 
 
 def _now() -> datetime:
@@ -83,30 +87,23 @@ class GoogleImageSearch:
     def search(
         self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
     ) -> SearchOutcome:
-        """The hits of one request: see `ImageSearch`.
-
-        Raises:
-            ConfigurationError: the service has ended.
-        """
-        self._refuse_after_the_end()
+        """The hits of one request: see `ImageSearch`. Since its end it fails (`service_ended`)."""
         words = plain_query(query)
         if isinstance(words, SearchFailure):
             return words
-        size = min(count, _MOST_HITS)
-        first = (page - 1) * size + 1
-        number = min(size, _LAST_PLACE - first)
+        if self._clock().date() >= date.fromisoformat(GOOGLE_ENDS_ON):
+            return SearchFailure(reason="service_ended", detail=_ENDED, retriable=True)
+        first, number = _lot(count, page)
         if number < 1:
-            return SearchAnswer(hits=(), raw="{}", seconds=0, requests=0)
+            return SearchAnswer(hits=(), raw="{}", seconds=0, requests=0, reader=READER)
         return with_retries(
             lambda: self._ask(words, first, number), self._spec.max_retries, may_retry, self._sleep
         )
 
-    def _refuse_after_the_end(self) -> None:
-        if self._clock().date() >= date.fromisoformat(GOOGLE_ENDS_ON):
-            raise ConfigurationError(
-                f"Google's Custom Search JSON API ended on {GOOGLE_ENDS_ON}; choose "
-                f"provider = 'openverse' or 'folder' in the profile's search"
-            )
+    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+        """See `ImageSearch`."""
+        first, number = _lot(count, page)
+        return read_again(outcome, READER, lambda raw: self._results(raw, first, max(0, number)))
 
     def _ask(self, query: str, first: int, number: int) -> Attempt:
         import httplib2
@@ -117,7 +114,7 @@ class GoogleImageSearch:
         http_of_this = KeyedHttp(self._spec.base_url, self._key, self._spec.timeout_seconds)
         started = time.monotonic()
         try:
-            answer = self._request(query, first, number).execute(http=http_of_this)
+            self._request(query, first, number).execute(http=http_of_this)
         except HttpError as error:
             return self._refused(error.status_code, error.content, error.resp)
         except TimeoutError as error:
@@ -126,11 +123,14 @@ class GoogleImageSearch:
             return self._failed("unreachable", f"cannot be reached: {error}", counted=False)
         except (OSError, httplib2.HttpLib2Error, http.client.HTTPException) as error:
             return self._failed("unreachable", f"broke off: {error}")
-        except ValueError as error:
-            return self._failed("server_error", f"answered with what is no JSON: {error}")
+        except (ValueError, RecursionError) as error:  # what it cannot read is read here
+            if http_of_this.received is None:
+                return self._failed("server_error", f"was not asked: {error}", counted=False)
         finally:
             http_of_this.close()
-        return self._read(answer, first, number, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        content_type, body = http_of_this.received or ("", b"")
+        return self._read(content_type, body, first, number, seconds)
 
     def _request(self, query: str, first: int, number: int) -> Any:
         size = {"imgSize": self._spec.image_size} if self._spec.image_size else {}
@@ -145,21 +145,21 @@ class GoogleImageSearch:
             **size,
         )
 
-    def _read(self, answer: Any, first: int, number: int, seconds: float) -> Attempt:
-        from models.search.google_answers import read_hits
+    def _read(
+        self, content_type: str, body: bytes, first: int, number: int, seconds: float
+    ) -> Attempt:
+        """What came, as it came: Google's client gives up where a single name cannot be read."""
+        received = Received(
+            self._without_key(body.decode("utf-8", "replace")), content_type, seconds
+        )
+        return attempt_of(
+            received, self._spec.base_url, READER, lambda raw: self._results(raw, first, number)
+        )
 
-        raw = self._without_key(json.dumps(answer, ensure_ascii=False))
-        try:
-            if not isinstance(answer, dict):
-                raise ValueError(f"it is no object but {type(answer).__name__}")  # noqa: TRY004, TRY301
-            hits = read_hits(answer, self._spec, first, number)
-        except ValueError as error:
-            return self._failed("server_error", f"answered with no search result: {error}", raw)
-        return Attempt(SearchAnswer(hits=hits, raw=raw, seconds=seconds))
+    def _results(self, raw: str, first: int, number: int) -> Results:
+        return read_results(raw, self._spec, first, number)
 
     def _refused(self, status: int, content: bytes, headers: Any) -> Attempt:
-        from models.search.google_answers import read_refusal
-
         body = self._without_key(content.decode("utf-8", "replace"))[:RAW_CHARACTERS]
         refusal = read_refusal(status, body)
         failure = SearchFailure(
@@ -185,3 +185,10 @@ class GoogleImageSearch:
 
     def _without_key(self, text: str) -> str:
         return without_key(text, self._key)
+
+
+def _lot(count: int, page: int) -> tuple[int, int]:
+    """The place of the first hit of a page, and how many it has: none beyond the last place."""
+    size = min(count, _MOST_HITS)
+    first = (page - 1) * size + 1
+    return first, min(size, _LAST_PLACE - first)

@@ -1,63 +1,58 @@
 """What Google's Custom Search JSON API says: its answers, and its errors."""
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
-
-from schemas.image_search import GoogleSearch, SearchHit
+from models.search.reading import Results, json_of, size_of, text_of, unreadable_result
+from schemas.image_search import GoogleSearch, SearchHit, UnreadableResult
 
 _DAY_IS_OVER = frozenset({"dailyLimitExceeded", "dailyLimitExceededUnreg", "quotaExceeded"})
 _TOO_FAST = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 _BAD_KEY = frozenset({"API_KEY_INVALID", "keyInvalid", "keyExpired", "accessNotConfigured"})
 
 
-class _ImageOfItem(BaseModel):
-    contextLink: str | None = None  # noqa: N815 - the API's name
-    width: int | None = None
-    height: int | None = None
+READER: Final = "2"
+"""The version of `read_results`: answers that another one read are read again."""
 
 
-class _Item(BaseModel):
-    link: str = Field(min_length=1)
-    title: str | None = None
-    mime: str | None = None
-    image: _ImageOfItem = _ImageOfItem()
-
-
-def read_hits(
-    answer: dict[str, Any], spec: GoogleSearch, first: int, count: int
-) -> tuple[SearchHit, ...]:
-    """The hits of an answer, of which the first has rank `first`; without a link it is none.
+def read_results(text: str, spec: GoogleSearch, first: int, count: int) -> Results:
+    """The results of an answer, of which the first has rank `first`; without a link it is none.
 
     The API tells no licence and no author: the licence is the one that the filter lets pass.
 
     Raises:
-        ValueError: the answer has no list of items where one should be.
+        ValueError: the text is no answer, or has no list of items where one should be.
     """
+    answer = json_of(text)
+    if not isinstance(answer, dict):
+        raise ValueError(f"it is no object but {type(answer).__name__}")  # noqa: TRY004
     items = answer.get("items", [])
     if not isinstance(items, list):
         raise ValueError(f"its items are no list but {type(items).__name__}")  # noqa: TRY004
-    hits = []
+    hits: list[SearchHit] = []
+    unreadable: list[UnreadableResult] = []
     for rank, item in enumerate(items[:count], start=first):
-        try:
-            read = _Item.model_validate(item)
-        except ValidationError:
-            continue
-        hits.append(
-            SearchHit(
-                rank=rank,
-                image_url=read.link,
-                page_url=read.image.contextLink or None,
-                title=read.title or "",
-                licence=spec.licence,
-                licence_basis="filter",
-                width_px=_size(read.image.width),
-                height_px=_size(read.image.height),
-                media_type=read.mime or None,
-            )
-        )
-    return tuple(hits)
+        if isinstance(item, dict) and (link := text_of(item.get("link"))):
+            hits.append(_hit(rank, link, item, spec))
+        else:
+            unreadable.append(unreadable_result(rank, item))
+    return Results(tuple(hits), tuple(unreadable))
+
+
+def _hit(rank: int, link: str, item: dict[str, Any], spec: GoogleSearch) -> SearchHit:
+    told = item.get("image")
+    image: dict[str, Any] = told if isinstance(told, dict) else {}
+    return SearchHit(
+        rank=rank,
+        image_url=link,
+        page_url=text_of(image.get("contextLink")),
+        title=text_of(item.get("title")) or "",
+        licence=spec.licence,
+        licence_basis="filter",
+        width_px=size_of(image.get("width")),
+        height_px=size_of(image.get("height")),
+        media_type=text_of(item.get("mime")),
+    )
 
 
 class Refusal(NamedTuple):
@@ -96,7 +91,3 @@ def _words_of(body: str) -> tuple[str, frozenset[str]]:
     except (ValueError, LookupError, TypeError, AttributeError):
         return "", frozenset()
     return message, frozenset(words)
-
-
-def _size(pixels: int | None) -> int | None:
-    return pixels if pixels and pixels > 0 else None

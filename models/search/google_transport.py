@@ -40,7 +40,8 @@ class KeyedHttp(httplib2.Http):  # type: ignore[misc]
     """Adds the key to each address as it leaves; for one call, in one thread.
 
     A proxy that the environment names is used for https alone, where it sees no key. Redirects are
-    not followed: the key is for this server.
+    not followed: the key is for this server. `received` is the type and the body of what
+    came back; None before.
     """
 
     def __init__(self, base_url: str, key: str, timeout_seconds: float) -> None:
@@ -49,6 +50,7 @@ class KeyedHttp(httplib2.Http):  # type: ignore[misc]
         super().__init__(timeout=timeout_seconds, **proxy)
         self.follow_redirects = False
         self._key = key
+        self.received: tuple[str, bytes] | None = None
 
     def request(
         self,
@@ -67,4 +69,5 @@ class KeyedHttp(httplib2.Http):  # type: ignore[misc]
         else:
             uri = f"{uri}{'&' if urlsplit(uri).query else '?'}{key}"
         response, content = super().request(uri, method, body, headers, **named)
+        self.received = str(response.get("content-type", "")), content
         return response, content

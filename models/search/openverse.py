@@ -9,14 +9,16 @@ import httpx
 from models.image_search import always
 from models.search.asking import RAW_CHARACTERS, Attempt, Sleep, plain_query, with_retries
 from models.search.keys import without_key
-from models.search.openverse_answers import is_day_over, read_hits, wait_of
+from models.search.openverse_answers import READER, is_day_over, read_results, wait_of
 from models.search.openverse_token import OpenverseTokens, TokenRefusedError
+from models.search.reading import Received, attempt_of, read_again
 from schemas.chat import ModelRef
 from schemas.image_search import OpenverseSearch, SearchAnswer, SearchFailure, SearchOutcome
 
 _MOST_HITS = 20  # a request of somebody who is not registered
 _MOST_HITS_REGISTERED = 50
 _LAST_PLACE = 240
+_NOTHING = '{"results": []}'
 _QUERY_CHARACTERS = 200  # what is beyond is cut off by the service itself, within a word
 
 
@@ -54,12 +56,10 @@ class OpenverseImageSearch:
         words = plain_query(query)
         if isinstance(words, SearchFailure):
             return words
-        most = _MOST_HITS_REGISTERED if self._spec.is_registered else _MOST_HITS
-        size = min(count, most)
+        first, size = self._lot(count, page)
         if page * size > _LAST_PLACE:
-            return SearchAnswer(hits=(), raw="{}", seconds=0, requests=0)
+            return SearchAnswer(hits=(), raw=_NOTHING, seconds=0, requests=0, reader=READER)
         parameters = self._parameters_of(words, size, page)
-        first = (page - 1) * size + 1
         with self._client() as client:
             return with_retries(
                 lambda: self._ask(client, parameters, first, size),
@@ -67,6 +67,17 @@ class OpenverseImageSearch:
                 may_retry,
                 self._sleep,
             )
+
+    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+        """See `ImageSearch`."""
+        first, size = self._lot(count, page)
+        return read_again(outcome, READER, lambda raw: read_results(raw, first, size))
+
+    def _lot(self, count: int, page: int) -> tuple[int, int]:
+        """The rank of the first hit of a page, and how many hits it has."""
+        most = _MOST_HITS_REGISTERED if self._spec.is_registered else _MOST_HITS
+        size = min(count, most)
+        return (page - 1) * size + 1, size
 
     def _client(self) -> httpx.Client:
         base_url = f"{self._spec.base_url.rstrip('/')}/"
@@ -113,22 +124,21 @@ class OpenverseImageSearch:
 
     def _read(self, response: httpx.Response, first: int, size: int, seconds: float) -> Attempt:
         raw = self._without_secrets(response.text)
-        try:
-            hits = read_hits(response.content, first, size)
-        except ValueError as error:
-            return self._failed("server_error", f"answered with no search result: {error}", raw)
-        return Attempt(SearchAnswer(hits=hits, raw=raw, seconds=seconds))
+        received = Received(raw, response.headers.get("content-type", ""), seconds)
+        return attempt_of(
+            received, self._spec.base_url, READER, lambda text: read_results(text, first, size)
+        )
 
     def _refused(self, response: httpx.Response) -> Attempt:
-        """What a status other than 200 means; a throttled request does not count."""
+        """What a status other than 200 means; who is throttled or turned away is not counted."""
         status, raw = response.status_code, response.text
         what = f"answered with status {status}"
         if status == httpx.codes.TOO_MANY_REQUESTS:
             return self._throttled(response, what)
         if status == httpx.codes.UNAUTHORIZED and self._tokens.forget():
-            return self._failed("misconfigured", what, raw, retry=True)
+            return self._failed("misconfigured", what, raw, counted=False, retry=True)
         if status in (401, 403, 404) or status < 400:
-            return self._failed("misconfigured", what, raw, retry=False)
+            return self._failed("misconfigured", what, raw, counted=False, retry=False)
         if status >= 500 or status == httpx.codes.REQUEST_TIMEOUT:
             return self._failed("server_error", what, raw)
         return self._failed("refused_query", what, raw, retry=False, retriable=False)

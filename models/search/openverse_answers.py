@@ -4,9 +4,16 @@ import re
 from typing import Any, Final
 
 import httpx
-from pydantic import BaseModel, Field, ValidationError
 
-from schemas.image_search import SearchHit
+from models.search.reading import (
+    Results,
+    json_of,
+    number_text_of,
+    size_of,
+    text_of,
+    unreadable_result,
+)
+from schemas.image_search import SearchHit, UnreadableResult
 from schemas.licences import licence_name
 
 _MEDIA_TYPES: Final = {
@@ -22,57 +29,53 @@ _MEDIA_TYPES: Final = {
 _AVAILABLE_IN: Final = re.compile(r"available in (\d+) second")
 
 
-class _Result(BaseModel):
-    url: str = Field(min_length=1)
-    foreign_landing_url: str | None = None
-    title: str | None = None
-    creator: str | None = None
-    license: str | None = None
-    license_version: str | None = None
-    license_url: str | None = None
-    filetype: str | None = None
-    width: int | None = None
-    height: int | None = None
+READER: Final = "2"
+"""The version of `read_results`: answers that another one read are read again."""
 
 
-class _Page(BaseModel):
-    results: list[Any]
-
-
-def read_hits(body: bytes, first: int, count: int) -> tuple[SearchHit, ...]:
-    """The hits of an answer, of which the first has rank `first`; without an address it is none.
+def read_results(text: str, first: int, count: int) -> Results:
+    """The results of an answer, of which the first has rank `first`; without an address it is none.
 
     Raises:
-        ValueError: the body is no answer to a search.
+        ValueError: the text is no answer to a search.
     """
-    try:
-        page = _Page.model_validate_json(body)
-    except ValidationError as fault:
-        raise ValueError(fault.errors()[0]["msg"]) from fault
-    hits = []
-    for rank, result in enumerate(page.results[:count], start=first):
-        try:
-            read = _Result.model_validate(result)
-        except ValidationError:
-            continue
-        hits.append(_hit(rank, read))
-    return tuple(hits)
+    page = json_of(text)
+    results = page.get("results") if isinstance(page, dict) else None
+    if not isinstance(results, list):
+        raise ValueError("it has no list of results")  # noqa: TRY004
+    hits: list[SearchHit] = []
+    unreadable: list[UnreadableResult] = []
+    for rank, result in enumerate(results[:count], start=first):
+        if isinstance(result, dict) and (url := text_of(result.get("url"))):
+            hits.append(_hit(rank, url, result))
+        else:
+            unreadable.append(unreadable_result(rank, result))
+    return Results(tuple(hits), tuple(unreadable))
 
 
-def _hit(rank: int, read: _Result) -> SearchHit:
-    stated = f"{read.license} {read.license_version or ''}".strip() if read.license else None
+def _hit(rank: int, url: str, result: dict[str, Any]) -> SearchHit:
     return SearchHit(
         rank=rank,
-        image_url=read.url,
-        page_url=read.foreign_landing_url or None,
-        title=read.title or "",
-        licence=licence_name(stated, read.license_url),
-        licence_url=read.license_url or None,
-        creator=read.creator or None,
-        width_px=read.width if read.width and read.width > 0 else None,
-        height_px=read.height if read.height and read.height > 0 else None,
-        media_type=_MEDIA_TYPES.get((read.filetype or "").casefold()),
+        image_url=url,
+        page_url=text_of(result.get("foreign_landing_url")),
+        title=text_of(result.get("title")) or "",
+        licence=_licence(result),
+        licence_url=text_of(result.get("license_url")),
+        creator=text_of(result.get("creator")),
+        width_px=size_of(result.get("width")),
+        height_px=size_of(result.get("height")),
+        media_type=_MEDIA_TYPES.get((text_of(result.get("filetype")) or "").casefold()),
     )
+
+
+def _licence(result: dict[str, Any]) -> str | None:
+    """Its name; unknown where something is stated of it that cannot be read: a condition, maybe."""
+    stated, version = text_of(result.get("license")), number_text_of(result.get("license_version"))
+    address = text_of(result.get("license_url"))
+    read = {"license": stated, "license_version": version, "license_url": address}
+    if any(value is None and result.get(name) not in (None, "") for name, value in read.items()):
+        return None
+    return licence_name(f"{stated} {version or ''}".strip() if stated else None, address)
 
 
 def wait_of(response: httpx.Response) -> float | None:

@@ -12,7 +12,7 @@ from db.entities import fetch, parents_of
 from db.quarantine import quarantined
 from db.store import Store
 from flows.context import RunContext
-from flows.found_images import DOWNLOADED_FROM
+from flows.hit_downloads import DOWNLOADED_FROM
 from flows.image_choice import FOUND_AS
 from flows.image_orders import order_images
 from flows.report import BuildReport

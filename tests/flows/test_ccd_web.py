@@ -21,13 +21,14 @@ from db.store import Store
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
 from flows.contrast_groups import ACCEPTED_FROM
-from flows.found_images import DOWNLOADED_FROM, IMPORTED_FROM
+from flows.hit_downloads import DOWNLOADED_FROM, IMPORTED_FROM
 from flows.image_choice import FOUND_AS
 from flows.report import BuildReport
 from release.attribution import ATTRIBUTION
 from release.markdown import as_text
 from release.verify import verify_release
-from schemas.contrast_records import FoundHit, ImageOrder
+from schemas.base import sha256_of
+from schemas.contrast_records import FoundHit, FoundPicture, ImageOrder
 from schemas.download import DownloadSettings
 from schemas.image_search import OpenverseSearch
 from schemas.profile import Profile
@@ -344,7 +345,7 @@ def test_what_cannot_be_used_is_in_quarantine_with_its_reason(
     of_hits = [
         one
         for one in quarantined(web.run.store, DATASET)
-        if one.stage not in ("search_images", "choose_candidates")
+        if one.stage not in ("search_images", "read_results", "choose_candidates")
     ]
     reasons = {
         (one.context.get("url") or one.context["hit"]["image_url"]).rstrip("?…"): one.reason
@@ -376,9 +377,44 @@ def test_an_order_without_an_image_tells_why(build_again: Callable[[], Web]) -> 
         for one in quarantined(web.run.store, DATASET)
         if one.stage in ("search_images", "choose_candidates")
     )
-    assert of_orders == {("search_images", "no_results"): 1, ("choose_candidates", "no_results"): 1}
+    assert of_orders == {
+        ("search_images", "no_results"): 1,
+        ("choose_candidates", "no_download"): 1,
+    }
+    (told,) = quarantined(web.run.store, DATASET, "no_download")
+    assert told.detail == (
+        "none of 5 results could be downloaded (1 http_status, 3 licence_not_permitted, "
+        "1 not_an_address)"
+    )
     orders = entities(web.run, ImageOrder.kind)
     assert len(orders) == len(CREDITS) + of_orders.total()
+
+
+def test_a_result_that_names_no_image_is_counted(build_again: Callable[[], Web]) -> None:
+    web = build_again()
+    (told,) = (one for one in quarantined(web.run.store, DATASET) if one.stage == "read_results")
+    assert (told.reason, told.context["rank"]) == ("no_address", 4)
+    (report,) = (one for one in web.report.stages if one.stage == "read results")
+    assert report.rejected == {"no_address": 1}
+
+
+def test_what_is_released_says_what_came_and_under_which_terms(
+    build_again: Callable[[], Web], stills: StillsWorld, told: list[Family]
+) -> None:
+    web = build_again()
+    images = [
+        record
+        for one in entities(web.run, Image.kind)
+        if (record := one.record(Image)).contrast and record.attribution
+    ]
+    assert {one.attribution.licence_basis for one in images if one.attribution} == {"stated"}
+    pictures = [one.record(FoundPicture) for one in entities(web.run, FoundPicture.kind)]
+    assert {one.robots for one in pictures} == {"allowed"}
+    assert sorted(one.redirects for one in pictures) == [0] * (len(pictures) - 1) + [1]
+    assert all(one.url for one in pictures)
+    sent = sha256_of(with_place(stills.image_root / told[0].variants[0].file_name))
+    (changed,) = (one for one in images if one.source_sha256 != one.sha256)
+    assert changed.source_sha256 == sent, "what would come again is known"
 
 
 def test_no_place_is_kept_of_where_a_picture_was_taken(

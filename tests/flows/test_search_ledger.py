@@ -61,6 +61,7 @@ class ScriptedSearch:
         self.parameters = parameters
         self.reply = reply
         self.seconds = seconds
+        self.reader = ""
         self.asked: list[str] = []
 
     def search(
@@ -69,6 +70,11 @@ class ScriptedSearch:
         self.asked.append(query)
         time.sleep(self.seconds)
         return self.reply(query)
+
+    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+        if outcome.reader == self.reader:
+            return outcome
+        return outcome.model_copy(update={"reader": self.reader})
 
 
 class RetryingSearch(ScriptedSearch):
@@ -130,6 +136,15 @@ def test_a_known_query_is_not_asked_by_any_run_on_any_dataset(store: Store) -> N
     assert once == again
     assert (first.asked, second.asked) == (["a cat"], [])
     assert row_count(store, ModelCall) == 1
+
+
+def test_what_was_read_by_an_earlier_version_is_read_again_and_not_asked(store: Store) -> None:
+    first, newer = ScriptedSearch(), ScriptedSearch()
+    newer.reader = "2"
+    once = recorded(store, first).search("a cat", 5)
+    again = recorded(store, newer).search("a cat", 5)
+    assert (once.reader, again.reader) == ("", "2")
+    assert newer.asked == []
 
 
 def test_another_lot_and_other_parameters_are_another_search(store: Store) -> None:
@@ -304,7 +319,7 @@ class Program:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[list[str], int]:
-    told, _ = process.communicate(timeout=60)
+    told, _ = process.communicate(timeout=600)
     return told.splitlines(), process.returncode
 
 

@@ -72,7 +72,7 @@ class SearchServer(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.google = json.loads((DATA / "google.json").read_text(encoding="utf-8"))
         self.openverse = json.loads((DATA / "openverse.json").read_text(encoding="utf-8"))
-        self.results_of: Callable[[str], list[dict[str, Any]]] = self._recorded
+        self.results_of: Callable[[str], list[Any]] = self._recorded
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property

@@ -1,0 +1,67 @@
+"""How often work was tried, verdicts that are taken back, and inputs by the state of a parent."""
+
+import pytest
+
+from db.decisions import NewDecision, append_decisions
+from db.entities import find
+from db.repeats import count_plans, rejections_of, take_back
+from db.store import Store
+from db.work import (
+    Beneath,
+    Pending,
+    WorkResult,
+    commit_chunk,
+    count_pending,
+    register_plan,
+    worked_inputs,
+)
+from schemas.records import Rejection
+from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, store_entities
+
+REFUSED = Rejection(stage="try", reason="away", detail="nobody there", context={"pictures": []})
+
+
+def plan_of(store: Store, hour: int, stage: str = "try") -> int:
+    return register_plan(store, stage, "1", {"hour": hour})
+
+
+def test_tries_are_counted_by_the_plans_of_a_stage(store: Store) -> None:
+    for hour, inputs in enumerate(([1, 2], [1], [1, 3])):
+        plan = plan_of(store, hour)
+        for _ in range(2):  # within an hour a second try counts no more
+            commit_chunk(store, activity_of(plan), [WorkResult(one) for one in inputs])
+    other = plan_of(store, 0, stage="another")
+    commit_chunk(store, activity_of(other), [WorkResult(2)])
+    assert count_plans(store, "try", range(1, 2000)) == {1: 3, 2: 1, 3: 1}
+    assert count_plans(store, "never", [1]) == {}
+
+
+def test_what_a_plan_rejected_is_pending_once_it_is_taken_back(store: Store) -> None:
+    plan, other = plan_of(store, 0), plan_of(store, 1)
+    done = [WorkResult(1), WorkResult(2, rejection=REFUSED), WorkResult(3, rejection=REFUSED)]
+    for one in (plan, other):
+        commit_chunk(store, activity_of(one), done)
+    assert rejections_of(store, plan, range(1, 2000)) == {2: REFUSED, 3: REFUSED}
+    assert take_back(store, plan, [1, 2]) == 1
+    assert worked_inputs(store, plan, [1, 2, 3]) == {1, 3}, "what was done stays done"
+    assert worked_inputs(store, other, [1, 2, 3]) == {1, 2, 3}
+
+
+@pytest.mark.parametrize(("verdict", "left"), [("reject", 1), ("accept", 1), (None, 2)])
+def test_inputs_may_be_asked_for_by_the_state_of_a_parent(
+    store: Store, verdict: str | None, left: int
+) -> None:
+    orders = [caption(number) for number in range(2)]
+    hits = [caption(10 + at, parents=[("found_for", one.id)]) for at, one in enumerate(orders)]
+    hits.append(caption(20, parents=[("another_role", orders[0].id)]))
+    store_entities(store, [*orders, *hits])
+    if verdict is not None:
+        with store.write() as connection:
+            decision = NewDecision(orders[0].id, verdict, SOFTWARE, "said")  # type: ignore[arg-type]
+            append_decisions(connection, [decision])
+    wanted = Pending(DATASET, "caption", ("proposed",), beneath=Beneath("found_for", ("proposed",)))
+    plan = plan_of(store, 0)
+    assert count_pending(store, plan, wanted) == left
+    own = [one.seq for one in find(store, DATASET, "caption") if one.id == hits[1].id]
+    commit_chunk(store, activity_of(plan), [WorkResult(one) for one in own])
+    assert count_pending(store, plan, wanted) == left - 1

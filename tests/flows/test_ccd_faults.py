@@ -1,0 +1,352 @@
+"""Services that are wrong, gone or odd, and hosts that are away for a while: what a build does."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.quarantine import put_back, quarantined
+from db.search_calls import requests_since
+from db.store import Store
+from flows.context import RunContext
+from flows.hit_downloads import may_pass
+from flows.image_orders import order_images, waiting_strategies
+from flows.order_searches import OrderSearches
+from flows.report import BuildReport
+from flows.search_ledger import RecordedSearch
+from models.image_search import always
+from schemas.chat import ModelRef
+from schemas.contrast import ResultsConsidered
+from schemas.contrast_records import FoundHit, FoundPicture, ImageOrder
+from schemas.errors import BudgetReachedError, ModelError, ServiceError, UsageError
+from schemas.image_search import OpenverseSearch, SearchFailure, SearchOutcome
+from schemas.profile import Profile
+from schemas.proposals import Candidate
+from schemas.records import Rejection
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.flows.ccd_world import DATASET, entities
+from tests.flows.found_variants import FoundVariants, build_found, found_variants
+from tests.flows.runs import context_of
+from tests.flows.still_families import Family, families, proposing
+from tests.servers.counting_server import CountingServer, counting_server
+from tests.servers.search_server import Reply, SearchServer
+from tests.sources.web.adversary import Reply as HostReply
+from tests.sources.web.adversary import answer, hang_up
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+AWAY = answer(status="503 Service Unavailable")
+WRONG_KEY = Reply(401, {"detail": "Authentication credentials were not provided."})
+
+
+@pytest.fixture(scope="module")
+def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
+    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=16)
+
+
+@pytest.fixture
+def told(stills: StillsWorld) -> list[Family]:
+    """Three anchors, and five strategies of them all."""
+    found = families(stills)[:3]
+    assert sum(len(one.variants) for one in found) == 5
+    return found
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+@pytest.fixture
+def model(told: list[Family]) -> Iterator[CountingServer]:
+    with counting_server(0, proposing(told)) as server:
+        yield server
+
+
+@pytest.fixture
+def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
+    with found_variants(stills, told, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def service(web: FoundVariants) -> SearchServer:
+    return web.service
+
+
+Go = Callable[..., BuildReport]
+
+
+@pytest.fixture
+def go(run: RunContext, web: FoundVariants, model: CountingServer) -> Go:
+    """Runs the build at a time, with these settings of the search and these of downloads."""
+
+    def build(
+        now: datetime = NOON,
+        version: str = "0.1.0",
+        download: dict[str, Any] | None = None,
+        choice: dict[str, Any] | None = None,
+        **search: Any,
+    ) -> BuildReport:
+        profile = web.profile(model, **{"max_retries": 0, **search})
+        changed = with_contrast(profile, download=download or {}, choice=choice or {})
+        of_version = web.build.model_copy(update={"version": version})
+        return build_found(run, of_version, changed, clock=lambda: now)
+
+    return build
+
+
+def with_contrast(profile: Profile, **changed: dict[str, Any]) -> Profile:
+    settings = {
+        name: getattr(profile.contrast, name).model_copy(update=values)
+        for name, values in changed.items()
+    }
+    return profile.model_copy(update={"contrast": profile.contrast.model_copy(update=settings)})
+
+
+def accepted(run: RunContext) -> int:
+    return len(entities(run, Candidate.kind, "accepted"))
+
+
+def reasons(run: RunContext, stage: str) -> list[str]:
+    return [one.reason for one in quarantined(run.store, DATASET) if one.stage == stage]
+
+
+def requests(run: RunContext) -> int:
+    return requests_since(run.store, OpenverseSearch(provider="openverse").ref, NOON - HOUR)
+
+
+def test_a_wrong_key_is_told_after_one_request_that_does_not_count(
+    go: Go, run: RunContext, service: SearchServer
+) -> None:
+    service.faults = [WRONG_KEY] * 9
+    for asked in (1, 2):
+        with pytest.raises(ModelError) as stopped:
+            go(daily_budget=5)
+        assert "answered with status 401" in str(stopped.value)
+        assert "mend the settings and run again" in str(stopped.value)
+        assert len(service.seen) == asked
+    assert requests(run) == 0
+
+
+def test_a_service_that_is_gone_is_asked_about_three_orders(go: Go, service: SearchServer) -> None:
+    service.faults = [Reply(hang_up=True)] * 9
+    with pytest.raises(ModelError, match=r"2 not_asked, 3 unreachable\); unreachable: .*127\.0"):
+        go()
+    assert len(service.seen) == 3
+
+
+def test_what_was_found_before_a_service_was_gone_is_used(
+    go: Go, run: RunContext, service: SearchServer
+) -> None:
+    known, before = service.results_of, list[str]()
+
+    def two_only(query: str) -> list[dict[str, Any]]:
+        before.append(query)
+        if len(before) == 2:
+            service.faults = [WRONG_KEY]
+        return known(query)
+
+    service.results_of = two_only
+    with pytest.raises(ModelError, match=r"1 misconfigured, 2 not_asked"):
+        go()
+    assert accepted(run) == 2
+    report = go()
+    assert report.release is not None
+    assert accepted(run) == len(set(service.queries)) == 5
+
+
+def test_an_answer_that_nobody_can_read_keeps_no_other_order(
+    go: Go, run: RunContext, service: SearchServer
+) -> None:
+    service.faults = [Reply(body={"results": "none"})]
+    assert go(max_retries=4).release is not None
+    assert accepted(run) == 4
+    assert len(service.seen) == 5
+    (told,) = quarantined(run.store, DATASET, "unreadable_answer")
+    assert told.context["raw"] == '{"results": "none"}'
+    go(max_retries=4)
+    assert len(service.seen) == 5
+
+
+def test_half_a_character_and_odd_fields_lose_no_hit(
+    go: Go, run: RunContext, service: SearchServer
+) -> None:
+    known = service.results_of
+    odd = {"title": "\ud800", "width": 640.5, "height": "x", "filetype": 3}
+    service.results_of = lambda query: [{**one, **odd} for one in known(query)]
+    assert go().release is not None
+    assert accepted(run) == 5
+
+
+def test_results_that_name_no_image_are_not_nothing(
+    go: Go, run: RunContext, service: SearchServer
+) -> None:
+    service.results_of = lambda _: [{"title": "no address"}, None, {"url": 3}]
+    with pytest.raises(UsageError, match="nothing of"):
+        go()
+    told = list(quarantined(run.store, DATASET, "no_readable_results"))
+    assert len(told) == 5
+    assert "gave 3 results" in told[0].detail
+    assert "none of them readable" in told[0].detail
+    assert sorted(reasons(run, "read_results")) == ["no_address"] * 10 + ["no_object"] * 5
+
+
+class Ended:
+    """A service that has ended."""
+
+    ref = ModelRef(name="ended-search", revision="1")
+    parameters: dict[str, Any] = {}  # noqa: RUF012
+
+    def search(
+        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+    ) -> SearchOutcome:
+        return SearchFailure(reason="service_ended", detail="it ended", retriable=True)
+
+    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+        return outcome
+
+
+def test_what_a_service_that_has_ended_leaves_is_served_in_another_way(
+    go: Go, run: RunContext
+) -> None:
+    with pytest.raises(BudgetReachedError):
+        go(daily_budget=2)
+    assert accepted(run) == 2
+    order_images(run, DATASET, "search")
+    ended = RecordedSearch(Ended(), run.store, DATASET, None)
+    searched = OrderSearches(run, DATASET, ended, 5).run()
+    assert searched.stopped is None
+    assert reasons(run, "search_images") == ["service_ended"] * 3
+    waiting = waiting_strategies(run.store, DATASET, searched.reports[0])
+    order_images(run, DATASET, "edit", waiting)
+    edits = [one for one in entities(run, ImageOrder.kind) if one.group == "edit"]
+    assert len(edits) == 3
+
+
+def hosts_say(web: FoundVariants, reply: HostReply) -> dict[str, Any]:
+    """Has the host answer everything so; what it said before."""
+    before = dict(web.host.replies)
+    web.host.replies |= dict.fromkeys(before, reply)
+    return before
+
+
+def test_a_host_that_is_away_is_asked_again_later(
+    go: Go, run: RunContext, web: FoundVariants
+) -> None:
+    before = hosts_say(web, AWAY)
+    with pytest.raises(ServiceError, match=r"5 http_status\).*status 503.*run again later"):
+        go()
+    assert list(quarantined(run.store, DATASET)) == []
+    web.host.replies |= before
+    assert go().release is not None
+    assert accepted(run) == 5
+
+
+def test_a_host_that_stays_away_is_given_up_and_chosen_from_once_it_is_back(
+    go: Go, run: RunContext, web: FoundVariants
+) -> None:
+    before = hosts_say(web, AWAY)
+    for hours, told in ((0, ServiceError), (0, ServiceError), (1, ServiceError), (2, UsageError)):
+        with pytest.raises(told):
+            go(NOON + hours * HOUR)
+    assert reasons(run, "download_image") == ["http_status"] * 5
+    told_of_orders = list(quarantined(run.store, DATASET, "no_download"))
+    assert [one.detail for one in told_of_orders] == [
+        "none of 1 results could be downloaded (1 http_status)"
+    ] * 5
+    web.host.replies |= before
+    assert put_back(run.store, DATASET, "http_status") == 5
+    assert go(NOON + 3 * HOUR).release is not None
+    assert accepted(run) == 5
+    assert list(quarantined(run.store, DATASET)) == []
+
+
+def test_where_nobody_answers_no_address_is_given_up(
+    go: Go, run: RunContext, web: FoundVariants
+) -> None:
+    hosts_say(web, hang_up())
+    for hours in range(5):
+        with pytest.raises(ServiceError, match="5 interrupted"):
+            go(NOON + hours * HOUR)
+    assert list(quarantined(run.store, DATASET)) == []
+
+
+@pytest.mark.parametrize(
+    "polite",
+    [{"timeout_seconds": 11}, {"requests_per_second": 50, "in_flight": 8, "user_agent": "me/1"}],
+)
+def test_politeness_downloads_nothing_anew(
+    go: Go, web: FoundVariants, polite: dict[str, Any]
+) -> None:
+    first = go()
+    asked = len(web.host.paths())
+    second = go(download=polite)
+    assert len(web.host.paths()) == asked
+    assert second.release_id == first.release_id
+
+
+def test_of_a_hit_one_picture_counts(go: Go, run: RunContext, web: FoundVariants) -> None:
+    for download in ({}, {"resize_longest_px": 100}):
+        with pytest.raises(UsageError):  # nothing is similar enough, and none is chosen
+            go(choice={"floor": 0.999, "ceiling": 1.0}, download=download)
+    pictures = [one.record(FoundPicture).picture for one in entities(run, FoundPicture.kind)]
+    assert sorted(one.width_px <= 100 for one in pictures) == [False] * 5 + [True] * 5
+    considered = [one.record(ResultsConsidered) for one in entities(run, ResultsConsidered.kind)]
+    assert [len(one.results) for one in considered] == [1] * 10
+    assert len({one.picture_ids for one in considered}) == 10
+
+
+@pytest.mark.parametrize("changed", ["search", "pictures"])
+def test_nothing_is_searched_for_where_an_image_stands(
+    go: Go, run: RunContext, web: FoundVariants, changed: str
+) -> None:
+    go()
+    asked, downloaded = len(web.service.seen), len(web.host.paths())
+    before = {one.id for one in entities(run, Candidate.kind)}
+    settings: dict[str, dict[str, Any]] = {
+        "search": {"include_mature": True},
+        "pictures": {"download": {"resize_longest_px": 100}},
+    }
+    report = go(**settings[changed])
+    assert (len(web.service.seen), len(web.host.paths())) == (asked, downloaded)
+    assert {one.id for one in entities(run, Candidate.kind)} == before
+    assert report.release is not None
+
+
+def test_what_is_turned_down_is_searched_for_by_another_service_alone(
+    go: Go, run: RunContext, web: FoundVariants, service: SearchServer
+) -> None:
+    known = service.results_of
+    empty: Sequence[str] = list[str]()
+
+    def first_unknown(query: str) -> list[dict[str, Any]]:
+        nonlocal empty
+        empty = empty or [query]
+        return [] if query in empty else known(query)
+
+    service.results_of = first_unknown
+    go()
+    assert accepted(run) == 4
+    service.results_of = known
+    hits = len(entities(run, FoundHit.kind))
+    go(include_mature=True, version="0.2.0")
+    assert service.queries[5:] == list(empty)
+    assert len(entities(run, FoundHit.kind)) == hits + 1
+    assert accepted(run) == 5
+
+
+def test_faults_are_told_from_verdicts() -> None:
+    def refused(reason: str, **context: Any) -> Rejection:
+        return Rejection(stage="download_image", reason=reason, detail="", context=context)
+
+    passing = [refused(one) for one in ("unreachable", "timed_out", "interrupted", "asked_to_wait")]
+    passing += [refused("http_status", status=status) for status in (429, 500, 503)]
+    passing.append(refused("forbidden_by_robots", status=503))
+    final = [refused(one) for one in ("private_address", "not_an_image", "forbidden_by_robots")]
+    final += [refused("http_status", status=status) for status in (403, 404, 410)]
+    assert [may_pass(one) for one in passing + final] == [True] * len(passing) + [False] * len(
+        final
+    )
