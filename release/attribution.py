@@ -12,12 +12,17 @@ from release.markdown import as_link, as_text
 from release.scratch import Credit
 from schemas.errors import IntegrityError
 from schemas.licence_expressions import permits_release
+from schemas.licences import is_one_of
 from schemas.release import LicenceStatistics
 
 ATTRIBUTION = "ATTRIBUTION.md"
 
 _SHOWN = 5
 _UNKNOWN = "creator not named"
+_BY_FILTER = (
+    "The service that found these images states the licence of none: it gives only images that "
+    "pass a filter for these licences. Which one holds, the page of an image says.\n\n"
+)
 _ADDRESS = re.compile(r"https?://\S+")
 
 
@@ -28,7 +33,7 @@ def attribution_text(name: str, credit: Iterable[Credit]) -> Iterator[bytes]:
         "Images, creators and source pages, by licence. Keep this file with copies of the images.\n"
     ).encode()
     for licence, images in groupby(credit, key=lambda one: one.licence):
-        yield f"\n## {as_text(licence)}\n\n".encode()
+        yield f"\n## {as_text(licence)}\n\n{_BY_FILTER if is_one_of(licence) else ''}".encode()
         by_source: dict[str, int] = {}
         for one in images:
             if one.own:

@@ -109,6 +109,11 @@ def one_of(licences: Iterable[str]) -> str:
     return _ONE_OF + ", ".join(dict.fromkeys(licences))
 
 
+def is_one_of(licence: str) -> bool:
+    """Whether of a licence is known only that it is one of several, by a filter that it passed."""
+    return licence.startswith(_ONE_OF)
+
+
 def flickr_licence(number: int) -> str | None:
     """The licence that Flickr and COCO mean by `number`.
 
@@ -126,7 +131,7 @@ def permits_use(licence: str | None) -> bool:
     """
     if licence is None:
         return False
-    if licence.startswith(_ONE_OF):
+    if is_one_of(licence):
         return all(permits_use(one) for one in licence.removeprefix(_ONE_OF).split(", "))
     name = licence_name(licence)
     if name is None:
@@ -135,7 +140,7 @@ def permits_use(licence: str | None) -> bool:
 
 
 def _of_text(text: str) -> str | None:
-    if text.startswith(_ONE_OF):
+    if is_one_of(text):
         parts = [licence_name(part) for part in text.removeprefix(_ONE_OF).split(", ")]
         known = [part for part in parts if part is not None]
         return one_of(known) if len(known) == len(parts) else None
