@@ -49,6 +49,16 @@ def open_engine(url: str) -> Engine:
     return _open_sqlite(parsed.set(drivername="sqlite"))
 
 
+def is_there(url: str) -> bool:
+    """Whether there is a database at `url`: a file of SQLite; of a server it is taken for granted.
+
+    Raises:
+        ConfigurationError: the URL is malformed.
+    """
+    parsed = _parsed(url)
+    return parsed.get_backend_name() != "sqlite" or Path(str(parsed.database)).is_file()
+
+
 def shown_url(url: URL) -> str:
     """A database's URL as it may be shown: without its password."""
     return repr(url.render_as_string(hide_password=True))

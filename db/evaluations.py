@@ -64,6 +64,15 @@ def evaluations_of(
         return [_stored(*row) for row in connection.execute(query)]
 
 
+def count_showing(store: Store, entity_ids: Iterable[str]) -> int:
+    """How many evaluations show any of these in an example."""
+    gone = set(entity_ids)
+    with store.read() as connection:
+        results = connection.execute(select(Evaluation.result)).scalars()
+        found = (EvaluationResult.model_validate(one) for one in results)
+        return sum(_without(one, gone) != one for one in found)
+
+
 def forget_examples(store: Store, entity_ids: Iterable[str]) -> int:
     """Removes, for good, the examples that show any of these; gives of how many evaluations."""
     gone, changed = set(entity_ids), 0

@@ -54,6 +54,13 @@ def notices_of(store: Store, withdrawal: int) -> list[WithdrawalNotice]:
         return _notices(connection.execute(query).scalars())
 
 
+def all_notices(store: Store) -> list[WithdrawalNotice]:
+    """What holders of all releases are told of all withdrawals, by dataset and version."""
+    query = select(NoticeRow.notice).order_by(NoticeRow.withdrawal_id)
+    with store.read() as connection:
+        return _notices(connection.execute(query).scalars())
+
+
 def dataset_notices(connection: Connection, dataset: str, mark: int) -> list[WithdrawalNotice]:
     """What holders of all releases of a dataset are told of the withdrawals up to `mark`."""
     query = select(NoticeRow.notice).where(NoticeRow.withdrawal_id <= mark)

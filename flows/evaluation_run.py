@@ -13,7 +13,7 @@ from flows.context import RunContext
 from flows.evaluation import evaluate_release
 from flows.leaderboard import Leaderboard, collect, locate_release
 from flows.leaderboard_page import Written, leaderboard_folder, render_markdown, write_leaderboard
-from flows.withdrawn_releases import withdrawal_of
+from flows.withdrawn_releases import notices_known, withdrawal_of
 from profiles.loader import load_profile
 from retrieval.embedders import CHECKPOINT_FILES
 from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder, EmbedderSpec
@@ -100,7 +100,8 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
             f"the files of {found.manifest.dataset} {found.manifest.version} are not on this "
             f"machine any more; name the folder of a copy"
         )
-    if withdrawal := withdrawal_of(context.settings.home, found.manifest, found.folder):
+    known = notices_known(context.settings.home, context.store)
+    if withdrawal := withdrawal_of(found.manifest, found.folder, known):
         context.progress.say(f"warning: {withdrawal.sentence}")
     stored: list[Stored] = []
     for spec in requested_embedders(request, context.settings.profile):

@@ -14,7 +14,7 @@ from flows.progress import Progress
 from flows.report import StageReport
 from flows.training_configuration import load_training
 from flows.training_images import TrainingImages, find_training_images, missing_images
-from flows.withdrawn_releases import withdrawal_in
+from flows.withdrawn_releases import known_notices, withdrawal_in
 from profiles.settings import load_settings
 from release.files import digest_of_file
 from schemas.cfam import CfamTraining
@@ -94,7 +94,7 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
         raise UsageError(
             f"{home} holds a training already; go on with it by --resume, or choose another --out"
         )
-    if withdrawal := withdrawal_in(load_settings().home, Path(request.release)):
+    if withdrawal := withdrawal_in(Path(request.release), known_notices(load_settings())):
         progress.say(f"warning: {withdrawal.sentence}")
     found = find_training_images(Path(request.release), settings)
     if missing := list(islice(missing_images(found.splits), _SHOWN_MISSING)):

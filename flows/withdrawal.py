@@ -42,7 +42,7 @@ from release.build import build_release
 from release.folder import remove_abandoned
 from release.notices import mark_release, record_notices
 from release.rebuild import rebuild_inputs
-from schemas.errors import LoupeError
+from schemas.errors import LoupeError, UsageError
 from schemas.release import Manifest
 from schemas.withdrawal import WithdrawalNotice
 
@@ -131,6 +131,11 @@ def _do(
 
 def _steps(work: "_Work", withdrawal: StoredWithdrawal) -> Iterator[Step]:
     notices = work.notices()
+    if notices:  # first of all, so that nobody who only reads files takes them for sound
+        yield Step("write notices", work.write_notices, may_overtake=True)
+    for notice in notices:
+        name = f"mark {notice.dataset} {notice.version}"
+        yield Step(name, partial(work.mark, notice.release), may_overtake=True)
     yield Step("find what came since", work.sweep, anew=True)
     yield Step("close questions", work.close_questions, anew=True)
     if withdrawal.request.target.sort == ANNOTATOR:
@@ -142,10 +147,6 @@ def _steps(work: "_Work", withdrawal: StoredWithdrawal) -> Iterator[Step]:
     for patch in work.patches():
         name = f"{patch.base.manifest.dataset} {patch.version}"
         yield Step(f"release {name}", partial(work.release, patch), may_overtake=True)
-    for notice in notices:
-        yield Step(f"mark {notice.dataset} {notice.version}", partial(work.mark, notice.release))
-    if notices:
-        yield Step("write notices", work.write_notices)
 
 
 class _Work:
@@ -227,6 +228,7 @@ class _Work:
         manifest = self._build(found) if isinstance(found, Patch) else found.manifest
         if manifest.version != patch.version:
             renumber_notices(self._store, number, dataset, patch.version, manifest.version)
+            self._tell_anew(dataset)
         return {
             "id": manifest.id,
             "version": manifest.version,
@@ -261,13 +263,27 @@ class _Work:
         """Says in the folder of a release what was withdrawn from it; erases what is to go."""
         (stored,) = (one for one in list_releases(self._store) if one.manifest.id == release)
         own = [one for one in self.notices() if one.release == release]
-        marked = mark_release(stored.folder, own, erase=self._withdrawal.request.erases)
+        try:
+            marked = mark_release(stored.folder, own, erase=self._withdrawal.request.erases)
+        except OSError as error:
+            raise UsageError(f"{stored.folder} cannot be marked ({error.strerror})") from error
         return {"skipped": marked.skipped, "erased": marked.erased}
 
     def write_notices(self) -> Told:
         """Keeps notices to be published."""
-        paths = record_notices(self._context.settings.home, self.notices())
+        home = self._context.settings.home
+        try:
+            paths = record_notices(home, self.notices())
+        except OSError as error:
+            raise UsageError(f"notices cannot be written to {home} ({error.strerror})") from error
         return {"files": [path.name for path in paths]}
+
+    def _tell_anew(self, dataset: str) -> None:
+        """Writes notices and marks once more, as what they tell to use instead has changed."""
+        self.write_notices()
+        for notice in self.notices():
+            if notice.dataset == dataset:
+                self.mark(notice.release)
 
     def _entities(self) -> list[str]:
         return withdrawn_entities(self._store, self._withdrawal.id)

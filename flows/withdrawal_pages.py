@@ -20,15 +20,22 @@ def erase_pages(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) 
 
     `known` are the other datasets that there are: a page of `people-two` is none of `people`.
     """
+    removed = pages_of(home, datasets, known)
+    for page in removed:
+        _remove(home / page)
+    return removed
+
+
+def pages_of(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) -> list[str]:
+    """Where below the home the pages of these datasets lie; see `erase_pages`."""
     wanted = set(datasets)
     names = wanted.union(known)
-    removed = []
-    for folder in PAGES:
-        for path in sorted((home / folder).glob("*")):
-            if _dataset_of(path.name, names) in wanted:
-                _remove(path)
-                removed.append(f"{folder}/{path.name}")
-    return removed
+    return [
+        f"{folder}/{path.name}"
+        for folder in PAGES
+        for path in sorted((home / folder).glob("*"))
+        if _dataset_of(path.name, names) in wanted
+    ]
 
 
 def _dataset_of(page: str, names: Collection[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -10,6 +11,7 @@ from db.agents import AgentRef
 from db.store import Store
 from db.withdrawal_bytes import Blob, blobs_of, needed_blobs, refused_digests
 from db.withdrawal_closure import Closure, closure
+from db.withdrawal_names import Named, names_of
 from db.withdrawal_notices import notices_of, releases_beside
 from db.withdrawal_recording import NewWithdrawal, extend_withdrawal, record_withdrawal
 from db.withdrawal_targets import WithdrawalTarget, meant_by
@@ -21,7 +23,8 @@ from db.withdrawals import (
     key_of,
     withdrawn_entities,
 )
-from flows.withdrawal_releases import Affected, affected_releases
+from flows.withdrawal_erasure import Erasure, erasure_of_pages, erasure_of_releases
+from flows.withdrawal_releases import Affected, AffectedRelease, affected_releases
 from schemas.withdrawal import ERASING, Ground, WithdrawalCount
 
 ANNOTATOR = "annotator"
@@ -33,10 +36,12 @@ class WithdrawalPlan(NamedTuple):
     Attributes:
         request: what is asked for.
         reached: all that goes, by id, with the reason of each; also what is withdrawn already.
+        named: what people know that by, by id, where they know it by anything.
         reopened: what is to be decided on anew.
         erased: files that go.
         kept: files that stay although they are of something that goes, with what needs them.
         affected: releases and the patches that take their place.
+        erasure: what goes beside these files: of the folders of releases, and of pages.
         beside: the ids of all releases of the datasets of these.
         untold: the ids of releases of which earlier withdrawals on the same request, if there are
             any, did not tell all that they hold.
@@ -45,10 +50,12 @@ class WithdrawalPlan(NamedTuple):
 
     request: WithdrawalRequest
     reached: Closure
+    named: Mapping[str, Named]
     reopened: tuple[str, ...]
     erased: tuple[Blob, ...]
     kept: Mapping[str, str]
     affected: Affected
+    erasure: Erasure
     beside: frozenset[str]
     untold: tuple[str, ...]
     earlier: tuple[StoredWithdrawal, ...]
@@ -93,24 +100,15 @@ class WithdrawalPlan(NamedTuple):
             "counts": [one.model_dump(mode="json") for one in self.counts()],
             "reasons": self.reasons(),
             "entities": [
-                {**one._asdict(), "is_new": one.state != "withdrawn"}
+                {**one._asdict(), "is_new": one.state != "withdrawn", **self._name(one.id)}
                 for one in self.reached.values()
             ],
             "reopened": list(self.reopened),
             "erased": [blob._asdict() for blob in self.erased],
             "kept": dict(self.kept),
-            "releases": [
-                {
-                    "release": one.release.manifest.id,
-                    "dataset": one.release.manifest.dataset,
-                    "version": one.release.manifest.version,
-                    "folder": str(one.release.folder),
-                    "rows": [row.model_dump(mode="json") for row in one.rows],
-                    "rows_known": one.is_known,
-                    "superseded_by": one.superseded_by,
-                }
-                for one in self.affected.releases
-            ],
+            "releases": [self._release(one) for one in self.affected.releases],
+            "pages": list(self.erasure.pages),
+            "evaluations": self.erasure.evaluations,
             "patches": [
                 {
                     "dataset": one.base.manifest.dataset,
@@ -124,6 +122,25 @@ class WithdrawalPlan(NamedTuple):
             "earlier": [one.key for one in self.earlier],
         }
 
+    def _name(self, entity_id: str) -> dict[str, str]:
+        named = self.named.get(entity_id, Named())
+        return {name: value for name, value in named._asdict().items() if value is not None}
+
+    def _release(self, one: AffectedRelease) -> dict[str, Any]:
+        manifest = one.release.manifest
+        return {
+            "release": manifest.id,
+            "dataset": manifest.dataset,
+            "version": manifest.version,
+            "folder": str(one.release.folder),
+            "rows": [row.model_dump(mode="json") for row in one.rows],
+            "rows_known": one.is_known,
+            "rows_undescribed": list(one.undescribed),
+            "people": list(one.people),
+            "erased": list(self.erasure.releases.get(manifest.id, ())),
+            "superseded_by": one.superseded_by,
+        }
+
 
 def reaches_beyond(request: WithdrawalRequest) -> bool:
     """Whether the same thing elsewhere goes, too: not where one dataset's own work is wrong.
@@ -133,8 +150,12 @@ def reaches_beyond(request: WithdrawalRequest) -> bool:
     return request.ground != "quality" and request.target.sort != ANNOTATOR
 
 
-def plan_withdrawal(store: Store, request: WithdrawalRequest) -> WithdrawalPlan:
+def plan_withdrawal(
+    store: Store, request: WithdrawalRequest, home: Path | None = None
+) -> WithdrawalPlan:
     """Finds out what a withdrawal would do. Nothing is changed.
+
+    `home` is where pages lie; without it, none are told.
 
     Raises:
         UsageError: nothing can be meant by the target.
@@ -148,6 +169,7 @@ def plan_withdrawal(store: Store, request: WithdrawalRequest) -> WithdrawalPlan:
         blobs = blobs_of(connection, own)
         kept = needed_blobs(connection, blobs, reached.keys())
         beside = frozenset(releases_beside(connection, reached.keys()))
+        named = names_of(connection, reached)
     affected = affected_releases(store, reached.keys())
     told = [notice for one in earlier for notice in notices_of(store, one.id)]
     untold = tuple(
@@ -155,8 +177,32 @@ def plan_withdrawal(store: Store, request: WithdrawalRequest) -> WithdrawalPlan:
     )
     erased = tuple(sorted(blob for blob in blobs if blob.sha256 not in kept))
     return WithdrawalPlan(
-        request, reached, reopened, erased, kept, affected, beside, untold, earlier
+        request,
+        reached,
+        named,
+        reopened,
+        erased,
+        kept,
+        affected,
+        _erasure(store, home, request, reached, affected),
+        beside,
+        untold,
+        earlier,
     )
+
+
+def _erasure(
+    store: Store,
+    home: Path | None,
+    request: WithdrawalRequest,
+    reached: Closure,
+    affected: Affected,
+) -> Erasure:
+    files, marked = erasure_of_releases(affected.releases, request.ground, erases=request.erases)
+    if not request.erases:
+        return Erasure(files, marked, (), 0)
+    datasets = {one.dataset for one in reached.values()}
+    return Erasure(files, marked, *erasure_of_pages(store, home, reached.keys(), datasets))
 
 
 def confirm(store: Store, plan: WithdrawalPlan, reason: str, agent: AgentRef) -> StoredWithdrawal:

@@ -1,44 +1,19 @@
 """Which releases a withdrawal reaches, which rows of them, and which patches take their place."""
 
 import re
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from db.as_of import UNMARKED, PastState
-from db.release_rows import snapshot
 from db.releases import StoredRelease, list_releases
 from db.store import Store
 from db.withdrawal_notices import releases_holding
-from release.contents import Contents
-from release.manifest import MANIFEST
-from release.notices_rows import entity_rows, number_in, texts_of
-from release.parquet_rows import shards_among
-from release.reading import read_listed
-from release.scratch import Scratch
+from flows.withdrawal_rows import RowEntities, rows_of
 from release.tiers import TIERS
-from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest, Version
 from schemas.versions import version_numbers
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
 _ANCHOR = re.compile(r"images/([0-9]+)_")
-
-
-class RowEntities(NamedTuple):
-    """A row of a release by its entities; `captions` are what it is released with."""
-
-    number: int
-    file_path: str
-    image_id: str
-    captions: tuple[str, ...]
-    others: tuple[str, ...]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All that is said of the image."""
-        return (*self.captions, *self.others)
 
 
 class AffectedRelease(NamedTuple):
@@ -49,12 +24,28 @@ class AffectedRelease(NamedTuple):
         rows: what of it must not be used any more; empty where its rows cannot be told.
         is_known: whether they can.
         superseded_by: the version to use instead; None where nothing is left.
+        undescribed: numbers of the rows whose image is not taken back, and that are in no later
+            release all the same: no caption is left of them, or none of their anchor.
+        people: what the release calls those whose images go (`id`); none where it numbers images.
     """
 
     release: StoredRelease
     rows: tuple[WithdrawnRow, ...]
     is_known: bool
     superseded_by: Version | None
+    undescribed: tuple[int, ...] = ()
+    people: tuple[int, ...] = ()
+
+    @property
+    def rows_gone(self) -> int:
+        """How many of its rows are in no later release."""
+        return sum(row.is_whole for row in self.rows) + len(self.undescribed)
+
+    @property
+    def rows_shortened(self) -> int:
+        """How many lose some of their texts, and stay."""
+        gone = set(self.undescribed)
+        return sum(not row.is_whole and row.number not in gone for row in self.rows)
 
     def is_told(self, notices: Iterable[WithdrawalNotice]) -> bool:
         """Whether its holders were told of all its rows by these notices."""
@@ -111,7 +102,7 @@ def affected_releases(store: Store, taken: Collection[str]) -> Affected:
     with store.read() as connection:
         hit = releases_holding(connection, taken)
     ids = frozenset(taken)
-    rows = {one.manifest.id: _read_rows(store, one) for one in known if one.manifest.id in hit}
+    rows = {one.manifest.id: rows_of(store, one) for one in known if one.manifest.id in hit}
     newest: dict[tuple[str, str | None], StoredRelease] = {
         (one.manifest.dataset, one.manifest.tier): one for one in known
     }
@@ -125,6 +116,7 @@ def affected_releases(store: Store, taken: Collection[str]) -> Affected:
             found.get(one.manifest.id, ()),
             rows[one.manifest.id] is not None,
             instead.get(_line(one.manifest), newest[_line(one.manifest)].manifest.version),
+            *_beside(one, rows[one.manifest.id] or [], ids),
         )
         for one in known
         if one.manifest.id in of_rows
@@ -180,8 +172,8 @@ def _patches(
         version = f"{_numbers(base)[0]}.{minor}.{max(together) + 1}"
         own = rows.get(base.manifest.id)
         if base.manifest.id not in rows:
-            own = _read_rows(store, base)
-        left = base.manifest.statistics.images if own is None else _left(own, taken)
+            own = rows_of(store, base)
+        left = base.manifest.statistics.images if own is None else len(_left(own, taken))
         yield Patch(base, version, left)
 
 
@@ -194,12 +186,26 @@ def _numbers(one: StoredRelease) -> tuple[int, ...]:
     return version_numbers(one.manifest.version)
 
 
-def _left(rows: Iterable[RowEntities], taken: frozenset[str]) -> int:
-    """How many rows are left; none where none of them has a caption.
+def _beside(
+    release: StoredRelease, rows: Sequence[RowEntities], taken: frozenset[str]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Rows that go although their image does not, and the numbers of people whose images go."""
+    left = _left(rows, taken)
+    undescribed = (
+        row.number for row in rows if row.number not in left and row.image_id not in taken
+    )
+    if release.manifest.statistics.contrasts is not None:  # whose ids are numbers of images
+        return tuple(undescribed), ()
+    people = {row.person.id for row in rows if row.image_id in taken}
+    return tuple(undescribed), tuple(sorted(people))
+
+
+def _left(rows: Iterable[RowEntities], taken: frozenset[str]) -> set[int]:
+    """The numbers of the rows that are left; none where none of them has a caption.
 
     A contrastive image, whose file is called after its anchor's number, goes where that does.
     """
-    left = described = 0
+    left, described = set[int](), False
     anchors: set[int] = set()
     for row in rows:
         anchor = _ANCHOR.match(row.file_path)
@@ -207,9 +213,10 @@ def _left(rows: Iterable[RowEntities], taken: frozenset[str]) -> int:
         is_described = is_there and bool(set(row.captions) - taken)
         if is_described and anchor is None:
             anchors.add(row.number)
-        left += is_described or (is_there and not row.captions)
-        described += is_described
-    return left if described else 0
+        if is_described or (is_there and not row.captions):
+            left.add(row.number)
+        described = described or is_described
+    return left if described else set()
 
 
 def _withdrawn(rows: Iterable[RowEntities], taken: frozenset[str]) -> tuple[WithdrawnRow, ...]:
@@ -225,56 +232,3 @@ def _withdrawn(rows: Iterable[RowEntities], taken: frozenset[str]) -> tuple[With
         for row in rows
         if row.image_id in taken or not taken.isdisjoint(row.texts)
     )
-
-
-def _read_rows(store: Store, release: StoredRelease) -> list[RowEntities] | None:
-    """The rows of a release: from its folder where all of it is there, else from the store.
-
-    None where the folder is gone or was erased in part, and it was released before marks were kept.
-    """
-    if (release.folder / MANIFEST).is_file():
-        try:
-            if (found := _rows_in(release)) is not None:
-                return found
-        except (IntegrityError, UsageError):  # damaged: the store knows what stood there
-            if release.mark == UNMARKED:
-                raise
-    return None if release.mark == UNMARKED else list(_rows_then(store, release))
-
-
-def _rows_in(release: StoredRelease) -> list[RowEntities] | None:
-    manifest, listed = read_listed(release.folder)
-    shards = [release.folder / path for path in shards_among(listed)]
-    if manifest.id != release.manifest.id or not all(shard.is_file() for shard in shards):
-        return None
-    found = []
-    for shard in shards:
-        for row in entity_rows(shard):
-            captions = tuple(row.get("caption_entity_ids") or ())
-            others = texts_of(row)[len(captions) :]
-            path = row["file_path"]
-            found.append(
-                RowEntities(number_in(path), path, row["image_entity_id"], captions, others)
-            )
-    return found
-
-
-def _rows_then(store: Store, release: StoredRelease) -> Iterator[RowEntities]:
-    """The rows as they stood in the store when it was built."""
-    manifest, past = release.manifest, PastState(release.mark, then_withdrawn=True)
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Scratch(Path(folder) / "rows.db")
-        try:
-            with snapshot(store, past) as connection:
-                contents = Contents(connection, manifest.dataset, scratch, manifest.tier)
-                contents.arrange()
-                for found in contents.rows():
-                    row = found.row
-                    captions = tuple(one.entity_id for one in row.captions)
-                    others = [one.entity_id for one in row.coarse_captions]
-                    others += [one.entity_id for one in row.translations]
-                    yield RowEntities(
-                        row.number, row.file_path, row.image_entity_id, captions, tuple(others)
-                    )
-        finally:
-            scratch.close()

@@ -5,8 +5,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from db.engine import is_there
+from db.store import Store
+from db.withdrawal_notices import all_notices
+from profiles.settings import Settings
 from release.manifest import read_manifest
-from release.notices_files import superseding
+from release.notices_files import merged, superseding
 from release.notices_sources import known_of, notices_of_home
 from release.notices_words import told_rows, withdrawn_sentence
 from schemas.base import Record
@@ -33,13 +37,44 @@ class ReleaseWithdrawal(Record):
     sentence: str
 
 
-def withdrawal_of(home: Path, manifest: Manifest, folder: Path | None) -> ReleaseWithdrawal | None:
-    """What is withdrawn from a release, by its folder and by the notices in `home`; None: nothing.
+def known_notices(settings: Settings) -> tuple[WithdrawalNotice, ...]:
+    """All that this installation knows to be withdrawn.
+
+    It stands in the store, where there is one, and in the notices below the home.
 
     Raises:
-        IntegrityError: the mark or a file of notices cannot be read.
+        ConfigurationError: the store does not answer.
+        IntegrityError: a file of notices cannot be read.
     """
-    notices = known_of(manifest.id, folder, notices_of_home(home))
+    if not is_there(settings.database_url):
+        return notices_of_home(settings.home)
+    store = Store.open(settings.database_url)
+    try:
+        return notices_known(settings.home, store)
+    finally:
+        store.close()
+
+
+def notices_known(home: Path, store: Store) -> tuple[WithdrawalNotice, ...]:
+    """Likewise, of a store that is open.
+
+    What is withdrawn is withdrawn as it stands in the store, before any file says so.
+
+    Raises:
+        IntegrityError: a file of notices cannot be read.
+    """
+    return merged(notices_of_home(home), all_notices(store))
+
+
+def withdrawal_of(
+    manifest: Manifest, folder: Path | None, known: Iterable[WithdrawalNotice]
+) -> ReleaseWithdrawal | None:
+    """What is withdrawn from a release, by its folder and by notices that are known; None: nothing.
+
+    Raises:
+        IntegrityError: the mark cannot be read.
+    """
+    notices = known_of(manifest.id, folder, known)
     if not notices:
         return None
     return ReleaseWithdrawal(
@@ -51,14 +86,14 @@ def withdrawal_of(home: Path, manifest: Manifest, folder: Path | None) -> Releas
     )
 
 
-def withdrawal_in(home: Path, folder: Path) -> ReleaseWithdrawal | None:
+def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWithdrawal | None:
     """Likewise of the release in `folder`; None too where its manifest cannot be read.
 
     Raises:
-        IntegrityError: the mark or a file of notices cannot be read.
+        IntegrityError: the mark cannot be read.
     """
     manifest = _manifest_in(folder)
-    return None if manifest is None else withdrawal_of(home, manifest, folder)
+    return None if manifest is None else withdrawal_of(manifest, folder, known)
 
 
 def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:

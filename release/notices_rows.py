@@ -14,7 +14,9 @@ from schemas.withdrawal import WithdrawnRow
 _NUMBER = re.compile(r"images/(?:[0-9]+_)?([1-9][0-9]*)\.[a-z]+")
 _TEXTS = ("caption_entity_ids", "coarse_caption_entity_ids")
 _COLUMNS = [
-    name for name in COLUMNS if name in ("file_path", "image_entity_id", *_TEXTS, "translations")
+    name
+    for name in COLUMNS
+    if name in ("id", "source", "identity", "file_path", "image_entity_id", *_TEXTS, "translations")
 ]
 
 
@@ -48,7 +50,7 @@ def _row(file_path: str, entity_id: str, texts: tuple[str, ...] = ()) -> Withdra
 
 
 def entity_rows(shard: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a shard, of which only file, number and entity ids are read.
+    """The rows of a shard, of which only file, person and entity ids are read.
 
     Raises:
         IntegrityError: it cannot be read.

@@ -13,6 +13,7 @@ from flows.commands.release_opening import folder_called
 
 if TYPE_CHECKING:
     from release.diff_records import Difference, FieldChange, RowDifference, TextChange
+    from schemas.withdrawal import WithdrawalNotice
 
 _EXAMPLES = 5
 _VALUE_CHARACTERS = 160
@@ -67,9 +68,9 @@ def _print_json(before: Path, after: Path, examples: int | None) -> "Difference"
         separator = ","
 
     if examples is None:
-        found = compare_releases(before, after, examples=0, on_row=write)
+        found = compare_releases(before, after, examples=0, on_row=write, notices=_known())
     else:
-        found = compare_releases(before, after, examples=examples)
+        found = compare_releases(before, after, examples=examples, notices=_known())
         for row in found.examples:
             write(row)
     if separator != ",":
@@ -82,6 +83,14 @@ def _print_json(before: Path, after: Path, examples: int | None) -> "Difference"
         sys.stdout.write(f"{']' if name == 'before' else ''},\n{_line(name)}: {_line(value)}")
     sys.stdout.write("\n}\n")
     return found
+
+
+def _known() -> "tuple[WithdrawalNotice, ...]":
+    """What this installation knows to be withdrawn, the words of which are not told."""
+    from flows.withdrawn_releases import known_notices
+    from profiles.settings import load_settings
+
+    return known_notices(load_settings())
 
 
 def _line(value: Any) -> str:
@@ -107,7 +116,7 @@ def _show(before: Path, after: Path, examples: int | None) -> "Difference":
     from release.diff import compare_releases
 
     shown = _EXAMPLES if examples is None else examples
-    found = compare_releases(before, after, examples=shown)
+    found = compare_releases(before, after, examples=shown, notices=_known())
     old, new = found.before, found.after
     _print(f"{old.dataset} {old.version} → {new.dataset} {new.version}")
     if found.is_empty:

@@ -34,14 +34,14 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write a release as others load it: whole or not at all, the same bytes every time."""
-    from flows.withdrawn_releases import withdrawal_in
+    from flows.withdrawn_releases import known_notices, withdrawal_in
     from profiles.settings import load_settings
     from release.export.exporting import export_release
     from release.export.formats import format_called
 
     shard_bytes = None if shard_megabytes is None else shard_megabytes * 1_000_000
     chosen, folder = format_called(format_name, shard_bytes), folder_called(name)
-    if withdrawal := withdrawal_in(load_settings().home, folder):
+    if withdrawal := withdrawal_in(folder, known_notices(load_settings())):
         warn(withdrawal.sentence)
     with progress_bar("exporting") as on_progress:
         exported = export_release(

@@ -1,6 +1,5 @@
 """`loupe release list` and `show`: the releases that were built here, and what each holds."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ from flows.commands.release_opening import NameArgument, opened_store
 
 if TYPE_CHECKING:
     from db.releases import StoredRelease
+    from schemas.withdrawal import WithdrawalNotice
 
 
 def list_(
@@ -19,11 +19,16 @@ def list_(
 ) -> None:
     """List the releases that were built here."""
     from db.releases import list_releases
+    from db.withdrawals import list_withdrawals
+    from flows.withdrawn_releases import notices_known
     from profiles.settings import load_settings
 
-    home = load_settings().home
     with opened_store() as store:
-        rows = [_summary(one, home) for one in list_releases(store, dataset)]
+        known = notices_known(load_settings().home, store)
+        rows = [_summary(one, known) for one in list_releases(store, dataset)]
+        open_ = [one.key[:12] for one in list_withdrawals(store) if not one.is_finished]
+    if open_:
+        warn(f"not finished: withdrawal {', '.join(open_)}; go on with: loupe withdraw --resume")
     if as_json:
         print_json(rows)
     elif rows:
@@ -44,12 +49,13 @@ def show(
 ) -> None:
     """Show what a release holds: its card, or with --json its manifest without the files."""
     from db.releases import find_release
-    from flows.withdrawn_releases import withdrawal_of
+    from flows.withdrawn_releases import notices_known, withdrawal_of
     from profiles.settings import load_settings
 
     with opened_store() as store:
         found = find_release(store, name)
-    withdrawal = withdrawal_of(load_settings().home, found.manifest, found.folder)
+        known = notices_known(load_settings().home, store)
+    withdrawal = withdrawal_of(found.manifest, found.folder, known)
     if as_json:
         told = withdrawal and withdrawal.model_dump(mode="json")
         print_json({**found.manifest.model_dump(mode="json"), **_place(found), "withdrawal": told})
@@ -65,11 +71,11 @@ def show(
     out.print(f" in {escape(_folder_or_gone(_place(found)))}", soft_wrap=True)
 
 
-def _summary(release: "StoredRelease", home: Path) -> dict[str, Any]:
+def _summary(release: "StoredRelease", known: "tuple[WithdrawalNotice, ...]") -> dict[str, Any]:
     from flows.withdrawn_releases import withdrawal_of
 
     manifest = release.manifest
-    withdrawal = withdrawal_of(home, manifest, release.folder)
+    withdrawal = withdrawal_of(manifest, release.folder, known)
     return {
         "id": manifest.id,
         "dataset": manifest.dataset,

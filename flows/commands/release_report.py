@@ -36,8 +36,11 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write a report on a release: gallery, numbers, lineage, difference. Open its index.html."""
+    from flows.withdrawn_releases import known_notices
+    from profiles.settings import load_settings
     from release.report.writing import write_report
 
+    known = known_notices(load_settings())
     with progress_bar("writing pictures") as on_progress:
         written = write_report(
             folder,
@@ -45,6 +48,7 @@ def report(
             previous=previous,
             previews=previews,
             verify=verify,
+            notices=known,
             on_progress=on_progress,
         )
     if written.record.withdrawn:

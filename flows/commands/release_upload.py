@@ -52,12 +52,12 @@ def upload(
     """
     from rich.progress import Progress
 
-    from flows.withdrawn_releases import withdrawal_in
+    from flows.withdrawn_releases import known_notices, withdrawal_in
     from profiles.settings import load_settings
     from release.hub.plan import planned_upload
     from schemas.errors import UsageError
 
-    if withdrawal := withdrawal_in(load_settings().home, folder):
+    if withdrawal := withdrawal_in(folder, known_notices(load_settings())):
         raise UsageError(f"{withdrawal.sentence}; it is not uploaded")
     with planned_upload(folder, repository, with_images=images, verify=verify) as planned:
         plan = planned.plan

@@ -54,13 +54,13 @@ def verify(
 
     Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
     """
-    from flows.withdrawn_releases import withdrawn_in
+    from flows.withdrawn_releases import known_notices, withdrawn_in
     from profiles.settings import load_settings
-    from release.notices_sources import notices_at, notices_of_home
+    from release.notices_sources import notices_at
     from release.signing import read_signature
     from release.verify import verify_release
 
-    known = notices_of_home(load_settings().home)
+    known = known_notices(load_settings())
     if notices is not None:
         known += notices_at(notices)
     problems = verify_release(

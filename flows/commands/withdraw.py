@@ -24,6 +24,7 @@ from flows.commands.withdraw_options import (
     NamedThing,
     NearOption,
     ReasonOption,
+    ReleaseOption,
     ResumeOption,
     SourceOption,
     VideoOption,
@@ -33,7 +34,6 @@ from flows.commands.withdraw_options import (
 from schemas.errors import LoupeError, UsageError
 
 if TYPE_CHECKING:
-    from db.store import Store
     from db.withdrawal_targets import WithdrawalTarget
     from db.withdrawals import StoredWithdrawal, WithdrawalRequest
     from flows.context import RunContext
@@ -49,6 +49,7 @@ def withdraw(
     file: FileOption = None,
     also: AlsoOption = None,
     dataset: DatasetOption = None,
+    release: ReleaseOption = None,
     ground: GroundOption = None,
     reason: ReasonOption = None,
     erase: EraseOption = None,
@@ -65,7 +66,9 @@ def withdraw(
     """
     from flows.withdrawal_plan import request_of
 
-    named = NamedThing(entity, identity, source, video, annotator, file, also or [], dataset)
+    named = NamedThing(
+        entity, identity, source, video, annotator, file, also or [], dataset, release
+    )
     with _opened_context() as context:
         if resume:
             _resume(context, as_json)
@@ -73,7 +76,7 @@ def withdraw(
         target = named.target(context.store)
         request = request_of(target, ground_called(ground), erase)
         alike = _lookalikes(context, file, near, target)
-        plan = _plan(context.store, request, alike, as_json)
+        plan = _plan(context, request, alike, as_json)
         if (open_ := plan.unfinished) is not None and not dry_run:
             err.print(f"withdrawal {open_.key[:12]} was confirmed before and is not finished")
             _carry_out(context, open_, as_json)
@@ -81,7 +84,7 @@ def withdraw(
         if not as_json:
             _show(plan, alike)
         if plan.is_done or dry_run:
-            _end_without(plan, alike, as_json)
+            _end_without(plan, alike, reason, as_json)
             return
         if not (reason or "").strip():
             raise UsageError("a withdrawal needs a reason, in your words: --reason '…'")
@@ -91,14 +94,14 @@ def withdraw(
 
 
 def _plan(
-    store: "Store", request: "WithdrawalRequest", alike: list[dict[str, Any]], as_json: bool
+    context: "RunContext", request: "WithdrawalRequest", alike: list[dict[str, Any]], as_json: bool
 ) -> "WithdrawalPlan":
     """The plan; where a file is not stored and pictures look like it, these are shown first."""
-    from flows.commands.withdrawals_display import alike_display
+    from flows.commands.withdrawal_plan_display import alike_display
     from flows.withdrawal_plan import plan_withdrawal
 
     try:
-        return plan_withdrawal(store, request)
+        return plan_withdrawal(context.store, request, context.settings.home)
     except UsageError:
         if alike and as_json:
             print_json({"lookalikes": alike})
@@ -154,36 +157,41 @@ def _kept(failures: list[LoupeError]) -> Iterator[None]:
 def _carry_out(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
     from db.withdrawals import find_withdrawal
     from flows.commands.withdrawals import document
-    from flows.commands.withdrawals_display import told_step
+    from flows.commands.withdrawals_display import told_step, unreached_lines
     from flows.withdrawal import carry_out
+    from flows.withdrawal_unreached import unreached
 
     def on_step(name: str, told: Any) -> None:
         err.print(f"[green]✓[/green] {escape(told_step(name, told))}", soft_wrap=True)
 
     carry_out(context, withdrawal, on_step)
     done = find_withdrawal(context.store, withdrawal.key)
+    left = unreached(context, done)
     if as_json:
-        print_json(document(context.store, done))
+        print_json({**document(context.store, done), "not_reached": left.as_json()})
     else:
-        out.print(
-            f"{escape(str(done.request.target))} is withdrawn; "
-            f"look at it again with: loupe withdrawals {done.key[:12]}",
-            soft_wrap=True,
-        )
+        told = f"{done.request.target} is withdrawn; look at it again with: loupe withdrawals "
+        out.print(escape(f"{told}{done.key[:12]}"), soft_wrap=True)
+        out.print("\n[bold]Not reached from here[/bold]")
+        for line in unreached_lines(left):
+            out.print(f"  {escape(line)}", soft_wrap=True)
 
 
 def _show(plan: "WithdrawalPlan", alike: list[dict[str, Any]]) -> None:
-    from flows.commands.withdrawals_display import plan_display
+    from flows.commands.withdrawal_plan_display import plan_display
 
     out.print(plan_display(plan, alike))
 
 
-def _end_without(plan: "WithdrawalPlan", alike: list[dict[str, Any]], as_json: bool) -> None:
+def _end_without(
+    plan: "WithdrawalPlan", alike: list[dict[str, Any]], reason: str | None, as_json: bool
+) -> None:
     """Tells that nothing was done."""
     if as_json:
         print_json({**plan.as_json(), "lookalikes": alike, "done": plan.is_done})
     elif not plan.is_done:
-        out.print("\nNothing was done: leave out --dry-run to do it, with a --reason.")
+        given = "" if (reason or "").strip() else ", with a --reason"
+        out.print(f"\nNothing was done: leave out --dry-run to do it{given}.")
 
 
 def _ask(plan: "WithdrawalPlan") -> None:

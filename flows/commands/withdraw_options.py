@@ -13,10 +13,26 @@ if TYPE_CHECKING:
     from schemas.withdrawal import Ground
 
 EntityArgument = Annotated[
-    str | None, typer.Argument(help="What to take back: an entity's id, or its first digits.")
+    str | None,
+    typer.Argument(
+        help="What to take back: an entity's id, or its first digits; with --release the file or "
+        "number of a row, such as images/12.jpg."
+    ),
 ]
 IdentityOption = Annotated[
-    str | None, typer.Option(help="A person, by the name in --dataset.", show_default=False)
+    str | None,
+    typer.Option(
+        help="A person: as the source calls them, with --dataset; or by the id that is published, "
+        "with --release.",
+        show_default=False,
+    ),
+]
+ReleaseOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The release that names the row or the person so: its folder, DATASET (its newest), "
+        "DATASET@VERSION, or an id's beginning."
+    ),
 ]
 SourceOption = Annotated[
     str | None,
@@ -59,6 +75,8 @@ NearOption = Annotated[
 
 _NARROWED = ("identity", "source", "video")
 """What may be taken back from one dataset only."""
+_RELEASED = ("entity", "identity")
+"""What a release may name."""
 
 
 class NamedThing(NamedTuple):
@@ -72,6 +90,7 @@ class NamedThing(NamedTuple):
     file: Path | None
     also: list[str]
     dataset: str | None
+    release: str | None
 
     def target(self, store: "Store") -> "WithdrawalTarget":
         """What is to be taken back.
@@ -81,15 +100,31 @@ class NamedThing(NamedTuple):
         """
         from db.lineage import find_entity_id
         from db.withdrawal_targets import WithdrawalTarget
+        from flows.withdrawal_addresses import (
+            image_in_release,
+            is_file_of_row,
+            person_in_release,
+            refuse_two_meanings,
+        )
         from flows.withdrawal_files import target_of_file
 
         sort, name = self._one()
         self._refuse_astray(sort)
+        if self.release is not None:
+            named = image_in_release if sort == "entity" else person_in_release
+            return named(store, self.release, name)
         if sort == "entity":
+            if is_file_of_row(name):
+                raise UsageError(
+                    f"{name} is the file of a row: say of which release, with --release FOLDER or "
+                    f"--release DATASET@VERSION"
+                )
             return WithdrawalTarget(sort="entity", name=find_entity_id(store, name))
         if self.file is not None:
             also = tuple(find_entity_id(store, one) for one in self.also)
             return target_of_file(self.file, also)
+        if sort == "identity" and self.dataset is not None and self.source is None:
+            refuse_two_meanings(store, self.dataset, name)
         source = self.source if sort == "identity" else None
         return WithdrawalTarget.model_validate(
             {"sort": sort, "name": name, "dataset": self.dataset, "source": source}
@@ -121,6 +156,10 @@ class NamedThing(NamedTuple):
                 "--dataset goes with --identity, --source and --video; an id means one thing, and "
                 "a file or an annotator's work is taken back wherever it is: leave --dataset out"
             )
+        if self.release is not None and sort not in _RELEASED:
+            raise UsageError("--release goes with the file of a row, and with --identity")
+        if self.release is not None and (self.dataset or self.source):
+            raise UsageError("--release says of which dataset and source: leave these out")
         if self.also and self.file is None:
             raise UsageError("--also goes with --file")
 

@@ -20,6 +20,7 @@ def withdrawals(
 ) -> None:
     """List the withdrawals, or show one: who, when, why, what went, and the steps done."""
     from db.withdrawals import find_withdrawal, list_withdrawals
+    from flows.commands.withdrawals_display import UNFINISHED, files_of
 
     with opened_store() as store:
         if name is not None:
@@ -36,9 +37,9 @@ def withdrawals(
                 one.key[:12],
                 str(one.request.target),
                 one.request.ground,
-                "erased" if one.request.erases else "kept",
+                files_of(one),
                 f"{one.confirmed_at:%Y-%m-%d %H:%M}",
-                one.state,
+                one.state if one.is_finished else UNFINISHED,
             )
             for one in found
         ]

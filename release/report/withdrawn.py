@@ -1,10 +1,10 @@
 """What was withdrawn from a release is not shown in a report that is made of it later."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from release.notices_files import read_mark
+from release.notices_sources import known_of
 from release.notices_words import told_rows, withdrawn_sentence
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
@@ -17,14 +17,12 @@ _TOLD = ("creator", "source_url", "crop")
 
 
 class Withheld:
-    """The rows of the release in `folder` that its mark (`WITHDRAWN.json`) names."""
+    """The rows of the release in `folder` that its mark (`WITHDRAWN.json`) or notices name."""
 
-    def __init__(self, folder: Path, release_id: str) -> None:
-        mark = read_mark(folder)
-        listed = mark.notices if mark is not None else ()
-        self._notices: Sequence[WithdrawalNotice] = [
-            one for one in listed if one.release == release_id
-        ]
+    def __init__(
+        self, folder: Path, release_id: str, notices: Iterable[WithdrawalNotice] = ()
+    ) -> None:
+        self._notices: Sequence[WithdrawalNotice] = known_of(release_id, folder, notices)
         self._rows = {one.number: one for one in told_rows(self._notices)}
 
     def __len__(self) -> int:

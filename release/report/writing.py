@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from release.report.withdrawn import Withheld
 from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
+from schemas.withdrawal import WithdrawalNotice
 
 Progress = Callable[[int, int], None]
 """Told how many rows are written, and of how many."""
@@ -56,6 +57,7 @@ def write_report(
     previous: Path | None = None,
     previews: bool | None = None,
     verify: bool = True,
+    notices: Iterable[WithdrawalNotice] = (),
     on_progress: Progress = lambda _done, _total: None,
 ) -> WrittenReport:
     """Writes the report on the release in `folder` to `out`, from its folder alone.
@@ -72,6 +74,7 @@ def write_report(
         previews: put pictures of up to 800 pixels into the report itself; None: where the release
             does not lie beside it.
         verify: hold every file of the release against its digest first.
+        notices: what is known to be withdrawn beside what the mark in the folder tells.
         on_progress: told how far it is.
 
     Raises:
@@ -81,7 +84,7 @@ def write_report(
     """
     folder, out = folder.absolute(), out.absolute()
     with opened_release(folder, on_progress) as source:
-        withheld = Withheld(folder, source.manifest.id)
+        withheld = Withheld(folder, source.manifest.id, notices)
         record = _record(source, out, previous, previews, len(withheld))
         for release in (folder, previous):
             if release is not None and out.resolve().is_relative_to(release.resolve()):

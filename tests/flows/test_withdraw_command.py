@@ -2,6 +2,8 @@
 
 import io
 import random
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from db.tombstones import refused_files
 from db.withdrawals import list_withdrawals
 from flows.context import open_context
 from flows.importing import import_source
+from flows.withdrawal import carry_out
 from profiles.settings import load_settings
 from schemas.base import sha256_of
 from schemas.build import SourceSpec
@@ -228,3 +231,157 @@ def test_killed_again_and_again_it_ends_as_an_undisturbed_one(tmp_path: Path) ->
 def start(home: Path) -> RunningProgram:
     arguments = (*ASKED, "--reason", "somebody asked for it", "--yes")
     return loupe_program(home, *arguments, variables=KEEP_COMPILED)
+
+
+def test_the_plan_names_all_that_goes_and_no_more(installed: Home, loupe: Loupe) -> None:
+    """What is told to be erased of a release, and no other file of it, is gone afterwards."""
+    page = installed.folder / "reports" / f"{DATASET}-captions.html"
+    page.parent.mkdir()
+    page.touch()
+    shown = loupe(*ASKED, "--dry-run")
+    assert "the person whom" in shown.out
+    assert "images/5.jpg, images/6.jpg" in shown.out
+    assert "dir/0.jpg, dir/1.jpg" in shown.out
+    assert f"reports/{page.name}" in shown.out
+    told = loupe(*ASKED, "--dry-run", "--json").json
+    (release,) = told["releases"]
+    assert f"marked; {len(release['erased'])} files erased" in shown.out
+    assert {row["file_path"] for row in release["rows"]} == {"images/5.jpg", "images/6.jpg"}
+    assert release["people"] == [3]
+    assert told["pages"] == [f"reports/{page.name}"]
+    images = [one for one in told["entities"] if one["kind"] == "image"]
+    assert {one["file_path"] for one in images} == {"dir/0.jpg", "dir/1.jpg"}
+    assert {one["identity"] for one in images} == {"9"}
+    assert all(one["text"] for one in told["entities"] if one["kind"] in ("caption", "rewrite"))
+    folder = installed.release("1.0.0")
+    before = files_in(folder)
+    assert loupe(*ASKED, "--reason", "r", "--yes").exit_code == 0
+    assert before - files_in(folder) == set(release["erased"])
+    assert not page.exists()
+
+
+def files_in(folder: Path) -> set[str]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)) for path in paths}
+
+
+def test_it_is_found_as_holders_name_it(installed: Home, loupe: Loupe) -> None:
+    wanted = loupe(*ASKED, "--dry-run", "--json").json
+    release = ("--release", str(installed.release("1.0.0")))
+    how = ("--ground", "privacy", "--dry-run", "--json")
+    assert loupe("withdraw", "--identity", "3", *release, *how).json == wanted
+    row = loupe("withdraw", "images/5.jpg", *release, *how).json
+    assert row["entities"][0]["file_path"] == "dir/0.jpg"
+    assert [one["file_path"] for one in row["releases"][0]["rows"]] == ["images/5.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("images/5.jpg",), "say of which release"),
+        (("images/99.jpg", "--release", DATASET), "has no row"),
+        (("images/5.jpg", "--release", "nosuch"), "no release can be meant"),
+        (("--video", "a.mp4", "--release", DATASET), "--release goes with"),
+        (("--identity", "3", "--release", DATASET, "--dataset", DATASET), "leave these out"),
+        (("--identity", "3", "--release", DATASET, "--source", SOURCE), "leave these out"),
+    ],
+)
+def test_a_release_names_rows_and_people_alone(
+    installed: Home, loupe: Loupe, arguments: tuple[str, ...], wanted: str
+) -> None:
+    refused = loupe("withdraw", *arguments, "--ground", "privacy", "--dry-run")
+    assert refused.exit_code == 2
+    assert wanted in refused.err
+
+
+def test_at_its_end_it_says_what_it_could_not_reach(installed: Home, loupe: Loupe) -> None:
+    old = str(installed.release("1.0.0"))
+    export = installed.folder / "releases" / "coco"
+    assert loupe("release", "export", old, "--format", "coco", "--out", str(export)).exit_code == 0
+    done = loupe(*ASKED, "--reason", "r", "--yes")
+    _, told = done.out.split("Not reached from here")
+    assert str(export) in told
+    assert f"the files that {SOURCE} was imported from: dir/0.jpg, dir/1.jpg" in told
+    assert str(installed.folder / "notices" / f"{DATASET}.json") in told
+
+
+def test_a_dry_run_asks_only_for_what_is_missing(installed: Home, loupe: Loupe) -> None:
+    assert "with a --reason" in loupe(*ASKED, "--dry-run").out
+    assert "with a --reason" not in loupe(*ASKED, "--dry-run", "--reason", "r").out
+
+
+def test_what_is_not_finished_is_not_told_to_be_erased(installed: Home, loupe: Loupe) -> None:
+    store = Store.open(f"sqlite:///{installed.folder / 'loupe.db'}")
+    home = installed._replace(world=installed.world._replace(store=store))
+    home.confirmed(home.plan("identity", "9", dataset=DATASET, source=SOURCE))
+    store.close()
+    listed = " ".join(loupe("withdrawals").out.split())
+    assert "to be" in listed
+    assert "--resume" in listed
+    assert "not finished" in loupe("release", "list").err
+    assert loupe("withdraw", "--resume").exit_code == 0
+    assert "finished" in loupe("withdrawals").out
+    assert "to be" not in loupe("withdrawals").out
+    assert "not finished" not in loupe("release", "list").err
+
+
+def asked_on(ground: str) -> tuple[str, ...]:
+    return ("withdraw", *PERSON, "--ground", ground)
+
+
+def test_of_what_is_withdrawn_already_it_is_said(installed: Home, loupe: Loupe) -> None:
+    assert loupe(*asked_on("quality"), "--reason", "r", "--yes").exit_code == 0
+    shown = loupe(*asked_on("consent"), "--dry-run")
+    assert "withdrawn before" in shown.out
+    again = loupe(*asked_on("quality"), "--erase", "--dry-run")
+    assert "all of it is withdrawn already" in again.out
+    assert "marked before" in again.out
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def test_from_the_moment_it_is_confirmed_no_release_passes_for_sound(
+    installed: Home, loupe: Loupe, tmp_path: Path
+) -> None:
+    """Killed before any step, and then soon after each of them, whoever reads is told."""
+    store = Store.open(f"sqlite:///{installed.folder / 'loupe.db'}")
+    home = installed._replace(world=installed.world._replace(store=store))
+    run = replace(home.run, store=store)
+    withdrawal = home.confirmed(home.plan("identity", "9", dataset=DATASET, source=SOURCE))
+    copy = tmp_path / "copy"
+    shutil.copytree(home.release("1.0.0"), copy)
+    old = str(home.release("1.0.0"))
+    done: list[str] = []
+
+    def once_more(name: str, _told: object) -> None:
+        if name not in done:
+            done.append(name)
+            raise Killed
+
+    while True:
+        for folder in (old, str(copy)):
+            told = loupe("release", "verify", folder, "--json")
+            assert told.exit_code == 1, done
+            assert "withdrawn" in {one["fault"] for one in told.json["problems"]}, done
+        listed = loupe("release", "list", "--json").json
+        assert [one["withdrawal"]["rows"] for one in listed if one["version"] == "1.0.0"] == [2]
+        assert "withdrawn in part" in loupe("release", "show", f"{DATASET}@1.0.0").err
+        refused = loupe("release", "upload", str(copy), "--to", "me/x")
+        assert refused.exit_code == 2
+        assert "it is not uploaded" in refused.err
+        out = tmp_path / f"export {len(done)}"
+        exported = loupe("release", "export", str(copy), "--format", "coco", "--out", str(out))
+        assert "withdrawn in part" in exported.err
+        report = tmp_path / f"report {len(done)}"
+        reported = loupe("release", "report", str(copy), "--out", str(report), "--json")
+        assert reported.json["withdrawn"] == 2
+        try:
+            carry_out(run, withdrawal, once_more)
+        except Killed:
+            continue
+        break
+    assert done[:2] == ["write notices", f"mark {DATASET} 1.0.0"]
+    assert f"release {DATASET} 1.0.1" in done
+    store.close()

@@ -339,6 +339,32 @@ def test_a_folder_that_is_gone_does_not_stand_in_the_way(home: Home, tmp_path: P
     assert not verify_release(home.release("1.0.1"))
 
 
+@pytest.mark.parametrize(
+    ("in_the_way", "wanted"),
+    [
+        (f"releases/.{DATASET}-1.0.0.WITHDRAWN.json", "cannot be marked"),
+        (f".notices.{DATASET}.json", "notices cannot be written"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_to_keeps_nothing_else_waiting(
+    home: Home, in_the_way: str, wanted: str
+) -> None:
+    """One sentence says so, everything else is done, and what is left is done later."""
+    (home.folder / in_the_way).mkdir()
+    plan = person(home)
+    withdrawal = home.confirmed(plan)
+    with pytest.raises(UsageError, match=wanted):
+        carry_out(home.run, withdrawal)
+    assert home.release("1.0.1").is_dir()
+    assert not any(home.world.blobs.has(*blob) for blob in plan.erased)
+    assert not list_withdrawals(home.store)[0].is_finished
+    (home.folder / in_the_way).rmdir()
+    carry_out(home.run, withdrawal)
+    assert list_withdrawals(home.store)[0].is_finished
+    assert read_mark(home.release("1.0.0")) is not None
+    assert (home.folder / "notices" / f"{DATASET}.json").is_file()
+
+
 def test_a_patch_that_cannot_be_built_keeps_nothing_else_waiting(home: Home) -> None:
     home.release("1.0.1").mkdir(parents=True)
     (home.release("1.0.1") / "notes.txt").write_text("somebody's")

@@ -81,7 +81,11 @@ def test_an_anchor_without_captions_leaves_no_group(made: Made) -> None:
     for group in benchmark.groups:
         for caption in children_of(home.store, [group.anchor], "describes")[group.anchor]:
             plan = home.withdraw("entity", caption, "quality")
+            newest = plan.affected.releases[-1]
+            left = sum(one.rows for one in plan.affected.patches)
+            assert newest.rows_gone == newest.release.manifest.statistics.images - left
         rows.append([one.rows for one in plan.affected.patches])
+        assert len(newest.undescribed) == 3  # the anchor, and the two that stand beside it
     assert rows == [[3], []]
     assert all(one.is_finished for one in list_withdrawals(home.store))
 

@@ -16,7 +16,7 @@ from flows.report import BuildReport
 from flows.withdrawal import carry_out, carry_out_again
 from flows.withdrawal_plan import WithdrawalPlan
 from release.build import build_release
-from release.notices_files import read_mark
+from release.notices_files import read_mark, read_notices
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Image
@@ -272,6 +272,8 @@ def test_a_number_that_is_taken_by_what_holds_it_is_planned_anew(
     mark = read_mark(home.release("1.0.0"))
     assert mark is not None
     assert [one.superseded_by for one in mark.notices] == ["1.0.2"]
+    published = read_notices(home.folder / "notices" / f"{DATASET}.json").notices
+    assert [one.superseded_by for one in published] == ["1.0.2"]
     assert not person(home).is_done  # nobody was told of 1.0.1 yet
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
     assert read_mark(home.release("1.0.1")) is not None

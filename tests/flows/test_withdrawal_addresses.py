@@ -1,0 +1,108 @@
+"""A row by its file and a person by number, as holders of a release name them."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db.entities import find
+from db.releases import find_release
+from db.withdrawal_targets import WithdrawalTarget
+from flows.withdrawal_addresses import image_in_release, person_in_release, refuse_two_meanings
+from flows.withdrawal_rows import Person, rows_of
+from schemas.errors import UsageError
+from schemas.records import Image
+from tests.flows.withdrawals import Home, home_of
+from tests.release import ccd_world
+from tests.release.ccd_world import CCD
+from tests.release.worlds import DATASET, SOURCES, Composer, small_world
+
+FINE = SOURCES[1]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = home_of(tmp_path / "home", small_world())
+    yield made
+    made.store.close()
+
+
+def people(home: Home) -> dict[str, Person]:
+    """Who is shown in every row, by file."""
+    stored = find_release(home.store, DATASET)
+    return {row.file_path: row.person for row in rows_of(home.store, stored) or ()}
+
+
+def shows(home: Home, target: WithdrawalTarget) -> Image:
+    found = {one.id: one.record(Image) for one in find(home.store, DATASET, "image")}
+    return found[target.name]
+
+
+@pytest.mark.parametrize("name", ["images/5.jpg", "5.jpg", "5"])
+def test_a_row_is_found_by_its_file_or_number(home: Home, name: str) -> None:
+    for release in (DATASET, f"{DATASET}@1.0.0", str(home.release("1.0.0"))):
+        image = shows(home, image_in_release(home.store, release, name))
+        person = people(home)["images/5.jpg"]
+        assert (image.source, image.identity) == (person.source, person.name)
+
+
+def test_a_row_is_found_though_its_release_was_erased_or_is_gone(home: Home) -> None:
+    wanted = image_in_release(home.store, DATASET, "5")
+    home.withdraw("entity", wanted.name)
+    assert image_in_release(home.store, f"{DATASET}@1.0.0", "5") == wanted
+    shutil.rmtree(home.release("1.0.0"))
+    assert image_in_release(home.store, f"{DATASET}@1.0.0", "5") == wanted
+
+
+def test_a_copy_is_read_in_the_place_of_the_folder(home: Home, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(home.release("1.0.0"), copy)
+    wanted = image_in_release(home.store, DATASET, "5")
+    assert image_in_release(home.store, str(copy), "5") == wanted
+
+
+def test_a_person_is_found_by_the_number_that_is_published(home: Home) -> None:
+    for person in set(people(home).values()):
+        found = person_in_release(home.store, DATASET, str(person.id))
+        assert (found.sort, found.name, found.dataset) == ("identity", person.name, DATASET)
+        assert found.source == person.source
+
+
+@pytest.mark.parametrize("name", ["nix", "99", "images/99.jpg", "images/5.png", "0"])
+def test_rows_that_are_not_there(home: Home, name: str) -> None:
+    with pytest.raises(UsageError, match="a number from 1 to 12"):
+        image_in_release(home.store, DATASET, name)
+
+
+def test_what_cannot_be_asked(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no person with the id '99'"):
+        person_in_release(home.store, DATASET, "99")
+    with pytest.raises(UsageError, match="there is no release in"):
+        image_in_release(home.store, str(tmp_path), "1")
+    other = home_of(tmp_path / "other", small_world(2))
+    with pytest.raises(UsageError, match="was not built here"):
+        image_in_release(home.store, str(other.release("1.0.0")), "1")
+    other.store.close()
+
+
+def test_where_ids_count_images_nobody_is_found_by_one(tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home", ccd_world.benchmark().world)
+    with pytest.raises(UsageError, match="counts images and no persons"):
+        person_in_release(home.store, CCD, "1")
+    refuse_two_meanings(home.store, CCD, "1")
+    home.store.close()
+
+
+def test_a_name_that_is_another_persons_number_is_refused(tmp_path: Path) -> None:
+    """Source names 2 and 3 are published as 1 and 2."""
+    world = Composer()
+    for number, name in enumerate(("2", "3")):
+        image = world.image(FINE, name, f"dir/{number}.jpg")
+        world.caption(image, FINE, f"A person {number} in a blue coat.")
+    home = home_of(tmp_path / "home", world)
+    assert {(one.id, one.name) for one in people(home).values()} == {(1, "2"), (2, "3")}
+    with pytest.raises(UsageError, match=r"two persons.*called '3' by .*--source.*--release"):
+        refuse_two_meanings(home.store, DATASET, "2")
+    refuse_two_meanings(home.store, DATASET, "3")
+    home.store.close()

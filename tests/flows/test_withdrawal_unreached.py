@@ -1,0 +1,46 @@
+"""What a withdrawal cannot reach is told with the places that are known."""
+
+import shutil
+from pathlib import Path
+
+from db.withdrawals import list_withdrawals
+from flows.withdrawal_unreached import unreached
+from release.export.exporting import export_release
+from release.export.formats import format_called
+from release.report.writing import write_report
+from tests.flows.withdrawals import home_of
+from tests.release.worlds import DATASET, SOURCES, small_world
+
+FINE = SOURCES[1]
+
+
+def test_what_was_made_before_and_files_of_sources_are_named(tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home", small_world())
+    release, beside = home.release("1.0.0"), home.folder / "releases"
+    export_release(release, format_called("coco", None), beside / "coco")
+    write_report(release, home.folder / "report")
+    shutil.copytree(release, beside / "copy")
+    (beside / "notes").mkdir()
+    (beside / "notes" / "export.json").write_text("{")
+    drawn = home.folder / "demonstration" / "people" / "images" / "dir" / "0.jpg"
+    drawn.parent.mkdir(parents=True)
+    for path in (drawn, drawn.with_name("9.jpg")):
+        path.touch()
+    home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
+    left = unreached(home.run, list_withdrawals(home.store)[0])
+    assert set(left.made) == {beside / "coco", home.folder / "report", beside / "copy"}
+    assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}
+    assert left.drawn == (drawn,)
+    assert left.notices == (home.folder / "notices" / f"{DATASET}.json",)
+    assert all(path.exists() for path in (*left.made, *left.drawn, *left.notices))
+    home.store.close()
+
+
+def test_of_a_text_no_file_is_named(tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home", small_world())
+    plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
+    text = next(id_ for id_, one in plan.reached.items() if one.kind == "caption")
+    home.withdraw("entity", text, "consent")
+    left = unreached(home.run, list_withdrawals(home.store)[0])
+    assert (left.made, left.originals, left.drawn) == ((), {}, ())
+    home.store.close()
