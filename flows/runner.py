@@ -90,12 +90,16 @@ def run_stage(
     def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
         pause = _FIRST_PAUSE_SECONDS
         while not report.stalled:
-            before = report.finished
+            before, claimed = report.finished, 0
+            # Asked before claiming: what others let go of from here on is found by the claims.
+            in_flight = live_claims(context.store, plan_id, pending.dataset)
             passed_over = report.deferred_inputs if stage.independent else ()
-            yield from _claims(context, plan_id, pending, size, report, passed_over)
+            for chunk in _claims(context, plan_id, pending, size, report, passed_over):
+                claimed += 1
+                yield chunk
             if report.finished > before:
                 pause = _FIRST_PAUSE_SECONDS
-            elif live_claims(context.store, plan_id, pending.dataset):
+            elif in_flight or claimed:
                 report.wait_for_more(pause)  # chunks in flight, here or in a run side by side
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             else:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,7 @@ from db.entities import StoredEntity, find, new_entity
 from db.store import Store
 from db.tables.provenance import Entity
 from db.tables.work import Claim, Work
-from db.work import Pending, WorkResult, claim_chunk, count_pending, live_claims, register_plan
+from db.work import Pending, WorkResult, claim_chunk, count_pending, register_plan
 from flows.context import RunContext
 from flows.report import Deferred, StageReport, StageResult
 from flows.runner import Stage, run_stage, run_stream
@@ -114,14 +113,7 @@ def test_a_stage_is_over_with_its_last_chunk(
     context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever waits for chunks in flight is told of those of this run, and need not look again."""
-    waits = threading.Event()
-
-    def asked(*arguments: Any) -> bool:
-        found = live_claims(*arguments)
-        waits.set()
-        return found
-
-    monkeypatch.setattr("flows.runner.live_claims", asked)
+    waits = told_of_waiting(monkeypatch)
     for pause in ("_FIRST_PAUSE_SECONDS", "_LONGEST_PAUSE_SECONDS"):
         monkeypatch.setattr(f"flows.runner.{pause}", 3600.0)
 
@@ -131,6 +123,18 @@ def test_a_stage_is_over_with_its_last_chunk(
 
     whole = replace(STAGE, chunk_size=5, workers=1)
     assert run_stage(context, whole, CAPTIONS, work).finished == 5
+
+
+def told_of_waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once a run waits for chunks in flight."""
+    waits, wait_for_more = threading.Event(), StageReport.wait_for_more
+
+    def told(report: StageReport, seconds: float) -> None:
+        waits.set()
+        wait_for_more(report, seconds)
+
+    monkeypatch.setattr(StageReport, "wait_for_more", told)
+    return waits
 
 
 def test_what_is_deferred_stays_pending(context: RunContext) -> None:
@@ -235,21 +239,26 @@ def test_two_runs_side_by_side_share_the_work(context: RunContext) -> None:
     assert len(rewrites(context.store)) == 4
 
 
-def test_a_run_waits_for_the_chunks_of_another(context: RunContext) -> None:
+def test_a_run_waits_for_the_chunks_of_another(
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What another process has claimed is not ours, but the stage is not over without it."""
     plan_id = register_plan(context.store, STAGE.name, STAGE.version, STAGE.configuration)
     claim_chunk(context.store, plan_id, CAPTIONS, 2)
+    other, waits = "another-host/1/0.0", told_of_waiting(monkeypatch)
     with context.store.write() as connection:
-        connection.execute(update(Claim).values(owner="another-host/1/0.0"))
+        connection.execute(update(Claim).values(owner=other))
 
     def end_lease() -> None:
+        waits.wait()
         with context.store.write() as connection:
-            connection.execute(update(Claim).values(expires_at=datetime.now(UTC)))
+            ended = update(Claim).where(Claim.owner == other)
+            connection.execute(ended.values(expires_at=datetime.now(UTC)))
 
-    timer = threading.Timer(0.3, end_lease)
-    timer.start()
+    thread = threading.Thread(target=end_lease)
+    thread.start()
     report = run_stage(context, STAGE, CAPTIONS, upper_case)
-    timer.join()
+    thread.join()
     assert report.finished == 5
 
 
