@@ -235,7 +235,7 @@ class _Choosing:
         anchor, results = rows.pictures[0], rows.pictures[1:]
         anchor_picture = search.strategy.record(Strategy).anchor
         looks = [self._looks.of(one) for one in (anchor_picture, *search.pictures)]
-        again = self._are_again(looks, rows.pictures)
+        again = are_again(looks, rows.pictures, self._near)
         own = {search.anchor_id, search.strategy.id}
         known = used.are_used(search.pictures, but_for=own)
         outcome = choose_candidate(anchor, results, again, self._bounds, known)
@@ -265,21 +265,30 @@ class _Choosing:
         candidate = _candidate(search, found, outcome, fit_doubts(fit, self._bounds))
         return WorkResult(order.seq, (candidate, looked_at))
 
-    def _are_again(
-        self, looks: Sequence[ImageFingerprint | Rejection], vectors: Vectors
-    ) -> list[bool]:
-        """For each picture after the first, the anchor, whether it has that one's content."""
-        anchor, *results = looks
-        again = [False] * len(results)
-        if not isinstance(anchor, ImageFingerprint):  # of whose look nothing is known
-            return again  # similarity decides
-        places = [at for at, one in enumerate(results) if isinstance(one, ImageFingerprint)]
-        usable = [one for one in results if isinstance(one, ImageFingerprint)]
-        rows = vectors[1:][places]
-        judged = anchor_duplicates(anchor, usable, self._near, (vectors[0], rows))
-        for place, is_again in zip(places, judged, strict=True):
-            again[place] = is_again
+
+def are_again(
+    looks: Sequence[ImageFingerprint | Rejection],
+    vectors: Vectors,
+    settings: NearDuplicateSettings,
+) -> list[bool]:
+    """For each picture after the first, the anchor, whether it has the anchor's content.
+
+    Args:
+        looks: how each picture looks, or why nobody knows: then similarity alone decides on it.
+        vectors: their embeddings, of shape (n, d).
+        settings: when two pictures have the same content.
+    """
+    anchor, *results = looks
+    again = [False] * len(results)
+    if not isinstance(anchor, ImageFingerprint):
         return again
+    known = [(at, one) for at, one in enumerate(results) if isinstance(one, ImageFingerprint)]
+    places = [at for at, _ in known]
+    rows = vectors[0], vectors[1:][places]
+    judged = anchor_duplicates(anchor, [one for _, one in known], settings, rows)
+    for place, is_again in zip(places, judged, strict=True):
+        again[place] = is_again
+    return again
 
 
 def _candidate(
