@@ -15,7 +15,7 @@ from release.card_contrasts import (
 )
 from release.card_front import front_matter
 from release.card_leaks import kept_apart, leak_in_words
-from release.card_tasks import task_table, version_table
+from release.card_tasks import empty_tasks, task_table, version_table
 from release.card_terms import apart_sentences, terms_table, texts_sentence, whole_sentence
 from release.citation import bibtex, citation
 from release.data_statement import data_statement
@@ -60,6 +60,7 @@ def render_card(manifest: Manifest) -> str:
             compared=COMPARED,
             splits=_by_split(manifest),
             tasks=task_table(manifest),
+            empty_tasks=empty_tasks(manifest),
             versions=version_table(manifest),
             contrasts=manifest.statistics.contrasts,
             sizes=size_table(manifest),

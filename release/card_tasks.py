@@ -59,6 +59,15 @@ def _task_line(
     return TaskLine(name, by_tier, counted.images, counted.captions, published)
 
 
+def empty_tasks(manifest: Manifest) -> str:
+    """The tasks of the paper that the release has no image for, in a sentence; empty for none."""
+    names = [one.name for one in task_table(manifest) if not one.images]
+    if not names:
+        return ""
+    what = "the task" if len(names) == 1 else "the tasks"
+    return f"There is nothing here for {what} {', '.join(names)}; nothing can be said of them."
+
+
 def version_table(manifest: Manifest) -> list[VersionLine]:
     """The three versions, each with all that stands in it: v1 with v0, v2 with both.
 

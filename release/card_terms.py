@@ -14,7 +14,7 @@ _ASKED: dict[Condition, str] = {
 _SHORT: dict[Condition, str] = {
     "attribution": "attribution",
     "share_alike": "share alike",
-    "non_commercial": "non-commercial",
+    "non_commercial": "non-commercial use",
 }
 
 

@@ -60,7 +60,8 @@ def bibtex(cited: Mapping[str, Any]) -> str:
         "url": cited.get("url"),
     }
     told = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items() if value)
-    name = "".join(letter for letter in cited["title"] if letter.isalnum()) or "dataset"
+    letters = (one for one in cited["title"] if one.isascii() and one.isalnum())
+    name = "".join(letters) or "dataset"
     return f"@misc{{{name}-{cited['version']},\n{told}\n}}"
 
 

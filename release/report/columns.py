@@ -2,13 +2,17 @@
 
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from release.report.row_data import captions_of, number_in
 from release.report.scripts import packed
 from release.rows import CaptionOrigin
 from release.statistics import words_of
+from release.tiers import TIERS
+from schemas.records import Split
+from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import DifferenceType
 
 ORIGINS: tuple[str, ...] = get_args(CaptionOrigin)
 """The bits of the column of origins, the lowest first."""
@@ -37,6 +41,22 @@ FACETS = (
 )
 """Those of which a row has one value. Origins of captions, of which it may have several, and words
 come beside them."""
+
+
+_ORDERS: dict[str, tuple[str, ...]] = {
+    "split": get_args(Split),
+    "task": tuple(map(str, RetrievalTask)),
+    "tier": TIERS,
+    "difference": (ANCHOR, *map(str, DifferenceType)),
+    "reviewed": REVIEWS,
+}
+"""How values are listed that have an order of their own; others as rows have them."""
+
+
+def in_order(facet: str, values: Sequence[str]) -> list[str]:
+    """The values of a facet as they are listed; the empty one, of rows without any, comes first."""
+    known = {value: place for place, value in enumerate(("", *_ORDERS.get(facet, ())))}
+    return sorted(values, key=lambda value: known.get(value, len(known)))
 
 
 def facet_values(row: Mapping[str, Any]) -> dict[str, str]:
@@ -110,14 +130,16 @@ class Columns:
         }
 
     def _facet(self, facet: Facet) -> dict[str, Any]:
-        values = self._values[facet.name]
+        met = list(self._values[facet.name])
+        values = in_order(facet.name, met)
+        place = {value: code for code, value in enumerate(values)}
+        codes = array("H", (place[met[code]] for code in self._facets[facet.name]))
         wide = len(values) > 256
-        codes = self._facets[facet.name]
         data = _packed(codes) if wide else packed(bytes(codes.tolist()))
         return {
             "name": facet.name,
             "title": facet.title,
-            "values": list(values),
+            "values": values,
             "wide": wide,
             "data": data,
         }

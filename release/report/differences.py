@@ -26,6 +26,10 @@ EXAMPLES = 12
 
 _SHOWN_CHARACTERS = 600
 _SHOWN_METADATA = 200
+_OF_ROWS = ("statistics.", "lineage.", "entities_sha256")
+_NOT_OF_ROWS = tuple(
+    f"statistics.{one}" for one in ("second_looks", "choices", "agreement", "contrasts.nearest")
+)
 _TITLES = {
     "added": "Added",
     "removed": "Removed",
@@ -78,7 +82,11 @@ class ExampleGroup(NamedTuple):
 
 
 class ShownDifference(NamedTuple):
-    """All that the page tells of the difference."""
+    """All that the page tells of the difference.
+
+    `metadata` is what differs beside rows; of it `more_metadata` values are not shown, nor are
+    `counts_of_rows` ones that follow from rows.
+    """
 
     before: str
     after: str
@@ -89,6 +97,7 @@ class ShownDifference(NamedTuple):
     groups: tuple[ExampleGroup, ...]
     metadata: tuple[Change, ...]
     more_metadata: int
+    counts_of_rows: int
 
 
 def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDifference:
@@ -103,7 +112,8 @@ def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDiffere
     """
     marked = read_mark(previous) or read_mark(folder)
     found = compare_releases(previous, folder, examples=0 if marked else EXAMPLES)
-    changes = [_value_change(one) for one in found.metadata[:_SHOWN_METADATA]]
+    telling = [one for one in found.metadata if not _follows_from_rows(one.field)]
+    changes = [_value_change(one) for one in telling[:_SHOWN_METADATA]]
     return ShownDifference(
         before=f"{found.before.dataset} {found.before.version}",
         after=f"{found.after.dataset} {found.after.version}",
@@ -113,14 +123,20 @@ def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDiffere
         details=tuple(_details(found)),
         groups=tuple(example_groups(found, previous, report)),
         metadata=tuple(changes),
-        more_metadata=len(found.metadata) - len(changes),
+        more_metadata=len(telling) - len(changes),
+        counts_of_rows=len(found.metadata) - len(telling),
     )
+
+
+def _follows_from_rows(field: str) -> bool:
+    """Whether a value of the manifest counts or names rows, which are told of above."""
+    return field.startswith(_OF_ROWS) and not field.startswith(_NOT_OF_ROWS)
 
 
 def _counts(found: Difference) -> Bars:
     counts = found.rows.model_dump()
     order = [*(kind for kind in counts if kind != "same"), "same"]
-    values = [(kind, counts[kind]) for kind in order]
+    values = [(kind, counts[kind]) for kind in order if counts[kind]]
     return bars("Rows", ("", "rows"), values, whole=sum(counts.values()) or None)
 
 

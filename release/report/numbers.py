@@ -104,8 +104,9 @@ def _words(statistics: ReleaseStatistics) -> Iterator[Histogram]:
     for one in of_all:
         alone = len(of_all) == 1
         title = "Words a caption" if alone else f"Words a caption: {one.granularity}"
+        images = one.images - statistics.candidates if alone else one.images
         note = (
-            f"{one.words.count:,} captions of {one.images:,} images; median "
+            f"{one.words.count:,} captions of {images:,} images; median "
             f"{one.words.median:,}, mean {one.words.mean:,.1f}"
         )
         yield histogram(title, one.histogram, HISTOGRAM_STEP, end=end, note=note)
@@ -246,7 +247,7 @@ def _similarity(statistics: ReleaseStatistics) -> Iterator[Bars]:
         known = [(name, value) for name, value in values if value is not None]
         clipped = [(name, max(value, 0.0)) for name, value in known]
         texts = [f"{value:.3f}" for _, value in known]
-        note = f"The mean cosine of a sample with its nearest other one, by {nearest.embedder}."
+        note = f"The mean cosine of a sample with its five nearest others, by {nearest.embedder}."
         made = bars("How near others are", ("", "cosine"), clipped, texts=texts, note=note, whole=1)
         yield made._replace(bars=tuple(bar._replace(note="") for bar in made.bars))
     if statistics.choices:

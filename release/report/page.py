@@ -7,10 +7,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from release.embedder_use import embedder_table
 from release.report.charts import HEIGHT, WIDTH
 from release.report.differences import ShownDifference
 from release.report.numbers import chosen, numbers_of
 from release.report.record import ReportRecord
+from release.report.stated import stated_facts
 from schemas.release import Manifest
 
 PAGE = "index.html"
@@ -66,6 +68,8 @@ def render_page(
         height=HEIGHT,
         shown_videos=_SHOWN_VIDEOS,
         of_persons=not (manifest.statistics.tasks or manifest.statistics.contrasts),
+        stated=stated_facts(manifest),
+        embedders=embedder_table(manifest),
     )
 
 
@@ -79,8 +83,8 @@ def _number(value: Any) -> str:
 
 
 def _web(url: str | None) -> str | None:
-    """`url` where it leads into the web, so that it may be a link; None for anything else."""
-    return url if url and url.lower().startswith(("https://", "http://")) else None
+    """`url` where it leads into the web or to a mailbox, so that it may be a link; else None."""
+    return url if url and url.lower().startswith(("https://", "http://", "mailto:")) else None
 
 
 def _template(name: str) -> str:

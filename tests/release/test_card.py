@@ -10,8 +10,9 @@ from release.build import build_release
 from release.card import as_code_block, render_card, text_bars
 from release.card_front import size_category
 from release.markdown import as_link, as_text
+from schemas.embedder_use import EmbedderUse
 from schemas.records import Granularity
-from schemas.release import Manifest, ReleasedPrompt
+from schemas.release import Manifest, ReleasedPrompt, WithdrawnBefore
 from tests.release.worlds import DATASET, small_world, store_world
 
 HOSTILE = (
@@ -59,6 +60,42 @@ def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
     assert "> **Unreviewed.**" in render_card(marked)
     tags = frontmatter.loads(render_card(marked)).metadata["tags"]
     assert tags == ["image-text-retrieval", "person-retrieval", "demonstration", "unreviewed"]
+
+
+def test_holders_of_earlier_versions_are_told_what_to_delete(manifest: Manifest) -> None:
+    assert "Withdrawn from earlier versions" not in render_card(manifest)
+    gone = WithdrawnBefore(version="0.9.0", id="ab" * 32, rows=3, rows_in_part=1)
+    card = render_card(manifest.model_copy(update={"withdrawn": (gone,)}))
+    assert "## Withdrawn from earlier versions" in card
+    assert "| 0.9.0 | `abababababab` | 3 | 1 |" in card
+    assert "deletes those rows with their images" in card
+    assert "| `withdrawals.json` |" in card
+    assert "\n\n\n" not in card.split("## What is in it")[0].split("---\n", 2)[2]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "| `lineage/*.parquet` |",
+        "`signature.json`",
+        "$ loupe lineage images/1.jpg --release DIR",
+        "$ loupe release prove DIR images/1.jpg",
+        "$ loupe release verify DIR --id ID",
+        "$ loupe release verify DIR --notices NOTICES",
+    ],
+)
+def test_who_has_the_folder_alone_learns_what_it_holds(manifest: Manifest, told: str) -> None:
+    assert told in render_card(manifest)
+
+
+def test_what_chose_the_rows_is_told(manifest: Manifest) -> None:
+    limits = {"k": 6, "eta": 0.8, "near_duplicates": {"distance": 0.25}}
+    use = EmbedderUse(
+        embedder="clip@abc", purpose="validated_captions", count=1234, settings=limits
+    )
+    card = render_card(manifest.model_copy(update={"embedders": (use,)}))
+    assert "| clip@abc | captions measured by how well they tell their image from others |" in card
+    assert "| 1,234 | k 6, η 0.8, near-duplicates (distance 0.25) |" in card
 
 
 def test_another_dataset_is_not_compared_with_ufine3c(manifest: Manifest) -> None:

@@ -53,6 +53,8 @@ def test_tasks_stand_beside_figure_3(manifests: list[Manifest]) -> None:
     assert "| task | v0 | v1 | v2 | images | captions | published images (v0) |" in card
     assert "| color | 2 | 2 | 3 | 7 | 8 | 50 |" in card
     assert "| OCR | 0 | 0 | 0 | 0 | 0 | 30 |" in card
+    assert "There is nothing here for the tasks " in card
+    assert ", OCR" in card.split("There is nothing here for the tasks ")[1].partition(";")[0]
     lines = task_table(manifests[2])
     assert sum(one.images for one in lines) == manifests[2].statistics.images
     assert [len(one.tiers) for one in task_table(manifests[0])] == [1] * 12

@@ -201,5 +201,6 @@ def test_any_text_survives_yaml(text: str) -> None:
 
 def test_bibtex_names_people_and_bodies(release: Built) -> None:
     text = bibtex(citation(release.manifest))
+    assert text.startswith(f"@misc{{Streetsfine100and-{release.manifest.version},")
     assert "author = {Lovelace, Ada and {Example Laboratory}}" in text
     assert "year = {2026}" in text

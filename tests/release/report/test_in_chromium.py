@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from release.card_terms import texts_sentence, whole_sentence
 from release.report.writing import write_report
 from tests.release import ccd_world
 from tests.release.export.kinds import released
+from tests.release.kinds import ABOUT, built
 from tests.release.report.hostile import TEXTS, hostile_release
 from tests.release.report.reading import rows_of, rows_with
 from tests.release.worlds import store_world
@@ -238,6 +240,34 @@ def test_an_address_that_leads_nowhere_leads_to_the_gallery(
     view = opened(ccd, address)
     assert view.shown() == opened(ccd).shown()
     assert not view.page.locator("#numbers").is_visible()
+
+
+def test_a_row_that_is_not_there_is_said_to_be_missing(
+    ccd: Reported, opened: Callable[..., View]
+) -> None:
+    view = opened(ccd, "#/row/999")
+    told = view.page.locator("#missing")
+    assert told.inner_text() == f"There is no row 999: the release has {len(ccd.rows)} rows."
+    assert view.shown()
+    view.go("#/row/2")
+    assert not told.is_visible()
+
+
+def test_the_about_page_tells_whom_to_cite_and_under_which_terms(
+    opened: Callable[..., View], tmp_path: Path
+) -> None:
+    with built("plain", tmp_path) as made:
+        report = Reported(made.folder)
+    view = opened(report, "#/about")
+    told = view.page.locator("#about").inner_text()
+    for stated in (ABOUT.title, ABOUT.doi, ABOUT.contact, "Ada Lovelace", "Example Laboratory"):
+        assert str(stated) in told
+    assert whole_sentence(made.manifest) in told
+    assert texts_sentence(made.manifest) in told
+    assert view.page.get_by_role("link", name=str(ABOUT.doi)).count() == 1
+    view.go("#/row/1")
+    (licence,) = {one.licence for one in made.manifest.sources}
+    assert licence in view.page.locator("#row .facts").first.inner_text()
 
 
 def test_the_whole_way_by_keyboard(ccd: Reported, opened: Callable[..., View]) -> None:

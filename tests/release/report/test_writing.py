@@ -8,6 +8,7 @@ import pytest
 
 from release.export.source import opened_release
 from release.lineage_reading import open_lineage
+from release.report.columns import in_order
 from release.report.row_data import number_in
 from release.report.search_index import search_words
 from release.report.writing import DETAIL_ROWS, write_report
@@ -76,6 +77,12 @@ def test_facets_say_what_rows_say(release: Path, report: Path) -> None:
         wanted = [row["contrast"]["difference"] if row["contrast"] else "" for row in rows]
         found = columns_of_facet(report, "difference")
         assert [one if one != "none (anchor)" else "" for one in found] == wanted
+
+
+def test_values_with_an_order_are_listed_in_it() -> None:
+    assert in_order("tier", ["", "v0", "v2", "v1"]) == ["", "v0", "v1", "v2"]
+    assert in_order("split", ["", "test", "train"]) == ["", "train", "test"]
+    assert in_order("source", ["", "b", "a"]) == ["", "b", "a"]
 
 
 def test_all_words_of_all_texts_are_in_the_index(release: Path, report: Path) -> None:

@@ -2,6 +2,7 @@
 
 const VIEWS = ["rows", "row", "numbers", "difference", "about"];
 const TYPING_MS = 180;
+const MOST_CHARACTERS = 20; // of what an address says that is told again
 const shown = { view: null, row: null, state: null, chosen: null, key: null };
 let focusAfter = null;
 let route = 0; // counts changes of the address, so that late answers are dropped
@@ -12,16 +13,25 @@ function tellFault(error) {
   fault.hidden = false;
 }
 
+/** Says that there is no such row, until the address changes again. */
+function tellMissingRow(number) {
+  const told = byId("missing");
+  const rows = report.rows === 1 ? "1 row" : `${count(report.rows)} rows`;
+  told.textContent = number === null ? "" : `There is no row ${number}: the release has ${rows}.`;
+  told.hidden = number === null;
+}
+
 function wantedView() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [view, number] = path.split("/");
   const parameters = new URLSearchParams(query || "");
   if (view === "row") {
     const row = Number(number) - 1;
-    if (Number.isInteger(row) && row >= 0 && row < report.rows) return { view, row, parameters };
+    if (Number.isInteger(row) && row >= 0 && row < report.rows) return { view, row, parameters, missing: null };
   }
   const section = VIEWS.includes(view) && view !== "row" && byId(view);
-  return { view: section ? view : "rows", row: null, parameters };
+  const missing = view === "row" && number ? number.slice(0, MOST_CHARACTERS) : null;
+  return { view: section ? view : "rows", row: null, parameters, missing };
 }
 
 async function choiceFor(state) {
@@ -37,7 +47,8 @@ async function follow() {
   const isPlace = location.hash && !location.hash.startsWith("#/"); // of the page that is shown
   if (isPlace && shown.view !== null) return;
   const turn = (route += 1);
-  const { view, row, parameters } = wantedView();
+  const { view, row, parameters, missing } = wantedView();
+  tellMissingRow(missing);
   const before = shown.view;
   const rowBefore = shown.row;
   if (view !== "rows" && view !== "row") {

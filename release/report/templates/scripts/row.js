@@ -94,6 +94,12 @@ function picture(number, detail) {
   return h("figure", { class: "picture" }, shownImage, h("figcaption", { class: "soft" }, `${detail.width_px} × ${detail.height_px} pixels`));
 }
 
+/** The licence that a source states, on the page about the release; of several, each. */
+function licenceOf(source) {
+  const cards = [...document.querySelectorAll("#about .source")].filter((one) => one.dataset.name === source);
+  return [...new Set(cards.map((one) => one.dataset.licence))].join("; ");
+}
+
 function facts(number, detail) {
   const crop = detail.crop;
   const lines = [
@@ -102,7 +108,7 @@ function facts(number, detail) {
     ["identity", `${detail.identity} (id ${detail.id})`],
     ["task", detail.task],
     ["tier", detail.tier],
-    ["licence", detail.licence],
+    ["licence", detail.licence || licenceOf(detail.source)],
     ["creator", detail.creator],
     ["source page", detail.url ? h("a", { href: detail.url, rel: "noopener noreferrer nofollow", target: "_blank" }, detail.url) : detail.place],
     ["file there", detail.source_file_path],
