@@ -39,6 +39,14 @@ _NoticesOption = Annotated[
         "published notices. Those of this installation are always looked at."
     ),
 ]
+_WithoutImagesOption = Annotated[
+    bool,
+    typer.Option(
+        "--without-images",
+        help="The image files may be left out: the rows hold their bytes, which are checked.",
+    ),
+]
+_NAMES = ("dataset", "version", "id")
 
 
 def verify(
@@ -48,6 +56,7 @@ def verify(
     contains: _ContainsOption = None,
     public_key: _PublicKeyOption = None,
     notices: _NoticesOption = None,
+    without_images: _WithoutImagesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check every file, row and reference of a release, offline, from its folder alone.
@@ -56,6 +65,7 @@ def verify(
     """
     from flows.withdrawn_releases import known_notices, withdrawn_in
     from profiles.settings import load_settings
+    from release.manifest import read_manifest
     from release.notices_sources import notices_at
     from release.signing import read_signature
     from release.verify import verify_release
@@ -70,22 +80,28 @@ def verify(
         contains=contains,
         public_key=public_key,
         notices=known,
+        without_images=without_images,
     )
     withdrawn = withdrawn_in(folder, known) if problems else ()
+    verified = None if problems else read_manifest(folder)
     signature = None if problems else read_signature(folder)
     signed_by = signature.public_key if signature else None
     if as_json:
-        sound = {"folder": str(folder), "ok": not problems, "signed_by": signed_by}
         found = [problem.model_dump(mode="json") for problem in problems]
         rows = [row.model_dump(mode="json") for row in withdrawn]
+        named = {name: verified and getattr(verified, name) for name in _NAMES}
+        sound = {"folder": str(folder), "ok": not problems, **named, "signed_by": signed_by}
         print_json({**sound, "problems": found, "withdrawn": rows})
-    elif problems:
+    elif verified is None:
         _show_problems([problem.message for problem in problems], len(withdrawn))
     else:
         held = f", and holds all of {contains}" if contains else ""
-        signed = f", signed by the key {signed_by}" if signed_by else ""
-        told = f"{folder} is complete and unchanged{held}{signed}"
+        told = f"{folder} is complete and unchanged{held}"
         out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
+        out.print(f"  {verified.dataset} {verified.version}, id {verified.id}", soft_wrap=True)
+        if signed_by:
+            whose = "" if public_key else ", whose owner you did not state (--public-key)"
+            out.print(f"  signed by the key {signed_by}{whose}", soft_wrap=True)
     if problems:
         raise typer.Exit(1)
 

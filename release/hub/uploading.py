@@ -170,7 +170,7 @@ def _url(hub: HfApi, planned: PlannedUpload) -> str:
 @contextmanager
 def _told_in_a_sentence(repository: str) -> Iterator[None]:
     """Faults of the hub as errors that can be shown; what was sent is kept there."""
-    again = "what was sent is kept there, run again to go on"
+    again = "run again to go on: nothing that was sent is lost"
     try:
         yield
     except LocalTokenNotFoundError as error:

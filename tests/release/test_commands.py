@@ -1,6 +1,7 @@
 """`loupe release` as its user meets it: what is printed, and how it ends."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,18 @@ def test_build_list_show_and_verify(out: Path) -> None:
     assert "Licences and citations" in loupe_release("show", "ufine3c@1.0.0").stdout
     verified = loupe_release("verify", out, "--id", built["id"])
     assert (verified.exit_code, "is complete and unchanged" in verified.stdout) == (0, True)
+    assert f"ufine3c 1.0.0, id {built['id']}" in verified.stdout
+    told = json.loads(loupe_release("verify", out, "--json").stdout)
+    assert (told["dataset"], told["version"], told["id"]) == ("ufine3c", "1.0.0", built["id"])
+
+
+def test_a_release_without_its_image_files_can_be_verified(out: Path) -> None:
+    loupe_release("build", "ufine3c", "--version", "1.0.0", "--out", out)
+    shutil.rmtree(out / "images")
+    refused = loupe_release("verify", out)
+    assert (refused.exit_code, refused.stdout.count("✗")) == (1, 1)
+    assert "all 12 image files are left out" in refused.stdout
+    assert loupe_release("verify", out, "--without-images").exit_code == 0
 
 
 def test_a_damaged_release_ends_with_exit_code_1(out: Path) -> None:
