@@ -1,12 +1,14 @@
 """`releases.toml`: what curators state of all their datasets, and of one."""
 
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from flows.release_facts import release_facts
+from flows.release_facts import release_facts, unknown_names
 from schemas.errors import ConfigurationError, UsageError
+from tests.release.worlds import small_world, store_world
 
 STATED = """
 [all]
@@ -80,6 +82,18 @@ def test_what_is_wrong_with_a_file_is_named(tmp_path: Path, text: str, says: str
         release_facts(path, "ufine3c")
     assert says in str(refused.value)
     assert str(refused.value).count("got ") <= 1
+
+
+def test_names_that_nobody_knows_are_told_with_the_nearest(tmp_path: Path) -> None:
+    path = tmp_path / "releases.toml"
+    stated = "[datasets.ufine3d]\ntitle = 'x'\n[datasets.ufine3c]\ntitle = 'y'\n"
+    path.write_text(f"{stated}permitted_terms = {{ CUHK-PEDS = 'z', UFine6926 = 'z' }}\n", "utf-8")
+    world = store_world(tmp_path / "world", small_world(1).contents())
+    with closing(world.store):
+        told = list(unknown_names(path, release_facts(path, "ufine3c"), world.store))
+    of_dataset, of_source = told
+    assert of_dataset.endswith("'ufine3d', which is no dataset; did you mean ufine3c?")
+    assert of_source.endswith("which is no source; did you mean CUHK-PEDES?")
 
 
 @pytest.mark.parametrize("given", ["CUHK-PEDES", "=reason", "CUHK-PEDES= "])
