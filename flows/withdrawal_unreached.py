@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from db.releases import list_releases
+from db.store import Store
 from db.withdrawal_names import names_of
 from db.withdrawal_notices import notices_of
 from db.withdrawals import StoredWithdrawal, withdrawn_entities
-from flows.context import RunContext
 from release.export.record import read_export
 from release.manifest import read_manifest
 from release.notices_files import NOTICES
@@ -46,9 +46,8 @@ class Unreached(NamedTuple):
         }
 
 
-def unreached(context: RunContext, withdrawal: StoredWithdrawal) -> Unreached:
+def unreached(store: Store, home: Path, withdrawal: StoredWithdrawal) -> Unreached:
     """What of a withdrawal is left where it cannot be reached from here, as far as it is known."""
-    store, home = context.store, context.settings.home
     notices = notices_of(store, withdrawal.id)
     with store.read() as connection:
         named = names_of(connection, withdrawn_entities(store, withdrawal.id))

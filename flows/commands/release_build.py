@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from flows.commands.output import JsonOption, out, print_json, warn
 from flows.commands.release_opening import opened_store, progress_bar
+from flows.commands.withdrawals import warn_of_unfinished
 
 if TYPE_CHECKING:
     from release.build import BuiltRelease
@@ -103,6 +104,7 @@ def build(
     ):
         for doubt in unknown_names(settings.releases_file, facts, store):
             warn(doubt)
+        warn_of_unfinished(store)
         checks = release_checks(store, settings, dataset, facts=facts)
         checks = checks._replace(against=held_against(map(named.called, against or ())))
         if not measure:

@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from flows.commands.output import JsonOption, out, print_json, print_table, warn
 from flows.commands.release_opening import NameArgument, opened_store
+from flows.commands.withdrawals import warn_of_unfinished
 
 if TYPE_CHECKING:
     from db.releases import StoredRelease
@@ -19,16 +20,13 @@ def list_(
 ) -> None:
     """List the releases that were built here."""
     from db.releases import list_releases
-    from db.withdrawals import list_withdrawals
     from flows.withdrawn_releases import notices_known
     from profiles.settings import load_settings
 
     with opened_store() as store:
         known = notices_known(load_settings().home, store)
         rows = [_summary(one, known) for one in list_releases(store, dataset)]
-        open_ = [one.key[:12] for one in list_withdrawals(store) if not one.is_finished]
-    if open_:
-        warn(f"not finished: withdrawal {', '.join(open_)}; go on with: loupe withdraw --resume")
+        warn_of_unfinished(store)
     if as_json:
         print_json(rows)
     elif rows:

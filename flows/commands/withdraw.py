@@ -157,7 +157,7 @@ def _kept(failures: list[LoupeError]) -> Iterator[None]:
 def _carry_out(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
     from db.withdrawals import find_withdrawal
     from flows.commands.withdrawals import document
-    from flows.commands.withdrawals_display import told_step, unreached_lines
+    from flows.commands.withdrawals_display import told_step, unreached_display
     from flows.withdrawal import carry_out
     from flows.withdrawal_unreached import unreached
 
@@ -166,15 +166,14 @@ def _carry_out(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: b
 
     carry_out(context, withdrawal, on_step)
     done = find_withdrawal(context.store, withdrawal.key)
-    left = unreached(context, done)
+    left = unreached(context.store, context.settings.home, done)
     if as_json:
-        print_json({**document(context.store, done), "not_reached": left.as_json()})
+        print_json(document(context.store, done, left))
     else:
         told = f"{done.request.target} is withdrawn; look at it again with: loupe withdrawals "
         out.print(escape(f"{told}{done.key[:12]}"), soft_wrap=True)
-        out.print("\n[bold]Not reached from here[/bold]")
-        for line in unreached_lines(left):
-            out.print(f"  {escape(line)}", soft_wrap=True)
+        out.print()
+        out.print(unreached_display(left), soft_wrap=True)
 
 
 def _show(plan: "WithdrawalPlan", alike: list[dict[str, Any]]) -> None:

@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.output import JsonOption, out, print_json, print_table
+from flows.commands.output import JsonOption, out, print_json, print_table, warn
 from flows.commands.release_opening import opened_store
 
 if TYPE_CHECKING:
     from db.store import Store
     from db.withdrawals import StoredWithdrawal
+    from flows.withdrawal_unreached import Unreached
 
 
 def withdrawals(
@@ -52,17 +53,22 @@ def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None
     from db.withdrawal_notices import notices_of
     from db.withdrawal_steps import steps_of
     from db.withdrawals import counts_of
-    from flows.commands.withdrawals_display import withdrawal_display
+    from flows.commands.withdrawals_display import unreached_display, withdrawal_display
+    from flows.withdrawal_unreached import unreached
+    from profiles.settings import load_settings
 
+    left = unreached(store, load_settings().home, withdrawal)
     if as_json:
-        print_json(document(store, withdrawal))
+        print_json(document(store, withdrawal, left))
         return
     id_ = withdrawal.id
     counts, notices = counts_of(store, id_), notices_of(store, id_)
     out.print(withdrawal_display(withdrawal, counts, notices, steps_of(store, id_)))
+    out.print()
+    out.print(unreached_display(left), soft_wrap=True)
 
 
-def document(store: "Store", withdrawal: "StoredWithdrawal") -> dict[str, Any]:
+def document(store: "Store", withdrawal: "StoredWithdrawal", left: "Unreached") -> dict[str, Any]:
     """All that is kept of a withdrawal, for programs."""
     from db.withdrawal_notices import notices_of
     from db.withdrawal_steps import steps_of
@@ -75,7 +81,16 @@ def document(store: "Store", withdrawal: "StoredWithdrawal") -> dict[str, Any]:
         "counts": [one.model_dump(mode="json") for one in counts_of(store, id_)],
         "notices": [one.model_dump(mode="json") for one in notices_of(store, id_)],
         "steps": [one._asdict() for one in steps_of(store, id_)],
+        "not_reached": left.as_json(),
     }
+
+
+def warn_of_unfinished(store: "Store") -> None:
+    """Says so where a withdrawal was confirmed, and is not carried out to its end."""
+    from db.withdrawals import list_withdrawals
+
+    if open_ := [one.key[:12] for one in list_withdrawals(store) if not one.is_finished]:
+        warn(f"not finished: withdrawal {', '.join(open_)}; go on with: loupe withdraw --resume")
 
 
 def _summary(withdrawal: "StoredWithdrawal") -> dict[str, Any]:

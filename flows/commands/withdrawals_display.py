@@ -122,8 +122,13 @@ def _value(value: Any) -> str:
             return text[:12] if len(text) == 64 else text
 
 
-def unreached_lines(left: "Unreached") -> Iterator[str]:
+def unreached_display(left: "Unreached") -> Text:
     """What people must see to themselves once a withdrawal is carried out."""
+    lines = (f"\n  {line}" for line in _unreached(left))
+    return Text.assemble(("Not reached from here", "bold"), *lines)
+
+
+def _unreached(left: "Unreached") -> Iterator[str]:
     if left.notices:
         if left.made:
             yield f"made before, and still holding it: {_some(left.made)}"

@@ -112,6 +112,8 @@ def test_it_can_be_looked_up_and_asked_for_again(installed: Home, loupe: Loupe) 
     assert done.json["state"] == "finished"
     key = done.json["key"]
     shown = loupe("withdrawals", key[:8])
+    assert "Not reached from here" in shown.out
+    assert loupe("withdrawals", key[:8], "--json").json == done.json
     assert "a letter of May 3rd" in shown.out
     assert f"release {DATASET} 1.0.1" in shown.out
     again = loupe(*ASKED, "--reason", "a letter of May 3rd", "--yes")

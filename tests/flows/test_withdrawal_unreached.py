@@ -27,7 +27,7 @@ def test_what_was_made_before_and_files_of_sources_are_named(tmp_path: Path) -> 
     for path in (drawn, drawn.with_name("9.jpg")):
         path.touch()
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    left = unreached(home.run, list_withdrawals(home.store)[0])
+    left = unreached(home.store, home.folder, list_withdrawals(home.store)[0])
     assert set(left.made) == {beside / "coco", home.folder / "report", beside / "copy"}
     assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}
     assert left.drawn == (drawn,)
@@ -41,6 +41,6 @@ def test_of_a_text_no_file_is_named(tmp_path: Path) -> None:
     plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
     text = next(id_ for id_, one in plan.reached.items() if one.kind == "caption")
     home.withdraw("entity", text, "consent")
-    left = unreached(home.run, list_withdrawals(home.store)[0])
+    left = unreached(home.store, home.folder, list_withdrawals(home.store)[0])
     assert (left.made, left.originals, left.drawn) == ((), {}, ())
     home.store.close()
