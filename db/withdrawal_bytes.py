@@ -28,7 +28,7 @@ _Pictures = Callable[[_Payload], Iterable[_Payload]]
 PICTURED: dict[str, _Pictures] = {
     "image": lambda one: (one,),
     "video": lambda one: (one,),
-    "found_picture": lambda one: (one["picture"],),
+    "found_picture": lambda one: (one["picture"], {"source_sha256": one["source_sha256"]}),
     "edited_picture": lambda one: (one["picture"],),
     "candidate": lambda one: (one["image"],),
 }
@@ -47,7 +47,7 @@ _CUT: dict[str, _Pictures] = {
 def own_digests(kind: str, payload: str) -> set[str]:
     """The digests that a picture or a video is known by; none for other kinds.
 
-    Of an image, that of the file that it came as is among them.
+    Of an image, and of what was downloaded, that of the file that it came as is among them.
     """
     if kind not in PICTURED:
         return set()
