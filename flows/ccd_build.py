@@ -7,6 +7,7 @@ from annotate.projects import Desks
 from annotate.queues import Queue
 from flows.anchors import take_anchors
 from flows.asked_model import AskedModel
+from flows.asking import left_unanswered
 from flows.bounds import told_of_choice, told_of_edits
 from flows.building import Recipe, build_by
 from flows.choice_calibration import calibrate_choices
@@ -160,6 +161,7 @@ class _Steps:
             self._say(told_of_edits(settings))
             edited = edit_images(context, dataset, settings, self._embedder, self._build.seed)
             self.report.stages.append(edited)
+            self._stopped = self._stopped or left_unanswered(settings.editor.ref, edited)
         elif self._search is not None:
             found = find_images(
                 context, dataset, settings, self._search, self._make_downloader, self._clock

@@ -62,6 +62,7 @@ class RecordedEditor:
         self._context = context
         self._dataset = dataset
         self._spec = spec
+        self._failed: dict[str, EditFailure] = {}  # in this run, in which none is tried again
 
     @cached_property
     def _editor(self) -> ImageEditor:
@@ -84,9 +85,8 @@ class RecordedEditor:
         """
         stored = self._stored({one.strategy_id for one in asked.values()})
         keys = {place: self._key(one.request) for place, one in asked.items()}
-        found: dict[int, MadeEdit | EditFailure] = {
-            place: stored[key] for place, key in keys.items() if key in stored
-        }
+        known: dict[str, MadeEdit | EditFailure] = {**self._failed, **stored}
+        found = {place: known[key] for place, key in keys.items() if key in known}
         missing = [place for place in asked if place not in found]
         for number, outcome in self._made([asked[place] for place in missing]):
             found[missing[number]] = outcome
@@ -140,7 +140,7 @@ class RecordedEditor:
         """The failure, final where the edit failed too often; each is stored that may be tried."""
         if not failure.retriable:
             return failure
-        key = self._key(asked.request)
+        self._failed[key := self._key(asked.request)] = failure
         attempt = 1 + self._attempts(asked.strategy_id, key)
         record = FailedEdit(key=key, attempt=attempt, reason=failure.reason, detail=failure.detail)
         parents = [(FAILED_FOR, asked.strategy_id)]
@@ -148,7 +148,8 @@ class RecordedEditor:
         if attempt < MOST_ATTEMPTS:
             return failure
         detail = f"{failure.detail} (tried in {attempt} runs)"
-        return failure.model_copy(update={"detail": detail, "retriable": False})
+        self._failed[key] = failure.model_copy(update={"detail": detail, "retriable": False})
+        return self._failed[key]
 
     def _attempts(self, strategy_id: str, key: str) -> int:
         """How often the edit failed before."""

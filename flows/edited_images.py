@@ -9,7 +9,6 @@ from PIL import Image as Pictures
 from db.agents import AgentRef
 from db.entities import NewEntity, StoredEntity, find, new_entity
 from db.work import Pending, WorkResult
-from flows.asking import require_answers
 from flows.captioning import WRITTEN_WITH
 from flows.context import RunContext
 from flows.edit_ledger import AskedEdit, MadeEdit, RecordedEditor
@@ -58,10 +57,11 @@ def edit_images(
     """Carries out every order for an edit; each gives a candidate, or the reason why not.
 
     Where nothing changed an edit is tried once more with another seed. What was edited once is
-    measured and judged anew where the settings for that change, and not edited again.
+    measured and judged anew where the settings for that change, and not edited again. What the
+    editor could not make for now is left for later, as the report tells; the rest is done.
 
     Raises:
-        ModelError: the editor or the embedder cannot go on.
+        ModelError: the editor or the embedder cannot go on at all.
     """
     if not _is_ordered(context, dataset):  # an editor is not looked up for nothing
         return StageReport(_LABEL)
@@ -86,9 +86,7 @@ def edit_images(
         return editing.results([_Order(order, strategies[order.id]) for order in orders])
 
     pending = Pending(dataset, ImageOrder.kind, ("proposed",), "edit")
-    report = run_stage(context, stage, pending, work)
-    require_answers(spec.ref, report)
-    return report
+    return run_stage(context, stage, pending, work)
 
 
 def edit_settings(
@@ -257,7 +255,7 @@ class _Editing:
         number = order.entity.seq
         if isinstance(edited, EditFailure):
             if edited.retriable:
-                return Deferred(number, edited.reason)
+                return Deferred(number, edited.reason, edited.detail)
             return WorkResult(number, rejection=_failed(strategy, edited))
         if isinstance(edited.verdict, Rejection):
             told = {**edited.verdict.context, "instruction": strategy.editing_instruction}

@@ -1,0 +1,92 @@
+"""Edits that an editor cannot make: the others are made, and nobody waits for them for ever."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from db.store import Store
+from flows.ccd_build import build_dataset
+from flows.context import RunContext
+from flows.edit_ledger import MOST_ATTEMPTS
+from models.builtin.editor.model import StillsEditor
+from schemas.errors import ModelError
+from schemas.image_edit import EditFailure, EditOutcome, EditRequest, FailedEdit
+from schemas.proposals import Candidate
+from sources.demonstration.stills import StillsWorld, write_stills_world
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.ccd_world import contrast_build, contrast_profile, entities
+from tests.flows.runs import context_of
+
+EDIT = StillsEditor.edit
+TOO_LARGE = EditFailure(
+    reason="out_of_memory", detail="it needs 80 GB; offload = 'model' needs less", retriable=True
+)
+
+
+@pytest.fixture
+def stills(tmp_path: Path) -> StillsWorld:
+    return write_stills_world(tmp_path / "stills", seed=11, count=24)
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+def unattended(run: RunContext, stills: StillsWorld) -> str | None:
+    def no_desks() -> MemoryOffice:
+        raise AssertionError("nobody is to be asked")
+
+    return build_dataset(
+        run, contrast_build(stills, anchors=2), contrast_profile(), no_desks
+    ).release_id
+
+
+@pytest.fixture
+def small_memory(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Instructions that do not fit into memory; of none the first that is asked for is one."""
+    too_large: list[str] = []
+
+    def edit(
+        self: StillsEditor, requests: Iterable[EditRequest]
+    ) -> Iterator[tuple[int, EditOutcome]]:
+        for place, request in enumerate(requests):
+            if not too_large:
+                too_large.append(request.instruction)
+            if request.instruction in too_large:
+                yield place, TOO_LARGE
+            else:
+                ((_, outcome),) = EDIT(self, [request])
+                yield place, outcome
+
+    monkeypatch.setattr(StillsEditor, "edit", edit)
+    return too_large
+
+
+def test_one_edit_that_never_fits_into_memory_is_given_up(
+    run: RunContext, stills: StillsWorld, small_memory: list[str]
+) -> None:
+    made = []
+    for attempt in range(1, MOST_ATTEMPTS):
+        with pytest.raises(ModelError, match=r"1 out_of_memory\).*it needs 80 GB"):
+            unattended(run, stills)
+        failed = [one.record(FailedEdit) for one in entities(run, FailedEdit.kind)]
+        assert [one.attempt for one in failed] == list(range(1, attempt + 1))
+        made.append({one.id for one in entities(run, Candidate.kind)})
+    assert made[0]
+    assert all(one == made[0] for one in made), "the others were made in the first run"
+    assert unattended(run, stills) is not None
+    assert {one.id for one in entities(run, Candidate.kind)} == made[0]
+    assert len(entities(run, FailedEdit.kind)) == MOST_ATTEMPTS
+
+
+def test_an_edit_that_fits_later_is_made(
+    run: RunContext, stills: StillsWorld, small_memory: list[str]
+) -> None:
+    with pytest.raises(ModelError, match="out_of_memory"):
+        unattended(run, stills)
+    before = len(entities(run, Candidate.kind))
+    small_memory[:] = ["nothing that is asked for"]
+    assert unattended(run, stills) is not None
+    assert len(entities(run, Candidate.kind)) == before + 1
