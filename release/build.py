@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from db.as_of import PastState, StateMark, current_mark, mark_after
 from db.blobs import BlobStore
+from db.entities import datasets_of
 from db.release_rows import snapshot
 from db.releases import adopt_folder, store_release
 from db.second_looks import looked_draws
@@ -103,13 +104,14 @@ def build_release(
     which does not hold it any more is known by `out` from now on, unless told not to `adopt` it.
 
     Raises:
-        UsageError: the version is malformed, `out` holds something else, nothing can be released,
-            or the dataset has tiers and none is named.
+        UsageError: there is no such dataset, the version is malformed, `out` holds something else,
+            nothing can be released, or the dataset has tiers and none is named.
         IntegrityError: the version was released with other content, or lies damaged at `out`, a
             lower tier's release is not contained, or the dataset cannot be released as it is (one
             sentence says why).
     """
     _check(dataset, version, tier)
+    _refuse_unknown(store, dataset)
     out = out.absolute()
     refuse_foreign(out)
     wanted = WantedRelease(dataset, version, tier, leak_limits, checks)
@@ -216,6 +218,13 @@ class _Build:
     def _list(self, files: Iterable[ReleasedFile]) -> None:
         for file in files:
             self._scratch.add_listed(file)
+
+
+def _refuse_unknown(store: Store, dataset: str) -> None:
+    known = datasets_of(store)
+    if dataset not in known:
+        told = f"there are: {', '.join(known)}" if known else "nothing was imported or built yet"
+        raise UsageError(f"there is no dataset {dataset!r}; {told}")
 
 
 def _check(name: str, version: str, tier: Tier | None) -> None:

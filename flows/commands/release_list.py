@@ -1,16 +1,18 @@
 """`loupe release list` and `show`: the releases that were built here, and what each holds."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, out, print_json, print_table, warn
-from flows.commands.release_opening import NameArgument, opened_store
+from flows.commands.release_opening import ReleaseArgument, opened_store
 from flows.commands.withdrawals import warn_of_unfinished
 
 if TYPE_CHECKING:
     from db.releases import StoredRelease
+    from schemas.release import Manifest
     from schemas.withdrawal import WithdrawalNotice
 
 
@@ -42,21 +44,19 @@ def list_(
 
 
 def show(
-    name: NameArgument,
+    name: ReleaseArgument,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a release holds: its card, or with --json its manifest without the files."""
-    from db.releases import find_release
-    from flows.withdrawn_releases import notices_known, withdrawal_of
+    from flows.withdrawn_releases import known_notices, withdrawal_of
     from profiles.settings import load_settings
 
-    with opened_store() as store:
-        found = find_release(store, name)
-        known = notices_known(load_settings().home, store)
-    withdrawal = withdrawal_of(found.manifest, found.folder, known)
+    is_folder = "/" in name or Path(name).is_dir()
+    manifest, place = _in_folder(Path(name)) if is_folder else _in_store(name)
+    withdrawal = withdrawal_of(manifest, Path(place["folder"]), known_notices(load_settings()))
     if as_json:
         told = withdrawal and withdrawal.model_dump(mode="json")
-        print_json({**found.manifest.model_dump(mode="json"), **_place(found), "withdrawal": told})
+        print_json({**manifest.model_dump(mode="json"), **place, "withdrawal": told})
         return
     if withdrawal:
         warn(withdrawal.sentence)
@@ -64,9 +64,26 @@ def show(
 
     from release.card import card_body
 
-    out.print(Markdown(card_body(found.manifest)))
-    out.print(f"\nid {found.manifest.id}\nbuilt {found.built_at:%Y-%m-%d %H:%M:%S} UTC", end="")
-    out.print(f" in {escape(_folder_or_gone(_place(found)))}", soft_wrap=True)
+    out.print(Markdown(card_body(manifest)))
+    out.print(f"\nid {manifest.id}")
+    built = f"built {place['built_at'][:19].replace('T', ' ')} UTC " if place["built_at"] else ""
+    out.print(f"{built}in {escape(_folder_or_gone(place))}", soft_wrap=True)
+
+
+def _in_store(name: str) -> "tuple[Manifest, dict[str, Any]]":
+    from db.releases import find_release
+
+    with opened_store() as store:
+        found = find_release(store, name)
+    return found.manifest, _place(found)
+
+
+def _in_folder(folder: Path) -> "tuple[Manifest, dict[str, Any]]":
+    """The release that lies in a folder, wherever it came from."""
+    from release.reading import read_listed
+
+    manifest, _ = read_listed(folder)
+    return manifest, {"folder": str(folder), "is_there": True, "built_at": None}
 
 
 def _summary(release: "StoredRelease", known: "tuple[WithdrawalNotice, ...]") -> dict[str, Any]:

@@ -17,6 +17,12 @@ FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")
 NameArgument = Annotated[
     str, typer.Argument(help="DATASET (its newest), DATASET@VERSION, or an id's beginning.")
 ]
+ReleaseArgument = Annotated[
+    str,
+    typer.Argument(
+        help="The folder of a release, DATASET (its newest), DATASET@VERSION, or an id's beginning."
+    ),
+]
 VerifyOption = Annotated[
     bool,
     typer.Option(

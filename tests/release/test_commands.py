@@ -34,6 +34,10 @@ def test_build_list_show_and_verify(out: Path) -> None:
     shown = json.loads(loupe_release("show", "ufine3c", "--json").stdout)
     assert shown["statistics"]["captions"] == 60
     assert "Licences and citations" in loupe_release("show", "ufine3c@1.0.0").stdout
+    in_folder = json.loads(loupe_release("show", out, "--json").stdout)
+    assert (in_folder["id"], in_folder["built_at"]) == (shown["id"], None)
+    assert f"id {shown['id']}" in loupe_release("show", out).stdout
+    assert "holds no manifest.json" in str(loupe_release("show", out.parent).exception)
     verified = loupe_release("verify", out, "--id", built["id"])
     assert (verified.exit_code, "is complete and unchanged" in verified.stdout) == (0, True)
     assert f"ufine3c 1.0.0, id {built['id']}" in verified.stdout
