@@ -82,6 +82,7 @@ ROLES: dict[str, Role] = {
     "ordered_by": _needs("is wanted for that strategy, or was come by for that order"),
     "made_for": _needs("serves that strategy alone"),
     "found_for": _needs("was found for that order alone"),
+    "failed_for": _needs("tells of an edit for it that could not be made"),
     "considered_for": _needs("tells of the results of that order"),
     "member": _needs("is a group of these images, and another one without one of them"),
     "refined_for": _needs("tells the images of the group apart: without one, it has no reason"),
