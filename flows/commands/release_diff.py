@@ -167,7 +167,7 @@ def _show_row(row: "RowDifference") -> None:
     files = " → ".join(dict.fromkeys(one.file_path for one in places))
     splits = " → ".join(dict.fromkeys(one.split for one in places))
     _print(f"{row.source}: {row.source_file_path} ({splits}, {files})", indent=2)
-    if row.row is not None:
+    if row.row is not None and row.kind != "withdrawn":
         sign = "+" if row.kind == "added" else "-"
         for caption in row.row["texts"].get("captions", []):
             _print(f"{sign} {_short(caption['text'])}", indent=6)
