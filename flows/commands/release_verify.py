@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from flows.commands.output import JsonOption, out, print_json
+from flows.commands.output import JsonOption, out, print_json, warn
+
+if TYPE_CHECKING:
+    from schemas.withdrawal import WithdrawalNotice
 
 _SHOWN_PROBLEMS = 50
 
@@ -63,14 +66,13 @@ def verify(
 
     Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
     """
-    from flows.withdrawn_releases import known_notices, withdrawn_in
-    from profiles.settings import load_settings
+    from flows.withdrawn_releases import withdrawn_in
     from release.manifest import read_manifest
     from release.notices_sources import notices_at
     from release.signing import read_signature
     from release.verify import verify_release
 
-    known = known_notices(load_settings())
+    known = _known_here()
     if notices is not None:
         known += notices_at(notices)
     problems = verify_release(
@@ -104,6 +106,21 @@ def verify(
             out.print(f"  signed by the key {signed_by}{whose}", soft_wrap=True)
     if problems:
         raise typer.Exit(1)
+
+
+def _known_here() -> "tuple[WithdrawalNotice, ...]":
+    """What this installation knows to be withdrawn; a store that is away holds up nothing."""
+    from flows.withdrawn_releases import known_notices
+    from profiles.settings import load_settings
+    from release.notices_sources import notices_of_home
+    from schemas.errors import ConfigurationError
+
+    settings = load_settings()
+    try:
+        return known_notices(settings)
+    except ConfigurationError as error:
+        warn(f"withdrawals that only the store of this installation knows are left out: {error}")
+        return notices_of_home(settings.home)
 
 
 def _show_problems(messages: Sequence[str], withdrawn: int) -> None:

@@ -45,6 +45,17 @@ def test_build_list_show_and_verify(out: Path) -> None:
     assert (told["dataset"], told["version"], told["id"]) == ("ufine3c", "1.0.0", built["id"])
 
 
+def test_a_store_that_is_away_holds_up_no_verification(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loupe_release("build", "ufine3c", "--version", "1.0.0", "--out", out)
+    monkeypatch.setenv("LOUPE_DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:1/loupe")
+    verified = loupe_release("verify", out)
+    assert verified.exit_code == 0
+    assert "does not answer" in " ".join(verified.stderr.split())
+    assert "hunter2" not in verified.output
+
+
 def test_a_release_without_its_image_files_can_be_verified(out: Path) -> None:
     loupe_release("build", "ufine3c", "--version", "1.0.0", "--out", out)
     shutil.rmtree(out / "images")
