@@ -61,6 +61,7 @@ ROLES: dict[str, Role] = {
     "selected_in": _holds("is a crop of the tracklet", goes_empty=True),
     "looks_like": _holds("is a fingerprint of the picture"),
     "rendered_from": _holds("is drawn from that truth", goes_empty=True),
+    "worded_by": _holds("is made of that pair of texts"),
     "known_from": _refers("was there before anybody knew this of it", goes_empty=True),
     # texts
     "describes": _holds("tells what is in the picture"),

@@ -1,6 +1,7 @@
 """Asks people which of the images that sources gave fit their task, and follows what they say.
 
-What is drawn is not asked about: its truth is known. Captions are written for what is left, so that
+What is drawn is not asked about: its truth is known, but for signs with texts that a model
+translated, of which the question says so. Captions are written for what is left, so that
 nothing is paid for an image that is turned down.
 """
 
@@ -21,14 +22,16 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import WorkResult
-from flows.captioning import task_of, truths_of
+from flows.captioning import RENDERED_FROM, task_of, truths_of
 from flows.context import RunContext
+from flows.rendered_images import WORDED_BY
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
 from flows.task_images import MEMBER_OF, images_of_tier, originals_of, picture_of
 from schemas.records import Image
 from schemas.recos import TaskDraw
 from schemas.selection import Selection
+from schemas.sign_pairs import WrittenSignPair
 
 STAGE = "propose_selections"
 VERSION = "1"
@@ -47,12 +50,15 @@ _STATES = {"accept": "accepted", "reject": "rejected", "reopen": "proposed"}
 
 
 def propose_selections(context: RunContext, dataset: str) -> StageReport:
-    """Proposes a question for each image of v0 that was not drawn, and has none."""
+    """Proposes a question for each image of v0 whose truth is not known, and that has none."""
     images = images_of_tier(context.store, dataset, "v0")
     originals = originals_of(context.store, images)
     drawn = truths_of(context.store, sorted(set(originals.values())))
-    asked = [image for image in images if originals[image.id] not in drawn]
+    doubtful = _translated_by_models(context.store, list(drawn))
+    known = drawn.keys() - doubtful.keys()
+    asked = [image for image in images if originals[image.id] not in known]
     ways = _ways(context.store, asked)
+    ways |= {one.id: way for one in asked if (way := doubtful.get(originals[one.id]))}
     stage = Stage(
         name=STAGE, version=VERSION, dataset=dataset, configuration={}, label="propose images"
     )
@@ -135,6 +141,20 @@ def _ways(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
     stored = fetch(store, {found[0] for found in draws.values()})
     words = {id_: _words(draw.record(TaskDraw)) for id_, draw in stored.items()}
     return {image_id: words[found[0]] for image_id, found in draws.items()}
+
+
+def _translated_by_models(store: Store, originals: Sequence[str]) -> dict[str, str]:
+    """Of drawn images which show texts that a model wrote, and these texts in words."""
+    truths = parents_of(store, originals, RENDERED_FROM)
+    worded = parents_of(store, [found[0] for found in truths.values()], WORDED_BY)
+    stored = fetch(store, {one for found in worded.values() for one in found})
+    words: dict[str, str] = {}
+    for original, (truth, *_) in truths.items():
+        records = [stored[one].record(WrittenSignPair).pair for one in worded.get(truth, ())]
+        if records:
+            texts = "; ".join(f"{pair.chinese} = “{pair.english}”" for pair in records)
+            words[original] = f"drawn with a translation by a model that nobody checked: {texts}"
+    return words
 
 
 def _words(draw: TaskDraw) -> str:

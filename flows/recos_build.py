@@ -38,6 +38,7 @@ from flows.releasing import release
 from flows.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.report import BuildReport
 from flows.review import reopen, review
+from flows.sign_pairs import FurtherPairs, require_writer, write_sign_pairs
 from flows.similar_images import load_begun, load_judge, match_images
 from flows.task_sources import take_instead, take_task_images
 from retrieval.embedders import pinned
@@ -46,7 +47,7 @@ from schemas.errors import ConfigurationError
 from schemas.profile import Profile
 from schemas.records import Rejection
 from schemas.retrieval_task import Tier
-from sources.rendered import RenderOptions
+from sources.rendered import RenderOptions, task_refusal
 
 
 def run_build(
@@ -148,6 +149,7 @@ class _Steps:
 
     def begin(self) -> None:
         """v0: takes images, has them captioned, holds captions against their likes, asks people."""
+        require_writer(self._build.tasks, self._settings)
         refuse_other_settings(self._context, self._build, self._settings)
         self._take_images()
         self._select_images()
@@ -225,15 +227,16 @@ class _Steps:
         imported: dict[str, NewEntity] = {}
         refusals: list[Rejection] = []
         for task in self._build.tasks:
-            spec = self._source_of(task)
+            spec, further = self._source_of(task)
             if isinstance(spec, Rejection):
                 refusals.append(spec)
                 self.report.stages.append(leave_out(self._context, self._build.dataset, task, spec))
                 continue
             if spec.name not in imported:
-                is_rendered = format_name(spec.format) == FORMAT
-                take_in = import_rendered if is_rendered else import_source
-                imported[spec.name], report = take_in(self._context, spec)
+                if format_name(spec.format) == FORMAT:
+                    imported[spec.name], report = import_rendered(self._context, spec, further)
+                else:
+                    imported[spec.name], report = import_source(self._context, spec)
                 self.report.stages.append(report)
             self._taken.append((task, imported[spec.name]))
             self.report.stages.append(
@@ -313,12 +316,19 @@ class _Steps:
         """Releases a version."""
         release(self._context, self.report, self._build, self._build.version(tier), tier)
 
-    def _source_of(self, task: TaskSpec) -> SourceSpec | Rejection:
-        if task.source is None:
-            home = self._context.settings.home
-            with sole_run(self._context, "rendered", "draw_task_images", "1"):
-                return drawn_source(home, task, self._build.seed, self._drawing)
-        return next(spec for spec in self._build.sources if spec.name == task.source)
+    def _source_of(self, task: TaskSpec) -> tuple[SourceSpec | Rejection, FurtherPairs | None]:
+        """Where the images of a task come from, and what a model wrote to draw them with."""
+        if task.source is not None:
+            return next(spec for spec in self._build.sources if spec.name == task.source), None
+        home, options = self._context.settings.home, self._drawing or RenderOptions()
+        with sole_run(self._context, "rendered", "draw_task_images", "1"):
+            if not task.further_pairs:
+                return drawn_source(home, task, self._build.seed, options), None
+            if refusal := task_refusal(task.task, options):
+                return refusal, None
+            further, reports = write_sign_pairs(self._captioner, task, options)
+            self.report.stages += reports
+            return drawn_source(home, task, self._build.seed, options, further), further
 
     def _review(self, queue: Queue) -> None:
         self.report.waiting = review(self._context, queue, self._open_desks, wait=self._wait)

@@ -10,6 +10,7 @@ from db.entities import StoredEntity, find, parents_of
 from flows.captioning import WRITTEN_WITH
 from flows.context import RunContext
 from flows.retiring import keep_current
+from flows.sign_pairs import sign_prompt
 from flows.single import store_entity
 from schemas.build import RecosBuild
 from schemas.caption_request import CAPTION_PURPOSE
@@ -74,7 +75,7 @@ def retire_other_captions(context: RunContext, dataset: str, settings_id: str) -
 def _values(build: RecosBuild, settings: CaptioningSettings) -> dict[str, Any]:
     model, embedder = settings.model, settings.embedder
     tasks = [task.model_dump(mode="json", exclude={"names"}) for task in build.tasks]
-    return {
+    values = {
         "model": {**model.ref.model_dump(), "parameters": model.parameters},
         "prompts": [settings.prompt, settings.revision_prompt, settings.confusion_prompt],
         "embedder": {**embedder.ref.model_dump(), "parameters": embedder.parameters},
@@ -84,3 +85,6 @@ def _values(build: RecosBuild, settings: CaptioningSettings) -> dict[str, Any]:
         "seed": build.seed,
         "tasks": tasks,
     }
+    if any(task.further_pairs for task in build.tasks):
+        values["sign_prompt"] = sign_prompt().digest
+    return values

@@ -1,6 +1,7 @@
 """Imports images of which it is known what was drawn: their truths become entities beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from db.entities import NewEntity, new_entity
@@ -9,6 +10,7 @@ from flows.captioning import RENDERED_FROM
 from flows.context import RunContext
 from flows.report import StageReport
 from flows.runner import Stage, run_stream
+from flows.sign_pairs import FurtherPairs
 from flows.single import store_entity
 from flows.tombstones import Tombstones
 from schemas.build import SourceSpec, TaskSpec
@@ -21,6 +23,7 @@ from sources.rendered import (
     TRUTHS_FILE,
     CollectionEntry,
     RenderOptions,
+    checked_pairs,
     read_rendered_collection,
     task_refusal,
     write_rendered_collection,
@@ -30,23 +33,35 @@ STAGE = "import_rendered"
 VERSION = "1"
 FORMAT = "rendered"
 """The format of sources that are a folder of images with a `truths.jsonl`."""
+WORDED_BY = "worded_by"
+"""The role of a pair of texts that a model wrote, of which a drawn truth is made."""
 
+_DRAWN = "drawn-"
 _LICENCE = "CC0-1.0"
 _CITATION = f"Drawn by {GENERATOR} of Loupe; texts and programs are its own"
 
 
 def drawn_source(
-    home: Path, task: TaskSpec, seed: int, options: RenderOptions | None = None
+    home: Path,
+    task: TaskSpec,
+    seed: int,
+    options: RenderOptions | None = None,
+    further: FurtherPairs | None = None,
 ) -> SourceSpec | Rejection:
     """The images of a task that are drawn, as a source; or why none can be: a font is missing.
 
-    What is drawn already is not drawn again, and needs no font.
+    What is drawn already is not drawn again, and needs no font. With `further` pairs of texts the
+    source is another one than without.
 
     Raises:
         UsageError: there are not so many different ones.
         ServiceError: no program could be run.
     """
-    folder = home / "rendered" / f"{_slug(task.task)}-{seed}-{task.drawn}"
+    name = source_name(task, seed, further)
+    folder = home / "rendered" / name.removeprefix(_DRAWN)
+    if further is not None:
+        options = options or RenderOptions()
+        options = replace(options, pairs=checked_pairs((*options.pairs, *further.pairs)))
     truths = folder / TRUTHS_FILE
     refusal = task_refusal(task.task, options)
     if refusal is None:
@@ -54,7 +69,7 @@ def drawn_source(
     elif not truths.exists():
         return refusal
     return SourceSpec(
-        name=source_name(task, seed),
+        name=name,
         format=FORMAT,
         annotations=truths,
         images=folder,
@@ -80,13 +95,18 @@ def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Reject
     return run_stream(context, stage, [(0, refusal)], work, total=1)
 
 
-def source_name(task: TaskSpec, seed: int) -> str:
+def source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) -> str:
     """The dataset that the drawn images of a task are imported into."""
-    return f"drawn-{_slug(task.task)}-{seed}-{task.drawn}"
+    pairs = f"-{further.digest}" if further is not None else ""
+    return f"{_DRAWN}{_slug(task.task)}-{seed}-{task.drawn}{pairs}"
 
 
-def import_rendered(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
+def import_rendered(
+    context: RunContext, spec: SourceSpec, further: FurtherPairs | None = None
+) -> tuple[NewEntity, StageReport]:
     """Imports a folder of images with their truths, drawn or made by hand.
+
+    What was drawn from a pair of `further` is derived from it.
 
     Raises:
         FormatError: there is no `truths.jsonl` that can be read.
@@ -110,10 +130,14 @@ def import_rendered(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, S
     )
 
     tombstones = Tombstones(context.store)
+    written = further.entities if further is not None else {}
 
     def work(items: Sequence[tuple[int, CollectionEntry | Rejection]]) -> list[WorkResult]:
         tombstones.look()
-        return [_result(context, tombstones, spec, entity, number, item) for number, item in items]
+        return [
+            _result(context, tombstones, spec, entity, number, item, written)
+            for number, item in items
+        ]
 
     return entity, run_stream(
         context, stage, enumerate(read_rendered_collection(spec.images)), work
@@ -127,6 +151,7 @@ def _result(
     source: NewEntity,
     number: int,
     item: CollectionEntry | Rejection,
+    written: Mapping[str, str],
 ) -> WorkResult:
     if isinstance(item, Rejection):
         return WorkResult(number, rejection=item)
@@ -142,7 +167,10 @@ def _result(
     if refused := tombstones.refusal(STAGE, file_path, digests):
         return WorkResult(number, rejection=refused)
     context.blobs.put(inspected.data, inspected.media_type)
-    truth = new_entity(item.truth, spec.name, parents=[("imported_from", source.id)])
+    shown = item.truth.truth.get("pairs", ()) if written else ()
+    worded = [(WORDED_BY, written[one["chinese"]]) for one in shown if one["chinese"] in written]
+    parents = [("imported_from", source.id), *worded]
+    truth = new_entity(item.truth, spec.name, parents=parents)
     record = Image(
         source=spec.name,
         identity=file_path,

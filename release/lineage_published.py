@@ -22,7 +22,7 @@ _NAMES = frozenset({"author", "embedder", "model"})
 """Fields that name a model, a tracker or a person, in any kind."""
 WHOLE = _TEXTS | {
     *("source", "image", "image_facts", "sample", "video", "filter_report", "tracklet"),
-    *("settings", "selection", "faithfulness", "rendered_truth", "task_draw"),
+    *("settings", "selection", "faithfulness", "task_draw", "rendered_truth", "sign_pair"),
     *("strategy", "image_order", "edited_picture", "candidate", "contrast_group"),
     *("caption_group", "caption_check", "found_hit", "found_picture"),
     *("confusion", "confusion_match", "confusion_check", "confusion_calibration"),

@@ -160,7 +160,8 @@ class TaskSpec(Record):
     by the profile's embedder, or at random: of those that have at least one of `categories`, where
     the source knows them, or of all. Without a source they are drawn, where the task is
     one of those that are: then `pool` is how many, as what is drawn is also what they are confused
-    with and lost among.
+    with and lost among. Of texts to translate, `further_pairs` are written by the model that writes
+    captions, beside those that are shipped.
     """
 
     task: RetrievalTask
@@ -172,6 +173,7 @@ class TaskSpec(Record):
         tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)
     ] = ()
     pool: int | None = Field(default=None, gt=0)
+    further_pairs: int = Field(default=0, ge=0, le=500, exclude_if=lambda count: count == 0)
 
     @model_validator(mode="after")
     def _comes_from_one_place(self) -> Self:
@@ -183,6 +185,9 @@ class TaskSpec(Record):
             raise ValueError(f"task {self.task}: names, query and categories need a source")
         if self.source is not None and self.pool is not None:
             raise ValueError(f"task {self.task}: pool is for tasks without a source")
+        if self.further_pairs and (self.source or self.task is not RetrievalTask.TRANSLATION):
+            drawn = f"{RetrievalTask.TRANSLATION} without a source"
+            raise ValueError(f"task {self.task}: further_pairs is for {drawn}")
         if len(ways) > 1:
             raise ValueError(f"task {self.task}: give {' or '.join(ways)}, not both")
         return self

@@ -1,5 +1,6 @@
 """Images whose truth is known by construction: calculations, programs, and signs to translate."""
 
+from schemas.sign_pairs import SignCategory, SignPair
 from sources.rendered.collection import (
     TRUTHS_FILE,
     CollectionEntry,
@@ -14,7 +15,7 @@ from sources.rendered.rendering import (
     task_refusal,
 )
 from sources.rendered.sandbox import Limits, Outcome, ProgramResult, run_program
-from sources.rendered.sign_pairs import SignCategory, SignPair, shipped_pairs
+from sources.rendered.sign_pairs import checked_pairs, shipped_pairs
 from sources.rendered.task_image import GENERATOR, RenderedImage
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RenderedImage",
     "SignCategory",
     "SignPair",
+    "checked_pairs",
     "read_rendered_collection",
     "render_tasks",
     "run_program",

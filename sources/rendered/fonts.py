@@ -126,6 +126,20 @@ class FontShelf:
         """The names of all typefaces of these styles, installed or not."""
         return tuple(face.name for face in TYPEFACES if face.style in styles)
 
+    def undrawable(self, text: str, *styles: Style) -> str | None:
+        """The first character of `text` that a typeface of these styles has no glyph for.
+
+        Raises:
+            ConfigurationError: a typeface cannot be had.
+        """
+        for name in self.names(*styles):
+            font = self.font(name, _GLYPH_PX)
+            missing = bytes(font.getmask(_NO_CHARACTER))
+            for letter in text:
+                if not letter.isspace() and bytes(font.getmask(letter)) == missing:
+                    return letter
+        return None
+
     @cached_property
     def styles(self) -> dict[str, Style]:
         """The style of every typeface."""
@@ -152,3 +166,5 @@ class FontShelf:
 
 
 _LAYOUT = ImageFont.Layout.BASIC
+_GLYPH_PX = 24
+_NO_CHARACTER = "\U0010ffff"  # what fonts draw for it, they draw for all that they do not have

@@ -8,13 +8,14 @@ from schemas.base import sha256_of
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.records import Rejection
 from schemas.retrieval_task import RetrievalTask
+from schemas.sign_pairs import SignPair
 from sources.demonstration.chance import Chance
 from sources.rendered.calculation_tasks import draw_calculation_task
 from sources.rendered.code_tasks import draw_code_task
 from sources.rendered.fonts import FontShelf, Style
 from sources.rendered.languages import Which, available_languages
 from sources.rendered.sandbox import Limits
-from sources.rendered.sign_pairs import SignPair, shipped_pairs
+from sources.rendered.sign_pairs import shipped_pairs
 from sources.rendered.task_image import Draft, RenderedImage
 from sources.rendered.translation_tasks import draw_translation_task
 

@@ -2,51 +2,13 @@
 
 import csv
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from functools import cache
 from importlib import resources
 
-from pydantic import Field, field_validator
-
-from schemas.base import Record
 from schemas.errors import FormatError, UsageError
+from schemas.sign_pairs import SignPair
 
 _FILE = "sign_pairs.tsv"
-_MOST_CHINESE, _MOST_ENGLISH = 14, 48
-
-
-class SignCategory(StrEnum):
-    """Where a text stands, which decides how it may look."""
-
-    ROAD = "road"
-    TRANSPORT = "transport"
-    SHOP = "shop"
-    DOOR = "door"
-    WARNING = "warning"
-    NOTICE = "notice"
-    MENU = "menu"
-
-
-class SignPair(Record):
-    """The same text in simplified Chinese and in English; short, as it must fit on a sign."""
-
-    category: SignCategory
-    chinese: str = Field(min_length=1, max_length=_MOST_CHINESE)
-    english: str = Field(min_length=1, max_length=_MOST_ENGLISH)
-
-    @field_validator("chinese")
-    @classmethod
-    def _is_chinese(cls, text: str) -> str:
-        if not all("\u4e00" <= letter <= "\u9fff" for letter in text):
-            raise ValueError(f"wanted Chinese characters only, got {text!r}")
-        return text
-
-    @field_validator("english")
-    @classmethod
-    def _is_english(cls, text: str) -> str:
-        if text != text.strip() or not all(" " <= letter < "\u0180" for letter in text):
-            raise ValueError(f"wanted one line of Latin letters, got {text!r}")
-        return text
 
 
 @cache

@@ -6,11 +6,11 @@ from typing import Any
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.retrieval_task import RetrievalTask
+from schemas.sign_pairs import SignCategory, SignPair
 from sources.demonstration.chance import Chance
 from sources.rendered.fonts import FontShelf
 from sources.rendered.sign_lists import draw_menu, draw_notice_board
 from sources.rendered.sign_looks import SignLook, draw_sign_look
-from sources.rendered.sign_pairs import SignCategory, SignPair
 from sources.rendered.sign_scenes import draw_sign
 from sources.rendered.task_image import RenderedImage, rendered, with_article
 

@@ -132,3 +132,10 @@ def test_nothing_that_is_written_is_cut_off() -> None:
         assert ink is not None
         edges = (ink[0], ink[1], look.size[0] - ink[2], look.size[1] - ink[3])
         assert min(edges) >= 16, (what.question, look)
+
+
+def test_what_no_typeface_has_is_told() -> None:
+    shelf = FontShelf()
+    assert shelf.undrawable("请上二楼", "chinese") is None
+    assert shelf.undrawable("Café, No. 5", "serif", "sans-serif") is None
+    assert shelf.undrawable("Exit 出口", "serif", "sans-serif") == "出"

@@ -1,0 +1,217 @@
+"""`build-recos` with signs whose texts a model translated: what is asked, drawn, and told of it."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from annotate.drafts import PROMPTED_BY
+from db.calls import cost_rows
+from db.entities import StoredEntity, children_of, find, parents_of
+from db.quarantine import quarantined
+from db.store import Store
+from flows.captioning import RENDERED_FROM, WRITTEN_WITH
+from flows.context import RunContext
+from flows.recos_build import build_dataset
+from flows.rendered_images import WORDED_BY
+from flows.task_images import images_of_tier, originals_of
+from schemas.build import RecosBuild, TaskSpec
+from schemas.errors import ConfigurationError, ModelError
+from schemas.profile import OpenAIChat, Profile
+from schemas.records import Image
+from schemas.recos import DiscriminabilitySettings, RenderedTruth
+from schemas.retrieval_task import RetrievalTask
+from schemas.selection import Selection
+from schemas.sign_pairs import SignPairsBrief, WrittenSignPair
+from sources.rendered import RenderOptions, shipped_pairs
+from tests.annotate.interfaces.regions import ticked
+from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.recos_reviewers import answer, sizes
+from tests.flows.recos_world import DATASET, small_profile
+from tests.flows.runs import context_of
+from tests.flows.test_recos_build import no_desks
+from tests.servers.captioning import caption_completion
+from tests.servers.counting_server import (
+    CountingServer,
+    Fault,
+    completion_of,
+    counting_server,
+    prompt_text,
+)
+
+DIGITS = "零一二三四五六七八九"
+WANTED = 25
+DRAWING = RenderOptions(pairs=shipped_pairs()[:6])
+TASK = TaskSpec(task=RetrievalTask.TRANSLATION, images=8, pool=12, further_pairs=WANTED)
+
+
+def written(number: int) -> dict[str, str]:
+    chinese = "".join(DIGITS[int(digit)] for digit in str(number))
+    return {
+        "kind": "notice",
+        "chinese": f"请去{chinese}号",
+        "english": f"Please go to No. {number}",
+    }
+
+
+def pairs_answer(request: dict[str, Any]) -> str:
+    """As many pairs as are wanted, of which the second to last and the last are no use."""
+    found = re.search(r"<brief>\n(.*?)\n</brief>", prompt_text(request), re.DOTALL)
+    assert found is not None
+    brief = SignPairsBrief.parse(found[1])
+    made = [written(len(brief.taken) + place) for place in range(brief.count)]
+    if not any("请去" in pair for pair in brief.taken):
+        taken = shipped_pairs()[0]
+        made[-2] = {**made[-2], "chinese": taken.chinese}
+        made[-1] = {**made[-1], "english": "I'm sorry, I cannot help with that."}
+    return json.dumps({"pairs": made})
+
+
+def complete(request: dict[str, Any]) -> dict[str, Any]:
+    if "Pairs: " in prompt_text(request):
+        return completion_of(request, pairs_answer(request))
+    return caption_completion(request)
+
+
+@pytest.fixture
+def server() -> Iterator[CountingServer]:
+    with counting_server(complete=complete) as one:
+        yield one
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    return context_of(sqlite_store, tmp_path / "home")
+
+
+def asking(server: CountingServer) -> Profile:
+    profile = small_profile(DiscriminabilitySettings(k=4, eta=0.9, rounds=0))
+    model = OpenAIChat(
+        provider="openai",
+        name="scripted",
+        revision="1",
+        base_url=server.base_url,
+        max_retries=0,
+    )
+    captioning = profile.captioning.model_copy(update={"model": model})
+    return profile.model_copy(update={"captioning": captioning})
+
+
+def build(**values: Any) -> RecosBuild:
+    return RecosBuild(dataset=DATASET, last="v0", tasks=(TASK,), **values)
+
+
+def stored_pairs(run: RunContext) -> dict[str, StoredEntity]:
+    return {one.id: one for one in find(run.store, DATASET, WrittenSignPair.kind)}
+
+
+def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
+    run: RunContext, server: CountingServer
+) -> None:
+    office, profile = MemoryOffice(), asking(server)
+    made = build(selection_gate="required")
+    first = build_dataset(run, made, profile, lambda: office, drawing=DRAWING)
+
+    asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
+    assert len(asked) == 2, "18 of the first 20 are of use, then 7 are missing"
+    pairs = stored_pairs(run)
+    assert len(pairs) == WANTED
+    assert {one.record(WrittenSignPair).author for one in pairs.values()} == {"scripted@1"}
+    assert all(parents_of(run.store, list(pairs), role) for role in (PROMPTED_BY, WRITTEN_WITH))
+    calls = {one.record(WrittenSignPair).pair.model_call for one in pairs.values()}
+    assert len(calls) == 2
+    assert {one.reason for one in quarantined(run.store, DATASET)} == {"duplicate_text", "refusal"}
+    assert sum(row.calls for row in cost_rows(run.store)) == 2
+
+    images = images_of_tier(run.store, DATASET, "v0")
+    originals = originals_of(run.store, images)
+    truths = parents_of(run.store, list(originals.values()), RENDERED_FROM)
+    (source,) = {one.record(Image).source for one in images}
+    assert source.startswith("drawn-text-translation-0-12-")
+    worded = parents_of(run.store, [found[0] for found in truths.values()], WORDED_BY)
+    assert worded
+    for truth in find(run.store, source, RenderedTruth.kind):
+        shown = truth.record(RenderedTruth).truth["pairs"]
+        keys = sorted(one["model_call"] for one in shown if "model_call" in one)
+        parents = parents_of(run.store, [truth.id], WORDED_BY).get(truth.id, [])
+        linked = [pairs[one].record(WrittenSignPair).pair.model_call for one in parents]
+        assert keys == sorted(call for call in linked if call)
+
+    questions = list(find(run.store, DATASET, Selection.kind))
+    by_model = {image.id for image in images if truths[originals[image.id]][0] in worded}
+    assert first.waiting == len(questions) == len(by_model) > 0
+    for one in questions:
+        text = one.record(Selection).proposed_by
+        assert text.startswith("drawn with a translation by a model that nobody checked: 请去")
+
+    before = sizes(run)
+    build_dataset(run, made, profile, lambda: office, drawing=DRAWING)
+    assert sizes(run) == before
+    assert server.ledger.counts.total() == 2, "nothing is asked again"
+
+    answer(run, office, lambda _: [ticked("verdict", "accept")])
+    last = build_dataset(run, made, profile, lambda: office, drawing=DRAWING)
+    assert last.waiting == 0
+    assert last.release_id
+    assert last.release is not None
+    entities = pq.read_table(last.release / "lineage" / "entities.parquet").to_pylist()
+    told = {one["id"]: one["payload"] for one in entities if one["kind"] == "sign_pair"}
+    used = children_of(run.store, list(pairs), WORDED_BY)
+    assert told
+    assert told.keys() <= used.keys()
+    assert all('"author":"scripted@1"' in payload for payload in told.values())
+
+
+def test_a_server_that_is_gone_ends_the_run_and_the_next_goes_on(
+    run: RunContext, server: CountingServer
+) -> None:
+    profile = asking(server)
+    server.ledger.add_faults(Fault("status", status=503, match="Pairs: 7"))
+    with pytest.raises(ModelError, match=r"scripted@1 did not answer \(1 server_error\)"):
+        build_dataset(run, build(), profile, no_desks, drawing=DRAWING)
+    assert len(stored_pairs(run)) == 18
+    assert not (run.settings.home / "rendered").exists()
+    build_dataset(run, build(), profile, no_desks, drawing=DRAWING)
+    assert len(stored_pairs(run)) == WANTED
+    asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
+    assert len(asked) == 3
+
+
+def test_a_model_that_writes_nothing_of_use_is_not_asked_for_ever(
+    run: RunContext, server: CountingServer
+) -> None:
+    text = "I'm sorry, I cannot help with that."
+    server.ledger.add_faults(Fault("content", text=text, match="Pairs: 20"))
+    build_dataset(run, build(), asking(server), no_desks, drawing=RenderOptions())
+    asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
+    assert len(asked) == 1
+    assert stored_pairs(run) == {}
+    assert "refusal" in {one.reason for one in quarantined(run.store, DATASET)}
+
+
+def test_built_in_models_cannot_write_pairs(run: RunContext) -> None:
+    message = (
+        r"^task text translation: further_pairs = 25 needs a model that writes texts, and "
+        r"loupe-stills-captioner is built in and cannot; name another as \[captioning\.model\]"
+    )
+    with pytest.raises(ConfigurationError, match=message):
+        build_dataset(run, build(), small_profile(), no_desks)
+    assert sizes(run) == [0, 0, 0]
+    assert not (run.settings.home / "rendered").exists()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"task": RetrievalTask.CODE},
+        {"task": RetrievalTask.TRANSLATION, "source": "photographs"},
+    ],
+)
+def test_only_drawn_signs_have_further_pairs(values: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="further_pairs is for text translation without"):
+        TaskSpec(images=2, further_pairs=1, **values)
