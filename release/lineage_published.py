@@ -33,6 +33,7 @@ WHOLE = _TEXTS | {
 """Kinds of which no field is left out as such."""
 WITHHELD: dict[str, tuple[str, ...]] = {
     "annotation": ("answer.texts", "answer.reason", "answer.remark"),
+    "failed_edit": ("detail",),
     "strategy_draft": ("refusal.detail", "refusal.context"),
     "track": ("observations",),
     "tracked_video": ("notices",),
