@@ -23,6 +23,13 @@ WAIT_MS = 20_000
 Row = dict[str, Any]
 
 
+def sure(what: Any) -> Any:
+    """What becomes true of a page or a part of it, waited for."""
+    from playwright.sync_api import expect
+
+    return expect(what)
+
+
 class Reported:
     """A release, the report beside it, and what the release's rows say."""
 
@@ -57,11 +64,12 @@ class View:
         self.settle()
 
     def settle(self) -> None:
+        # Not by `wait_for_function`, which evaluates a string in the page: its policy forbids that.
         self.page.wait_for_timeout(60)
-        self.page.wait_for_function("!document.querySelector('#rows').hasAttribute('aria-busy')")
+        self.page.wait_for_selector("#rows:not([aria-busy])", state="attached")
         if "#/row/" in self.page.url:
-            number = self.number()
-            self.page.wait_for_function(f"document.title.startsWith('Row {number} ')")
+            title = re.compile(rf"Row {self.number()} ")
+            sure(self.page).to_have_title(title, timeout=WAIT_MS)
 
     def number(self) -> int:
         return int(self.page.url.split("#/row/")[1].split("?")[0])
@@ -220,12 +228,10 @@ def test_typing_searches_and_the_address_keeps_it(
 ) -> None:
     view = opened(ccd)
     view.page.keyboard.press("/")
-    assert view.focused() == "search"
+    sure(view.page.locator("#search")).to_be_focused(timeout=WAIT_MS)
     view.page.keyboard.type("relation 7")
     wanted = rows_with(ccd.rows, "relation", "7")
-    view.page.wait_for_function(
-        "wanted => document.querySelectorAll('#tiles li').length === wanted", arg=len(wanted)
-    )
+    sure(view.page.locator("#tiles li")).to_have_count(len(wanted), timeout=WAIT_MS)
     assert view.shown() == wanted
     assert view.focused() == "search"
     again = opened(ccd, "#" + view.page.url.split("#")[1])
@@ -338,7 +344,7 @@ def test_a_row_tells_all_of_it(ccd: Reported, opened: Callable[..., View]) -> No
     assert "noopener" in link.get_attribute("rel")
     image = body.locator(".picture img")
     assert image.get_attribute("src") == f"../release/{row['file_path']}"
-    view.page.wait_for_function("document.querySelector('.picture img').naturalWidth === 12")
+    sure(image).to_have_js_property("naturalWidth", 12, timeout=WAIT_MS)
     members = [int(one) for one in body.locator(".members .number").all_inner_texts()]
     anchor = int(re.findall(r"\d+", row["contrast"]["anchor"])[0])
     assert members == [anchor, anchor + 1, anchor + 2]
