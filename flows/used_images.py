@@ -7,9 +7,8 @@ from flows.task_images import stored_picture
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.proposals import Picture
 from schemas.records import Rejection
-from stages.near_duplicates.collection import collect
 from stages.near_duplicates.fingerprints import fingerprint
-from stages.near_duplicates.pairs import pairs_of
+from stages.near_duplicates.growing import GrowingCollection
 
 
 class Looks:
@@ -39,12 +38,11 @@ class UsedImages:
 
     def __init__(self, looks: Looks, settings: NearDuplicateSettings) -> None:
         self._looks = looks
-        self._settings = settings
-        self._shown: list[tuple[str, Picture]] = []
+        self._shown = GrowingCollection(settings)
 
     def add(self, owner: str, picture: Picture) -> None:
         """From now on `picture` is used, for `owner`."""
-        self._shown.append((owner, picture))
+        self._shown.add(owner, picture.sha256, self._look(picture))
 
     def are_used(
         self,
@@ -56,23 +54,11 @@ class UsedImages:
         It is where it has the bytes of a used one, or surely its look; what is for an owner in
         `but_for` does not count.
         """
-        others = {one.sha256: one for owner, one in self._shown if owner not in but_for}
-        used = [one.sha256 in others for one in pictures]
-        looks = [self._looks.of(one) for one in pictures]
-        known = [
-            look
-            for one in others.values()
-            if isinstance(look := self._looks.of(one), ImageFingerprint)
+        return [
+            bool(self._shown.owners_alike(one.sha256, self._look(one)).difference(but_for))
+            for one in pictures
         ]
-        asked = [place for place, look in enumerate(looks) if isinstance(look, ImageFingerprint)]
-        every = [look for look in looks if isinstance(look, ImageFingerprint)] + known
-        images = {str(place): look for place, look in enumerate(every)}
-        collection = collect(images)
-        for row in pairs_of(collection, self._settings, collection.firsts[: len(asked)]):
-            first, second = sorted((int(row["first"]), int(row["second"])))
-            if first < len(asked) <= second and not row["doubtful"]:
-                used[asked[first]] = True
-        for place, first_alike in zip(asked, collection.firsts, strict=False):  # of equal bytes
-            if first_alike < len(asked):
-                used[place] = used[place] or used[asked[first_alike]]
-        return used
+
+    def _look(self, picture: Picture) -> ImageFingerprint | None:
+        look = self._looks.of(picture)
+        return look if isinstance(look, ImageFingerprint) else None
