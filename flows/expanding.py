@@ -1,12 +1,12 @@
 """Adds to the images of v1 those of their sources that resemble them, without captions: v2."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from db.entities import LIVE, StoredEntity, fetch, find
+from db.entities import LIVE, NewEntity, StoredEntity, fetch, find
 from db.store import Store
 from db.work import WorkResult
 from flows.captioning import task_of
@@ -49,20 +49,12 @@ def expand_gallery(
     and what is no neighbour now is retired.
     """
     begun = _load_begun(context.store, dataset)
-    inputs = digest_of(
-        *sorted(begun.live),
-        "",
-        *sorted(begun.turned_down),
-        "",
-        *sorted(begun.rejected),
-        pool.digest,
-    )
     chosen_with = {
         "neighbours": neighbours,
         "near_duplicates": settings.model_dump(mode="json"),
         "embedder": embedder,
     }
-    told = {**chosen_with, "inputs": inputs}
+    told = {**chosen_with, "inputs": begun.digest_with(pool)}
     if earlier := _earlier_counts(context.store, dataset, told):
         return earlier, [StageReport(_LABEL)]
     v1, turned_down = _in_pool(begun, pool)
@@ -73,33 +65,47 @@ def expand_gallery(
         partial(_deduplicated, pool, settings, embedder),
         embedder,
     )
-    counts = store_entity(context, found.report, dataset)
+    counts = store_entity(context, found.report, dataset).id
     limits = StageSettings(stage=STAGE, version=VERSION, values=chosen_with)
-    parents = [(EXPANDED_WITH, store_entity(context, limits, dataset).id)]
+    chosen_by = store_entity(context, limits, dataset).id
+    added = {one: pool.images[pool.place[one]] for one in found.images}
     tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
-    stage = Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={
-            "settings": parents[0][1],
-            "images": digest_of(*found.images),
-            "counts": counts.id,
-        },
-        label=_LABEL,
-    )
-    added = [pool.images[pool.place[one]] for one in found.images]
-    items = sorted(((image.seq, image) for image in added), key=lambda item: item[0])
-
     copies = {
-        image.id: copied_image(image, dataset, tasks[image.id], "v2", parents) for _, image in items
+        one: copied_image(image, dataset, tasks[one], "v2", [(EXPANDED_WITH, chosen_by)])
+        for one, image in added.items()
     }
+    configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}
+    copied = _store_copies(context, dataset, added.values(), copies, configuration)
     wanted = {copy.id for copy in copies.values()}
+    _retire_others(context, dataset, wanted)
+    stored = fetch(context.store, wanted)
+    members = v1 | {one: stored[copy.id] for one, copy in copies.items()}
+    asked = ask_of_duplicates(context, dataset, found.doubtful, members, embedder)
+    told |= {"counts": counts, "images": _standing(context.store, dataset)}
+    store_entity(context, StageSettings(stage=STAGE, version=VERSION, values=told), dataset)
+    return found.report, [copied, asked]
+
+
+def _store_copies(
+    context: RunContext,
+    dataset: str,
+    added: Iterable[StoredEntity],
+    copies: Mapping[str, NewEntity],
+    configuration: dict[str, Any],
+) -> StageReport:
+    stage = Stage(
+        name=STAGE, version=VERSION, dataset=dataset, configuration=configuration, label=_LABEL
+    )
+    items = sorted(((image.seq, image) for image in added), key=lambda item: item[0])
 
     def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
         return [WorkResult(number, entities=(copies[image.id],)) for number, image in images]
 
-    report = run_stream(context, stage, items, work, total=len(items))
+    return run_stream(context, stage, items, work, total=len(items))
+
+
+def _retire_others(context: RunContext, dataset: str, wanted: Container[str]) -> None:
+    """Retires images of v2 that are no neighbours now, and brings those back that are again."""
     standing = standing_images(context.store, images_of_tier(context.store, dataset, "v2"))
 
     def is_current(image: StoredEntity) -> bool | None:
@@ -107,12 +113,6 @@ def expand_gallery(
         return True if image.id in wanted else False if image.id in standing else None
 
     keep_current(context, dataset, Image.kind, is_current, states=("proposed", "rejected"))
-    stored = fetch(context.store, wanted)
-    members = v1 | {original: stored[copy.id] for original, copy in copies.items()}
-    asked = ask_of_duplicates(context, dataset, found.doubtful, members, embedder)
-    told |= {"counts": counts.id, "images": _standing(context.store, dataset)}
-    store_entity(context, StageSettings(stage=STAGE, version=VERSION, values=told), dataset)
-    return found.report, [report, asked]
 
 
 def _earlier_counts(store: Store, dataset: str, told: Mapping[str, Any]) -> ExpansionReport | None:
@@ -147,6 +147,17 @@ class _Begun(NamedTuple):
     live: dict[str, StoredEntity]
     turned_down: frozenset[str]
     rejected: frozenset[str]
+
+    def digest_with(self, pool: Pool) -> str:
+        """Changes where any of these images, or those of the sources, do."""
+        return digest_of(
+            *sorted(self.live),
+            "",
+            *sorted(self.turned_down),
+            "",
+            *sorted(self.rejected),
+            pool.digest,
+        )
 
 
 def _load_begun(store: Store, dataset: str) -> _Begun:

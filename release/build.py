@@ -67,10 +67,13 @@ class BuiltRelease(NamedTuple):
 
     @property
     def elsewhere(self) -> str | None:
-        """Where the store knows it, in a sentence; None where that is its folder."""
+        """That it was released before, in a sentence; None where this is its first folder."""
         if self.known_in.resolve() == self.folder.resolve():
             return None
-        return f"the store goes on knowing it in {self.known_in}; commands by name look there"
+        return (
+            f"it is the release that lies in {self.known_in} already, byte for byte; commands by "
+            f"name go on looking there"
+        )
 
 
 def build_release(

@@ -1,5 +1,6 @@
 """The folder of a release appears as a whole or not at all."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -31,9 +32,17 @@ class Workspace:
         """Moves `content` to `out`, which must not exist or be an empty folder.
 
         All that was written is on the disk before.
+
+        Raises:
+            UsageError: something else appeared there meanwhile.
         """
         flush(self.content)
-        self.content.rename(out)
+        try:
+            self.content.rename(out)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise UsageError(f"{out} appeared while it was written") from error
         flush_folder(out.parent)
 
 
@@ -74,6 +83,16 @@ def refuse_foreign(out: Path) -> None:
         return
     if out.exists() or out.is_symlink():
         raise UsageError(f"{out} exists and is not a release; choose a folder that does not exist")
+
+
+def refuse_within(release: Path, out: Path) -> None:
+    """Does nothing where `out` lies elsewhere.
+
+    Raises:
+        UsageError: it lies in the folder of a release.
+    """
+    if out.resolve().is_relative_to(release.resolve()):
+        raise UsageError(f"{out} lies in the release, which never changes; choose another place")
 
 
 def remove_abandoned(parent: Path) -> list[str]:

@@ -16,17 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from db.lineage import SHORTEST_PREFIX, Lineage
 from release import lineage_graph
 from release.lineage_sorted import SortedTable
 from release.lineage_spool import SpooledTables
 from release.lineage_tables import ENTITIES, TABLES, LineageTable
-from release.manifest import MANIFEST, read_manifest
+from release.manifest import MANIFEST
 from release.notices_files import erasure_of
-from release.parquet_rows import shards_among
+from release.row_finding import count_rows, find_row
 from schemas.errors import IntegrityError, UsageError
 
 _FILE_NAME = re.compile(r"(?:images/)?((?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+)")
@@ -86,17 +83,36 @@ class ReleasedLineage:
             UsageError: there is none, or several.
             IntegrityError: the release cannot be read.
         """
+        row = self._row(name, ["image_entity_id"])
+        return self._find_prefix(name) if row is None else str(row["image_entity_id"])
+
+    def captions_of(self, name: str) -> dict[str, str]:
+        """The captions of the row that is called `name`, by entity id; none where it is an id.
+
+        Raises:
+            UsageError: there is no such row.
+            IntegrityError: the release cannot be read.
+        """
+        row = self._row(name, ["caption_entity_ids", "captions"])
+        return (
+            {}
+            if row is None
+            else dict(zip(row["caption_entity_ids"], row["captions"], strict=False))
+        )
+
+    def _row(self, name: str, columns: list[str]) -> dict[str, Any] | None:
+        """These columns of the row that is called `name`; None where it is not the name of one."""
         if match := _FILE_NAME.fullmatch(name):
-            return _image_of_row(self._folder, int(match[2]), f"images/{match[1]}")
-        if _NUMBER.fullmatch(name) and int(name) <= _count_rows(self._folder):
-            return _image_of_row(self._folder, int(name), None)
-        return self._find_prefix(name)
+            return find_row(self._folder, int(match[2]), columns, f"images/{match[1]}")
+        if _NUMBER.fullmatch(name) and int(name) <= count_rows(self._folder):
+            return find_row(self._folder, int(name), columns)
+        return None
 
     def _find_prefix(self, prefix: str) -> str:
         start = prefix.lower()
         if len(prefix) < SHORTEST_PREFIX or not _HEX.fullmatch(start):
             raise UsageError(
-                f"{prefix!r} is none of the {_count_rows(self._folder):,} rows of {self._folder}, "
+                f"{prefix!r} is none of the {count_rows(self._folder):,} rows of {self._folder}, "
                 f"no file name of an image, and no id ({SHORTEST_PREFIX} hex digits or more)"
             )
         found: list[str] = []
@@ -158,48 +174,3 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> ReleasedLineage:
 
 def _why_missing(folder: Path, path: str) -> str:
     return erasure_of(folder, path) or f"{path} is missing"
-
-
-def _shards(folder: Path) -> list[Path]:
-    """The Parquet files of the rows, in the order of the rows."""
-    names = (f"data/{path.name}" for path in (folder / "data").glob("*.parquet"))
-    return [folder / name for name in shards_among(names)]
-
-
-def _count_rows(folder: Path) -> int:
-    """How many rows the release says that it has."""
-    try:
-        return read_manifest(folder).statistics.images
-    except (ValueError, OSError) as error:
-        raise IntegrityError(f"{folder / MANIFEST} cannot be read; {_LOOK}") from error
-
-
-def _image_of_row(folder: Path, number: int, file_path: str | None) -> str:
-    """The entity id of the image in a row, which must be called `file_path`, where it is given."""
-    name = file_path or f"row {number}"
-    before = 0
-    try:
-        for shard in _shards(folder):
-            metadata = pq.read_metadata(shard)
-            if number > before + metadata.num_rows:
-                before += metadata.num_rows
-                continue
-            with pq.ParquetFile(shard) as file:
-                for group in range(metadata.num_row_groups):
-                    rows = metadata.row_group(group).num_rows
-                    if number > before + rows:
-                        before += rows
-                        continue
-                    columns = ["file_path", "image_entity_id"]
-                    row = file.read_row_group(group, columns).slice(number - before - 1, 1)
-                    ((path, entity_id),) = (tuple(one.values()) for one in row.to_pylist())
-                    if file_path in (None, path):
-                        return str(entity_id)
-                    raise UsageError(
-                        f"{folder} has no image {name}; that of row {number} is {path}"
-                    )
-    except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"the rows of {folder} cannot be read ({error}); {_LOOK}") from error
-    if number <= (count := _count_rows(folder)):
-        raise IntegrityError(f"{folder}: files with rows are missing, {name} among them; {_LOOK}")
-    raise UsageError(f"{folder} has no {name}: it holds {count:,} rows")

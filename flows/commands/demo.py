@@ -19,6 +19,8 @@ Look at it:
   loupe release verify {release}
   {page}  who finds whom in it
   loupe lineage {caption}                     where one of its captions came from
+  loupe release report {release} --out {release}-report
+                                 a page to look through it, offline
 
 Try next:
   your own data          write a build file (docs/build-files.md), then
@@ -26,6 +28,9 @@ Try next:
   from video             loupe run build-ufine6926: people followed, filtered, described
   people in the loop     loupe up, and gate = "required" in the build file
   real models            --profile small | paper | current (docs/profiles.md)
+  other formats          loupe release export DIR --format webdataset | hf | coco | lmdb …
+  take something back    loupe withdraw images/12.jpg --release {release}
+                         --ground privacy --reason "…" --dry-run
   score a model          loupe evaluate {release} --embedder open_clip:ViT-B-16-quickgelu@openai
   what is missing here   loupe doctor
 """

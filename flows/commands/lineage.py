@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from flows.commands.output import JsonOption, out, print_json
 
@@ -35,11 +36,17 @@ def lineage(
     from db.prov_document import prov_json
     from flows.commands.lineage_tree import lineage_tree
 
-    traced = _stored(entity_id) if release is None else _released(release, entity_id)
+    captions: dict[str, str] = {}
+    if release is None:
+        traced = _stored(entity_id)
+    else:
+        traced, captions = _released(release, entity_id)
     if as_json:
         print_json(prov_json(traced))
-    else:
-        out.print(lineage_tree(traced), no_wrap=True, overflow="ellipsis")
+        return
+    out.print(lineage_tree(traced), no_wrap=True, overflow="ellipsis")
+    if captions:
+        _show_captions(captions, release)
 
 
 def _stored(entity_id: str) -> "Lineage":
@@ -54,8 +61,20 @@ def _stored(entity_id: str) -> "Lineage":
         store.close()
 
 
-def _released(folder: Path, name: str) -> "Lineage":
+def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
+    """What is called `name`; and where it is a row, the captions that stand beside its image."""
     from release.lineage_reading import open_lineage
 
     with open_lineage(folder) as released:
-        return released.trace(released.find(name))
+        return released.trace(released.find(name)), released.captions_of(name)
+
+
+def _show_captions(captions: dict[str, str], release: Path | None) -> None:
+    """Each by the id that its own lineage is asked for with."""
+    from release.lineage_words import gist
+
+    asked = f"loupe lineage ID --release {release}"
+    out.print(escape(f"captions of this image, each with a lineage of its own ({asked}):"))
+    for caption_id, text in captions.items():
+        told = escape(gist("caption", {"text": text}))
+        out.print(f"  [bold]{caption_id[:12]}[/bold] {told}", no_wrap=True, overflow="ellipsis")

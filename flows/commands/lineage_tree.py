@@ -2,38 +2,13 @@
 
 import json
 from datetime import datetime
-from typing import Any
 
 from rich.markup import escape
 from rich.tree import Tree
 
-from db.lineage import WITHHELD_WHOLE, Lineage, TracedEntity
-from release.lineage_words import told_fields
+from db.lineage import WITHHELD_WHOLE, Lineage
+from release.lineage_words import gist
 from schemas.base import canonical_json
-
-_GIST_FIELDS = {
-    "source": ("format", "annotation_file", "annotation_sha256", "licence"),
-    "image": ("file_path", "contrast.difference", "contrast.plan", "sha256"),
-    "caption": ("text",),
-    "rewrite": ("author", "text"),
-    "prompt": ("prompt_id", "version", "digest"),
-    "sample": ("identities_drawn", "images_drawn", "seed"),
-    "faithfulness": ("verdict",),
-    "settings": ("stage", "version", "values.model.name", "values.model.revision"),
-    "strategy": ("author", "difference", "plan"),
-    "strategy_draft": (
-        *("strategy.author", "strategy.difference", "strategy.plan"),
-        *("refusal.reason", "refusal.detail"),
-    ),
-    "image_order": ("way",),
-    "edited_picture": ("model", "instruction", "seed"),
-    "found_hit": ("engine", "hit.licence", "hit.image_url"),
-    "found_picture": ("attribution.licence", "attribution.creator", "attribution.source_url"),
-    "candidate": ("origin.way", "origin.model", "origin.engine", "difference", "plan"),
-    "contrast_group": ("image_ids",),
-    "caption_group": ("author", "members", "coarse_captions"),
-}
-"""What is told of an entity of a kind; a dot leads into what a field holds."""
 
 
 def lineage_tree(traced: Lineage) -> Tree:
@@ -81,17 +56,12 @@ def _when(moment: datetime | None) -> str:
 
 
 def _entity_line(traced: Lineage, entity_id: str) -> str:
-    gist = escape(_gist(traced.entities[entity_id].entity))
-    return f"{_name(traced, entity_id)} [dim]{gist}[/dim]"
+    entity = traced.entities[entity_id].entity
+    told = escape(gist(entity.kind, json.loads(entity.payload)))
+    return f"{_name(traced, entity_id)} [dim]{told}[/dim]"
 
 
 def _name(traced: Lineage, entity_id: str) -> str:
     entity = traced.entities[entity_id].entity
     state = "" if entity.state == "proposed" else f" ({entity.state})"
     return f"[bold]{entity.kind}[/bold] {entity.id[:12]} in {escape(entity.dataset)}{state}"
-
-
-def _gist(entity: TracedEntity) -> str:
-    """What a person wants to see of an entity's payload, on one line."""
-    payload: dict[str, Any] = json.loads(entity.payload)
-    return told_fields(payload, _GIST_FIELDS.get(entity.kind, tuple(payload)))

@@ -28,6 +28,10 @@ def sign(
     if as_json:
         print_json({**signature.model_dump(mode="json"), "is_new": is_new})
         return
-    done = "signed" if is_new else "is signed already, unchanged:"
-    told = f"{folder} {done} the release {signature.release}, by the key {signature.public_key}"
-    out.print(escape(told), soft_wrap=True)
+    done = "is signed" if is_new else "is signed already, unchanged"
+    out.print(
+        f"{escape(str(folder))} {done}\n"
+        f"  release id {signature.release}\n"
+        f"  public key {signature.public_key}",
+        soft_wrap=True,
+    )

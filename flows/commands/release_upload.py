@@ -10,7 +10,8 @@ from flows.commands.output import JsonOption, err, out, print_json
 from flows.commands.release_opening import FolderArgument, VerifyOption
 
 if TYPE_CHECKING:
-    from release.hub.plan import UploadPlan
+    from release.hub.plan import PlannedUpload, UploadPlan
+    from release.hub.uploading import Uploaded
 
 
 def upload(
@@ -50,8 +51,6 @@ def upload(
 
     An upload that was cut off goes on where it was. The token is that of HF_TOKEN.
     """
-    from rich.progress import Progress
-
     from flows.withdrawn_releases import known_notices, withdrawal_in
     from profiles.settings import load_settings
     from release.hub.plan import planned_upload
@@ -60,32 +59,36 @@ def upload(
     if withdrawal := withdrawal_in(folder, known_notices(load_settings())):
         raise UsageError(f"{withdrawal.sentence}; it is not uploaded")
     with planned_upload(folder, repository, with_images=images, verify=verify) as planned:
-        plan = planned.plan
-        if not send:
-            if as_json:
-                print_json({**plan.model_dump(mode="json"), "uploaded": False, "url": None})
-            else:
-                _tell(plan, private=private)
-            return
-        from huggingface_hub.utils.tqdm import disable_progress_bars
-
-        from release.hub.uploading import upload_release
-
-        disable_progress_bars()
-        with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
-            task = bars.add_task("uploading", total=plan.files)
-            uploaded = upload_release(
-                planned,
-                private=private,
-                replace=replace,
-                on_progress=lambda done, total: bars.update(task, completed=done, total=total),
-            )
+        uploaded = _sent(planned, private=private, replace=replace) if send else None
     if as_json:
-        told = {"uploaded": True, "url": uploaded.url, "is_new": uploaded.is_new}
-        print_json({**plan.model_dump(mode="json"), **told})
-        return
-    done = "is uploaded:" if uploaded.is_new else "is there already, unchanged:"
-    out.print(f"{plan.dataset} {plan.version} {done} {escape(uploaded.url)}", soft_wrap=True)
+        told = {"uploaded": send, "url": uploaded and uploaded.url}
+        if uploaded:
+            told["is_new"] = uploaded.is_new
+        print_json({**planned.plan.model_dump(mode="json"), **told})
+    elif uploaded:
+        done = "is uploaded:" if uploaded.is_new else "is there already, unchanged:"
+        name = f"{planned.plan.dataset} {planned.plan.version}"
+        out.print(f"{name} {done} {escape(uploaded.url)}", soft_wrap=True)
+    else:
+        _tell(planned.plan, private=private)
+
+
+def _sent(planned: "PlannedUpload", *, private: bool, replace: bool) -> "Uploaded":
+    """Sends it, with a progress bar of its files."""
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+    from rich.progress import Progress
+
+    from release.hub.uploading import upload_release
+
+    disable_progress_bars()  # the hub's own
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
+        task = bars.add_task("uploading", total=planned.plan.files)
+        return upload_release(
+            planned,
+            private=private,
+            replace=replace,
+            on_progress=lambda done, total: bars.update(task, completed=done, total=total),
+        )
 
 
 def _tell(plan: "UploadPlan", *, private: bool) -> None:

@@ -1,6 +1,5 @@
 """Exports a release: checked, written beside its place, and moved there as a whole."""
 
-import errno
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,9 +9,7 @@ from release.export.format import ExportFormat
 from release.export.record import ExportRecord, is_there, write_export
 from release.export.source import Progress, ReleaseSource, opened_release
 from release.export.target import ExportTarget
-from release.flushing import flush
-from release.folder import Workspace, workspace_for
-from schemas.errors import UsageError
+from release.folder import refuse_within, workspace_for
 
 
 class Exported(NamedTuple):
@@ -51,10 +48,7 @@ def export_release(
     folder, out = folder.absolute(), out.absolute()
     with opened_release(folder, on_progress) as source:
         record = ExportRecord.of(source.manifest, format_.name, format_.options)
-        if out.resolve().is_relative_to(folder.resolve()):
-            raise UsageError(
-                f"{out} lies in the release, which never changes; choose another place"
-            )
+        refuse_within(folder, out)
         if is_there(out, record):
             return Exported(record, out, is_new=False)
         if verify:
@@ -63,18 +57,8 @@ def export_release(
             format_.write(source, target)
             _add_attribution(source, target)
             write_export(target.folder, record, target.listed())
-            flush(target.folder)
-            _publish(workspace, out)
+            workspace.publish(out)
     return Exported(record, out, is_new=True)
-
-
-def _publish(workspace: Workspace, out: Path) -> None:
-    try:
-        workspace.publish(out)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise
-        raise UsageError(f"{out} appeared while the export was written") from error
 
 
 def _add_attribution(source: ReleaseSource, target: ExportTarget) -> None:

@@ -1,6 +1,5 @@
 """Writes the report on a release: beside its place, and moved there as a whole."""
 
-import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -8,8 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from release.export.source import ExportedRow, ReleaseSource, opened_release
-from release.flushing import flush
-from release.folder import Workspace, workspace_for
+from release.folder import Workspace, refuse_within, workspace_for
 from release.lineage_reading import open_lineage
 from release.lineage_tables import ENTITIES
 from release.manifest import MANIFEST, read_manifest
@@ -87,18 +85,15 @@ def write_report(
         withheld = Withheld(folder, source.manifest.id, notices)
         record = _record(source, out, previous, previews, len(withheld))
         for release in (folder, previous):
-            if release is not None and out.resolve().is_relative_to(release.resolve()):
-                raise UsageError(
-                    f"{out} lies in the release, which never changes; choose another place"
-                )
+            if release is not None:
+                refuse_within(release, out)
         if is_there(out, record):
             return WrittenReport(record, out, is_new=False)
         if verify:
             source.verify()
         with workspace_for(out) as workspace:
             unreadable = _write(source, record, previous, workspace, withheld)
-            flush(workspace.content)
-            _publish(workspace, out)
+            workspace.publish(out)
     return WrittenReport(record, out, is_new=True, unreadable=unreadable)
 
 
@@ -231,12 +226,3 @@ class _RowWriter:
         self._details.finish()
         self._tiles.finish()
         return {**self._columns.told(), "firstWords": self._index.write(self._words)}
-
-
-def _publish(workspace: Workspace, out: Path) -> None:
-    try:
-        workspace.publish(out)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise
-        raise UsageError(f"{out} appeared while the report was written") from error

@@ -337,10 +337,12 @@ def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
     done = loupe("demo")
     assert done.exit_code == 0, done.err
     release = home / "releases" / "ufine3c-demo-0.1.0"
-    commands = re.findall(r"^ *loupe (release verify|lineage) (\S+)", done.out, re.MULTILINE)
-    assert [name for name, _ in commands] == ["release verify", "lineage"]
-    for name, argument in commands:
-        assert loupe(*name.split(), argument).exit_code == 0
+    commands = re.findall(r"^ *loupe ((?:release|lineage)(?: \S+)+)", done.out, re.MULTILINE)
+    kinds = ("release verify", "lineage", "release report")
+    assert all(map(str.startswith, commands, kinds))
+    assert len(commands) == len(kinds)
+    for command in commands:
+        assert loupe(*command.split()).exit_code == 0
     card = (release / "README.md").read_text(encoding="utf-8")
     assert "demonstration" in card
     assert "unreviewed" in card

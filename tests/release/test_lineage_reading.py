@@ -150,6 +150,10 @@ def test_the_command_needs_no_database(
     assert f"image {entity_id[:12]} in coco-ccd" in drawn.stdout
     assert "contrast of image" in drawn.stdout
     assert "imported from source" in drawn.stdout
+    shown = drawn.stdout.partition("captions of this image")[2].splitlines()[1:]
+    for caption in shown:
+        assert loupe(caption.split()[0], "--release", contrasts).exit_code == 0
+    assert shown
     told = loupe(path, "--release", contrasts, "--json")
     document = ProvDocument.deserialize(content=told.stdout, format="json")
     assert f"loupe:{entity_id}" in json.loads(told.stdout)["entity"]

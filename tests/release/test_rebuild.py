@@ -175,7 +175,7 @@ def test_a_rebuilt_release_is_known_by_its_new_folder_where_the_old_one_is_gone(
     assert (built.known_in, built.elsewhere) == (built.folder, None)
     second = rebuild(world, DATASET, tmp_path / "second")
     assert second.known_in == built.folder
-    assert f"goes on knowing it in {built.folder};" in str(second.elsewhere)
+    assert f"lies in {built.folder} already, byte for byte;" in str(second.elsewhere)
     built.folder.rename(tmp_path / "moved")
     for_a_while = rebuild_release(
         world.store,
@@ -361,12 +361,12 @@ def test_the_command_says_that_it_is_the_same(
     again = json.loads(loupe_release(*command, "--json").stdout)
     assert (again["id"], again["is_new"], again["identical"]) == (built.manifest.id, False, True)
     assert again["known_in"] == str(built.folder)
-    assert f"goes on knowing it in {built.folder};" in told.stdout
+    assert f"lies in {built.folder} already, byte for byte;" in told.stdout
     shutil.rmtree(built.folder)
     assert f"{built.folder} (not there any more)" in loupe_release("show", DATASET).stdout
     (listed,) = json.loads(loupe_release("list", "--json").stdout)
     assert (listed["folder"], listed["is_there"]) == (str(built.folder), False)
-    assert "goes on knowing" not in loupe_release(*command).stdout
+    assert "already" not in loupe_release(*command).stdout
     shown = loupe_release("show", DATASET).stdout
     assert f" in {tmp_path / 'again'}\n" in shown
     missing = loupe_release("rebuild", "ufine3c@9.0.0", "--out", tmp_path / "none")

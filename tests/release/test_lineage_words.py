@@ -1,0 +1,45 @@
+"""Of what an entity holds, a person reads what each value is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from release.lineage_words import gist
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "told"),
+    [
+        (
+            "sample",
+            {"identities_drawn": 10, "images_drawn": 30, "seed": 7, "images": ["a", "b"]},
+            "10 identities drawn, 30 images drawn, seed 7",
+        ),
+        (
+            "image",
+            {"file_path": "demo/0012_3.jpg", "sha256": "0123456789abcdef", "contrast": None},
+            "demo/0012_3.jpg, SHA-256 0123456789ab…",
+        ),
+        ("candidate", {"origin": {"way": "edit", "model": "shapes"}}, "by edit, shapes"),
+        ("contrast_group", {"image_ids": ["a", "b", "c"]}, "3 image ids"),
+        ("task_draw", {"per_task": 4, "seed": 7, "images": []}, "per task 4, seed 7"),
+        ("unheard_of", {"a{b}": "x", "{0}": 1}, "a{b} x, {0} 1"),
+    ],
+)
+def test_values_are_told_by_what_they_are(kind: str, payload: dict[str, object], told: str) -> None:
+    assert gist(kind, payload) == told
+
+
+def test_long_values_are_cut_and_what_cannot_be_printed_is_replaced() -> None:
+    assert gist("caption", {"text": "a\u202eb  c\nd efg"}, 8) == "a\N{REPLACEMENT CHARACTER}b c d"
+
+
+@given(kind=st.sampled_from(["image", "sample", "unheard_of"]), payload=_VALUES)
+def test_whatever_a_stranger_wrote_is_one_printable_line(kind: str, payload: object) -> None:
+    assert gist(kind, payload).isprintable()
