@@ -8,27 +8,21 @@ difference that was wanted, where the candidate is from, and what may be wrong w
 from collections.abc import Sequence
 from functools import cached_property
 from html import escape
-from typing import Any
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.edit_measures import measured_html
+from annotate.interfaces.image_verdict import ImageVerdict
 from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
     image_address,
     instructions,
-    only_choice,
 )
 from annotate.interfaces.pictures import shown_image
-from annotate.interfaces.problems import accepted_despite, read_problems, ticked_problems
-from annotate.interfaces.text_verdict import VERDICT
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.proposals import Candidate, FoundImage
 
 
-class ImageFilter(LabellingPage):
+class ImageFilter(ImageVerdict):
     """The labelling interface `image-filter`."""
 
     name = "image-filter"
@@ -46,29 +40,6 @@ class ImageFilter(LabellingPage):
     ) -> list[TaskContent]:
         """One page per candidate, in order."""
         return [_content(entity.record(Candidate), images_url) for entity in entities]
-
-    def read_annotation(
-        self,
-        result: Sequence[dict[str, Any]],
-        shown: StoredEntity,  # noqa: ARG002 - nothing in it can be changed
-    ) -> ReviewAnswer | UnclearAnswer:
-        """What the regions of an annotation say about the candidate that was shown."""
-        verdict = only_choice(result, VERDICT)
-        if verdict == "reject":
-            return read_problems(result)
-        if verdict != "accept":
-            return UnclearAnswer(problem="no verdict was chosen")
-        if problems := ticked_problems(result):
-            return accepted_despite(problems)
-        return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
-
-    def summary(
-        self,
-        answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
-    ) -> str:
-        """The answer as a piece of HTML."""
-        return definition_list([("Verdict", answer.verdict), ("Reason", answer.reason)])
 
 
 def _content(candidate: Candidate, images_url: str) -> TaskContent:

@@ -13,13 +13,18 @@ from profiles.settings import load_settings
 from services.components import Component
 from services.installation import bring_up, take_down
 from services.process import free_port
+from sources.demonstration.stills import StillsWorld
 from sources.demonstration.street import StreetWorld
 from tests.flows.command_line import Finished, Loupe
+from tests.flows.drawn_stills import DrawnStills
+from tests.flows.found_variants import FoundVariants, found_variants
 from tests.flows.installations import Installation, running_installation
 from tests.flows.prefect_runs import Prefect
 from tests.flows.runs import context_of
+from tests.flows.still_families import Family, proposing
 from tests.flows.street import KnownStreet, write_short_street
 from tests.flows.worlds import own_environment
+from tests.servers.counting_server import CountingServer, counting_server
 from tests.services.fixtures import LabelStudioServer
 
 
@@ -33,6 +38,26 @@ def street(tmp_path_factory: pytest.TempPathFactory) -> StreetWorld:
 def known_street(street: StreetWorld) -> KnownStreet:
     """Somebody who knows who is where in those videos."""
     return KnownStreet(street)
+
+
+@pytest.fixture(scope="session")
+def drawn_stills(tmp_path_factory: pytest.TempPathFactory) -> DrawnStills:
+    """Drawn stills, as many as a test asks for; nobody changes them."""
+    return DrawnStills(tmp_path_factory.mktemp("stills"))
+
+
+@pytest.fixture
+def model(told: list[Family]) -> Iterator[CountingServer]:
+    """A model that proposes the strategies of the families that a test has `told`."""
+    with counting_server(0, proposing(told)) as server:
+        yield server
+
+
+@pytest.fixture
+def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
+    """A search service that finds the variants of those families, among a test's `stills`."""
+    with found_variants(stills, told, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +85,12 @@ def installation(
     """
     with running_installation(tmp_path_factory.mktemp("installation"), label_studio) as running:
         yield running
+
+
+@pytest.fixture
+def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
+    """A run with an empty store, in a home of its own."""
+    return context_of(sqlite_store, tmp_path / "home")
 
 
 @pytest.fixture

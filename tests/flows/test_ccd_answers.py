@@ -2,15 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from db.entities import StoredEntity
 from db.quarantine import quarantined
-from db.store import Store
 from flows.context import RunContext
 from flows.report import BuildReport
 from release.verify import verify_release
@@ -20,11 +18,11 @@ from schemas.proposals import CaptionGroup, Strategy
 from schemas.records import Caption, Image, Rejection
 from schemas.refinement_request import CAPTIONS_FIELD, TRANSLATIONS_FIELD, RefinementBrief
 from schemas.strategy_request import STRATEGIES_FIELD, StrategyBrief
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, entities
-from tests.flows.found_variants import FoundVariants, build_found, found_variants
-from tests.flows.runs import context_of
-from tests.flows.still_families import Family, families, proposing
+from tests.flows.drawn_stills import DrawnStills
+from tests.flows.found_variants import FoundVariants, build_found
+from tests.flows.still_families import Family, families
 from tests.servers.contrasting import (
     Spoil,
     asks_for_captions,
@@ -32,7 +30,7 @@ from tests.servers.contrasting import (
     is_repair,
     translation,
 )
-from tests.servers.counting_server import CountingServer, Fault, counting_server, prompt_text
+from tests.servers.counting_server import CountingServer, Fault, prompt_text
 
 CUT = '{"strategies": [{"detail": "There is'
 FAMILIES = 5
@@ -40,8 +38,8 @@ MANY = 99
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=24)
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(24)
 
 
 @pytest.fixture(scope="module")
@@ -49,23 +47,6 @@ def told(stills: StillsWorld) -> list[Family]:
     found = families(stills)[:FAMILIES]
     assert len(found) == FAMILIES
     return found
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
-
-
-@pytest.fixture
-def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
-    with found_variants(stills, told, tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def model(told: list[Family]) -> Iterator[CountingServer]:
-    with counting_server(0, proposing(told)) as server:
-        yield server
 
 
 @pytest.fixture

@@ -27,20 +27,15 @@ from schemas.contrast_records import ContrastGroup
 from schemas.errors import ConfigurationError
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.records import Caption, Granularity, Image
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, searched_folder
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import context_of
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    """Drawn stills; nobody changes them."""
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=40)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(40)
 
 
 @pytest.fixture(scope="module")

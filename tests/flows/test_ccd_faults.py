@@ -1,15 +1,13 @@
 """Services that are wrong, gone or odd, and hosts that are away for a while: what a build does."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from db.quarantine import put_back, quarantined
 from db.search_calls import requests_since
-from db.store import Store
 from flows.context import RunContext
 from flows.hit_downloads import may_pass
 from flows.image_orders import order_images, waiting_strategies
@@ -25,12 +23,12 @@ from schemas.image_search import OpenverseSearch, SearchFailure, SearchOutcome
 from schemas.profile import Profile
 from schemas.proposals import Candidate
 from schemas.records import Rejection
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, entities
-from tests.flows.found_variants import FoundVariants, build_found, found_variants
-from tests.flows.runs import context_of
-from tests.flows.still_families import Family, families, proposing
-from tests.servers.counting_server import CountingServer, counting_server
+from tests.flows.drawn_stills import DrawnStills
+from tests.flows.found_variants import FoundVariants, build_found
+from tests.flows.still_families import Family, families
+from tests.servers.counting_server import CountingServer
 from tests.servers.search_server import Reply, SearchServer
 from tests.sources.web.adversary import Reply as HostReply
 from tests.sources.web.adversary import answer, hang_up
@@ -42,8 +40,8 @@ WRONG_KEY = Reply(401, {"detail": "Authentication credentials were not provided.
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=16)
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(16)
 
 
 @pytest.fixture
@@ -52,23 +50,6 @@ def told(stills: StillsWorld) -> list[Family]:
     found = families(stills)[:3]
     assert sum(len(one.variants) for one in found) == 5
     return found
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
-
-
-@pytest.fixture
-def model(told: list[Family]) -> Iterator[CountingServer]:
-    with counting_server(0, proposing(told)) as server:
-        yield server
-
-
-@pytest.fixture
-def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
-    with found_variants(stills, told, tmp_path) as found:
-        yield found
 
 
 @pytest.fixture

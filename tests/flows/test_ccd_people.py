@@ -34,7 +34,7 @@ from schemas.profile import BuiltinContraster
 from schemas.proposals import Candidate, CaptionGroup, GroupMember, Strategy
 from schemas.records import Caption, Image
 from schemas.taxonomy import DifferenceType
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import (
     GATES,
@@ -57,6 +57,7 @@ from tests.flows.ccd_world import (
     entities,
     searched_folder,
 )
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import context_of
 
 Rows = dict[str, dict[str, Any]]
@@ -115,8 +116,8 @@ class Work(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=40)
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(40)
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from annotate.projects import Desks
 from annotate.queues import HOUSE
 from db.entities import StoredEntity, find
 from db.quarantine import quarantined
-from db.store import Store
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
 from profiles.loader import load_profile
@@ -30,7 +29,6 @@ from schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.regions import Regions
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, go, right, wrong
-from tests.flows.runs import context_of
 from tests.requirements import unavailable
 
 pytestmark = pytest.mark.slow
@@ -88,11 +86,6 @@ def searched(folder: Path) -> Path:
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
     (folder / "licences.jsonl").write_text(text, encoding="utf-8")
     return folder
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
 
 
 def held(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:

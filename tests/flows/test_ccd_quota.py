@@ -1,28 +1,27 @@
 """A service's daily budget stops a build cleanly; the next day's goes on where it was."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from db.search_calls import requests_since
-from db.store import Store
 from flows.context import RunContext
 from flows.report import BuildReport
 from schemas.contrast_records import ImageOrder
 from schemas.errors import BudgetReachedError
 from schemas.profile import Profile
 from schemas.proposals import Candidate
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import entities, write_contrast_profile
 from tests.flows.command_line import Loupe
-from tests.flows.found_variants import FoundVariants, build_found, found_variants
+from tests.flows.drawn_stills import DrawnStills
+from tests.flows.found_variants import FoundVariants, build_found
 from tests.flows.recos_world import write_build
-from tests.flows.runs import context_of
-from tests.flows.still_families import Family, families, proposing
-from tests.servers.counting_server import CountingServer, counting_server
+from tests.flows.still_families import Family, families
+from tests.servers.counting_server import CountingServer
 from tests.servers.search_server import Reply, SearchServer
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -30,8 +29,8 @@ MOST = 2
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=16)
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(16)
 
 
 @pytest.fixture
@@ -40,23 +39,6 @@ def told(stills: StillsWorld) -> list[Family]:
     found = families(stills)[:3]
     assert sum(len(one.variants) for one in found) == 5
     return found
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
-
-
-@pytest.fixture
-def model(told: list[Family]) -> Iterator[CountingServer]:
-    with counting_server(0, proposing(told)) as server:
-        yield server
-
-
-@pytest.fixture
-def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
-    with found_variants(stills, told, tmp_path) as found:
-        yield found
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ to people, with the raw answer; nothing may be lost, and nothing paid for twice.
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -15,7 +14,6 @@ from annotate.projects import Desks
 from annotate.queues import HOUSE
 from db.entities import StoredEntity, parents_of
 from db.quarantine import quarantined
-from db.store import Store
 from db.tables.work import ModelCall
 from flows.anchors import is_anchor
 from flows.ccd_build import build_dataset
@@ -29,12 +27,12 @@ from schemas.image_edit import QwenImageEdit
 from schemas.profile import OpenAIChat, Profile, Sampling
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.records import Caption, Image, Rejection
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from stages.image_edits.measurement import concerns_all
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, go, right
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities
-from tests.flows.runs import context_of
+from tests.flows.drawn_stills import DrawnStills
 from tests.models.tiny_editors import build_pipeline, qwen_spec
 from tests.servers.contrasting import contrast_completion
 from tests.servers.counting_server import CountingServer, counting_server
@@ -48,19 +46,14 @@ MOST_TOKENS = 1200
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=40)
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(40)
 
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> QwenImageEdit:
     """The pipeline of the paper, tiny and random."""
     return qwen_spec(build_pipeline(tmp_path_factory.mktemp("editor") / "pipeline"))
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What is searched anew: another service, another folder, the next day. Nothing is mixed up."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
-from db.store import Store
 from flows.context import RunContext
 from flows.hit_downloads import DOWNLOADED_FROM
 from flows.image_choice import FOUND_AS
@@ -21,20 +19,20 @@ from schemas.contrast_records import FoundHit, ImageOrder
 from schemas.errors import BudgetReachedError, UsageError
 from schemas.profile import Profile
 from schemas.proposals import Candidate, Strategy
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import contrast_profile, counted_model, entities, searched_folder
-from tests.flows.found_variants import FoundVariants, build_found, found_variants
-from tests.flows.runs import context_of
-from tests.flows.still_families import Family, families, proposing
-from tests.servers.counting_server import CountingServer, counting_server
+from tests.flows.drawn_stills import DrawnStills
+from tests.flows.found_variants import FoundVariants, build_found
+from tests.flows.still_families import Family, families
+from tests.servers.counting_server import CountingServer
 from tests.sources.web.adversary import answer
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=16)
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(16)
 
 
 @pytest.fixture
@@ -43,23 +41,6 @@ def told(stills: StillsWorld) -> list[Family]:
     found = families(stills)[:2]
     assert sum(len(one.variants) for one in found) == 3
     return found
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
-
-
-@pytest.fixture
-def model(told: list[Family]) -> Iterator[CountingServer]:
-    with counting_server(0, proposing(told)) as server:
-        yield server
-
-
-@pytest.fixture
-def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
-    with found_variants(stills, told, tmp_path) as found:
-        yield found
 
 
 def of_folders(model: CountingServer) -> Profile:

@@ -27,8 +27,9 @@ from schemas.build import CcdBuild
 from schemas.image_edit import BuiltinEditor, EditOutcome, EditRequest
 from schemas.profile import Profile
 from schemas.proposals import Candidate
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found, found_variants
 from tests.flows.homes import bytes_of, contents_of, problems_of
 from tests.flows.runs import context_of
@@ -43,8 +44,8 @@ RELEASE = Path("releases") / f"{DATASET}-0.1.0"
 
 
 @pytest.fixture
-def stills(tmp_path: Path) -> StillsWorld:
-    return write_stills_world(tmp_path / "stills", seed=11, count=16)
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(16)
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from PIL import Image as Pictures
 from annotate.projects import Desks
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
-from db.store import Store
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
 from flows.contrast_groups import ACCEPTED_FROM
@@ -34,7 +33,7 @@ from schemas.image_search import OpenverseSearch
 from schemas.profile import Profile
 from schemas.proposals import Candidate
 from schemas.records import Image, Source
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from sources.web.downloading import ImageDownloader
 from tests.flows.ccd_world import (
     DATASET,
@@ -43,9 +42,9 @@ from tests.flows.ccd_world import (
     counted_model,
     entities,
 )
-from tests.flows.runs import context_of
-from tests.flows.still_families import Family, families, proposing, source_of_anchors
-from tests.servers.counting_server import CountingServer, counting_server
+from tests.flows.drawn_stills import DrawnStills
+from tests.flows.still_families import Family, families, source_of_anchors
+from tests.servers.counting_server import CountingServer
 from tests.servers.search_server import SearchServer, search_server
 from tests.sources.web.adversary import (
     Adversary,
@@ -67,13 +66,8 @@ Found = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=16)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(16)
 
 
 @pytest.fixture(autouse=True)
@@ -111,12 +105,6 @@ def told(stills: StillsWorld) -> list[Family]:
     found = [one for one in families(stills) if len(one.variants) == 2][:3]
     assert len(found) == 3
     return found
-
-
-@pytest.fixture
-def model(told: list[Family]) -> Iterator[CountingServer]:
-    with counting_server(0, proposing(told)) as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Drafts for those who describe: one of the two who describe an image begins with one."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,6 @@ from annotate.desk import OPENED_WITH, NewTask
 from annotate.interfaces.described_attributes import count_words
 from annotate.interfaces.description_writing import DRAFT, LEAST_WORDS
 from db.entities import StoredEntity, fetch, find, parents_of
-from db.store import Store
 from flows.context import RunContext
 from flows.report import BuildReport
 from flows.ufine6926_build import build_dataset
@@ -23,7 +21,6 @@ from sources.demonstration.street import StreetWorld
 from tests.annotate.interfaces.regions import ticked, written
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire
-from tests.flows.runs import context_of
 from tests.flows.street import KnownStreet
 
 DATASET = "walkers"
@@ -33,11 +30,6 @@ LENIENT = FilterSettings(
 )
 OWN = " ".join(["A person in a coat walks by, seen by somebody who writes"] * 2)
 Go = Callable[..., BuildReport]
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
 
 
 @pytest.fixture

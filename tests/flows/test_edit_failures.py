@@ -1,11 +1,9 @@
 """Edits that an editor cannot make: the others are made, and nobody waits for them for ever."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pytest
 
-from db.store import Store
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
 from flows.edit_ledger import MOST_ATTEMPTS
@@ -13,10 +11,10 @@ from models.builtin.editor.model import StillsEditor
 from schemas.errors import ModelError
 from schemas.image_edit import EditFailure, EditOutcome, EditRequest, FailedEdit
 from schemas.proposals import Candidate
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, contrast_profile, entities
-from tests.flows.runs import context_of
+from tests.flows.drawn_stills import DrawnStills
 
 EDIT = StillsEditor.edit
 TOO_LARGE = EditFailure(
@@ -25,13 +23,8 @@ TOO_LARGE = EditFailure(
 
 
 @pytest.fixture
-def stills(tmp_path: Path) -> StillsWorld:
-    return write_stills_world(tmp_path / "stills", seed=11, count=24)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(24)
 
 
 def unattended(run: RunContext, stills: StillsWorld) -> str | None:

@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from db.entities import StoredEntity
-from db.store import Store
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
 from models.builtin.drawing.vocabulary import KINDS
@@ -23,17 +22,11 @@ from schemas.proposals import Box, Candidate
 from sources.demonstration.stills import write_stills_world
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, contrast_profile, entities
-from tests.flows.runs import context_of
 
 EDIT = StillsEditor.edit
 ALL_PASS = {"least_shift": -4.0, "doubtful_shift": -4.0}
 """The embedder's word throws nothing out."""
 Edit = Callable[[StillsEditor, Iterable[EditRequest]], Iterator[tuple[int, EditOutcome]]]
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
 
 
 def build(

@@ -5,26 +5,20 @@ from pathlib import Path
 import pytest
 
 from annotate.projects import Desks
-from db.store import Store
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
 from flows.lost_anchors import lost_anchors
 from flows.progress import SilentProgress
 from profiles.loader import load_profile
 from schemas.errors import UsageError
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, contrast_build
-from tests.flows.runs import context_of
+from tests.flows.drawn_stills import DrawnStills
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=24)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(24)
 
 
 @pytest.fixture

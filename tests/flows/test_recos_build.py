@@ -40,8 +40,9 @@ from schemas.records import Caption, Image
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
 from schemas.similar_images import ExpansionReport
-from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
+from sources.demonstration.stills import StillsWorld, load_stills_truth
 from stages.caption_validation.history import STAGE
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import context_of
 
 DATASET = "tasks"
@@ -49,14 +50,8 @@ SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
 
 
 @pytest.fixture(scope="session")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    """Drawn stills; nobody changes them."""
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=120)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(120)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from annotate.pull import pull
 from annotate.queues import shipped
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
-from db.store import Store
 from flows.context import RunContext
 from flows.duplicate_questions import COMPARES
 from release.reading import read_release
@@ -18,26 +17,21 @@ from schemas.near_duplicates import NearDuplicateSettings
 from schemas.profile import Profile
 from schemas.records import Image
 from schemas.similar_images import DuplicateQuestion, ExpansionReport
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import answer, change_answer, go, of_tier, sizes
 from tests.flows.recos_world import DATASET, small_build, small_profile
-from tests.flows.runs import context_of
 
 DOUBTING = NearDuplicateSettings(embedding_distance=0.15, doubtful_embedding_distance=0.5)
 """What shows much the same may be the same, however it looks."""
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=80)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(80)
 
 
 @pytest.fixture

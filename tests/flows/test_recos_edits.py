@@ -10,7 +10,6 @@ from annotate.pull import pull
 from annotate.queues import shipped
 from db.decisions import RETIRED, last_agents, last_reasons
 from db.entities import StoredEntity, fetch, find, parents_of
-from db.store import Store
 from flows.confused_pairs import CONFUSES
 from flows.confusion_questions import ASKS_ABOUT
 from flows.context import RunContext
@@ -18,9 +17,10 @@ from release.reading import read_release
 from schemas.build import RecosBuild
 from schemas.quality import Confusion
 from schemas.records import Caption
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions, about, accepting, editing, rejecting
 from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (
     accept_caption,
     answer,
@@ -32,19 +32,13 @@ from tests.flows.recos_reviewers import (
     sizes,
 )
 from tests.flows.recos_world import DATASET, small_build
-from tests.flows.runs import context_of
 
 EDITED = "What a reviewer made of it, when all was done."
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=80)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(80)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from annotate.queues import HOUSE
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
-from db.store import Store
 from flows.confused_pairs import CONFUSES
 from flows.confusion_questions import ASKS_WITH
 from flows.context import RunContext
@@ -21,9 +20,10 @@ from release.verify import verify_release
 from schemas.build import RecosBuild
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions, about, editing, rejecting
 from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (
     accept_caption,
     answer,
@@ -34,19 +34,13 @@ from tests.flows.recos_reviewers import (
     proposed,
 )
 from tests.flows.recos_world import DATASET, small_build
-from tests.flows.runs import context_of
 
 EDITED = "What a reviewer made of it, in words of their own."
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=80)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(80)
 
 
 @pytest.fixture

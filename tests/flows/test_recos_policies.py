@@ -6,15 +6,15 @@ import pytest
 
 from db.decisions import last_agents, last_reasons
 from db.entities import StoredEntity, fetch, find, parents_of
-from db.store import Store
 from flows.confused_pairs import CONFUSES
 from flows.context import RunContext
 from schemas.build import RecosBuild
 from schemas.quality import Confusion
 from schemas.records import Caption
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions, about, rejecting
 from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (
     accept_caption,
     answer,
@@ -25,17 +25,11 @@ from tests.flows.recos_reviewers import (
     sizes,
 )
 from tests.flows.recos_world import DATASET, small_build
-from tests.flows.runs import context_of
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=80)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(80)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 from annotate.items import DESCRIBES
 from db.decisions import last_agents
 from db.entities import StoredEntity, children_of, find, parents_of
-from db.store import Store
 from flows.context import RunContext
 from flows.image_selection import SELECTS
 from flows.task_images import images_of_tier
@@ -18,23 +17,18 @@ from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
 from schemas.selection import Selection
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import answer, change_answer, go, of_tier, proposed, sizes
 from tests.flows.recos_world import DATASET, small_build, small_profile, stills_source
-from tests.flows.runs import context_of
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=60)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(60)
 
 
 @pytest.fixture

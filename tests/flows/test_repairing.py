@@ -1,6 +1,5 @@
 """What was asked for twice is known by the prompt that was answered usefully."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from annotate.drafts import PROMPTED_BY
 from annotate.items import DESCRIBES
 from db.entities import fetch, parents_of
-from db.store import Store
 from flows import refining, strategy_proposals
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
@@ -17,20 +15,15 @@ from schemas.chat import ChatAnswer
 from schemas.contrast_records import StrategyDraft
 from schemas.proposals import CaptionGroup, Strategy
 from schemas.records import Caption, PromptText, Rejection
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, entities
-from tests.flows.runs import context_of
+from tests.flows.drawn_stills import DrawnStills
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=24)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(24)
 
 
 def refuse_first(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,7 +13,6 @@ from annotate.drafts import PROMPTED_BY
 from db.calls import cost_rows
 from db.entities import StoredEntity, children_of, find, parents_of
 from db.quarantine import quarantined
-from db.store import Store
 from flows.captioning import RENDERED_FROM, WRITTEN_WITH
 from flows.context import RunContext
 from flows.recos_build import build_dataset
@@ -33,7 +31,6 @@ from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.recos_reviewers import answer, sizes
 from tests.flows.recos_world import DATASET, small_profile
-from tests.flows.runs import context_of
 from tests.flows.test_recos_build import no_desks
 from tests.servers.captioning import caption_completion
 from tests.servers.counting_server import (
@@ -82,11 +79,6 @@ def complete(request: dict[str, Any]) -> dict[str, Any]:
 def server() -> Iterator[CountingServer]:
     with counting_server(complete=complete) as one:
         yield one
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
 
 
 def asking(server: CountingServer) -> Profile:

@@ -2,13 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from db.entities import LIVE, StoredEntity, children_of, parents_of
-from db.store import Store
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
 from flows.contrast_groups import ACCEPTED_FROM
@@ -24,23 +22,18 @@ from schemas.errors import ModelError
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditOutcome, QwenImageEdit
 from schemas.proposals import Candidate
 from schemas.records import Image
-from sources.demonstration.stills import StillsWorld, write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import GATES, answer_all, go, open_office, right, wrong
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, entities
-from tests.flows.runs import context_of
+from tests.flows.drawn_stills import DrawnStills
 
 OTHER_CHECK = EditCheckSettings(visible_difference=9.5)
 
 
 @pytest.fixture(scope="module")
-def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
-    return write_stills_world(tmp_path_factory.mktemp("stills"), seed=11, count=24)
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(24)
 
 
 @pytest.fixture

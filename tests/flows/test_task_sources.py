@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from annotate.candidates import EXAMINES
 from db.entities import find, parents_of
 from db.quarantine import quarantined
-from db.store import Store
 from flows.captioning import facts_of
 from flows.context import RunContext
 from flows.embedding import CachedEmbedder
@@ -35,16 +34,10 @@ from sources.demonstration.stills import StillsWorld, load_stills_truth, write_s
 from sources.rendered import FontShelf, RenderOptions
 from sources.rendered.fonts import installed_folder
 from tests.flows.recos_world import small_profile, stills_source
-from tests.flows.runs import context_of
 from tests.flows.test_recos_build import no_desks
 from tests.servers.counting_server import CountingServer, Fault
 
 DATASET = "known"
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
 
 
 @pytest.fixture(scope="module")

@@ -58,11 +58,6 @@ class FailingDetector:
 
 
 @pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
-
-
-@pytest.fixture
 def videos(street: StreetWorld, tmp_path: Path) -> Path:
     """A folder of its own with the videos of the street."""
     folder = tmp_path / "videos"

@@ -9,7 +9,6 @@ import pytest
 from annotate.projects import Desks
 from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
-from db.store import Store
 from flows.context import RunContext
 from flows.identity_forming import form_identities
 from flows.report import BuildReport
@@ -27,18 +26,12 @@ from schemas.records import Caption, Image
 from schemas.tracking import FilterSettings, TrackingSettings
 from schemas.video import FilterReport, Track, Video
 from sources.demonstration.street import StreetWorld
-from tests.flows.runs import context_of
 from tests.flows.street import KnownStreet
 
 DATASET = "walkers"
 LENIENT = FilterSettings(
     least_height_px=24, least_width_px=8, least_sharpness=0, darkest=5, brightest=250
 )
-
-
-@pytest.fixture
-def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    return context_of(sqlite_store, tmp_path / "home")
 
 
 @pytest.fixture
