@@ -289,7 +289,7 @@ def read_parquet_batches(path: Path) -> Iterator[RowBatch]:
 def _views(values: pa.BinaryArray) -> list[memoryview | None]:
     """What an array holds, without a copy and in a tenth of the time that its scalars take."""
     _, offsets, data = values.buffers()
-    first, held = values.offset, memoryview(data or b"")
+    first, held = values.offset, memoryview(data or b"").cast("B")  # Arrow's bytes are signed
     places = memoryview(offsets).cast("i")[first : first + len(values) + 1].tolist()
     views: list[memoryview | None] = [held[start:end] for start, end in pairwise(places)]
     if values.null_count:

@@ -1,3 +1,5 @@
+"""Rows that are read back from Parquet."""
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,3 +14,6 @@ def test_views_are_the_values_of_any_part_of_an_array(
     part = pa.array(values, pa.binary()).slice(offset, length)
     views = _views(part)
     assert [None if view is None else bytes(view) for view in views] == part.to_pylist()
+    assert [view and list(view) for view in views] == [
+        value and list(value) for value in part.to_pylist()
+    ]
