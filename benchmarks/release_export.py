@@ -6,12 +6,15 @@ Each export runs in a process of its own, so that its peak of memory is its own.
 with the check of the release before (`checked`) and without. The peers are given the release's rows
 as they come out of pyarrow, and write what the export holds: `datasets` Parquet with embedded
 images, webdataset's `ShardWriter` image, JSON and text. They keep no digests and flush nothing to
-disk; the copy is `shutil.copytree` of the finished export, flushed to disk.
+disk. The copy is `shutil.copytree` of the finished export, flushed to disk; beside it stands one
+whose copies are digested, too, as every file of an export is.
 """
 
 import argparse
+import hashlib
 import importlib
 import json
+import os
 import resource
 import shutil
 import statistics
@@ -99,6 +102,18 @@ def measure(release: Path, what: str, out: Path) -> None:
     print(json.dumps({"seconds": seconds, "peak": peak}))
 
 
+def set_aside(home: Path, folder: Path) -> None:
+    """Gives the space of files back, and leaves them where they are, empty, until the end.
+
+    ext4 makes no new file of one that was deleted a short while ago, and looks through all of these
+    for each new one: what is written next would take several times as long.
+    """
+    for file in folder.rglob("*"):
+        if file.is_file():
+            os.truncate(file, 0)
+    folder.rename(Path(tempfile.mkdtemp(dir=home)) / folder.name)
+
+
 def measured(home: Path, what: str, *, keep: bool = False) -> dict[str, float]:
     """One piece of work in a process of its own; what it wrote stays where it is to be kept."""
     out = home / "out"
@@ -106,20 +121,30 @@ def measured(home: Path, what: str, *, keep: bool = False) -> dict[str, float]:
     arguments = [str(home / "release"), what, str(out)]
     answer = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
     if not keep:
-        shutil.rmtree(out)
+        set_aside(home, out)
     found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
     return found
 
 
-def copied(home: Path) -> float:
-    """Seconds of copying what lies in `out`, and of flushing it to disk as exports are."""
+def copied(home: Path, *, digested: bool) -> float:
+    """Seconds of copying what lies in `out`, and of flushing it to disk as exports are.
+
+    `digested`: copies are read once more for their SHA-256, which exports tell.
+    """
     from release.flushing import flush
 
+    def copy_digested(source: str, target: str) -> str:
+        shutil.copyfile(source, target)
+        with Path(target).open("rb") as file:
+            hashlib.file_digest(file, "sha256")
+        return target
+
     start = time.perf_counter()
-    shutil.copytree(home / "out", home / "copy")
+    copy = copy_digested if digested else shutil.copyfile
+    shutil.copytree(home / "out", home / "copy", copy_function=copy)
     flush(home)
     seconds = time.perf_counter() - start
-    shutil.rmtree(home / "copy")
+    set_aside(home, home / "copy")
     return seconds
 
 
@@ -130,8 +155,10 @@ def compare(home: Path, name: str, rounds: int) -> None:
     for _ in range(rounds):
         plain = measured(home, name, keep=True)
         megabytes = sum(one.stat().st_size for one in (home / "out").rglob("*")) / 1e6
-        found.setdefault("copy", []).append(copied(home) / plain["seconds"])
-        shutil.rmtree(home / "out")
+        for key, digested in (("copy", False), ("digested", True)):
+            seconds = copied(home, digested=digested)
+            found.setdefault(key, []).append(seconds / plain["seconds"])
+        set_aside(home, home / "out")
         checked = measured(home, f"{name}+checked")
         found.setdefault("checked", []).append(checked["seconds"] / plain["seconds"])
         found.setdefault("speed", []).append(megabytes / plain["seconds"])
@@ -143,7 +170,8 @@ def compare(home: Path, name: str, rounds: int) -> None:
     peer = f"{middle['peer']:6.2f} x {PEERS[name]}" if name in PEERS else ""
     print(
         f"  {name:<11}{middle['speed']:7,.0f} MB/s{max(peaks):7,.0f} MiB"
-        f"{middle['copy']:7.2f} x copy{middle['checked']:7.2f} x the time when checked{peer}",
+        f"{middle['copy']:7.2f} x copy{middle['digested']:7.2f} x copy and sha256"
+        f"{middle['checked']:7.2f} x the time when checked{peer}",
         flush=True,
     )
 

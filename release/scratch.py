@@ -253,10 +253,21 @@ class Scratch:
         query = "SELECT path FROM listed WHERE substr(path, 1, ?) <> ? ORDER BY path"
         return [path for (path,) in self._database.execute(query, (len(folder) + 1, f"{folder}/"))]
 
+    def listed_file(self, path: str) -> ReleasedFile | None:
+        """What a manifest lists of this file; None where it does not."""
+        query = f"SELECT {_LISTED} FROM listed WHERE path = ?"  # noqa: S608 our own words
+        row = self._database.execute(query, (path,)).fetchone()
+        return row and ReleasedFile._make(row)
+
+    def listed_in(self, folder: str) -> list[ReleasedFile]:
+        """The listed files below `folder`, by path."""
+        query = f"SELECT {_LISTED} FROM listed WHERE path > ? AND path < ? ORDER BY path"  # noqa: S608 our own words
+        rows = self._database.execute(query, (f"{folder}/", f"{folder}0"))  # what follows a slash
+        return list(map(ReleasedFile._make, rows))
+
     def is_listed(self, path: str) -> bool:
         """Whether a manifest lists this file."""
-        query = "SELECT 1 FROM listed WHERE path = ?"
-        return self._database.execute(query, (path,)).fetchone() is not None
+        return self.listed_file(path) is not None
 
     def listed_among(self, paths: Sequence[str]) -> dict[str, ListedImage]:
         """Those of `paths` that are listed."""

@@ -63,6 +63,5 @@ def export_release(
 
 def _add_attribution(source: ReleaseSource, target: ExportTarget) -> None:
     """Whom images are owed to goes with every copy of them."""
-    for file in source.files():
-        if file.path == ATTRIBUTION:
-            target.add(copied(source.folder, file, target.folder))
+    if file := source.file(ATTRIBUTION):
+        target.add(copied(source.folder, file, target.folder))

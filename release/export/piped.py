@@ -13,7 +13,7 @@ from schemas.release import ReleasedFile
 
 Piece = bytes | memoryview
 
-_PIECE_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 2 << 20
 _IN_FLIGHT: Final = 4
 _AT_ONCE: Final = 512  # pieces; systems take 1024
 _TO_DISK_BYTES: Final = 8 << 20
@@ -22,7 +22,7 @@ _TO_DISK_BYTES: Final = 8 << 20
 class PipedFile:
     """A new file, appended to piece by piece; faults of writing are raised a little later.
 
-    What is not written yet is held, at most 5 MiB and a piece. The disk begins with what was
+    What is not written yet is held, at most 10 MiB and a piece. The disk begins with what was
     written while the rest is made; nobody waits for it here: an export does, at its end, for all of
     its files at once.
     """

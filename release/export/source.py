@@ -66,9 +66,13 @@ class ReleaseSource:
         """What the manifest lists, by path."""
         return self._scratch.listed()
 
+    def file(self, path: str) -> ReleasedFile | None:
+        """What the manifest lists of this file; None where it does not."""
+        return self._scratch.listed_file(path)
+
     def shards(self) -> list[ReleasedFile]:
         """The Parquet files, in the order of their rows."""
-        listed = {one.path: one for one in self.files() if one.path.startswith("data/")}
+        listed = {one.path: one for one in self._scratch.listed_in("data")}
         return [listed[path] for path in shards_among(listed)]
 
     def rows(self) -> Iterator[ExportedRow]:

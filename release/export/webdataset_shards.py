@@ -86,11 +86,12 @@ class _Shard:
         """Appends the files of a row, all called by its key."""
         name, captions = row.name, row.columns["captions"]
         key = name.rpartition(".")[0]
-        self._file.write(
-            *_member(name, row.image),
+        texts = (
+            _padding(row.image),
             *_member(f"{key}.json", orjson.dumps(row.columns)),
             *_member(f"{key}.txt", captions[0].encode() if captions else b""),
         )
+        self._file.write(tar_header(name, len(row.image)), row.image, b"".join(texts))
 
     def finish(self, target: ExportTarget) -> None:
         """Ends the file with two empty blocks, filled up to a whole record."""
@@ -103,8 +104,13 @@ class _Shard:
         self._file.close()
 
 
-def _member(name: str, data: bytes | memoryview) -> tuple[bytes | memoryview, ...]:
-    return tar_header(name, len(data)), data, _PADDING[len(data) % tarfile.BLOCKSIZE]
+def _member(name: str, data: bytes) -> tuple[bytes, bytes, bytes]:
+    return tar_header(name, len(data)), data, _padding(data)
+
+
+def _padding(data: bytes | memoryview) -> bytes:
+    """What fills the last block up."""
+    return _PADDING[len(data) % tarfile.BLOCKSIZE]
 
 
 def tar_header(name: str, size_bytes: int) -> bytes:
