@@ -32,6 +32,8 @@ from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, se
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import context_of
 
+pytestmark = pytest.mark.xdist_group("ccd_build")  # what all look at is made once
+
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:

@@ -45,6 +45,8 @@ from stages.caption_validation.history import STAGE
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import context_of
 
+pytestmark = pytest.mark.xdist_group("recos_build")  # what all look at is made once
+
 DATASET = "tasks"
 SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
 

@@ -42,7 +42,10 @@ from tests.flows.takedown_world import (
     released_rows,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("takedown"),  # what all look at is made once
+]
 
 PATCHES = {
     f"{WALKERS}-0.1.0": "0.1.1",

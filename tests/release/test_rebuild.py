@@ -366,7 +366,7 @@ def test_the_command_says_that_it_is_the_same(
     assert f"{built.folder} (not there any more)" in loupe_release("show", DATASET).stdout
     (listed,) = json.loads(loupe_release("list", "--json").stdout)
     assert (listed["folder"], listed["is_there"]) == (str(built.folder), False)
-    assert "already" not in loupe_release(*command).stdout
+    assert "it is the release that lies" not in loupe_release(*command).stdout
     shown = loupe_release("show", DATASET).stdout
     assert f" in {tmp_path / 'again'}\n" in shown
     missing = loupe_release("rebuild", "ufine3c@9.0.0", "--out", tmp_path / "none")

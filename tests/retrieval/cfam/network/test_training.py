@@ -19,6 +19,8 @@ from schemas.cfam import CfamTraining
 from schemas.errors import TrainingError, UsageError
 from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits
 
+pytestmark = pytest.mark.xdist_group("cfam_training")  # what all look at is made once
+
 ROOT = Path(__file__).parents[4]
 Weights = dict[str, Tensor]
 
