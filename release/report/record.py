@@ -10,7 +10,7 @@ from schemas.errors import UsageError
 from schemas.release import Count, DatasetName, HexSha256, Version
 
 REPORT = "report.json"
-LAYOUT = 2
+LAYOUT = 3
 """Grows where the same release gives another report."""
 
 

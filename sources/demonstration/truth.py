@@ -11,7 +11,7 @@ from sources.demonstration.poses import Pose
 
 LICENCE = "CC0-1.0"
 CITATION = (
-    "Loupe demonstration world: synthetic people drawn and described by a seeded program; "
+    "Loupe demonstration world: synthetic pictures drawn and described by a seeded program; "
     "no real person is shown."
 )
 TRUTH_FILE = "truth.json"

@@ -133,13 +133,13 @@ function contrastOf(detail) {
   );
 }
 
-/** The detail of the anchor, and what it became. */
+/** The detail of the anchor that differs, and how. */
 function change(contrast) {
   return h(
     "p",
     { class: "change" },
-    contrast.detail && [h("span", { class: "hidden-text" }, "instead of "), foreign("del", contrast.detail), " "],
-    contrast.plan && [h("span", { class: "arrow", "aria-hidden": "true" }, "→ "), foreign("ins", contrast.plan)]
+    contrast.detail && [foreign("strong", contrast.detail), contrast.plan ? ": " : ""],
+    contrast.plan && foreign("span", contrast.plan)
   );
 }
 
