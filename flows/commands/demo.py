@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 _NEXT = """
 Look at it:
-  {release}/README.md            the dataset card
-  {release}/images               the pictures
-  loupe release verify {release}
-  {page}  who finds whom in it
-  loupe lineage {caption}                     where one of its captions came from
-  loupe release report {release} --out {release}-report
-                                 a page to look through it, offline
+  the dataset card       {release}/README.md
+  the pictures           {release}/images
+  who finds whom in it   {page}
+  a page of all this     loupe release report {release} --out {release}-report
+  is it unchanged?       loupe release verify {release}
+  whence a caption came  loupe lineage {caption}
 
 Try next:
   your own data          write a build file (docs/build-files.md), then

@@ -337,8 +337,8 @@ def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
     done = loupe("demo")
     assert done.exit_code == 0, done.err
     release = home / "releases" / "ufine3c-demo-0.1.0"
-    commands = re.findall(r"^ *loupe ((?:release|lineage)(?: \S+)+)", done.out, re.MULTILINE)
-    kinds = ("release verify", "lineage", "release report")
+    commands = re.findall(r"  loupe ((?:release (?:report|verify)|lineage)(?: \S+)+)", done.out)
+    kinds = ("release report", "release verify", "lineage")
     assert all(map(str.startswith, commands, kinds))
     assert len(commands) == len(kinds)
     for command in commands:
@@ -346,7 +346,7 @@ def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
     card = (release / "README.md").read_text(encoding="utf-8")
     assert "demonstration" in card
     assert "unreviewed" in card
-    (page,) = re.findall(r"^ *(\S+/leaderboard.html) ", done.out, re.MULTILINE)
+    (page,) = re.findall(r"  (\S+/leaderboard.html)$", done.out, re.MULTILINE)
     assert Path(page).is_file()
     assert re.search(r"loupe-colour-lexicon@1 +│ +\d+\.\d\d ", done.out)
     assert re.search(r"^│ chance +│", done.out, re.MULTILINE)
