@@ -1,5 +1,7 @@
 """`loupe demo`: the main job, from nothing to a release and its leaderboard, offline."""
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from flows.evaluation_run import EvaluationReport
     from flows.report import BuildReport
 
-_NEXT = """
+_NEXT = """{activation}
 Look at it:
   the dataset card       {release}/README.md
   the pictures           {release}/images
@@ -66,9 +68,17 @@ def _print_next(context: "RunContext", report: "BuildReport", scores: "Evaluatio
     rewrite = next(find(context.store, report.dataset, Rewrite.kind, states=("accepted",)), None)
     caption = rewrite.id[:12] if rewrite else "ID"
     page, release = _short(scores.written.page), _short(report.release)
-    text = _NEXT.format(release=release, caption=caption, page=page)
+    text = _NEXT.format(release=release, caption=caption, page=page, activation=_activation())
     print_boards(scores.board)
     out.print(text, markup=False, soft_wrap=True)
+
+
+def _activation() -> str:
+    """How to have `loupe` as a command, where the shell does not know it yet."""
+    script = Path(sys.executable).parent / "activate"
+    if shutil.which("loupe") is not None or not script.is_file():
+        return ""
+    return f"\nFirst:  source {_short(script)}\n"
 
 
 def _short(path: Path | None) -> str:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from db.entities import find
 from db.store import Store
 from flows.cli import app, main
+from flows.commands import demo
 from flows.demonstration import SEED
 from schemas.errors import MissingExtraError
 from schemas.records import Caption, Granularity
@@ -354,3 +355,13 @@ def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
     assert again["release"] == str(release)
     (evaluation,) = again["evaluation"]["evaluations"]
     assert not evaluation["is_new"]
+
+
+@pytest.mark.parametrize(("found", "told"), [(None, "source "), ("/bin/loupe", "")])
+def test_where_the_shell_knows_no_loupe_the_demo_says_how_it_will(
+    monkeypatch: pytest.MonkeyPatch, found: str | None, told: str
+) -> None:
+    monkeypatch.setattr("flows.commands.demo.shutil.which", lambda _name: found)
+    said = demo._activation()
+    assert told in said
+    assert bool(said) == bool(told)
