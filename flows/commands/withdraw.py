@@ -79,7 +79,7 @@ def withdraw(
         plan = _plan(context, request, alike, as_json)
         if (open_ := plan.unfinished) is not None and not dry_run:
             err.print(f"withdrawal {open_.key[:12]} was confirmed before and is not finished")
-            _carry_out(context, open_, as_json)
+            _finish(context, open_, as_json)
             return
         if not as_json:
             _show(plan, alike)
@@ -116,7 +116,7 @@ def _confirmed(context: "RunContext", plan: "WithdrawalPlan", reason: str, as_js
     from flows.withdrawal_plan import confirm
 
     agent = AgentRef("person", getpass.getuser())
-    _carry_out(context, confirm(context.store, plan, reason, agent), as_json)
+    _finish(context, confirm(context.store, plan, reason, agent), as_json)
 
 
 def _resume(context: "RunContext", as_json: bool) -> None:
@@ -136,11 +136,12 @@ def _resume(context: "RunContext", as_json: bool) -> None:
     open_ = [one for one in list_withdrawals(context.store) if not one.is_finished]
     if not open_ and not as_json:
         out.print("every withdrawal is finished")
-    elif not open_:
-        print_json([])
+    documents = []
     for one in open_:
         with _kept(failures):
-            _carry_out(context, one, as_json)
+            documents.append(_carry_out(context, one, quiet=as_json))
+    if as_json:
+        print_json(documents)
     if failures:
         raise failures[0]
 
@@ -154,7 +155,16 @@ def _kept(failures: list[LoupeError]) -> Iterator[None]:
         failures.append(error)
 
 
-def _carry_out(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
+def _finish(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
+    document = _carry_out(context, withdrawal, quiet=as_json)
+    if as_json:
+        print_json(document)
+
+
+def _carry_out(
+    context: "RunContext", withdrawal: "StoredWithdrawal", *, quiet: bool
+) -> dict[str, Any]:
+    """Does all of its steps, and tells what came of it; all that is known of it then."""
     from db.withdrawals import find_withdrawal
     from flows.commands.withdrawals import document
     from flows.commands.withdrawals_display import told_step, unreached_display
@@ -167,13 +177,12 @@ def _carry_out(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: b
     carry_out(context, withdrawal, on_step)
     done = find_withdrawal(context.store, withdrawal.key)
     left = unreached(context.store, context.settings.home, done)
-    if as_json:
-        print_json(document(context.store, done, left))
-    else:
+    if not quiet:
         told = f"{done.request.target} is withdrawn; look at it again with: loupe withdrawals "
         out.print(escape(f"{told}{done.key[:12]}"), soft_wrap=True)
         out.print()
         out.print(unreached_display(left), soft_wrap=True)
+    return document(context.store, done, left)
 
 
 def _show(plan: "WithdrawalPlan", alike: list[dict[str, Any]]) -> None:

@@ -1,5 +1,6 @@
 """Taking back while releases are built side by side, on either database."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -213,6 +214,21 @@ def test_what_comes_between_the_steps_goes_before_it_is_finished(home: Home, las
 
     carry_out(home.run, withdrawal, on_step)
     assert_taken_back(home, *late[0])
+
+
+def test_resume_tells_programs_of_all_that_it_finished_in_one_list(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from flows.commands.withdraw import _resume
+
+    first = home.confirmed(plan := person(home))
+    other = next(one for one in find(home.store, DATASET, Image.kind) if one.id not in plan.reached)
+    second = home.confirmed(home.plan("entity", other.id))
+    _resume(home.run, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert [one["key"] for one in told] == [first.key, second.key]
+    _resume(home.run, as_json=True)
+    assert json.loads(capsys.readouterr().out) == []
 
 
 def test_resume_looks_for_what_an_earlier_run_left(
