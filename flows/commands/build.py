@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from flows.commands.output import JsonOption, err, out, print_json
+from flows.commands.withdrawals import warn_of_unfinished
 
 if TYPE_CHECKING:
     from flows.context import RunContext
@@ -71,6 +72,7 @@ def run(
     context = open_context(
         settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
     )
+    warn_of_unfinished(context.store)
     report = _builder(flow)(context, parameters["config"], profile, wait=wait)
     show_report(report, as_json=as_json)
 

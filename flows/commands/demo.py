@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.output import JsonOption, err, out, print_json
+from flows.commands.withdrawals import warn_of_unfinished
 
 if TYPE_CHECKING:
     from flows.context import RunContext
@@ -50,6 +51,7 @@ def demo(
 
     progress = SilentProgress() if quiet else ConsoleProgress(err)
     context = open_context(load_settings(), progress=progress)
+    warn_of_unfinished(context.store)
     report = run_build(context, None, "builtin")
     scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
     if as_json:

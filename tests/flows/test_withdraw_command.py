@@ -321,6 +321,8 @@ def test_what_is_not_finished_is_not_told_to_be_erased(installed: Home, loupe: L
     assert "to be" in listed
     assert "--resume" in listed
     assert "not finished" in loupe("release", "list").err
+    started = loupe("run", "build-ufine3c", "--config", "none.toml", "--in-process")
+    assert "not finished" in started.err
     assert loupe("withdraw", "--resume").exit_code == 0
     assert "finished" in loupe("withdrawals").out
     assert "to be" not in loupe("withdrawals").out
