@@ -138,6 +138,7 @@ def _unreached(left: "Unreached") -> Iterator[str]:
         yield f"the files that {source} was imported from: {_some(files)}"
     if left.drawn:
         yield f"of these, drawn here and imported: {_some(left.drawn)}"
+    yield "texts about it, models' answers and file names, in the database itself and its logs"
     yield "backups and disk snapshots, and models that were trained on it"
 
 
