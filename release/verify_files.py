@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from release.files import digest_of_file
-from release.findings import Findings
+from release.findings import LIMIT, Findings
 from release.manifest import MANIFEST
 from release.notices_files import WITHDRAWN
 from release.scratch import FoundFile, Scratch
@@ -36,10 +36,16 @@ def verify_files(
     Nobody misses what was `erased` on purpose, nor, with `without_images`, image files of which
     none is there.
     """
+    unlistable: list[FoundFile] = []
     for found in _files_in(folder, findings):
-        if not _is_nobodys(found.path):
+        if _is_nobodys(found.path):
+            continue
+        if _is_text(found.path):
             scratch.add_found(found)
-    _verify_names(folder, scratch, findings, erased, without_images)
+        elif len(unlistable) < LIMIT:
+            unlistable.append(found)
+    extras = [*scratch.extra(), *unlistable]
+    _verify_names(folder, extras, scratch, findings, erased, without_images)
 
     def changes(batch: list[tuple[ReleasedFile, int]]) -> list[tuple[str, str]]:
         return [
@@ -67,20 +73,36 @@ def _change(folder: Path, listed: ReleasedFile, size: int) -> str | None:
 
 
 def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
-    """Every plain file below `folder`; anything else is a problem and is not followed."""
+    """Every plain file below `folder`; anything else is a problem and is not followed.
+
+    Paths are as the system gives them: bytes that are no UTF-8 stand there as lone surrogates.
+    """
     waiting = [""]
     while waiting:
         below = waiting.pop()
         with os.scandir(folder / below) as entries:
             for entry in entries:
                 path = f"{below}/{entry.name}" if below else entry.name
-                shown = path.encode("utf-8", "backslashreplace").decode()
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
                 elif entry.is_file(follow_symlinks=False):
-                    yield FoundFile(shown, entry.stat(follow_symlinks=False).st_size)
+                    yield FoundFile(path, entry.stat(follow_symlinks=False).st_size)
                 else:
+                    shown = _shown(path)
                     findings.add("not_a_file", f"{shown} is a link, not a file", shown)
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path is UTF-8; no manifest lists another."""
+    try:
+        return path.isascii() or bool(path.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _shown(path: str) -> str:
+    r"""A path as it can be printed: bytes that are no UTF-8 as `\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _is_nobodys(path: str) -> bool:
@@ -91,13 +113,13 @@ def _is_nobodys(path: str) -> bool:
 
 def _verify_names(
     folder: Path,
+    extras: list[FoundFile],
     scratch: Scratch,
     findings: Findings,
     erased: frozenset[str],
     without_images: bool,
 ) -> None:
     missing = [file for file in scratch.missing() if file.path not in erased]
-    extras = scratch.extra()
     rest = [file for file in missing if not _is_image(file)]
     left_out = len(missing) - len(rest)
     if not extras and left_out > 1 and left_out == scratch.count_listed_images():
@@ -113,13 +135,13 @@ def _verify_names(
         by_size.setdefault(file.size_bytes, []).append(file)
     gone = {file.path for file in missing}
     for extra in extras:
+        shown = _shown(extra.path)
         old = _old_name(folder, extra, by_size.get(extra.size_bytes, []))
         if old is not None and old in gone:
             gone.discard(old)
-            findings.add("file_renamed", f"{old} was renamed to {extra.path}", extra.path)
+            findings.add("file_renamed", f"{old} was renamed to {shown}", shown)
         else:
-            message = f"{extra.path} does not belong to the release"
-            findings.add("file_extra", message, extra.path)
+            findings.add("file_extra", f"{shown} does not belong to the release", shown)
     for path in sorted(gone):
         findings.add("file_missing", f"{path} is missing", path)
 
@@ -131,5 +153,8 @@ def _is_image(file: ReleasedFile) -> bool:
 def _old_name(folder: Path, extra: FoundFile, candidates: list[ReleasedFile]) -> str | None:
     if not candidates:
         return None
-    digest = digest_of_file(folder / extra.path)
+    try:
+        digest = digest_of_file(folder / extra.path)
+    except OSError:  # it is extra all the same
+        return None
     return next((file.path for file in candidates if file.sha256 == digest), None)

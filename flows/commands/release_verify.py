@@ -1,5 +1,6 @@
 """`loupe release verify`: whether a copy of a release is whole, and what of it was withdrawn."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -88,17 +89,18 @@ def verify(
     verified = None if problems else read_manifest(folder)
     signature = None if problems else read_signature(folder)
     signed_by = signature.public_key if signature else None
+    where = os.fsencode(folder).decode("utf-8", "backslashreplace")
     if as_json:
         found = [problem.model_dump(mode="json") for problem in problems]
         rows = [row.model_dump(mode="json") for row in withdrawn]
         named = {name: verified and getattr(verified, name) for name in _NAMES}
-        sound = {"folder": str(folder), "ok": not problems, **named, "signed_by": signed_by}
+        sound = {"folder": where, "ok": not problems, **named, "signed_by": signed_by}
         print_json({**sound, "problems": found, "withdrawn": rows})
     elif verified is None:
         _show_problems([problem.message for problem in problems], len(withdrawn))
     else:
         held = f", and holds all of {contains}" if contains else ""
-        told = f"{folder} is complete and unchanged{held}"
+        told = f"{where} is complete and unchanged{held}"
         out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
         out.print(f"  {verified.dataset} {verified.version}, id {verified.id}", soft_wrap=True)
         if signed_by:
