@@ -1,7 +1,10 @@
 """What an entity of a lineage holds, in a few words: for trees, drawings and lists."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+from schemas.errors import IntegrityError
 
 _BARE: Final = "{}"
 _DIGEST: Final = "SHA-256 {:.12}…"
@@ -72,18 +75,33 @@ A dot in a field leads into what a field holds.
 """
 
 
-def gist(kind: str, payload: Any, longest: int | None = None) -> str:
-    """What a person wants to see of an entity's payload, on one line.
+def gist(kind: str, payload: str, longest: int | None = None) -> str:
+    """What a person wants to see of an entity's payload (JSON), on one line.
 
     Each value is cut at `longest` characters. A list is told by its length, what has fields of its
     own not at all; what cannot be printed is replaced. Of a kind without words of its own, all
     values are told with their names; of a payload without fields, nothing.
+
+    Raises:
+        IntegrityError: the payload is no JSON, which a release that somebody changed may hold.
     """
-    if not isinstance(payload, Mapping):
+    try:
+        values = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise IntegrityError(
+            f"what is told of an entity of the kind {kind!r} is no JSON; `loupe release verify` "
+            f"tells what is wrong"
+        ) from error
+    if not isinstance(values, Mapping):
         return ""
-    words = _TOLD.get(kind) or {name: _named(name) for name in payload}
-    told = (_told(payload, field, form, longest) for field, form in words.items())
-    text = ", ".join(one for one in told if one)
+    words = _TOLD.get(kind) or {name: _named(name) for name in values}
+    told = (_told(values, field, form, longest) for field, form in words.items())
+    return printable(", ".join(one for one in told if one))
+
+
+def printable(text: str) -> str:
+    """A text on one line; what cannot be printed is replaced."""
+    text = " ".join(text.split())
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 

@@ -71,10 +71,10 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
 def _show_captions(captions: dict[str, str], release: Path | None) -> None:
     """Each by the id that its own lineage is asked for with."""
-    from release.lineage_words import gist
+    from release.lineage_words import printable
 
     asked = f"loupe lineage ID --release {release}"
     out.print(escape(f"captions of this image, each with a lineage of its own ({asked}):"))
     for caption_id, text in captions.items():
-        told = escape(gist("caption", {"text": text}))
+        told = escape(printable(text))
         out.print(f"  [bold]{caption_id[:12]}[/bold] {told}", no_wrap=True, overflow="ellipsis")

@@ -1,6 +1,5 @@
 """A lineage as a tree for the terminal."""
 
-import json
 from datetime import datetime
 
 from rich.markup import escape
@@ -25,7 +24,9 @@ def _grow(branch: Tree, traced: Lineage, entity_id: str, seen: set[str]) -> None
     activity = traced.activities[node.activity_id]
     when = _when(activity.run and activity.run.ended_at)
     agents = "".join(f", {escape(str(traced.agents[agent]))}" for agent in activity.agent_ids)
-    branch.add(f"[cyan]made by[/cyan] {activity.stage} v{activity.version}{when}{agents}")
+    branch.add(
+        f"[cyan]made by[/cyan] {escape(activity.stage)} v{escape(activity.version)}{when}{agents}"
+    )
     if call := traced.calls.get(node.model_call_key or ""):
         parameters = escape(canonical_json(call.parameters))
         tokens = f"{call.tokens_in} + {call.tokens_out} tokens"
@@ -35,15 +36,14 @@ def _grow(branch: Tree, traced: Lineage, entity_id: str, seen: set[str]) -> None
         )
     for decision in traced.decisions.get(entity_id, ()):
         reason = f": {escape(decision.reason)}" if decision.reason else ""
-        branch.add(
-            f"[cyan]{decision.verdict}[/cyan] by {escape(str(traced.agents[decision.agent_id]))}"
-            f"{_when(decision.decided_at)}{reason}"
-        )
+        by = escape(str(traced.agents[decision.agent_id]))
+        verdict = f"[cyan]{escape(decision.verdict)}[/cyan]"
+        branch.add(f"{verdict} by {by}{_when(decision.decided_at)}{reason}")
     if withheld := node.entity.withheld:
         what = "all of it" if withheld == (WITHHELD_WHOLE,) else ", ".join(withheld)
         branch.add(f"[dim]not in the release: {escape(what)}[/dim]")
     for role, parent in node.parents:
-        named = f"[green]{role.replace('_', ' ')}[/green]"
+        named = f"[green]{escape(role.replace('_', ' '))}[/green]"
         if parent in seen:
             branch.add(f"{named} {_name(traced, parent)} [dim]… as above[/dim]")
         else:
@@ -57,11 +57,12 @@ def _when(moment: datetime | None) -> str:
 
 def _entity_line(traced: Lineage, entity_id: str) -> str:
     entity = traced.entities[entity_id].entity
-    told = escape(gist(entity.kind, json.loads(entity.payload)))
+    told = escape(gist(entity.kind, entity.payload))
     return f"{_name(traced, entity_id)} [dim]{told}[/dim]"
 
 
 def _name(traced: Lineage, entity_id: str) -> str:
     entity = traced.entities[entity_id].entity
-    state = "" if entity.state == "proposed" else f" ({entity.state})"
-    return f"[bold]{entity.kind}[/bold] {entity.id[:12]} in {escape(entity.dataset)}{state}"
+    state = "" if entity.state == "proposed" else f" ({escape(entity.state)})"
+    name = escape(f"{entity.id[:12]} in {entity.dataset}")
+    return f"[bold]{escape(entity.kind)}[/bold] {name}{state}"

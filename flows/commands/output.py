@@ -3,19 +3,58 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 _PLAIN_WIDTH = 160  # where the output is no terminal, nothing should be cut to 80 columns
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _PLAIN_WIDTH)
+_CONTROLS: Final = {
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (
+        *(*range(0x20), *range(0x7F, 0xA0)),
+        *(0x61C, *range(0x200E, 0x2010), *range(0x202A, 0x202F), *range(0x2066, 0x206A)),
+    )
+    if chr(code) not in "\n\t"
+}
+"""What moves the cursor, paints over what stands there, or turns the direction of writing."""
+
+
+class _Defused:
+    """Something to print whose texts, whoever wrote them, do nothing to the terminal."""
+
+    def __init__(self, shown: ConsoleRenderable) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._shown, options):
+            if segment.control:  # the console's own
+                yield segment
+            else:
+                yield Segment(segment.text.translate(_CONTROLS), segment.style)
+
+
+class _Defusing(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Defused(one) for one in renderables]
+
+
+def _console(*, stderr: bool) -> Console:
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    console = Console(stderr=stderr, highlight=False, width=None if is_terminal else _PLAIN_WIDTH)
+    console.push_render_hook(_Defusing())
+    return console
+
+
+out = _console(stderr=False)
+err = _console(stderr=True)
 
 
 def warn(message: str) -> None:
@@ -47,7 +86,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     out.print(table)
 
 
-def _shown(value: object) -> str:
+def _shown(value: object) -> str | Text:
     match value:
         case None:
             return "–"
@@ -58,4 +97,4 @@ def _shown(value: object) -> str:
         case float():
             return f"{value:,.2f}"
         case _:
-            return str(value)
+            return Text(str(value))  # nothing in it is markup

@@ -1,7 +1,5 @@
 """What is told of an entity in the drawing of a row's lineage: a few words of what it holds."""
 
-import json
-
 from db.lineage import TracedEntity
 from release.lineage_words import gist
 
@@ -10,5 +8,5 @@ GIST_CHARACTERS = 160
 
 def gist_of(entity: TracedEntity) -> str:
     """What a person wants to see of what an entity holds, on one line."""
-    shown = gist(entity.kind, json.loads(entity.payload), 4 * GIST_CHARACTERS)
+    shown = gist(entity.kind, entity.payload, 4 * GIST_CHARACTERS)
     return shown if len(shown) <= GIST_CHARACTERS else f"{shown[: GIST_CHARACTERS - 1]}…"

@@ -1,10 +1,13 @@
 """Of what an entity holds, a person reads what each value is."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from release.lineage_words import gist
+from schemas.errors import IntegrityError
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -33,13 +36,22 @@ _VALUES = st.recursive(
     ],
 )
 def test_values_are_told_by_what_they_are(kind: str, payload: dict[str, object], told: str) -> None:
-    assert gist(kind, payload) == told
+    assert gist(kind, json.dumps(payload)) == told
 
 
 def test_long_values_are_cut_and_what_cannot_be_printed_is_replaced() -> None:
-    assert gist("caption", {"text": "a\u202eb  c\nd efg"}, 8) == "a\N{REPLACEMENT CHARACTER}b c d"
+    assert (
+        gist("caption", json.dumps({"text": "a\u202eb  c\nd efg"}), 8)
+        == "a\N{REPLACEMENT CHARACTER}b c d"
+    )
 
 
 @given(kind=st.sampled_from(["image", "sample", "unheard_of"]), payload=_VALUES)
 def test_whatever_a_stranger_wrote_is_one_printable_line(kind: str, payload: object) -> None:
-    assert gist(kind, payload).isprintable()
+    assert gist(kind, json.dumps(payload)).isprintable()
+
+
+@pytest.mark.parametrize("payload", ["not json", "", "[" * 100_000])
+def test_what_is_no_json_is_said(payload: str) -> None:
+    with pytest.raises(IntegrityError, match="kind 'image' is no JSON"):
+        gist("image", payload)

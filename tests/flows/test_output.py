@@ -1,0 +1,48 @@
+"""What commands print does nothing to the terminal, whoever wrote it."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+from flows.commands import output
+
+_HOSTILE = "\x1b[1A\x1b[2K\x9b2J\u202e\rall is well\x07"
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    file = io.StringIO()
+    monkeypatch.setattr(output.out, "file", file)
+    return file
+
+
+@pytest.mark.parametrize("shown", ["text", "table", "tree"])
+def test_foreign_texts_move_no_cursor(printed: io.StringIO, shown: str) -> None:
+    table, tree = Table(), Tree(escape(_HOSTILE))
+    table.add_column("name")
+    table.add_row(escape(_HOSTILE))
+    output.out.print({"text": escape(_HOSTILE), "table": table, "tree": tree}[shown])
+    assert "all is well" in printed.getvalue()
+    assert not set("\x1b\x9b\u202e\r\x07") & set(printed.getvalue())
+
+
+def test_styles_of_our_own_stay(printed: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output.out, "_color_system", 1)
+    output.out.print("[green]✓[/green] done\nand more")
+    assert printed.getvalue() == "\x1b[32m✓\x1b[0m done\nand more\n"
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=20))
+def test_what_stands_in_a_table_is_no_markup(text: str) -> None:
+    file, before = io.StringIO(), output.out.file
+    output.out.file = file
+    try:
+        output.print_table("names", ("name",), [[text], ["[/b][red]x"]])
+    finally:
+        output.out.file = before
+    assert "[/b][red]x" in file.getvalue()
