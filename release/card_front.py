@@ -66,9 +66,6 @@ def front_values(manifest: Manifest) -> dict[str, Any]:
         "dataset_info": {
             "config_name": "default",
             "features": features(form_of(manifest)),
-            "splits": [
-                {"name": one.split, "num_examples": one.images} for one in statistics.splits
-            ],
         },
     }
 

@@ -27,7 +27,7 @@ def test_the_hubs_library_reads_it(release: Built) -> None:
     assert card.text.lstrip().startswith(f"# {release.manifest.dataset}")
 
 
-def test_its_features_and_counts_are_those_of_the_rows(release: Built) -> None:
+def test_its_features_are_those_of_the_rows(release: Built) -> None:
     import datasets
 
     card = DatasetCard.load(release.folder / CARD)
@@ -36,8 +36,20 @@ def test_its_features_and_counts_are_those_of_the_rows(release: Built) -> None:
     shards = sorted(map(str, (release.folder / "data").glob("*.parquet")))
     loaded = datasets.Dataset.from_parquet(shards, cache_dir=str(release.folder.parent / "cache"))
     assert loaded.features == stated
-    counted = {one["name"]: one["num_examples"] for one in info["splits"]}
-    assert counted == {one.split: one.images for one in release.manifest.statistics.splits}
+
+
+def test_the_hubs_library_warns_of_nothing_in_it(
+    release: Built, caplog: pytest.LogCaptureFixture
+) -> None:
+    import datasets
+
+    cache = str(release.folder.parent / "warnings")
+    datasets.utils.logging.enable_propagation()
+    try:
+        datasets.load_dataset(str(release.folder), cache_dir=cache, streaming=True)
+    finally:
+        datasets.utils.logging.disable_propagation()
+    assert [one.getMessage() for one in caplog.records if "dataset_info" in one.getMessage()] == []
 
 
 def test_licences_are_told_in_the_hubs_words(release: Built) -> None:
