@@ -5,12 +5,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Select, select
+from sqlalchemy import Connection, Select, select
 
 from db.engine import insert_new, insert_new_text
 from db.entities import pages
 from db.store import Store
 from db.tables.embeddings import Embedding, EmbeddingSpace
+from db.tables.withdrawals import Withdrawal, WithdrawnDigest
+from db.turns import take_turn
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
@@ -87,14 +89,33 @@ def find_vectors(
 def store_vectors(
     store: Store, space: Space, kind: Kind, digests: Sequence[str], vectors: Vector
 ) -> None:
-    """Stores `vectors`, of shape (n, dimension), in one transaction; cached ones stay."""
+    """Stores `vectors`, of shape (n, dimension), in one transaction; cached ones stay.
+
+    Those of what a withdrawal erases are left out, whoever computed them and of whatever copy.
+    """
     stored = np.ascontiguousarray(vectors, _STORED)
-    rows = [
-        (digest_of(space.key, kind, sha256), space.id, kind, sha256, vector.tobytes())
-        for sha256, vector in zip(digests, stored, strict=True)
-    ]
     with store.write() as connection:
+        take_turn(connection)  # or what is withdrawn meanwhile would not be seen
+        gone = _erased(connection, digests)
+        rows = [
+            (digest_of(space.key, kind, sha256), space.id, kind, sha256, vector.tobytes())
+            for sha256, vector in zip(digests, stored, strict=True)
+            if sha256 not in gone
+        ]
         insert_new_text(connection, Embedding, _COLUMNS, rows)
+
+
+def _erased(connection: Connection, digests: Iterable[str]) -> set[str]:
+    """Those that are taken back by a withdrawal which erases."""
+    query = (
+        select(WithdrawnDigest.sha256)
+        .join(Withdrawal, Withdrawal.id == WithdrawnDigest.withdrawal_id)
+        .where(Withdrawal.erases)
+    )
+    found: set[str] = set()
+    for page in pages(digests, _PAGE):
+        found.update(connection.execute(query.where(WithdrawnDigest.sha256.in_(page))).scalars())
+    return found
 
 
 def _key(model: ModelRef, parameters: Mapping[str, Any]) -> str:

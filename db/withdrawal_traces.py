@@ -9,19 +9,22 @@ from sqlalchemy.orm import aliased
 from db.agents import AgentRef
 from db.annotations import counted_answers
 from db.embeddings import Kind
+from db.engine import insert_new
 from db.entities import pages
 from db.reviews import WAITING
 from db.store import Store
 from db.tables.embeddings import Embedding, EmbeddingSpace
 from db.tables.provenance import Decision, Entity
 from db.tables.review import Annotation, Annotator, Pseudonym, ReviewImage, ReviewTask
+from db.tables.withdrawals import WithdrawnDigest
 from db.tables.work import Checkpoint
+from db.turns import take_turn
 from schemas.base import digest_of, sha256_of
 
 _JUDGED = ("accepted", "rejected", "superseded")
 _SAID = {"accepted": "accept", "rejected": "reject"}
 """What an answer says that is borne out by a state."""
-_TEXTS = ("caption", "rewrite")
+_TEXTS = ("caption", "rewrite", "confusion")
 
 
 def close_reviews(store: Store, entity_ids: Collection[str], digests: Collection[str] = ()) -> int:
@@ -55,6 +58,29 @@ def forget_vectors(store: Store, kind: Kind, digests: Iterable[str]) -> int:
             keys = [digest_of(space, kind, sha256) for space in spaces for sha256 in page]
             deleted += _delete_vectors(connection, keys)
     return deleted
+
+
+def forget_texts(store: Store, withdrawal: int, digests: Iterable[str]) -> int:
+    """Likewise of texts that a withdrawal erases, of which none is stored again; gives how many.
+
+    Nor is one of the same words elsewhere, as a text is known by its words alone.
+    """
+    texts = sorted(set(digests))
+    rows = [
+        {
+            "sha256": sha256,
+            "withdrawal_id": withdrawal,
+            "media_type": None,
+            "is_refused": False,
+            "is_erased": False,
+        }
+        for sha256 in texts
+    ]
+    with store.write() as connection:
+        take_turn(connection)
+        for page in pages(rows):
+            insert_new(connection, WithdrawnDigest, page)
+    return forget_vectors(store, "text", texts)
 
 
 def _delete_vectors(connection: Connection, keys: Iterable[str]) -> int:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from db.evaluations import Stored
+from db.withdrawals import list_withdrawals
 from flows.context import RunContext
 from flows.evaluation import evaluate_release
-from flows.leaderboard import Leaderboard, collect, locate_release
+from flows.leaderboard import FoundRelease, Leaderboard, collect, locate_release
 from flows.leaderboard_page import Written, leaderboard_folder, render_markdown, write_leaderboard
 from flows.withdrawn_releases import notices_known, withdrawal_of
 from profiles.loader import load_profile
@@ -100,9 +101,7 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
             f"the files of {found.manifest.dataset} {found.manifest.version} are not on this "
             f"machine any more; name the folder of a copy"
         )
-    known = notices_known(context.settings.home, context.store)
-    if withdrawal := withdrawal_of(found.manifest, found.folder, known):
-        context.progress.say(f"warning: {withdrawal.sentence}")
+    _warn_of_withdrawals(context, found)
     stored: list[Stored] = []
     for spec in requested_embedders(request, context.settings.profile):
         check = request.check_images and not stored  # once is enough
@@ -112,6 +111,20 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
     board = collect(context.store, str(found.folder), request.split)
     written = write_leaderboard(board, leaderboard_folder(context.settings.home, board))
     return EvaluationReport(found.manifest.dataset, tuple(stored), board, written)
+
+
+def _warn_of_withdrawals(context: RunContext, found: FoundRelease) -> None:
+    """Says what was withdrawn of the release, and what becomes of its vectors."""
+    known = notices_known(context.settings.home, context.store)
+    withdrawal = withdrawal_of(found.manifest, found.folder, known)
+    if withdrawal is None:
+        return
+    erasing = {one.key for one in list_withdrawals(context.store) if one.request.erases}
+    release = found.manifest.id
+    kept = ""
+    if any(one.release == release and one.withdrawal in erasing for one in known):
+        kept = "; what was erased is embedded for this result alone, and its vectors are not kept"
+    context.progress.say(f"warning: {withdrawal.sentence}{kept}")
 
 
 def requested_embedders(request: EvaluationRequest, profile: str) -> tuple[EmbedderSpec, ...]:

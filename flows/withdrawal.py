@@ -21,6 +21,7 @@ from db.withdrawal_traces import (
     close_reviews,
     drop_checkpoints,
     forget_person,
+    forget_texts,
     forget_vectors,
     return_answers,
     text_digests,
@@ -184,9 +185,10 @@ class _Work:
         """Deletes vectors of what is erased, and how far the work on it had come."""
         ids = self._entities()
         erased = [blob.sha256 for blob in erased_blobs(self._store, self._withdrawal.id)]
+        texts = text_digests(self._store, ids)
         return {
             "image_vectors": forget_vectors(self._store, "image", erased),
-            "text_vectors": forget_vectors(self._store, "text", text_digests(self._store, ids)),
+            "text_vectors": forget_texts(self._store, self._withdrawal.id, texts),
             "checkpoints": drop_checkpoints(self._store, ids),
         }
 

@@ -42,11 +42,11 @@ class WithdrawnEntity(Base):
 
 
 class WithdrawnDigest(Base):
-    """A file that a withdrawal takes back: by its digest.
+    """A file that a withdrawal takes back, or a text that it erases: by its digest.
 
-    `media_type` is None where no file of ours has it (videos, and images as they came).
+    `media_type` is None where no file of ours has it (videos, images as they came, texts).
     `is_refused` says that it is not taken in again, `is_erased` that ours goes, on grounds that
-    demand it.
+    demand it. Where the withdrawal erases, no vectors of any of them are stored.
     """
 
     __tablename__ = "withdrawn_digest"

@@ -21,7 +21,8 @@ def test_what_was_withdrawn_meanwhile_is_known_after_a_look(tmp_path: Path) -> N
     tombstones.look()
     home.withdraw("identity", "9", dataset=DATASET, source=SOURCES[1].name)
     with home.store.read() as connection:
-        digests = list(connection.execute(select(WithdrawnDigest.sha256)).scalars())
+        query = select(WithdrawnDigest.sha256).where(WithdrawnDigest.is_refused)
+        digests = list(connection.execute(query).scalars())
     assert len(digests) == 2
     assert tombstones.refusal("s", "a.jpg", digests) is None
     tombstones.look()

@@ -1,0 +1,107 @@
+"""Vectors of what was erased are not stored again, whoever computes them and of whatever copy."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from db.entities import find
+from db.tables.embeddings import Embedding
+from flows.evaluation_run import EvaluationReport, EvaluationRequest, run_evaluation
+from flows.progress import SilentProgress
+from release.reading import read_release
+from schemas.base import sha256_of
+from schemas.errors import IntegrityError
+from schemas.records import Image
+from schemas.withdrawal import Ground
+from tests.flows.withdrawals import Home, home_of
+from tests.release.worlds import DATASET, SOURCES, small_world
+
+
+class Told(SilentProgress):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.fixture
+def home(tmp_path: Path, database_url: str) -> Iterator[Home]:
+    made = home_of(tmp_path / "home", small_world(), database_url)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def copy(home: Home, tmp_path: Path) -> Path:
+    """The release as somebody downloaded it before anything was withdrawn."""
+    shutil.copytree(home.release("1.0.0"), tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def evaluated(home: Home, folder: Path) -> tuple[EvaluationReport, str]:
+    """What a model comes to, and what was said."""
+    told = Told()
+    request = EvaluationRequest(str(folder), embedder="builtin")
+    report = run_evaluation(replace(home.run, progress=told), request)
+    return report, "\n".join(told.said)
+
+
+def digests(home: Home, folder: Path) -> tuple[set[str], set[str]]:
+    """Of the images and texts of the person who is taken back, and those of all others alone."""
+    images = [one.record(Image) for one in find(home.store, DATASET, Image.kind)]
+    person = {one.sha256 for one in images if (one.source, one.identity) == (SOURCES[1].name, "9")}
+    own, others = set[str](), set[str]()
+    for row in read_release(folder).rows:
+        texts = {sha256_of(one.text.encode()) for one in row.captions}
+        (own if row.sha256 in person else others).update({row.sha256, *texts})
+    return own, others - own
+
+
+def cached(home: Home) -> set[str]:
+    with home.store.read() as connection:
+        return set(connection.execute(select(Embedding.sha256)).scalars())
+
+
+def withdraw(home: Home, ground: Ground) -> None:
+    home.withdraw("identity", "9", ground, dataset=DATASET, source=SOURCES[1].name)
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_an_old_copy_is_scored_and_leaves_no_vectors_of_what_was_erased(
+    home: Home, copy: Path, *, is_cached: bool
+) -> None:
+    own, others = digests(home, copy)
+    before = evaluated(home, copy)[0] if is_cached else None
+    assert cached(home) == (own | others if is_cached else set())
+    withdraw(home, "privacy")
+    report, said = evaluated(home, copy)
+    assert cached(home) == others
+    assert "privacy" in said
+    assert "its vectors are not kept" in said
+    if before is not None:
+        scores = [one.evaluation.result.directions[0].scores for one in before.stored]
+        again = [one.evaluation.result.directions[0].scores for one in report.stored]
+        assert again == scores
+
+
+def test_where_bytes_are_kept_vectors_are_kept(home: Home, copy: Path) -> None:
+    own, others = digests(home, copy)
+    withdraw(home, "quality")
+    _, said = evaluated(home, copy)
+    assert cached(home) == own | others
+    assert "quality" in said
+    assert "not kept" not in said
+
+
+def test_a_folder_whose_rows_were_erased_is_not_scored(home: Home) -> None:
+    withdraw(home, "privacy")
+    with pytest.raises(IntegrityError, match=r"was erased on purpose.*use version 1\.0\.1"):
+        evaluated(home, home.release("1.0.0"))
+    assert cached(home) == set()
