@@ -39,6 +39,9 @@ def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
         handle = os.open(f"{source}/{released.path}", os.O_RDONLY)
     except FileNotFoundError as error:
         raise IntegrityError(f"{source}: {released.path} is missing") from error
+    except (OSError, ValueError) as error:  # the latter for names that no file can have
+        told = error.strerror if isinstance(error, OSError) else error
+        raise IntegrityError(f"{source}: {released.path!r} cannot be read ({told})") from error
     try:
         copy = _copied_at_once if released.size_bytes < _PIECE_BYTES else _copied_in_pieces
         made = copy(handle, released.path, folder)

@@ -12,6 +12,7 @@ from release.export.piped import PipedFile
 from release.export.source import ExportedRow, ReleaseSource
 from release.export.target import ExportTarget
 from release.files import digest_of_file
+from schemas.errors import IntegrityError
 from schemas.release import ReleasedFile
 
 DATA = "data.mdb"
@@ -33,7 +34,13 @@ class LmdbImages:
         return {}
 
     def write(self, source: ReleaseSource, target: ExportTarget) -> None:
-        """Writes database and index side by side."""
+        """Writes database and index side by side.
+
+        Raises:
+            IntegrityError: images take far more bytes than the Parquet files that hold them.
+        """
+        import lmdb
+
         index = PipedFile(target.folder / INDEX)
         try:
             comma = b"[\n"
@@ -44,6 +51,11 @@ class LmdbImages:
                     comma = b",\n"
             index.write(b"\n]\n")
             listed = index.finish(INDEX)
+        except lmdb.MapFullError as error:
+            raise IntegrityError(
+                f"{source.folder}: its images take far more bytes than its Parquet files, which "
+                f"hold images as they are in every release of Loupe's"
+            ) from error
         finally:
             index.close()
         data = target.folder / DATA

@@ -5,10 +5,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from release.export.row_faults import RowFaults
 from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST
 from release.notices_files import erasure_of, read_mark
-from release.parquet_rows import read_parquet_batches, shards_among
+from release.parquet_rows import RowBatch, read_parquet_batches, shards_among
 from release.scratch import Scratch
 from release.threads import DEFAULT_THREADS, read_ahead
 from release.verify_files import verify_files
@@ -78,25 +79,37 @@ class ReleaseSource:
     def rows(self) -> Iterator[ExportedRow]:
         """All rows in their order, a few in memory at a time.
 
+        Rows of a name, a split or a source that the release cannot have are never given.
+
         Raises:
-            IntegrityError: a Parquet file cannot be read.
+            IntegrityError: a Parquet file cannot be read, a row is none of this release, or there
+                are not as many as the manifest states.
         """
         number, total = 0, self.manifest.statistics.images
+        sources = frozenset(one.name for one in self.manifest.sources)
         for shard in self.shards():
-            try:
-                for batch in read_ahead(read_parquet_batches(self.folder / shard.path)):
-                    for columns, image in zip(batch.rows, batch.images, strict=True):
-                        number += 1
-                        yield ExportedRow(number, _held(image, shard.path, number), columns)
-                    self._on_progress(number, total)
-            except ValueError as error:
-                raise IntegrityError(f"{self.folder / shard.path}: {error}; {_LOOK}") from error
+            faults = RowFaults(shard.path, sources)
+            for batch in self._batches(shard.path):
+                for columns, image in zip(batch.rows, batch.images, strict=True):
+                    number += 1
+                    fault = "holds no image" if image is None else faults.first(number, columns)
+                    if image is None or fault is not None:
+                        raise self._wrong(f"{shard.path}: row {number} {fault}")
+                    if number > total:
+                        raise self._wrong(f"it holds more rows than the {total:,} of {MANIFEST}")
+                    yield ExportedRow(number, image, columns)
+                self._on_progress(number, total)
+        if number != total:
+            raise self._wrong(f"it holds {number:,} rows; {MANIFEST} says {total:,}")
 
+    def _batches(self, shard: str) -> Iterator[RowBatch]:
+        try:
+            yield from read_ahead(read_parquet_batches(self.folder / shard))
+        except ValueError as error:
+            raise self._wrong(f"{shard}: {error}") from error
 
-def _held(image: memoryview | None, path: str, number: int) -> memoryview:
-    if image is None:
-        raise IntegrityError(f"{path}: row {number} holds no image; {_LOOK}")
-    return image
+    def _wrong(self, what: str) -> IntegrityError:
+        return IntegrityError(f"{self.folder}: {what}; {_LOOK}")
 
 
 @contextmanager

@@ -1,0 +1,205 @@
+"""Releases of strangers, right by every digest, whose rows would lead an export astray."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from release.export.exporting import export_release
+from release.export.formats import FORMATS
+from release.export.row_faults import RowFaults
+from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
+from release.report.writing import write_report
+from schemas.errors import IntegrityError, UsageError
+from schemas.release import Manifest, ReleasedFile
+from tests.release.export.conftest import Releases
+from tests.release.export.kinds import content_of, truth, without_image
+from tests.release.forging import name_anew
+
+Rows = list[dict[str, Any]]
+Change = Callable[[Rows], object]
+
+SHARD = "data/test-00000-of-00001.parquet"
+ROW_BY_ROW = ("webdataset", "coco", "lmdb")
+
+
+def forged(release: Path, home: Path, change: Change) -> Path:
+    """A copy whose rows are changed, and which is named anew."""
+    folder = Path(shutil.copytree(release, home / "release"))
+    table = pq.read_table(folder / SHARD)
+    rows = table.to_pylist()
+    change(rows)
+    table = pa.Table.from_pylist(rows, table.schema)
+    pq.write_table(table, folder / SHARD, compression="zstd")
+    name_anew(folder)
+    return folder
+
+
+def put(place: int, **values: Any) -> Change:
+    def change(rows: Rows) -> None:
+        rows[place].update(values)
+
+    return change
+
+
+def put_in_all(**values: Any) -> Change:
+    def change(rows: Rows) -> None:
+        for row in rows:
+            row.update(values)
+
+    return change
+
+
+def swapped(rows: Rows) -> None:
+    rows[0], rows[1] = rows[1], rows[0]
+
+
+ASTRAY: dict[str, tuple[Change, str]] = {
+    "split is a place": (put_in_all(split="{home}/pwned"), r"row 1 says it is in the split '/.*'"),
+    "split goes up": (put(2, split="../../pwned"), r"row 3 says it is in the split '\.\./"),
+    "split of another file": (put(2, split="train"), r"row 3 says it is in the split 'train'"),
+    "split unknown": (put(2, split="pwned"), r"row 3 says it is in the split 'pwned'"),
+    "no split": (put(2, split=None), r"row 3 has no split"),
+    "name goes up": (put(2, file_path="images/.."), r"row 3 calls its image 'images/\.\.'"),
+    "name is a place": (put(2, file_path="{home}/3.jpg"), r"row 3 calls its image '/.*3.jpg'"),
+    "name below": (put(2, file_path="images/x/3.jpg"), r"row 3 calls its image 'images/x/3"),
+    "name not ASCII": (put(2, file_path="images/ä✓.jpg"), r"row 3 calls its image 'images/ä"),
+    "digits not ASCII": (put(2, file_path="images/٣.jpg"), r"row 3 calls its image"),
+    "name with a line": (put(2, file_path="images/3.jpg\n"), r"row 3 calls its image .*jpg\\n'"),
+    "name too long": (put(2, file_path=f"images/{'1' * 300}_3.jpg"), r"row 3 calls its image"),
+    "name twice": (put(2, file_path="images/2.jpg"), r"row 3 calls its image 'images/2\.jpg'"),
+    "name of a member": (put(2, file_path="images/3.json"), r"row 3 calls its image .*3\.json'"),
+    "name of a text": (put(2, file_path="images/3.txt"), r"row 3 calls its image .*3\.txt'"),
+    "no name": (put(2, file_path=None), r"row 3 has no file_path"),
+    "rows swapped": (swapped, r"row 1 calls its image 'images/2\.jpg'; wanted 'images/1\.jpg'"),
+    "source unknown": (put(2, source="nobody"), r"row 3 is from 'nobody', of which manifest.json"),
+    "no image": (put(2, image=None), r"row 3 holds no image"),
+    "no captions": (put(2, captions=None), r"row 3 has no captions"),
+    "a caption missing": (put(2, captions=[None]), r"row 3 has captions of which one is missing"),
+    "authors cut": (put(2, caption_authors=[]), r"row 3 has \d+ captions and 0 caption_authors"),
+}
+
+
+def exported(folder: Path, name: str, out: Path) -> None:
+    if name == "report":
+        write_report(folder, out)
+    else:
+        export_release(folder, FORMATS[name], out)
+
+
+EVERYWHERE = ("split is a place", "name twice", "name goes up", "source unknown", "no captions")
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [(fault, "webdataset") for fault in ASTRAY]
+    + [(fault, name) for fault in EVERYWHERE for name in ("coco", "lmdb", "report")],
+)
+def test_rows_that_lead_astray_are_refused_before_they_are_used(
+    releases: Releases, tmp_path: Path, fault: str, name: str
+) -> None:
+    change, wanted = ASTRAY[fault]
+
+    def placed(rows: Rows) -> None:
+        change(rows)
+        for row in rows:
+            for column in ("split", "file_path"):
+                if row[column] is not None:
+                    row[column] = row[column].replace("{home}", str(tmp_path / "elsewhere"))
+
+    (tmp_path / "elsewhere").mkdir()
+    folder = forged(releases["plain"], tmp_path, placed)
+    with pytest.raises(IntegrityError, match=rf"{SHARD}: {wanted}.*`loupe release verify`"):
+        exported(folder, name, tmp_path / "below/out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["below", "elsewhere", "release"]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert list((tmp_path / "below").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+@pytest.mark.parametrize("stated", [2, -2], ids=["fewer rows", "more rows"])
+def test_as_many_rows_are_exported_as_are_stated(
+    releases: Releases, tmp_path: Path, name: str, stated: int
+) -> None:
+    count = len(truth(releases["plain"]))
+
+    def change(manifest: Manifest) -> Manifest:
+        statistics = manifest.statistics.model_copy(update={"images": count + stated})
+        return manifest.model_copy(update={"statistics": statistics})
+
+    folder = Path(shutil.copytree(releases["plain"], tmp_path / "release"))
+    name_anew(folder, change=change)
+    told = f"holds {count} rows; manifest.json says {count + 2}"
+    wanted = told if stated > 0 else f"holds more rows than the {count - 2} of manifest.json"
+    with pytest.raises(IntegrityError, match=wanted):
+        export_release(folder, FORMATS[name], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_sound_rows_have_no_fault(release: Path) -> None:
+    rows = truth(release)
+    sources = frozenset(row["source"] for row in rows)
+    for number, row in enumerate(rows, 1):
+        faults = RowFaults(f"data/{row['split']}-00000-of-00001.parquet", sources)
+        assert faults.first(number, without_image(row)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "hole"),
+    [
+        ("street", "crop", "video"),
+        ("contrasts", "contrast", "plan"),
+        ("contrasts", "translations", "text"),
+        ("contrasts", "coarse_captions", None),
+    ],
+)
+def test_what_is_in_a_row_is_whole(
+    releases: Releases, kind: str, column: str, hole: str | None
+) -> None:
+    rows = truth(releases[kind])
+    number, row = next((n, row) for n, row in enumerate(rows, 1) if row[column])
+    faults = RowFaults(f"data/{row['split']}-x", frozenset([row["source"]]))
+    assert faults.first(number, without_image(row)) is None
+    if hole is None:
+        row[column][0] = None
+    else:
+        (row[column][0] if isinstance(row[column], list) else row[column])[hole] = None
+    told = faults.first(number, without_image(row))
+    assert told is not None
+    assert "missing" in told or "not complete" in told
+
+
+def test_images_that_swell_are_no_images_of_a_release(releases: Releases, tmp_path: Path) -> None:
+    folder = forged(releases["plain"], tmp_path, put_in_all(image={"bytes": bytes(16_000_000)}))
+    with pytest.raises(IntegrityError, match="far more bytes than its Parquet files"):
+        export_release(folder, FORMATS["lmdb"], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
+
+
+@pytest.mark.parametrize("path", ["images/1.jpg/x.jpg", "images/\0.jpg", "images/\0/x.jpg"])
+def test_files_that_cannot_be_are_named_without_a_check_before(
+    releases: Releases, tmp_path: Path, path: str
+) -> None:
+    folder = Path(shutil.copytree(releases["plain"], tmp_path / "release"))
+    files = [*read_files(folder / MANIFEST), ReleasedFile(path, "0" * 64, 1)]
+    files.sort(key=lambda file: file.path)
+    text = manifest_text(named(read_manifest(folder), files), files)
+    (folder / MANIFEST).write_bytes(b"".join(text))
+    with pytest.raises(IntegrityError, match=r"'images/.*' (cannot be read|is no folder)"):
+        export_release(folder, FORMATS["published"], tmp_path / "out", verify=False)
+    assert content_of(tmp_path).keys() == {f"release/{name}" for name in content_of(folder)}
+
+
+def test_a_dataset_may_be_called_like_the_list_of_an_export(
+    releases: Releases, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(releases["plain"], tmp_path / "release"))
+    (folder / "ufine3c.json").rename(folder / "export.json")
+    name_anew(folder, change=lambda one: one.model_copy(update={"dataset": "export"}))
+    with pytest.raises(UsageError, match=r"export\.json is what an export lists its files in"):
+        export_release(folder, FORMATS["published"], tmp_path / "published")
+    assert export_release(folder, FORMATS["coco"], tmp_path / "coco").is_new
