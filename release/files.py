@@ -8,6 +8,9 @@ from typing import BinaryIO
 
 from schemas.release import ReleasedFile
 
+OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
+"""What appears in a folder that somebody opened, and is nobody's."""
+
 _BUFFER_BYTES = 1 << 20
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from release.files import DigestingFile, digest_of_file
+from release.files import OF_FILE_MANAGERS, DigestingFile, digest_of_file
 from release.manifest import read_files, read_values
 from release.threads import ordered_map
 from schemas.base import Record, canonical_json
@@ -109,6 +109,8 @@ def read_export(folder: Path) -> ExportRecord:
 def export_faults(folder: Path) -> Iterator[str]:
     """What is wrong with the files of the export in `folder`, a sentence's words each.
 
+    What file managers leave behind is not.
+
     Raises:
         ValueError: its `export.json` is not one.
     """
@@ -117,9 +119,18 @@ def export_faults(folder: Path) -> Iterator[str]:
         count += 1
         if fault is not None:
             yield fault
-    found = sum(path.is_symlink() or not path.is_dir() for path in folder.rglob("*"))
-    if found != count + 1:
-        yield f"it holds {found:,} files; wanted {count + 1:,}"
+    if sum(1 for _ in _files_in(folder)) != count + 1:
+        listed = {EXPORT, *(file.path for file in read_files(folder / EXPORT))}
+        for path in _files_in(folder):
+            if path not in listed:
+                yield f"{path!r} does not belong to it"
+
+
+def _files_in(folder: Path) -> Iterator[str]:
+    """The paths of all that lies in an export but folders and what file managers leave behind."""
+    for path in folder.rglob("*"):
+        if path.name not in OF_FILE_MANAGERS and (path.is_symlink() or not path.is_dir()):
+            yield path.relative_to(folder).as_posix()
 
 
 def _fault(folder: Path, file: ReleasedFile) -> str | None:

@@ -114,9 +114,24 @@ def test_a_damaged_export_is_not_taken_for_the_same(
         (out / "index.json").unlink()
     else:
         (out / "more.json").write_text("[]")
-    told = {"flip": "data.mdb is damaged", "remove": "index.json cannot be", "add": "4 files"}
+    told = {
+        "flip": "data.mdb is damaged",
+        "remove": "index.json cannot be",
+        "add": "'more.json' does",
+    }
     with pytest.raises(UsageError, match=rf"is this export, but .*{told[damage]}"):
         export_release(copy, FORMATS["lmdb"], out)
+
+
+def test_an_export_may_be_opened_in_a_file_manager(copy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_release(copy, FORMATS["coco"], out)
+    for path in (".DS_Store", "images/Thumbs.db", "annotations/desktop.ini"):
+        (out / path).write_bytes(b"seen")
+    assert not export_release(copy, FORMATS["coco"], out).is_new
+    (out / "images" / "1.jpg").unlink()
+    with pytest.raises(UsageError, match=r"is this export, but images/1\.jpg cannot be read"):
+        export_release(copy, FORMATS["coco"], out)
 
 
 def test_nothing_is_written_into_the_release(copy: Path) -> None:
