@@ -36,7 +36,8 @@ from flows.commands.recos import app as recos
 from schemas.errors import LoupeError
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG)
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+_FORBIDDEN = (errno.EACCES, errno.EPERM)
 
 app = typer.Typer(
     name="loupe",
@@ -80,9 +81,10 @@ def main(command: Callable[[], object] = app) -> None:
         err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.errno not in _UNWRITABLE:
+        if error.errno not in _UNWRITABLE + _FORBIDDEN:
             raise
-        told = f"{error.filename or 'a file'} cannot be written ({error.strerror})"
+        done = "written" if error.errno in _UNWRITABLE else "read or written"
+        told = f"{error.filename or 'a file'} cannot be {done} ({error.strerror})"
         err.print(f"[bold red]error:[/bold red] {escape(told)}", soft_wrap=True)
         sys.exit(LoupeError.exit_code)
     except SystemExit as end:

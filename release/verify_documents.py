@@ -13,7 +13,7 @@ from release.attribution import ATTRIBUTION
 from release.croissant import CROISSANT, croissant_text
 from release.documents import OF_MANIFEST
 from release.files import is_plain
-from release.findings import Findings
+from release.findings import NOT_READABLE, Findings
 from release.leaks import LEAKS
 from release.lineage_tables import TABLES
 from release.manifest import MANIFEST
@@ -51,7 +51,7 @@ def verify_documents(
         return
     known = {one.file for one in findings.problems if one.fault.startswith(("file_", "not_a_"))}
     for path, made in _documents(folder, manifest, shards, scratch).items():
-        if path not in known and is_plain(folder / path):
+        if path not in known and not findings.hides(path) and is_plain(folder / path):
             _compare(folder, path, made, findings)
 
 
@@ -94,8 +94,12 @@ def _compare(folder: Path, path: str, made: Callable[[], str], findings: Finding
         message = f"{path} cannot be made of what {MANIFEST} says ({type(error).__name__}: {error})"
         findings.add("document_differs", message, path)
         return
-    with (folder / path).open("rb") as file:
-        found = file.read(len(wanted) + _SHOWN)
+    try:
+        with (folder / path).open("rb") as file:
+            found = file.read(len(wanted) + _SHOWN)
+    except OSError as error:
+        findings.add(NOT_READABLE, f"{path} cannot be read ({error.strerror})", path)
+        return
     if found == wanted:
         return
     lines = zip_longest(found.split(b"\n"), wanted.split(b"\n"))

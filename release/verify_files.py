@@ -3,9 +3,10 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from release.files import digest_of_file
-from release.findings import LIMIT, Findings
+from release.files import OF_FILE_MANAGERS, digest_of_file
+from release.findings import FOLDER, LIMIT, NOT_READABLE, Findings, below
 from release.manifest import MANIFEST
 from release.notices_files import WITHDRAWN
 from release.scratch import FoundFile, Scratch
@@ -17,8 +18,6 @@ _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
 """What lies beside the files that a manifest lists."""
 _OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
 """What the hub's own tools add to a download."""
-_OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
-"""What appears in a folder that somebody opened."""
 _BATCH = 64  # files that a thread reads before it reports
 
 
@@ -31,7 +30,7 @@ def verify_files(
     erased: frozenset[str] = frozenset(),
     without_images: bool = False,
 ) -> None:
-    """Finds what is missing, extra, renamed or changed; the manifest is in `scratch`.
+    """Finds what is missing, extra, renamed, changed or unreadable; the manifest is in `scratch`.
 
     Nobody misses what was `erased` on purpose, nor, with `without_images`, image files of which
     none is there.
@@ -47,28 +46,35 @@ def verify_files(
     extras = [*scratch.extra(), *unlistable]
     _verify_names(folder, extras, scratch, findings, erased, without_images)
 
-    def changes(batch: list[tuple[ReleasedFile, int]]) -> list[tuple[str, str]]:
-        return [
-            (listed.path, change)
-            for listed, size in batch
-            if (change := _change(folder, listed, size)) is not None
-        ]
+    def faults(batch: list[tuple[ReleasedFile, int]]) -> list[_Fault]:
+        found = (_fault(folder, listed, size) for listed, size in batch)
+        return [one for one in found if one is not None]
 
-    for found_changes in ordered_map(changes, batches(scratch.present(), _BATCH), threads):
-        for path, change in found_changes:
-            findings.add("file_changed", f"{path} {change}", path)
+    for some in ordered_map(faults, batches(scratch.present(), _BATCH), threads):
+        for fault, what, path in some:
+            findings.add(fault, f"{path} {what}", path)
 
 
-def _change(folder: Path, listed: ReleasedFile, size: int) -> str | None:
+class _Fault(NamedTuple):
+    """What is wrong with the content of a file."""
+
+    fault: str
+    what: str
+    path: str
+
+
+def _fault(folder: Path, listed: ReleasedFile, size: int) -> _Fault | None:
     """What is wrong with the content of a file, if anything."""
     if size != listed.size_bytes:
-        return f"has {size:,} bytes; wanted {listed.size_bytes:,}"
+        what = f"has {size:,} bytes; wanted {listed.size_bytes:,}"
+        return _Fault("file_changed", what, listed.path)
     try:
         digest = digest_of_file(f"{folder}/{listed.path}")
     except OSError as error:
-        return f"cannot be read ({error.strerror})"
+        return _Fault(NOT_READABLE, f"cannot be read ({error.strerror})", listed.path)
     if digest != listed.sha256:
-        return f"is damaged or was changed: its SHA-256 is {digest}; wanted {listed.sha256}"
+        what = f"is damaged or was changed: its SHA-256 is {digest}; wanted {listed.sha256}"
+        return _Fault("file_changed", what, listed.path)
     return None
 
 
@@ -77,19 +83,25 @@ def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
 
     Paths are as the system gives them: bytes that are no UTF-8 stand there as lone surrogates.
     """
-    waiting = [""]
+    waiting = [FOLDER]
     while waiting:
-        below = waiting.pop()
-        with os.scandir(folder / below) as entries:
-            for entry in entries:
-                path = f"{below}/{entry.name}" if below else entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                elif entry.is_file(follow_symlinks=False):
-                    yield FoundFile(path, entry.stat(follow_symlinks=False).st_size)
-                else:
-                    shown = _shown(path)
-                    findings.add("not_a_file", f"{shown} is a link, not a file", shown)
+        inside = waiting.pop()
+        try:
+            with os.scandir(folder / inside) as entries:
+                for entry in entries:
+                    path = f"{below(inside)}{entry.name}"
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+                    elif entry.is_file(follow_symlinks=False):
+                        yield FoundFile(path, entry.stat(follow_symlinks=False).st_size)
+                    else:
+                        shown = _shown(path)
+                        findings.add("not_a_file", f"{shown} is a link, not a file", shown)
+        except OSError as error:
+            shown = _shown(inside)
+            what = "the folder itself" if inside == FOLDER else shown
+            message = f"{what} cannot be read ({error.strerror}); not all that lies in it was found"
+            findings.add(NOT_READABLE, message, shown)
 
 
 def _is_text(path: str) -> bool:
@@ -108,7 +120,7 @@ def _shown(path: str) -> str:
 def _is_nobodys(path: str) -> bool:
     """Whether a file neither belongs to a release nor takes anything from it."""
     is_beside = path in _UNLISTED or path.startswith(_OF_THE_HUB)
-    return is_beside or path.rpartition("/")[2] in _OF_FILE_MANAGERS
+    return is_beside or path.rpartition("/")[2] in OF_FILE_MANAGERS
 
 
 def _verify_names(
@@ -119,7 +131,12 @@ def _verify_names(
     erased: frozenset[str],
     without_images: bool,
 ) -> None:
-    missing = [file for file in scratch.missing() if file.path not in erased]
+    hidden = tuple(map(below, findings.unreadable()))
+    missing = [
+        file
+        for file in scratch.missing()
+        if file.path not in erased and not file.path.startswith(hidden)
+    ]
     rest = [file for file in missing if not _is_image(file)]
     left_out = len(missing) - len(rest)
     if not extras and left_out > 1 and left_out == scratch.count_listed_images():

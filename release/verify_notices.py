@@ -38,9 +38,10 @@ def verify_mark(
     if notices:
         message = withdrawn_sentence(notices, manifest.statistics.images)
         findings.add("withdrawn", message, WITHDRAWN if mark.notices else MANIFEST)
-    erased = [path for path in mark.erased if not (folder / path).exists()]
-    for path in mark.erased:
-        if (folder / path).exists():
+    lies_there = {path: _lies_there(folder / path) for path in mark.erased}
+    erased = [path for path, is_there in lies_there.items() if is_there is False]
+    for path, is_there in lies_there.items():
+        if is_there:
             message = f"{path} is to be erased, and lies there still; run the withdrawal again"
             findings.add("erasure_unfinished", message, path)
     if erased:
@@ -60,7 +61,7 @@ def verify_withdrawals(
         if manifest.withdrawn:
             _find_other_counts(findings, f"and {WITHDRAWALS} is not listed")
         return
-    if not (folder / WITHDRAWALS).is_file():
+    if findings.hides(WITHDRAWALS) or not (folder / WITHDRAWALS).is_file():
         return
     try:
         notices = read_notices(folder / WITHDRAWALS).notices
@@ -142,6 +143,14 @@ def _report(path: str, what: str, notice: WithdrawalNotice, findings: Findings) 
         f"stands in this release"
     )
     findings.add("withdrawn_present", message, path, number_in(path))
+
+
+def _lies_there(path: Path) -> bool | None:
+    """Whether there is such a file; None where the folder that it lies in cannot be read."""
+    try:
+        return path.exists()
+    except OSError:  # named with the files
+        return None
 
 
 def _entity_of(path: str, scratch: Scratch) -> str | None:

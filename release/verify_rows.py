@@ -166,11 +166,18 @@ class RowChecks:
                 held, last = at, at.number
         except FileNotFoundError:
             self._unread.add(kind)  # named already as a missing file
+        except OSError as error:
+            self._leave(kind, file, f" ({error.strerror})")
         except ValueError as error:
-            self._unread.add(kind)
-            self._findings.add("rows_unreadable", f"{file} cannot be read: {error}", file)
+            self._leave(kind, file, f": {error}")
         if held is not None:
             yield held
+
+    def _leave(self, kind: str, file: str, why: str) -> None:
+        """Goes on without the rest of a file."""
+        self._unread.add(kind)
+        if not self._findings.hides(file):
+            self._findings.add("rows_unreadable", f"{file} cannot be read{why}", file)
 
     def _report(self, fault: str, what: str, at: Numbered) -> None:
         self._findings.add(fault, f"{at.file}: row {at.number} {what}", at.file, at.number)

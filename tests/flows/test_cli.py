@@ -201,6 +201,18 @@ def test_a_disk_that_is_full_is_one_sentence(capsys: pytest.CaptureFixture[str])
     assert told == "error: out/images/7.jpg cannot be written (No space left on device)\n"
 
 
+def test_a_folder_that_is_closed_to_us_is_not_said_to_be_written_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def read() -> None:
+        raise OSError(errno.EACCES, "Permission denied", "out/data")
+
+    with pytest.raises(SystemExit, match="1"):
+        main(read)
+    told = capsys.readouterr().err
+    assert told == "error: out/data cannot be read or written (Permission denied)\n"
+
+
 def test_a_fault_of_ours_stays_one(capsys: pytest.CaptureFixture[str]) -> None:
     def lose() -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
