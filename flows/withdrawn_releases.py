@@ -10,7 +10,7 @@ from db.store import Store
 from db.withdrawal_notices import all_notices
 from profiles.settings import Settings
 from release.manifest import read_manifest
-from release.notices_files import merged, superseding
+from release.notices_files import followed, merged, superseding
 from release.notices_sources import known_of, notices_of_home
 from release.notices_words import told_rows, withdrawn_sentence
 from schemas.base import Record
@@ -47,7 +47,7 @@ def known_notices(settings: Settings) -> tuple[WithdrawalNotice, ...]:
         IntegrityError: a file of notices cannot be read.
     """
     if not is_there(settings.database_url):
-        return notices_of_home(settings.home)
+        return followed(notices_of_home(settings.home))
     store = Store.open(settings.database_url)
     try:
         return notices_known(settings.home, store)
@@ -63,7 +63,7 @@ def notices_known(home: Path, store: Store) -> tuple[WithdrawalNotice, ...]:
     Raises:
         IntegrityError: a file of notices cannot be read.
     """
-    return merged(notices_of_home(home), all_notices(store))
+    return followed(merged(notices_of_home(home), all_notices(store)))
 
 
 def withdrawal_of(

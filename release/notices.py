@@ -132,10 +132,15 @@ def _release_in(folder: Path) -> str:
 
 
 def _remove(folder: Path, paths: Iterable[str]) -> int:
-    """Removes those files that still are there; says how many."""
+    """Removes those files that still are there; says how many.
+
+    Nothing that a mark names elsewhere, as anybody may have put it there.
+    """
     removed, touched = 0, set()
     for path in paths:
         target = folder / path
+        if ".." in Path(path).parts or not target.parent.resolve().is_relative_to(folder.resolve()):
+            continue
         try:
             target.unlink()
         except (FileNotFoundError, NotADirectoryError):

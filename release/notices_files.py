@@ -88,11 +88,37 @@ def merged(
 
 
 def superseding(notices: Sequence[WithdrawalNotice]) -> Version | None:
-    """The version to use instead of a release with these notices; None where there is none."""
-    return max(
-        (one.superseded_by for one in notices if one.superseded_by is not None),
-        key=version_numbers,
-        default=None,
+    """The version to use instead of a release with these notices; None where there is none.
+
+    There is none where any of them says that nothing was left: what others named went with it.
+    """
+    versions = [one.superseded_by for one in notices if one.superseded_by is not None]
+    if len(versions) < len(notices):
+        return None
+    return max(versions, key=version_numbers, default=None)
+
+
+def followed(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawalNotice, ...]:
+    """The same notices; each names the version to use by what the others tell of that version.
+
+    Where they tell that it was withdrawn itself, that is what takes its place in turn, or none.
+    """
+    known = tuple(notices)
+    told: dict[tuple[str, str], list[WithdrawalNotice]] = {}
+    for one in known:
+        told.setdefault((one.dataset, one.version), []).append(one)
+
+    def sound(dataset: str, version: Version | None) -> Version | None:
+        while version is not None and (own := told.get((dataset, version))):
+            newer = superseding(own)
+            if newer is not None and version_numbers(newer) <= version_numbers(version):
+                return version  # what names no later version leads nowhere
+            version = newer
+        return version
+
+    return tuple(
+        one.model_copy(update={"superseded_by": sound(one.dataset, one.superseded_by)})
+        for one in known
     )
 
 

@@ -37,7 +37,9 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
     of = f"of its {images:,} rows"
     if whole:
         of = "other row" if in_part == 1 else "other rows"
-    parts = [f"{whole:,} of its {images:,} rows"] if whole else []
+    is_all = bool(whole) and whole == images
+    told = f"all of its {images:,} rows" if is_all else f"{whole:,} of its {images:,} rows"
+    parts = [told] if whole else []
     parts += [f"texts of {in_part:,} {of}"] if in_part else []
     shown = ", ".join(row.file_path for row in rows[:_SHOWN])
     more = f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else ""
@@ -47,6 +49,6 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
     what = " and ".join(parts) or "rows that nobody can name any more"
     named = f" ({shown}{more})" if rows else ""
     return (
-        f"{notices[0].dataset} {notices[0].version} is withdrawn in part ({grounds}); not to be "
-        f"used any more: {what}{named}; {instead}"
+        f"{notices[0].dataset} {notices[0].version} is withdrawn{'' if is_all else ' in part'} "
+        f"({grounds}); not to be used any more: {what}{named}; {instead}"
     )

@@ -12,6 +12,7 @@ from release.manifest import read_files
 from release.notices import MarkedRelease, mark_release, record_notices
 from release.notices_files import (
     WITHDRAWN,
+    followed,
     merged,
     notice_text,
     read_mark,
@@ -19,6 +20,7 @@ from release.notices_files import (
     superseding,
 )
 from release.notices_rows import withdrawn_rows
+from release.notices_words import withdrawn_sentence
 from schemas.errors import IntegrityError, UsageError
 from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.flows.homes import bytes_of
@@ -228,3 +230,64 @@ def test_merging_is_idempotent_and_newer_wins(
 def test_files_of_notices_are_read_back(notices: list[WithdrawalNotice], erased: list[str]) -> None:
     told = NoticeList(notices=tuple(notices), erased=tuple(erased))
     assert NoticeList.model_validate_json(notice_text(told)) == told
+
+
+def told(release: str, version: str, instead: str | None, *rows: int) -> WithdrawalNotice:
+    """A notice of a release of which nothing is there."""
+    return WithdrawalNotice(
+        withdrawal=f"{version}-{instead}",
+        ground="privacy",
+        release=release * 64,
+        dataset=DATASET,
+        version=version,
+        rows=tuple(
+            WithdrawnRow(number=row, file_path=f"images/{row}.jpg", entity_id="e" * 32)
+            for row in rows
+        ),
+        superseded_by=instead,
+    )
+
+
+def test_nobody_is_sent_to_what_was_withdrawn_whole() -> None:
+    notices = [told("a", "1.0.0", "1.0.1", 1), told("a", "1.0.0", None, 1, 2)]
+    assert superseding(notices) is None
+    assert superseding(notices[:1]) == "1.0.1"
+    assert superseding([]) is None
+
+
+def test_the_version_to_use_is_the_last_that_is_sound() -> None:
+    first, second = told("a", "1.0.0", "1.0.1", 1), told("b", "1.0.1", "1.0.2", 1)
+    assert [one.superseded_by for one in followed([first, second])] == ["1.0.2", "1.0.2"]
+    gone = told("c", "1.0.2", None, 1)
+    assert {one.superseded_by for one in followed([first, second, gone])} == {None}
+    circle = told("b", "1.0.1", "1.0.0", 1)
+    assert followed([first, circle])[0].superseded_by == "1.0.1"
+    elsewhere = second.model_copy(update={"dataset": "another"})
+    assert followed([first, elsewhere])[0].superseded_by == "1.0.1"
+
+
+def test_all_rows_are_said_to_be_all() -> None:
+    notice = told("a", "1.0.0", None, 1, 2)
+    assert "is withdrawn (privacy); not to be used any more: all of its 2 rows" in (
+        withdrawn_sentence([notice], 2)
+    )
+    assert "is withdrawn in part (privacy); not to be used any more: 2 of its 3 rows" in (
+        withdrawn_sentence([notice], 3)
+    )
+
+
+def test_a_mark_that_somebody_put_there_removes_nothing_elsewhere(
+    copy: Path, tmp_path: Path
+) -> None:
+    outside, linked = tmp_path / "precious.txt", tmp_path / "folder"
+    outside.touch()
+    linked.mkdir()
+    (linked / "precious.txt").touch()
+    (copy / "link").symlink_to(linked)
+    paths = ("../../precious.txt", str(outside), "link/precious.txt", "images/2.jpg")
+    notice = notice_of(copy, 2)
+    (copy / WITHDRAWN).write_bytes(notice_text(NoticeList(notices=(notice,), erased=paths)))
+    mark_release(copy, [notice], erase=True)
+    assert not (copy / "images/2.jpg").exists()
+    assert outside.exists()
+    assert (linked / "precious.txt").exists()
