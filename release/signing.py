@@ -179,7 +179,8 @@ def verify_signature(
     try:
         found = read_signature(folder)
     except (ValueError, OSError) as error:
-        message = f"{SIGNATURE} cannot be read: {error}"
+        why = error.strerror if isinstance(error, OSError) else error
+        message = f"{SIGNATURE} cannot be read: {why}"
         findings.add("signature_unreadable", message, SIGNATURE)
         return
     if found is None:

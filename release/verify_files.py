@@ -1,6 +1,7 @@
 """The files of a folder against those that its manifest lists."""
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -96,12 +97,20 @@ def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
                         yield FoundFile(path, entry.stat(follow_symlinks=False).st_size)
                     else:
                         shown = _shown(path)
-                        findings.add("not_a_file", f"{shown} is a link, not a file", shown)
+                        message = f"{shown} is {_kind(entry)}, not a file"
+                        findings.add("not_a_file", message, shown)
         except OSError as error:
             shown = _shown(inside)
             what = "the folder itself" if inside == FOLDER else shown
             message = f"{what} cannot be read ({error.strerror}); not all that lies in it was found"
             findings.add(NOT_READABLE, message, shown)
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    """What lies there that is neither a plain file nor a folder."""
+    mode = entry.stat(follow_symlinks=False).st_mode
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def _is_text(path: str) -> bool:
@@ -132,21 +141,12 @@ def _verify_names(
     without_images: bool,
 ) -> None:
     hidden = tuple(map(below, findings.unreadable()))
+    lost = scratch.missing()
     missing = [
         file
-        for file in scratch.missing()
+        for file in lost
         if file.path not in erased and not file.path.startswith(hidden)
     ]
-    rest = [file for file in missing if not _is_image(file)]
-    left_out = len(missing) - len(rest)
-    if not extras and left_out > 1 and left_out == scratch.count_listed_images():
-        missing = rest
-        if not without_images:
-            message = (
-                f"all {left_out:,} image files are left out; the rows hold their bytes, too, and "
-                f"can be verified --without-images"
-            )
-            findings.add("images_left_out", message, "images")
     by_size: dict[int, list[ReleasedFile]] = {}
     for file in missing:
         by_size.setdefault(file.size_bytes, []).append(file)
@@ -159,8 +159,25 @@ def _verify_names(
             findings.add("file_renamed", f"{old} was renamed to {shown}", shown)
         else:
             findings.add("file_extra", f"{shown} does not belong to the release", shown)
-    for path in sorted(gone):
+    left_out = {file.path for file in missing if _is_image(file)}
+    if sum(map(_is_image, lost)) < scratch.count_listed_images():  # some lie in their place
+        left_out.clear()
+    elif not without_images:
+        left_out = _left_out(left_out & gone, scratch, findings)
+    for path in sorted(gone - left_out):
         findings.add("file_missing", f"{path} is missing", path)
+
+
+def _left_out(gone: set[str], scratch: Scratch, findings: Findings) -> set[str]:
+    """The images that one finding tells of instead of one each: all of several."""
+    if len(gone) < 2 or len(gone) != scratch.count_listed_images():
+        return set()
+    message = (
+        f"all {len(gone):,} image files are left out; the rows hold their bytes, too, and can be "
+        f"verified --without-images"
+    )
+    findings.add("images_left_out", message, "images")
+    return gone
 
 
 def _is_image(file: ReleasedFile) -> bool:

@@ -48,7 +48,10 @@ def verify_manifest(
         findings.add("manifest_missing", f"{MANIFEST} is missing", MANIFEST)
     except ValidationError as error:
         _report_invalid(error, values, findings)
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        message = f"{MANIFEST} cannot be read ({error.strerror})"
+        findings.add("manifest_unreadable", message, MANIFEST)
+    except ValueError as error:
         findings.add("manifest_unreadable", f"{MANIFEST} cannot be read: {error}", MANIFEST)
     else:
         listed = files.listing.stated_in(manifest)

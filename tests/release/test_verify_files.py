@@ -1,8 +1,10 @@
 """`verify` on folders: names that are no text, what cannot be read, and what was left behind."""
 
 import io
+import json
 import os
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -74,6 +76,97 @@ def test_an_extra_file_that_cannot_be_read_is_extra(
         ("file_extra", "images/extra does not belong to the release"),
         ("file_missing", "images/7.jpg is missing"),
     ]
+
+
+def leave_out_images(folder: Path) -> None:
+    shutil.rmtree(folder / "images")
+
+
+def test_images_may_be_left_out_whatever_else_is_wrong(copy: Path) -> None:
+    leave_out_images(copy)
+    assert told(copy, without_images=True) == []
+    (copy / "note.txt").write_text("hi")
+    (copy / "words.svg").unlink()
+    wrong = [
+        ("file_extra", "note.txt does not belong to the release"),
+        ("file_missing", "words.svg is missing"),
+    ]
+    assert told(copy, without_images=True) == wrong
+    faults = [fault for fault, _ in told(copy)]
+    assert faults == ["file_extra", "images_left_out", "file_missing"]
+
+
+def test_an_image_that_is_left_out_is_missing_where_others_lie_there(copy: Path) -> None:
+    (copy / "images/7.jpg").unlink()
+    missing = [("file_missing", "images/7.jpg is missing")]
+    assert told(copy, without_images=True) == missing
+
+
+def test_images_that_were_renamed_are_named_though_images_may_be_left_out(copy: Path) -> None:
+    (copy / "images/7.jpg").rename(copy / "seven.jpg")
+    leave_out_images(copy)
+    renamed = [("file_renamed", "images/7.jpg was renamed to seven.jpg")]
+    assert told(copy, without_images=True) == renamed
+    assert [fault for fault, _ in told(copy)] == ["file_renamed"] + ["file_missing"] * 11
+
+
+def test_images_that_were_erased_are_not_there_either(copy: Path) -> None:
+    mark_release(copy, [notice_of(copy, 2)], erase=True)
+    leave_out_images(copy)
+    assert [fault for fault, _ in told(copy, without_images=True)] == ["withdrawn", "erased"]
+
+
+def test_a_release_of_a_single_image_can_be_verified_without_it(copy: Path) -> None:
+    """Of those that are listed only one is an image."""
+    manifest = json.loads((copy / "manifest.json").read_text())
+    images = [one["path"] for one in manifest["files"] if one["path"].startswith("images/")]
+    manifest["files"] = [one for one in manifest["files"] if one["path"] not in images[1:]]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    leave_out_images(copy)
+    missing = ("file_missing", f"{images[0]} is missing")
+    assert missing in told(copy)
+    assert missing not in told(copy, without_images=True)
+
+
+def replace_by_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)  # the names of sockets are short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path.name)
+
+
+def replace_by_pipe(path: Path, _: pytest.MonkeyPatch) -> None:
+    os.mkfifo(path)
+
+
+def replace_by_link(path: Path, _: pytest.MonkeyPatch) -> None:
+    path.symlink_to("4.jpg")
+
+
+@pytest.mark.parametrize(
+    ("replace", "kind"),
+    [
+        (replace_by_socket, "a socket"),
+        (replace_by_pipe, "a pipe"),
+        (replace_by_link, "a link"),
+    ],
+)
+def test_what_is_no_file_is_called_what_it_is(
+    copy: Path,
+    replace: Callable[[Path, pytest.MonkeyPatch], None],
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (copy / "images/7.jpg").unlink()
+    replace(copy / "images/7.jpg", monkeypatch)
+    assert ("not_a_file", f"images/7.jpg is {kind}, not a file") in told(copy)
+
+
+def test_a_manifest_that_cannot_be_read_is_one_sentence(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, copy / "manifest.json")
+    sentence = "manifest.json cannot be read (Permission denied)"
+    assert told(copy) == [("manifest_unreadable", sentence)]
 
 
 @pytest.mark.parametrize(
