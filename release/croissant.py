@@ -15,7 +15,7 @@ from release.croissant_facts import responsible_facts
 from release.croissant_fields import rows_of
 from release.row_form import RowForm
 from release.sources import cited_sources
-from schemas.licence_expressions import licence_of
+from schemas.licence_expressions import licence_of, spdx_page
 from schemas.release import Manifest, ReleasedFile
 from schemas.release_about import Creator, ReleaseAbout
 
@@ -158,11 +158,11 @@ def _texts_licence(expression: str) -> dict[str, str]:
 
 
 def _licence(stated: str) -> Any:
+    if (page := spdx_page(stated)) is not None:
+        return page
     known = licence_of(stated)
-    expression = known.expression if known else None
-    if expression is None or " " in expression or expression.startswith("LicenseRef-"):
-        return {"@type": "sc:CreativeWork", "name": stated, "description": expression or stated}
-    return f"https://spdx.org/licenses/{expression}"
+    told = known.expression if known else stated
+    return {"@type": "sc:CreativeWork", "name": stated, "description": told}
 
 
 def _creator(one: Creator) -> dict[str, str]:

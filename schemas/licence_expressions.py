@@ -45,6 +45,14 @@ def licence_of(text: str) -> Licence | None:
     return _parsed(text)
 
 
+def spdx_page(text: str) -> str | None:
+    """The address of a licence as it is stated, at SPDX; None where it is not one of its list."""
+    known = licence_of(text)
+    if known is None or " " in known.expression or known.expression.startswith(_OURS):
+        return None
+    return f"https://spdx.org/licenses/{known.expression}"
+
+
 def permits_release(text: str) -> bool:
     """Whether works made of one that is under this may be released."""
     known = licence_of(text)

@@ -7,6 +7,7 @@ readers of COCO ignore what they do not know.
 
 import shutil
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any, BinaryIO
 
 import orjson
@@ -16,6 +17,7 @@ from release.export.source import ExportedRow, ReleaseSource
 from release.export.target import ExportTarget
 from release.files import DigestingFile
 from schemas.errors import IntegrityError
+from schemas.licence_expressions import spdx_page
 from schemas.release import Manifest, ReleasedFile
 
 _CAPTION_COLUMNS = {
@@ -72,24 +74,24 @@ def _written_images(
 
 
 class _Licences:
-    """The licences of a release, numbered from 1: those of sources, then of images as they come."""
+    """The licences of images, numbered from 1 as they come, through all splits."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._of_source = {one.name: one.licence for one in manifest.sources}
         self._ids: dict[str, int] = {}
-        for licence in self._of_source.values():
-            self._id(licence)
 
     def of(self, columns: dict[str, Any]) -> int:
         """The number of a row's licence: its own, else that of its source."""
-        return self._id(columns.get("licence") or self._of_source[columns["source"]])
-
-    def _id(self, licence: str) -> int:
+        licence = columns.get("licence") or self._of_source[columns["source"]]
         return self._ids.setdefault(licence, len(self._ids) + 1)
 
-    def listed(self) -> list[dict[str, Any]]:
-        """All so far, as COCO lists them."""
-        return [{"id": id_, "name": name, "url": ""} for name, id_ in self._ids.items()]
+    def listed(self, numbers: AbstractSet[int]) -> list[dict[str, Any]]:
+        """Those of these numbers, as COCO lists them; the address is empty where none is known."""
+        return [
+            {"id": id_, "name": name, "url": spdx_page(name) or ""}
+            for name, id_ in self._ids.items()
+            if id_ in numbers
+        ]
 
 
 class _Annotations:
@@ -106,6 +108,7 @@ class _Annotations:
         self.split = split
         self._path = f"annotations/captions_{split}.json"
         self._licences = licences
+        self._licensed: set[int] = set()
         self._file = DigestingFile(target.folder / self._path)
         self._spool_path = target.scratch_file(f"captions_{split}")
         self._spool: BinaryIO = self._spool_path.open("xb")
@@ -121,8 +124,9 @@ class _Annotations:
 
     def add(self, row: ExportedRow) -> None:
         """Appends an image and its captions."""
-        columns = row.columns
-        image = {"id": row.number, "file_name": row.name, "license": self._licences.of(columns)}
+        columns, licence = row.columns, self._licences.of(row.columns)
+        self._licensed.add(licence)
+        image = {"id": row.number, "file_name": row.name, "license": licence}
         image |= {
             _RENAMED.get(name, name): value
             for name, value in columns.items()
@@ -145,7 +149,8 @@ class _Annotations:
         with self._spool_path.open("rb") as spool:
             shutil.copyfileobj(spool, self._file, 1 << 20)
         self._spool_path.unlink()
-        self._file.write(b'\n],\n"licenses": ' + _json(self._licences.listed()) + b"}\n")
+        licences = self._licences.listed(self._licensed)
+        self._file.write(b'\n],\n"licenses": ' + _json(licences) + b"}\n")
         self.close()
         target.add(self._file.as_released(self._path))
         return self._written

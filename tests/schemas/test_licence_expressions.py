@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.licence_conditions import Conditions
-from schemas.licence_expressions import is_compatible, licence_of, permits_release
+from schemas.licence_expressions import is_compatible, licence_of, permits_release, spdx_page
 
 BY = Conditions(attribution=True)
 
@@ -98,3 +98,17 @@ def test_any_text_is_understood_or_not(stated: str) -> None:
 )
 def test_what_an_edited_image_may_be_under(original: str, made: str, allowed: bool) -> None:
     assert is_compatible(original, made) == allowed
+
+
+@pytest.mark.parametrize(
+    ("stated", "page"),
+    [
+        ("CC BY 4.0", "https://spdx.org/licenses/CC-BY-4.0"),
+        ("CC0-1.0", "https://spdx.org/licenses/CC0-1.0"),
+        ("MIT OR CC-BY-4.0", None),
+        ("LicenseRef-mine", None),
+        ("each image has its own", None),
+    ],
+)
+def test_only_licences_of_the_list_have_a_page_there(stated: str, page: str | None) -> None:
+    assert spdx_page(stated) == page

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from schemas.licence_expressions import spdx_page
 from sources.importer import importer_for
 from sources.reading import read_source
 from sources.records import SourceRow
@@ -55,6 +56,32 @@ def test_the_coco_api_reads_every_row(release: Path, kind: str, exports: Release
         licence = rows[number].pop("licence of coco")
         assert licence == true.get("licence", of_source[true["source"]])
         assert rows[number] == true
+
+
+def test_files_list_the_licences_of_their_images(
+    release: Path, kind: str, exports: Releases
+) -> None:
+    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
+    of_source = {one["name"]: one["licence"] for one in manifest["sources"]}
+    numbers: dict[str, int] = {}
+    for file in (exports[f"{kind}/coco"] / "annotations").glob("captions_*.json"):
+        listed = json.loads(file.read_text(encoding="utf-8"))["licenses"]
+        wanted = {
+            row.get("licence") or of_source[row["source"]]
+            for row in truth(release)
+            if f"captions_{row['split']}" == file.stem
+        }
+        assert sorted(one["name"] for one in listed) == sorted(wanted)
+        for one in listed:
+            assert numbers.setdefault(one["name"], one["id"]) == one["id"]
+            assert one["url"] == (spdx_page(one["name"]) or "")
+    assert len(set(numbers.values())) == len(numbers)
+
+
+def test_licences_that_are_known_have_an_address(exports: Releases) -> None:
+    file = exports["contrasts/coco"] / "annotations" / "captions_test.json"
+    listed = json.loads(file.read_text(encoding="utf-8"))["licenses"]
+    assert any(one["url"].startswith("https://spdx.org/licenses/CC") for one in listed)
 
 
 def test_annotation_ids_are_never_given_twice(exports: Releases, kind: str) -> None:
