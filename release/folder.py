@@ -2,10 +2,11 @@
 
 import errno
 import fcntl
+import glob
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -59,18 +60,30 @@ def workspace_for(out: Path) -> Iterator[Workspace]:
     label = f".{out.name}{_LABEL}"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(out.parent, label)
-        home = Path(tempfile.mkdtemp(prefix=label, dir=out.parent))
+        _remove_leftovers(out.parent, glob.escape(label))
+        home, lock = locked_folder(out.parent, label)
     except OSError as error:
         raise UsageError(f"{out.parent} cannot be written to ({error.strerror})") from error
-    lock = _lock(home)
     try:
         home.chmod(0o755)
         yield Workspace(home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
+        os.close(lock)
+
+
+def locked_folder(
+    parent: Path, prefix: str, make: Callable[..., str] = tempfile.mkdtemp
+) -> tuple[Path, int]:
+    """A new folder in `parent`, and the lock on it, which is to be closed.
+
+    Who removes leftovers may take a folder for one that `make` made and that is not locked yet;
+    then there is another.
+    """
+    while True:
+        home = Path(make(prefix=prefix, dir=parent))
+        if (lock := _lock(home)) is not None:
+            return home, lock
 
 
 def refuse_foreign(out: Path) -> None:
@@ -100,9 +113,9 @@ def remove_abandoned(parent: Path) -> list[str]:
     return _remove_leftovers(parent, f".*{_LABEL}")
 
 
-def _remove_leftovers(parent: Path, label: str) -> list[str]:
+def _remove_leftovers(parent: Path, pattern: str) -> list[str]:
     removed = []
-    for home in sorted(parent.glob(f"{label}*")):
+    for home in sorted(parent.glob(f"{pattern}*")):
         lock = _lock(home)
         if lock is not None:
             shutil.rmtree(home, ignore_errors=True)
@@ -112,13 +125,26 @@ def _remove_leftovers(parent: Path, label: str) -> list[str]:
 
 
 def _lock(home: Path) -> int | None:
-    """A lock on a folder that ends with the process, or None where another one holds it."""
-    with suppress(FileNotFoundError):
+    """A lock on a folder that ends with the process.
+
+    None where another one holds it, or where the folder is there no more.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
         folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(folder)
             return None
-        return folder
+        if _is_at(folder, home):
+            return folder
+        os.close(folder)
     return None
+
+
+def _is_at(folder: int, home: Path) -> bool:
+    """Whether an open folder still lies at `home`: it may have been removed before the lock."""
+    try:
+        return os.path.samestat(os.fstat(folder), home.stat())
+    except FileNotFoundError:
+        return False
