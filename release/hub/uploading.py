@@ -72,6 +72,9 @@ def upload_release(
             return Uploaded(_url(hub, planned), is_new=False)
         found = hub.dataset_info(plan.repository)
         _require_unseen(found, private=private)
+        if _is_committed(hub, planned, found):  # and was cut off before it had its tag
+            hub.create_tag(plan.repository, tag=plan.tag, revision=found.sha, repo_type=_DATASET)
+            return Uploaded(_url(hub, planned), is_new=True)
         if not replace:
             _require_ours(hub, planned, found)
         added = []
@@ -97,6 +100,15 @@ def _require_unseen(found: DatasetInfo, *, private: bool) -> None:
             f"{found.id} is open to all; say --public if the release may be seen by everybody, or "
             f"choose another repository"
         )
+
+
+def _is_committed(hub: HfApi, planned: PlannedUpload, found: DatasetInfo) -> bool:
+    """Whether the repository holds this very release and nothing else."""
+    there = {path for path in _paths(found) if path not in _KEPT}
+    if there != {path.as_posix() for path in planned.paths()}.difference(_KEPT):
+        return False
+    held = _manifest_at(hub, planned.plan.repository, found.sha)
+    return held.get("id") == planned.plan.release
 
 
 def _require_ours(hub: HfApi, planned: PlannedUpload, found: DatasetInfo) -> None:

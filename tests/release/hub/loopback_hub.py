@@ -37,13 +37,14 @@ class Repository:
 
 @dataclass
 class LoopbackHub:
-    """The hub; `refused` is answered to commits instead, while it is set."""
+    """The hub; `refused` is answered to commits, `tags_refused` to tags, while it is set."""
 
     repositories: dict[str, Repository] = field(default_factory=dict)
     objects: dict[str, bytes] = field(default_factory=dict)
     sent: list[str] = field(default_factory=list)
     requests: int = 0
     refused: int | None = None
+    tags_refused: int | None = None
     hold_after: int | None = None
     held: threading.Event = field(default_factory=threading.Event)
     url: str = ""
@@ -203,6 +204,8 @@ class LoopbackHub:
         return {"commitOid": number, "commitUrl": url, "success": True}
 
     async def tag(self, request: Request) -> Any:
+        if self.tags_refused is not None:
+            return JSONResponse({"error": "no tags today"}, self.tags_refused)
         self._repository(request).tags[(await request.json())["tag"]] = request.path_params[
             "revision"
         ]

@@ -90,6 +90,32 @@ def test_what_was_sent_is_not_sent_again(hub: LoopbackHub, built: BuiltRelease) 
     assert hub.files(REPOSITORY) == bytes_in(built.folder)
 
 
+def test_what_was_cut_off_before_its_tag_is_only_tagged(
+    hub: LoopbackHub, built: BuiltRelease
+) -> None:
+    hub.tags_refused = 400
+    with pytest.raises(ServiceError, match=r"no tags today.*run again to go on"):
+        upload(hub, built.folder)
+    repository = hub.repositories[REPOSITORY]
+    commits, sent, hub.tags_refused = list(repository.commits), list(hub.sent), None
+    assert upload(hub, built.folder).is_new
+    assert repository.tags == {"v1.0.0": repository.head}
+    assert (list(repository.commits), hub.sent) == (commits, sent)
+
+
+def test_what_somebody_added_before_the_tag_is_not_tagged(
+    hub: LoopbackHub, built: BuiltRelease
+) -> None:
+    hub.tags_refused = 400
+    with pytest.raises(ServiceError):
+        upload(hub, built.folder)
+    hub.put_beside(REPOSITORY, "theirs.txt")
+    hub.tags_refused = None
+    with pytest.raises(UsageError, match="no earlier version"):
+        upload(hub, built.folder)
+    assert hub.repositories[REPOSITORY].tags == {}
+
+
 def test_a_killed_upload_goes_on(hub: LoopbackHub, built: BuiltRelease, tmp_path: Path) -> None:
     hub.hold_after = 3
     program = "from flows.cli import main; main()"
