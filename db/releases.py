@@ -197,13 +197,13 @@ def _stored(
 class WithdrawnItems(NamedTuple):
     """What of a release was taken back: how much, first what, and by which withdrawals.
 
-    `withdrawals` are (number, ground); empty where it was a decision on the entities themselves.
+    `withdrawals` are (key, ground); empty where it was a decision on the entities themselves.
     """
 
     entities: int
     first_kind: str
     first_id: str
-    withdrawals: tuple[tuple[int, str], ...]
+    withdrawals: tuple[tuple[str, str], ...]
 
 
 def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
@@ -212,7 +212,7 @@ def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
     items = select(Entity.id).join(ReleaseItem, ReleaseItem.entity_id == Entity.id).where(*here)
     first = items.add_columns(Entity.kind).order_by(Entity.kind != "image", Entity.id).limit(1)
     by = (
-        select(Withdrawal.id, Withdrawal.ground)
+        select(Withdrawal.key, Withdrawal.ground)
         .where(
             Withdrawal.id.in_(
                 select(WithdrawnEntity.withdrawal_id)
@@ -227,7 +227,7 @@ def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
         if found is None:
             return None
         count = connection.execute(select(func.count()).select_from(items.subquery())).scalar_one()
-        withdrawals = tuple((row.id, row.ground) for row in connection.execute(by))
+        withdrawals = tuple((row.key, row.ground) for row in connection.execute(by))
     return WithdrawnItems(count, found.kind, found.id, withdrawals)
 
 

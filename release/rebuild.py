@@ -142,7 +142,7 @@ def refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
     taken = withdrawn_items(store, stored.manifest.id)
     if taken is None:
         return
-    by = ", ".join(f"{number} ({ground})" for number, ground in taken.withdrawals)
+    by = ", ".join(f"{key[:12]} ({ground})" for key, ground in taken.withdrawals)
     were = "was" if taken.entities == 1 else "were"
     told = f"{taken.entities:,} of what stands in it {were} withdrawn"
     told += f" by withdrawal {by}" if by else ""
