@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from db.entities import parents_of
 from db.releases import list_releases
 from db.store import Store
 from db.withdrawal_names import names_of
@@ -19,6 +20,9 @@ from release.report.record import REPORT, ReportRecord
 DRAWN = ("demonstration", "rendered")
 """The folders below the home that hold pictures which were drawn here, to be imported."""
 
+_MADE_HERE = ("downloaded_from", "found_as", "edited_as", "accepted_from", "crop_of")
+"""What pictures were made from here that no source has a file of."""
+
 
 class Unreached(NamedTuple):
     """What must be removed, or told, by people.
@@ -26,7 +30,8 @@ class Unreached(NamedTuple):
     Attributes:
         made: folders beside releases with exports and reports of one that holds any of it, and
             copies of one.
-        originals: by source, the files that go as the source calls them.
+        originals: by source, the files that go as the source calls them; not what was found,
+            edited or cut here.
         drawn: those of them that lie below the home.
         notices: the files to be published.
     """
@@ -49,10 +54,12 @@ class Unreached(NamedTuple):
 def unreached(store: Store, home: Path, withdrawal: StoredWithdrawal) -> Unreached:
     """What of a withdrawal is left where it cannot be reached from here, as far as it is known."""
     notices = notices_of(store, withdrawal.id)
+    withdrawn = withdrawn_entities(store, withdrawal.id)
     with store.read() as connection:
-        named = names_of(connection, withdrawn_entities(store, withdrawal.id))
+        named = names_of(connection, withdrawn)
+    made = {id_ for role in _MADE_HERE for id_ in parents_of(store, withdrawn, role)}
     originals: dict[str, set[str]] = {}
-    for one in named.values():
+    for one in (one for id_, one in named.items() if id_ not in made):
         if one.file_path is not None and one.source is not None:
             originals.setdefault(one.source, set()).add(one.file_path)
     known = {one.folder.resolve() for one in list_releases(store)}

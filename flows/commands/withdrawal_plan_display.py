@@ -84,7 +84,7 @@ def _named(plan: "WithdrawalPlan") -> Iterator[RenderableType]:
             texts[dataset].append(one.text)
     for dataset in sorted({*files, *texts}):
         if dataset in files:
-            yield indented(Text(f"{dataset}: {_list(files[dataset])}"))
+            yield indented(Text(f"{dataset}: {_list(sorted(files[dataset]))}"))
         else:
             yield indented(Text(f"{dataset}: {_list(map(_quoted, texts[dataset]), 3)}"))
 

@@ -3,11 +3,14 @@
 import shutil
 from pathlib import Path
 
+from db.entities import fetch, new_entity
 from db.withdrawals import list_withdrawals
 from flows.withdrawal_unreached import unreached
 from release.export.exporting import export_release
 from release.export.formats import format_called
 from release.report.writing import write_report
+from schemas.records import Image
+from tests.db.samples import store_entities
 from tests.flows.withdrawals import home_of
 from tests.release.worlds import DATASET, SOURCES, small_world
 
@@ -43,4 +46,17 @@ def test_of_a_text_no_file_is_named(tmp_path: Path) -> None:
     home.withdraw("entity", text, "consent")
     left = unreached(home.store, home.folder, list_withdrawals(home.store)[0])
     assert (left.made, left.originals, left.drawn) == ((), {}, ())
+    home.store.close()
+
+
+def test_what_was_edited_here_is_no_file_of_a_source(tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home", small_world())
+    plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
+    ids = sorted(id_ for id_, one in plan.reached.items() if one.kind == "image")
+    image = fetch(home.store, ids)[ids[0]].record(Image)
+    made = image.model_copy(update={"file_path": "0-3abc641b"})
+    store_entities(home.store, [new_entity(made, DATASET, parents=[("edited_as", ids[0])])])
+    home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
+    left = unreached(home.store, home.folder, list_withdrawals(home.store)[0])
+    assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}
     home.store.close()
