@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.commands.output import JsonOption, out, print_json
+from flows.commands.output import JsonOption, out, print_json, warn
 
 if TYPE_CHECKING:
     from db.lineage import Lineage
@@ -62,11 +62,21 @@ def _stored(entity_id: str) -> "Lineage":
 
 
 def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
-    """What is called `name`; and where it is a row, the captions that stand beside its image."""
+    """What is called `name`; and where it is a row, the captions that stand beside its image.
+
+    Of what was withdrawn no words are told.
+    """
+    from flows.withdrawn_lineage import without_withdrawn
+    from flows.withdrawn_releases import known_notices, withdrawal_in, withdrawn_in
+    from profiles.settings import load_settings
     from release.lineage_reading import open_lineage
 
+    known = known_notices(load_settings())
+    if withdrawal := withdrawal_in(folder, known):
+        warn(withdrawal.sentence)
     with open_lineage(folder) as released:
-        return released.trace(released.find(name)), released.captions_of(name)
+        traced, captions = released.trace(released.find(name)), released.captions_of(name)
+    return without_withdrawn(traced, captions, withdrawn_in(folder, known))
 
 
 def _show_captions(captions: dict[str, str], release: Path | None) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.commands.output import JsonOption, err, out, print_json, print_table
+from flows.commands.output import JsonOption, err, out, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from flows.context import RunContext
@@ -48,6 +48,7 @@ def contamination(
 
     with NamedDatasets(_open_store) as named:
         one, other = named.called(ours, split), named.called(theirs, other_split)
+        _warn_of_withdrawals({ours: one, theirs: other})
         found = compare(own_images(one), other, ContaminationLimits(hash_bits=hash_bits))
     stated = _stated_otherwise(one, found) if split is None else None
     if as_json:
@@ -59,6 +60,22 @@ def contamination(
         err.print(escape(stated), soft_wrap=True)
     if found.leaks or stated:
         raise typer.Exit(_CONTAMINATED)
+
+
+def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
+    """Says of each release, by the name that was given, what was withdrawn from it."""
+    from pathlib import Path
+
+    from flows.withdrawn_releases import known_notices, withdrawal_of
+    from profiles.settings import load_settings
+    from release.other_datasets import ReleasedImages
+
+    known = known_notices(load_settings())
+    for name, one in compared.items():
+        if isinstance(one, ReleasedImages):
+            withdrawal = withdrawal_of(one.manifest, Path(name), known)
+            if withdrawal is not None:
+                warn(withdrawal.sentence)
 
 
 def _open_store() -> "RunContext":

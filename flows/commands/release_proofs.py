@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.commands.output import JsonOption, err, out, print_json
+from flows.commands.output import JsonOption, err, out, print_json, warn
 from flows.commands.release_opening import FolderArgument
-from schemas.errors import IntegrityError
+from schemas.errors import IntegrityError, UsageError
 
 
 def prove(
@@ -24,6 +24,7 @@ def prove(
     from release.proofs import prove as proof_of
     from release.proofs import write_proof
 
+    _refuse_withdrawn(folder, file)
     proof = proof_of(folder, file)
     values = proof.model_dump(mode="json")
     if out_file is not None:
@@ -33,6 +34,21 @@ def prove(
         return
     told = f"{out_file} proves that {file} belongs to the release {proof.manifest.id}"
     out.print(escape(told), soft_wrap=True)
+
+
+def _refuse_withdrawn(folder: Path, file: str) -> None:
+    """Proves no image that was withdrawn; of other files of such a release it warns."""
+    from flows.withdrawn_releases import known_notices, withdrawal_in, withdrawn_in
+    from profiles.settings import load_settings
+
+    known = known_notices(load_settings())
+    withdrawal = withdrawal_in(folder, known)
+    if withdrawal is None:
+        return
+    asked = Path(file).as_posix()
+    if any(row.is_whole and row.file_path == asked for row in withdrawn_in(folder, known)):
+        raise UsageError(f"{asked} was withdrawn and is not proved: {withdrawal.sentence}")
+    warn(withdrawal.sentence)
 
 
 def check_proof(

@@ -12,13 +12,17 @@ def sign(
 ) -> None:
     """Sign a release with the key in LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.
 
-    It is verified first; one that is not sound is not signed.
+    It is verified first; one that is not sound, or of which anything was withdrawn, is not signed.
     """
     from flows.release_signing import release_signer, sign_release
+    from flows.withdrawn_releases import known_notices, withdrawal_in
     from profiles.settings import load_settings
-    from schemas.errors import ConfigurationError
+    from schemas.errors import ConfigurationError, UsageError
 
-    signer = release_signer(load_settings())
+    settings = load_settings()
+    if withdrawal := withdrawal_in(folder, known_notices(settings)):
+        raise UsageError(f"{withdrawal.sentence}; it is not signed")
+    signer = release_signer(settings)
     if signer is None:
         raise ConfigurationError(
             "there is no key to sign with; set LOUPE_SIGNING_KEY_FILE to a file as "

@@ -1,0 +1,99 @@
+"""What signs, proves and traces a release knows what was withdrawn from it."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from db.entities import fetch
+from flows.commands.lineage import _released
+from flows.commands.release_contamination import contamination
+from flows.commands.release_proofs import prove
+from flows.commands.release_sign import sign
+from release.notices_files import read_mark
+from schemas.errors import UsageError
+from schemas.records import Caption
+from schemas.withdrawal import WithdrawnRow
+from tests.flows.withdrawals import Home, home_of
+from tests.release.worlds import DATASET, SOURCES, small_world
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    made = home_of(tmp_path / "home", small_world())
+    monkeypatch.setenv("LOUPE_HOME", str(made.folder))
+    monkeypatch.delenv("LOUPE_DATABASE_URL", raising=False)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def copy(home: Home, tmp_path: Path) -> Path:
+    """The release as it was before anything was withdrawn."""
+    shutil.copytree(home.release("1.0.0"), tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def withdrawn(home: Home) -> list[WithdrawnRow]:
+    home.withdraw("identity", "9", dataset=DATASET, source=SOURCES[1].name)
+    mark = read_mark(home.release("1.0.0"))
+    assert mark is not None
+    return list(mark.notices[0].rows)
+
+
+def test_it_is_not_signed(home: Home, copy: Path) -> None:
+    withdrawn(home)
+    with pytest.raises(UsageError, match=r"is withdrawn in part \(privacy\).*it is not signed"):
+        sign(copy)
+
+
+def test_withdrawn_images_are_not_proved_and_others_are(
+    home: Home, copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = withdrawn(home)
+    gone = rows[0].file_path
+    with pytest.raises(UsageError, match=f"{gone} was withdrawn and is not proved"):
+        prove(copy, gone)
+    with pytest.raises(UsageError, match="is not proved"):
+        prove(copy, f"./{gone}")
+    paths = {path.relative_to(copy).as_posix() for path in copy.glob("images/*")}
+    prove(copy, min(paths - {row.file_path for row in rows}))
+    assert "is withdrawn in part (privacy)" in capsys.readouterr().err
+
+
+def test_lineage_tells_no_words_of_it(
+    home: Home, copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, captions = _released(copy, "1")
+    assert captions
+    rows = withdrawn(home)
+    assert "is withdrawn" not in capsys.readouterr().err
+    traced, captions = _released(copy, str(rows[0].number))
+    assert captions == {}
+    assert {node.entity.payload for node in traced.entities.values()} == {"{}"}
+    assert "is withdrawn in part (privacy)" in capsys.readouterr().err
+    texts = [
+        id_
+        for id_, one in fetch(home.store, list(home.states())).items()
+        if one.kind == Caption.kind and one.state == "withdrawn" and one.dataset == DATASET
+    ]
+    asked, _ = _released(copy, texts[0])
+    assert {node.entity.payload for node in asked.entities.values()} == {"{}"}
+    sound = next(n for n in range(1, 13) if n not in {row.number for row in rows})
+    left, captions = _released(copy, str(sound))
+    assert captions
+    assert "{}" not in {node.entity.payload for node in left.entities.values()}
+    assert before.root
+
+
+def test_what_is_compared_is_said_to_be_withdrawn_in_part(
+    home: Home, copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    withdrawn(home)
+    with pytest.raises(typer.Exit):
+        contamination(str(copy), str(home.release("1.0.1")), None, None, 6)
+    said = capsys.readouterr().err
+    assert said.count("ufine3c 1.0.0 is withdrawn in part (privacy)") == 1
+    assert "ufine3c 1.0.1 is withdrawn" not in said
