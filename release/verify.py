@@ -7,6 +7,7 @@ are streamed; files are read by several threads.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple, TypedDict, Unpack
 
 from release.findings import Findings, TooManyProblemsError
 from release.parquet_rows import shards_among
@@ -17,15 +18,48 @@ from release.verify_containment import verify_containment
 from release.verify_documents import verify_documents
 from release.verify_files import verify_files
 from release.verify_lineage import verify_lineage
-from release.verify_manifest import refuse_short, verify_manifest
+from release.verify_manifest import VerifiedManifest, refuse_short, verify_manifest
 from release.verify_notices import verify_mark, verify_withdrawals
 from release.verify_rows import RowChecks
 from schemas.errors import UsageError
-from schemas.release import Problem
+from schemas.release import Manifest, Problem
 from schemas.withdrawal import WithdrawalNotice
 
 
-def verify_release(
+class VerifiedRelease(NamedTuple):
+    """What was found, and the release that it was found of.
+
+    `manifest` and `id`, which is what its content makes, are None where it cannot be used.
+    """
+
+    problems: list[Problem]
+    manifest: Manifest | None
+    id: str | None
+
+
+class VerifyOptions(TypedDict, total=False):
+    """What `examine_release` may be asked."""
+
+    expected_id: str | None
+    decode: bool
+    contains: Path | None
+    public_key: str | None
+    notices: Sequence[WithdrawalNotice]
+    without_images: bool
+    threads: int
+
+
+def verify_release(folder: Path, **options: Unpack[VerifyOptions]) -> list[Problem]:
+    """Everything that is wrong with the release in `folder`; an empty list where nothing is.
+
+    Raises:
+        UsageError: as `examine_release`.
+        IntegrityError: likewise.
+    """
+    return examine_release(folder, **options).problems
+
+
+def examine_release(
     folder: Path,
     *,
     expected_id: str | None = None,
@@ -35,8 +69,8 @@ def verify_release(
     notices: Sequence[WithdrawalNotice] = (),
     without_images: bool = False,
     threads: int = DEFAULT_THREADS,
-) -> list[Problem]:
-    """Everything that is wrong with the release in `folder`; an empty list where nothing is.
+) -> VerifiedRelease:
+    """Everything that is wrong with the release in `folder`, and which release it is.
 
     Args:
         folder: the release.
@@ -64,6 +98,7 @@ def verify_release(
         refuse_short(expected_id)
     findings = Findings()
     scratch = Scratch()
+    verified: VerifiedManifest | None = None
     try:
         verified = verify_manifest(folder, expected_id, scratch, findings)
         manifest = verified and verified.manifest
@@ -91,4 +126,6 @@ def verify_release(
         pass
     finally:
         scratch.close()
-    return findings.problems
+    return VerifiedRelease(
+        findings.problems, verified and verified.manifest, verified and verified.id
+    )

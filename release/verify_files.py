@@ -143,9 +143,7 @@ def _verify_names(
     hidden = tuple(map(below, findings.unreadable()))
     lost = scratch.missing()
     missing = [
-        file
-        for file in lost
-        if file.path not in erased and not file.path.startswith(hidden)
+        file for file in lost if file.path not in erased and not file.path.startswith(hidden)
     ]
     by_size: dict[int, list[ReleasedFile]] = {}
     for file in missing:

@@ -11,6 +11,8 @@ from rich.markup import escape
 from flows.commands.output import JsonOption, out, print_json, warn
 
 if TYPE_CHECKING:
+    from release.notices_sources import NoticeSource
+    from schemas.release import Manifest
     from schemas.withdrawal import WithdrawalNotice
 
 _SHOWN_PROBLEMS = 50
@@ -50,7 +52,6 @@ _WithoutImagesOption = Annotated[
         help="The image files may be left out: the rows hold their bytes, which are checked.",
     ),
 ]
-_NAMES = ("dataset", "version", "id")
 
 
 def verify(
@@ -68,15 +69,15 @@ def verify(
     Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
     """
     from flows.withdrawn_releases import withdrawn_in
-    from release.manifest import read_manifest
-    from release.notices_sources import notices_at
+    from release.notices_sources import notice_source
     from release.signing import read_signature
-    from release.verify import verify_release
+    from release.verify import examine_release
 
     known = _known_here()
-    if notices is not None:
-        known += notices_at(notices)
-    problems = verify_release(
+    asked = None if notices is None else notice_source(notices)
+    if asked is not None:
+        known += asked.notices
+    problems, manifest, release_id = examine_release(
         folder,
         expected_id=expected_id,
         decode=decode,
@@ -86,26 +87,33 @@ def verify(
         without_images=without_images,
     )
     withdrawn = withdrawn_in(folder, known) if problems else ()
-    verified = None if problems else read_manifest(folder)
     signature = None if problems else read_signature(folder)
     signed_by = signature.public_key if signature else None
     where = os.fsencode(folder).decode("utf-8", "backslashreplace")
     if as_json:
         found = [problem.model_dump(mode="json") for problem in problems]
         rows = [row.model_dump(mode="json") for row in withdrawn]
-        named = {name: verified and getattr(verified, name) for name in _NAMES}
+        dataset, version = manifest and manifest.dataset, manifest and manifest.version
+        named = {"dataset": dataset, "version": version, "id": release_id}
+        applied = None
+        if asked is not None and manifest is not None:
+            applied = {"apply": asked.tells_of(manifest), "told": asked.told_of(manifest)}
         sound = {"folder": where, "ok": not problems, **named, "signed_by": signed_by}
-        print_json({**sound, "problems": found, "withdrawn": rows})
-    elif verified is None:
+        print_json({**sound, "problems": found, "withdrawn": rows, "notices": applied})
+    elif problems:
         _show_problems([problem.message for problem in problems], len(withdrawn))
     else:
         held = f", and holds all of {contains}" if contains else ""
         told = f"{where} is complete and unchanged{held}"
         out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
-        out.print(f"  {verified.dataset} {verified.version}, id {verified.id}", soft_wrap=True)
+    if manifest is not None and not as_json:
+        which = f"{manifest.dataset} {manifest.version}, id {release_id}"
+        out.print(f"  {'this is ' if problems else ''}{escape(which)}", soft_wrap=True)
         if signed_by:
             whose = "" if public_key else ", whose owner you did not state (--public-key)"
             out.print(f"  signed by the key {signed_by}{whose}", soft_wrap=True)
+    if manifest is not None and asked is not None:
+        _tell_of_notices(asked, manifest, as_json=as_json)
     if problems:
         raise typer.Exit(1)
 
@@ -123,6 +131,15 @@ def _known_here() -> "tuple[WithdrawalNotice, ...]":
     except ConfigurationError as error:
         warn(f"withdrawals that only the store of this installation knows are left out: {error}")
         return notices_of_home(settings.home)
+
+
+def _tell_of_notices(asked: "NoticeSource", release: "Manifest", *, as_json: bool) -> None:
+    """What was asked; whoever asked what can tell nothing is warned."""
+    told = asked.told_of(release)
+    if not asked.tells_of(release):
+        warn(told)
+    elif not as_json:
+        out.print(f"  {escape(told)}", soft_wrap=True)
 
 
 def _show_problems(messages: Sequence[str], withdrawn: int) -> None:

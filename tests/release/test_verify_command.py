@@ -1,0 +1,126 @@
+"""`loupe release verify` as people and programs meet it: which release, which notices."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from flows.commands.release import app
+from release.manifest import read_files, read_manifest
+from release.notices_files import notice_text
+from schemas.withdrawal import NoticeList, WithdrawalNotice
+from tests.release.forging import name_anew
+from tests.release.notice_samples import notice_of
+from tests.release.worlds import World
+
+OTHER = {"release": "0" * 64}
+
+
+@pytest.fixture
+def out(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A release in an installation of its own."""
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
+    out = tmp_path / "out"
+    assert run("build", "ufine3c", "--version", "1.0.0", "--out", out).exit_code == 0
+    return out
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def which(told: Result) -> tuple[str | None, ...]:
+    values = json.loads(told.stdout)
+    return values["dataset"], values["version"], values["id"]
+
+
+def test_whatever_is_wrong_it_is_told_of_which_release(out: Path) -> None:
+    right = read_manifest(out).id
+    (out / "images/5.jpg").unlink()
+    assert which(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
+    assert f"  this is ufine3c 1.0.0, id {right}\n" in run("verify", out).stdout
+
+
+def test_the_id_of_an_edited_manifest_is_the_one_that_its_content_makes(out: Path) -> None:
+    right = read_manifest(out).id
+    text = (out / "manifest.json").read_text()
+    (out / "manifest.json").write_text(text.replace(right, "0" * 64))
+    assert which(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
+
+
+def test_a_manifest_that_cannot_be_read_tells_of_no_release(out: Path) -> None:
+    (out / "manifest.json").write_text("{")
+    assert which(run("verify", out, "--json")) == (None, None, None)
+    assert "this is" not in run("verify", out).stdout
+
+
+def named_anew(folder: Path, **change: str) -> Path:
+    """The release with another name or version, as another release."""
+    paths = [one.path for one in read_files(folder / "manifest.json")]
+    name_anew(folder, paths, lambda manifest: manifest.model_copy(update=change))
+    return folder
+
+
+def a_file(folder: Path, **change: str) -> Path:
+    """A file with one notice, of a release like this one."""
+    notice = notice_of(folder, 2).model_copy(update=change)
+    path = folder.parent / "notices.json"
+    path.write_bytes(notice_text(NoticeList(notices=(notice,))))
+    return path
+
+
+def no_notices(folder: Path) -> Path:
+    path = folder.parent / "notices.json"
+    notices: tuple[WithdrawalNotice, ...] = ()
+    path.write_bytes(notice_text(NoticeList(notices=notices)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (lambda f: named_anew(f, version="0.9.0"), "is ufine3c 0.9.0"),
+        (lambda f: named_anew(f, version="1.0.0", dataset="walkers"), "is walkers 1.0.0"),
+        (lambda f: named_anew(f, version="2.0.0", dataset="walkers"), "is walkers 2.0.0"),
+        (lambda f: a_file(f, dataset="walkers", **OTHER), "has notices of walkers alone"),
+        (no_notices, "has no notices"),
+    ],
+)
+def test_whoever_asks_what_can_tell_nothing_is_warned(
+    out: Path, tmp_path: Path, asked: Callable[[Path], Path], told: str
+) -> None:
+    asked_of = asked(copy_of(out, tmp_path))
+    verified = run("verify", out, "--notices", asked_of)
+    assert verified.exit_code == 0
+    assert f"{asked_of} {told}, and can tell nothing of ufine3c 1.0.0" in verified.stderr
+    found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
+    assert found["notices"]["apply"] is False
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (lambda f: named_anew(f, version="1.0.10"), "(of ufine3c up to 1.0.10); none of them is"),
+        (lambda f: f, "(of ufine3c up to 1.0.0); none of them is"),
+        (lambda f: a_file(f, **OTHER), "(1 in all); none of them is"),
+        (a_file, "(1 in all); 1 of them is"),
+    ],
+)
+def test_it_is_said_which_notices_were_looked_at(
+    out: Path, tmp_path: Path, asked: Callable[[Path], Path], told: str
+) -> None:
+    asked_of = asked(copy_of(out, tmp_path))
+    verified = run("verify", out, "--notices", asked_of)
+    assert (
+        f"  the notices in {asked_of} were looked at {told} of ufine3c 1.0.0\n" in verified.stdout
+    )
+    assert "warning" not in verified.stderr
+    found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
+    assert found["notices"]["apply"] is True
+
+
+def copy_of(out: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(out, tmp_path / "asked" / "copy"))
