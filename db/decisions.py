@@ -18,6 +18,9 @@ State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
 RETIRED = "no longer proposed: settings or decisions before it have changed"
 """The reason, which nobody else gives, of a rejection that lasts until it is proposed again."""
 
+PROPOSED_AGAIN = "proposed again"
+"""The reason with which it is open again then."""
+
 STATE_AFTER: dict[str, State] = {
     "accept": "accepted",
     "reject": "rejected",

@@ -7,7 +7,14 @@ and what is proposed again is open again.
 from collections.abc import Callable, Sequence
 
 from annotate.items import EDITED_FROM
-from db.decisions import RETIRED, NewDecision, Verdict, append_decisions, last_reasons
+from db.decisions import (
+    PROPOSED_AGAIN,
+    RETIRED,
+    NewDecision,
+    Verdict,
+    append_decisions,
+    last_reasons,
+)
 from db.entities import LIVE, StoredEntity, find, pages, parents_of
 from flows.context import RunContext
 
@@ -31,7 +38,7 @@ def keep_current(
     for page in pages(find(context.store, dataset, kind, states=("rejected",)), _PAGE):
         reasons = last_reasons(context.store, [one.id for one in page if is_current(one)])
         back = [entity_id for entity_id, reason in reasons.items() if reason == RETIRED]
-        _decide(context, back, "reopen", "proposed again")
+        _decide(context, back, "reopen", PROPOSED_AGAIN)
 
 
 def keep_current_edits(

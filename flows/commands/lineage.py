@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, out, print_json, warn
+from flows.commands.release_opening import notices_at_hand
 
 if TYPE_CHECKING:
     from db.lineage import Lineage
@@ -67,11 +68,10 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
     Of what was withdrawn no words are told.
     """
     from flows.withdrawn_lineage import without_withdrawn
-    from flows.withdrawn_releases import known_notices, withdrawal_in, withdrawn_in
-    from profiles.settings import load_settings
+    from flows.withdrawn_releases import withdrawal_in, withdrawn_in
     from release.lineage_reading import open_lineage
 
-    known = known_notices(load_settings())
+    known = notices_at_hand()
     if withdrawal := withdrawal_in(folder, known):
         warn(withdrawal.sentence)
     with open_lineage(folder) as released:

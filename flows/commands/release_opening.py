@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.output import err
+from flows.commands.output import err, warn
 
 if TYPE_CHECKING:
     from db.store import Store
     from release.build import Progress
+    from schemas.withdrawal import WithdrawalNotice
 
 FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
 NameArgument = Annotated[
@@ -76,3 +77,18 @@ def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
     with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
         task = bars.add_task(label)
         yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
+    """What this installation knows to be withdrawn; a store that is away holds up nothing."""
+    from flows.withdrawn_releases import known_notices
+    from profiles.settings import load_settings
+    from release.notices_sources import notices_of_home
+    from schemas.errors import ConfigurationError
+
+    settings = load_settings()
+    try:
+        return known_notices(settings)
+    except ConfigurationError as error:
+        warn(f"withdrawals that only the store of this installation knows are left out: {error}")
+        return notices_of_home(settings.home)

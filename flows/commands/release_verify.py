@@ -9,11 +9,11 @@ import typer
 from rich.markup import escape
 
 from flows.commands.output import JsonOption, out, print_json, warn
+from flows.commands.release_opening import notices_at_hand
 
 if TYPE_CHECKING:
     from release.notices_sources import NoticeSource
     from schemas.release import Manifest
-    from schemas.withdrawal import WithdrawalNotice
 
 _SHOWN_PROBLEMS = 50
 
@@ -73,7 +73,7 @@ def verify(
     from release.signing import read_signature
     from release.verify import examine_release
 
-    known = _known_here()
+    known = notices_at_hand()
     asked = None if notices is None else notice_source(notices)
     if asked is not None:
         known += asked.notices
@@ -116,21 +116,6 @@ def verify(
         _tell_of_notices(asked, manifest, as_json=as_json)
     if problems:
         raise typer.Exit(1)
-
-
-def _known_here() -> "tuple[WithdrawalNotice, ...]":
-    """What this installation knows to be withdrawn; a store that is away holds up nothing."""
-    from flows.withdrawn_releases import known_notices
-    from profiles.settings import load_settings
-    from release.notices_sources import notices_of_home
-    from schemas.errors import ConfigurationError
-
-    settings = load_settings()
-    try:
-        return known_notices(settings)
-    except ConfigurationError as error:
-        warn(f"withdrawals that only the store of this installation knows are left out: {error}")
-        return notices_of_home(settings.home)
 
 
 def _tell_of_notices(asked: "NoticeSource", release: "Manifest", *, as_json: bool) -> None:

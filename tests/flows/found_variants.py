@@ -37,7 +37,7 @@ class FoundVariants(NamedTuple):
             strategist=counted,
             refiner=counted,
             search=OpenverseSearch(**{**told, **search}),
-            download=quick(self.host.port, timeout_seconds=10, connect_timeout_seconds=5),
+            download=quick(self.host.port, timeout_seconds=120, connect_timeout_seconds=60),
         )
 
 
