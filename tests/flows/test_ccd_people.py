@@ -388,9 +388,11 @@ def test_the_lineage_of_a_caption_is_told_in_words(finished: Work, build: CcdBui
     text = drawn(lineage_tree(traced))
     for kind in ("candidate", "strategy", "contrast_group", "caption_group", "prompt", "source"):
         assert re.search(rf"{kind} [0-9a-f]{{12}} in ", text), kind
-    difference, plan = row["contrast"]["difference"], row["contrast"]["plan"]
-    assert f"accepted) {DRAFTER}, {difference}, {plan}\n" in text, "the strategy"
-    assert f"accepted) edit, loupe-stills-editor@1, {difference}, {plan}\n" in text, "the edit"
+    difference, detail, plan = (row["contrast"][name] for name in ("difference", "detail", "plan"))
+    strategy = f"accepted) by {DRAFTER}, {difference}, {detail}, {plan}\n"
+    assert strategy in text, "the strategy"
+    edit = f"accepted) by edit, loupe-stills-editor@1, {difference}, {plan}\n"
+    assert edit in text, "the edit"
     assert "by person reviewer-" in text
     lines = text.splitlines()
     assert not [line for line in lines if "{" in line and "answered by" not in line]
