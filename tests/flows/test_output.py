@@ -1,6 +1,7 @@
 """What commands print does nothing to the terminal, whoever wrote it."""
 
 import io
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ _HOSTILE = "\x1b[1A\x1b[2K\x9b2J\u202e\rall is well\x07"
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     file = io.StringIO()
-    monkeypatch.setattr(output.out, "file", file)
+    monkeypatch.setattr(output.out, "_file", file)  # `file` is today's standard output else
     return file
 
 
@@ -39,10 +40,7 @@ def test_styles_of_our_own_stay(printed: io.StringIO, monkeypatch: pytest.Monkey
 
 @given(st.text(st.characters(codec="utf-8"), max_size=20))
 def test_what_stands_in_a_table_is_no_markup(text: str) -> None:
-    file, before = io.StringIO(), output.out.file
-    output.out.file = file
-    try:
+    file = io.StringIO()
+    with patch.object(output.out, "_file", file):
         output.print_table("names", ("name",), [[text], ["[/b][red]x"]])
-    finally:
-        output.out.file = before
     assert "[/b][red]x" in file.getvalue()
