@@ -1,6 +1,7 @@
 """What this installation knows to be withdrawn from a release, for whoever uses it."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,7 +11,7 @@ from db.store import Store
 from db.withdrawal_notices import all_notices
 from profiles.settings import Settings
 from release.manifest import read_manifest
-from release.notices_files import followed, merged, superseding
+from release.notices_files import WITHDRAWN, followed, merged, superseding
 from release.notices_sources import known_of, notices_of_home
 from release.notices_words import told_rows, withdrawn_sentence
 from schemas.base import Record
@@ -92,8 +93,9 @@ def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWit
     Raises:
         IntegrityError: the mark cannot be read.
     """
-    manifest = _manifest_in(folder)
-    return None if manifest is None else withdrawal_of(manifest, folder, known)
+    given = tuple(known)
+    manifest = _manifest_in(folder) if _may_be_withdrawn(folder, given) else None
+    return None if manifest is None else withdrawal_of(manifest, folder, given)
 
 
 def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
@@ -101,14 +103,19 @@ def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[Withd
 
     None where its manifest cannot be read; a mark that cannot be read tells of none.
     """
-    manifest = _manifest_in(folder)
+    given = tuple(known)
+    manifest = _manifest_in(folder) if _may_be_withdrawn(folder, given) else None
     if manifest is None:
         return ()
-    given = tuple(known)
     try:
         return told_rows(known_of(manifest.id, folder, given))
     except IntegrityError:
         return told_rows(known_of(manifest.id, None, given))
+
+
+def _may_be_withdrawn(folder: Path, known: Collection[WithdrawalNotice]) -> bool:
+    """Whether to look which release it is: the manifest of a large one takes a second to read."""
+    return bool(known) or os.path.lexists(folder / WITHDRAWN)
 
 
 def _manifest_in(folder: Path) -> Manifest | None:

@@ -92,6 +92,11 @@ def is_plain(path: Path) -> bool:
         return False
 
 
+def shown_path(path: Path | str) -> str:
+    r"""A path as it can be printed: bytes that are no UTF-8 as `\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def digest_of_file(path: Path | str) -> str:
     """The SHA-256 of a file; a small one is read at once, a large one piece by piece."""
     digest = hashlib.sha256()

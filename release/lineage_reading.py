@@ -13,6 +13,7 @@ tables in::
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -100,11 +101,15 @@ class ReleasedLineage:
             else dict(zip(row["caption_entity_ids"], row["captions"], strict=False))
         )
 
+    @cached_property
+    def _row_count(self) -> int:
+        return count_rows(self._folder)
+
     def _row(self, name: str, columns: list[str]) -> dict[str, Any] | None:
         """These columns of the row that is called `name`; None where it is not the name of one."""
         if match := _FILE_NAME.fullmatch(name):
             return find_row(self._folder, int(match[2]), columns, f"images/{match[1]}")
-        if _NUMBER.fullmatch(name) and int(name) <= count_rows(self._folder):
+        if _NUMBER.fullmatch(name) and int(name) <= self._row_count:
             return find_row(self._folder, int(name), columns)
         return None
 
@@ -112,7 +117,7 @@ class ReleasedLineage:
         start = prefix.lower()
         if len(prefix) < SHORTEST_PREFIX or not _HEX.fullmatch(start):
             raise UsageError(
-                f"{prefix!r} is none of the {count_rows(self._folder):,} rows of {self._folder}, "
+                f"{prefix!r} is none of the {self._row_count:,} rows of {self._folder}, "
                 f"no file name of an image, and no id ({SHORTEST_PREFIX} hex digits or more)"
             )
         found: list[str] = []

@@ -1,13 +1,12 @@
 """Releases and folders of images that a release is held against, from their files alone."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from release.contamination import SeenVideo
-from release.files import digest_of_file
+from release.files import digest_of_file, shown_path
 from release.image_looks import Look, look_at_file
 from release.manifest import MANIFEST
 from release.own_images import SeenImage
@@ -65,7 +64,7 @@ class FolderOfImages:
 
         def seen(name: str) -> SeenImage:
             look = look_at_file(self._folder / name)
-            return SeenImage(_shown(name), look.sha256, look.perceptual_hash, fault=look.fault)
+            return SeenImage(shown_path(name), look.sha256, look.perceptual_hash, fault=look.fault)
 
         yield from ordered_map(seen, self._names)
 
@@ -145,11 +144,6 @@ class ReleasedImages:
         if fault is None and look.sha256 != row["sha256"]:
             fault = "holds other bytes than were released"
         return released_image(row, look._replace(fault=fault))
-
-
-def _shown(path: str) -> str:
-    """A path as it can be written down, also where it is no UTF-8."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def released_image(row: Mapping[str, Any], look: Look) -> SeenImage:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from release.files import OF_FILE_MANAGERS, digest_of_file
+from release.files import OF_FILE_MANAGERS, digest_of_file, shown_path
 from release.findings import FOLDER, LIMIT, NOT_READABLE, Findings, below
 from release.manifest import MANIFEST
 from release.notices_files import WITHDRAWN
@@ -96,11 +96,11 @@ def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
                     elif entry.is_file(follow_symlinks=False):
                         yield FoundFile(path, entry.stat(follow_symlinks=False).st_size)
                     else:
-                        shown = _shown(path)
+                        shown = shown_path(path)
                         message = f"{shown} is {_kind(entry)}, not a file"
                         findings.add("not_a_file", message, shown)
         except OSError as error:
-            shown = _shown(inside)
+            shown = shown_path(inside)
             what = "the folder itself" if inside == FOLDER else shown
             message = f"{what} cannot be read ({error.strerror}); not all that lies in it was found"
             findings.add(NOT_READABLE, message, shown)
@@ -119,11 +119,6 @@ def _is_text(path: str) -> bool:
         return path.isascii() or bool(path.encode())
     except UnicodeEncodeError:
         return False
-
-
-def _shown(path: str) -> str:
-    r"""A path as it can be printed: bytes that are no UTF-8 as `\xff`."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _is_nobodys(path: str) -> bool:
@@ -150,7 +145,7 @@ def _verify_names(
         by_size.setdefault(file.size_bytes, []).append(file)
     gone = {file.path for file in missing}
     for extra in extras:
-        shown = _shown(extra.path)
+        shown = shown_path(extra.path)
         old = _old_name(folder, extra, by_size.get(extra.size_bytes, []))
         if old is not None and old in gone:
             gone.discard(old)

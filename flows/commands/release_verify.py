@@ -1,6 +1,5 @@
 """`loupe release verify`: whether a copy of a release is whole, and what of it was withdrawn."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,6 +68,7 @@ def verify(
     Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
     """
     from flows.withdrawn_releases import withdrawn_in
+    from release.files import shown_path
     from release.notices_sources import notice_source
     from release.signing import read_signature
     from release.verify import examine_release
@@ -89,7 +89,7 @@ def verify(
     withdrawn = withdrawn_in(folder, known) if problems else ()
     signature = None if problems else read_signature(folder)
     signed_by = signature.public_key if signature else None
-    where = os.fsencode(folder).decode("utf-8", "backslashreplace")
+    where = shown_path(folder)
     if as_json:
         found = [problem.model_dump(mode="json") for problem in problems]
         rows = [row.model_dump(mode="json") for row in withdrawn]

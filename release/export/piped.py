@@ -16,15 +16,13 @@ Piece = bytes | memoryview
 _PIECE_BYTES: Final = 2 << 20
 _IN_FLIGHT: Final = 4
 _AT_ONCE: Final = 512  # pieces; systems take 1024
-_TO_DISK_BYTES: Final = 8 << 20
 
 
 class PipedFile:
     """A new file, appended to piece by piece; faults of writing are raised a little later.
 
-    What is not written yet is held, at most 10 MiB and a piece. The disk begins with what was
-    written while the rest is made; nobody waits for it here: an export does, at its end, for all of
-    its files at once.
+    What is not written yet is held, at most 10 MiB and a piece. Nothing is flushed to disk: an
+    export does that for all of its files at once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,8 +32,6 @@ class PipedFile:
         self._in_flight: deque[tuple[Future[None], Future[None]]] = deque()
         self._pieces: list[Piece] = []
         self._waiting = 0
-        self._written = 0
-        self._sent_to_disk = 0
         self._is_closed = False
         self.size = 0
         """Bytes so far, those included that are not written yet."""
@@ -75,16 +71,6 @@ class PipedFile:
             rest = memoryview(b"".join(some) if written < size else b"")[written:]
             while rest:
                 rest = rest[os.write(self._handle, rest) :]
-            self._written += size
-        if self._written - self._sent_to_disk >= _TO_DISK_BYTES:
-            self._send_to_disk()
-
-    def _send_to_disk(self) -> None:
-        """Begins with it, where the system can: Linux does when told that it may forget pages."""
-        if hasattr(os, "posix_fadvise"):
-            start, size = self._sent_to_disk, self._written - self._sent_to_disk
-            os.posix_fadvise(self._handle, start, size, os.POSIX_FADV_DONTNEED)
-        self._sent_to_disk = self._written
 
     def finish(self, path: str) -> ReleasedFile:
         """Writes the rest; the file under the path that the export knows it by.

@@ -152,11 +152,6 @@ def _write(
                 lineage.add(columns, known=not withheld.is_whole(writer.rows))
         if lineage is not None:
             lineage.finish()
-    if writer.rows != record.rows:
-        raise IntegrityError(
-            f"{source.folder}: its Parquet files hold {writer.rows:,} rows; the manifest states "
-            f"{record.rows:,}"
-        )
     write_script(report, "index", writer.finish() | _told(record))
     sentence = withheld.sentence(record.rows)
     write_page(report, source.manifest, record, difference, sentence)

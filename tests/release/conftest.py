@@ -1,9 +1,13 @@
+"""A small world, and the release that is built of it."""
+
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.release.worlds import World, small_world, store_world
+from release.build import build_release
+from tests.release.worlds import DATASET, World, small_world, store_world
 
 
 @pytest.fixture
@@ -11,3 +15,19 @@ def world(tmp_path: Path) -> Iterator[World]:
     world = store_world(tmp_path / "world", small_world().contents())
     yield world
     world.store.close()
+
+
+@pytest.fixture(scope="session")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sound release; nobody changes it."""
+    home = tmp_path_factory.mktemp("release")
+    world = store_world(home / "world", small_world().contents())
+    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
+    world.store.close()
+    return folder
+
+
+@pytest.fixture
+def copy(sound: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return Path(shutil.copytree(sound, tmp_path / "copy"))

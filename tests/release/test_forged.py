@@ -19,24 +19,10 @@ from release.verify import verify_release
 from schemas.base import canonical_json
 from schemas.release import ReleasedFile
 from tests.release import ccd_world, street_world
-from tests.release.worlds import DATASET, Composer, small_world, store_world
+from tests.release.worlds import DATASET, Composer, store_world
 
 JSON = f"{DATASET}.json"
 SHARD = "data/test-00000-of-00001.parquet"
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("release")
-    world = store_world(home / "world", small_world().contents())
-    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
-    world.store.close()
-    return folder
-
-
-@pytest.fixture
-def copy(sound: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound, tmp_path / "copy"))
 
 
 def name_anew(folder: Path) -> None:

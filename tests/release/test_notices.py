@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.build import build_release
 from release.manifest import read_files
 from release.notices import MarkedRelease, mark_release, record_notices
 from release.notices_files import (
@@ -25,16 +24,7 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.flows.homes import bytes_of
 from tests.release.notice_samples import SHARD, notice_of, rows_of
-from tests.release.worlds import DATASET, small_world, store_world
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("release")
-    world = store_world(home / "world", small_world().contents())
-    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
-    world.store.close()
-    return folder
+from tests.release.worlds import DATASET
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from release.build import build_release
 from release.findings import LIMIT
 from release.manifest import read_files, read_manifest
 from release.verify import verify_release
@@ -18,24 +17,10 @@ from schemas.base import sha256_of
 from schemas.errors import UsageError
 from schemas.release import Problem
 from tests.release.forging import name_anew
-from tests.release.worlds import DATASET, picture, small_world, store_world
+from tests.release.worlds import DATASET, picture
 
 JSON = f"{DATASET}.json"
 PARQUET = "data/test-00000-of-00001.parquet"
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("release")
-    world = store_world(home / "world", small_world().contents())
-    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
-    world.store.close()
-    return folder
-
-
-@pytest.fixture
-def copy(sound: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound, tmp_path / "copy"))
 
 
 def test_a_sound_copy_has_no_problems(copy: Path) -> None:

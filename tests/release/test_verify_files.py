@@ -14,25 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from release import verify_rows
-from release.build import build_release
 from release.notices import mark_release
 from release.verify import verify_release
 from tests.release.notice_samples import SHARD, notice_of
-from tests.release.worlds import DATASET, small_world, store_world
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("release")
-    world = store_world(home / "world", small_world().contents())
-    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
-    world.store.close()
-    return folder
-
-
-@pytest.fixture
-def copy(sound: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound, tmp_path / "copy"))
+from tests.release.worlds import DATASET
 
 
 def told(folder: Path, *, without_images: bool = False) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from release.build import build_release
 from release.files import digest_of_file
 from release.manifest import manifest_text, named, read_files, read_manifest
 from release.notices import mark_release
@@ -25,16 +24,6 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.release import DOCUMENTS_VERSION, ReleasedFile
 from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.release.notice_samples import SHARD, notice_of, rows_of
-from tests.release.worlds import DATASET, small_world, store_world
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("release")
-    world = store_world(home / "world", small_world().contents())
-    folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
-    world.store.close()
-    return folder
 
 
 @pytest.fixture

@@ -37,7 +37,6 @@ def test_it_holds_all_pieces_in_their_order(written: list[list[bytes]], most: in
         TemporaryDirectory() as folder,
         patch("release.export.piped.os.writev", writev),
         patch("release.export.piped._PIECE_BYTES", 64),
-        patch("release.export.piped._TO_DISK_BYTES", 128),
     ):
         path = Path(folder) / "file"
         file = PipedFile(path)
