@@ -13,7 +13,7 @@ WORKERS ?= $(shell python3 -c 'import os; print(min(4, os.cpu_count() + 1))')
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup environments demo test lint check up down bench lock clean
+.PHONY: help setup environments demo test soak lint check up down bench measure lock clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,9 @@ demo: setup  ## Build a small evaluation set from a generated world, offline
 test: environments  ## Run all tests; ends with a list of what this machine could not run
 	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
+soak: environments  ## Run the long tests: fuzzing, many kills, load
+	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest -m soak -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
 lint: setup  ## Check style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -56,6 +59,9 @@ down:  ## Stop them
 
 bench: setup  ## Measure speed and memory beside peers, as ratios
 	$(BIN)/python -m benchmarks
+
+measure: setup  ## Count lines, names, imports and odd words of the product
+	$(BIN)/python -m benchmarks.measure
 
 lock: | $(UV)  ## Resolve the dependencies anew
 	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 \

@@ -1,0 +1,225 @@
+"""How large the product is and how it reads: `make measure`.
+
+Counts are of the packages that are installed, without tests and benchmarks. What a caption passes
+is counted by a build of one image with one caption.
+"""
+
+import argparse
+import ast
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import tokenize
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any
+
+import grimp
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+ODD_WORDS = re.compile(
+    r"\b(whence|anew|likewise|whoever|whom|told|tells? of|held against|come by|came by|for want of|"
+    r"at the least|stands? (?:in|under|above|beside)|thereof|mend(?:ed|s)?)\b",
+    re.IGNORECASE,
+)
+"""Archaic or unidiomatic in technical English; the docs of comparable projects hardly have any."""
+_LAYOUT_TOKENS = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+_ONE_CAPTION = """
+dataset = "one-caption"
+identities_per_source = 1
+[[sources]]
+name = "one"
+format = "cuhk-pedes"
+granularity = "coarse"
+annotations = "one.json"
+images = "."
+licence = "CC0-1.0"
+citation = "none"
+"""
+_ONE_PERSON = {
+    "split": "test",
+    "captions": ["A woman with long black hair wears a red coat, blue jeans and white shoes."],
+    "file_path": "one.jpg",
+    "id": 1,
+}
+
+
+def packages() -> list[str]:
+    """The top-level packages of the product, as the wheel names them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+
+
+def files_of(folders: list[str]) -> list[Path]:
+    """The Python files that git tracks in `folders`."""
+    command = ["git", "ls-files", *(f"{folder}/*.py" for folder in folders)]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+
+
+def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """The docstrings of a module: its own, and those of its classes and functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            value = first.value if isinstance(first, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value
+
+
+def code_lines(source: str, tree: ast.Module) -> int:
+    """Lines that hold code: no blank ones, no comments, no docstrings."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _LAYOUT_TOKENS:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for text in docstrings(tree):
+        lines.difference_update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    return len(lines)
+
+
+def used_once_share(trees: dict[Path, ast.Module]) -> float:
+    """The share of public functions whose only use is one reference in another module.
+
+    References are counted by name, so that names which are defined twice are left out.
+    """
+    defined: Counter[str] = Counter()
+    home: dict[str, Path] = {}
+    uses: Counter[str] = Counter()
+    elsewhere: Counter[str] = Counter()
+    for path, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
+                defined[node.name] += 1
+                home[node.name] = path
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            name = getattr(node, "id", None) or getattr(node, "attr", None)
+            if name in home:
+                uses[name] += 1
+                elsewhere[name] += home[name] != path
+    unique = [name for name, times in defined.items() if times == 1]
+    return sum(uses[name] == 1 == elsewhere[name] for name in unique) / max(len(unique), 1)
+
+
+def longest_import_chain(names: list[str]) -> int:
+    """How many modules the longest chain of imports has, leaving out packages' `__init__`."""
+    graph = grimp.build_graph(*names, cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    length: dict[str, int] = {}
+    for module in TopologicalSorter(imported).static_order():
+        length[module] = 1 + max((length[other] for other in imported[module]), default=0)
+    return max(length.values())
+
+
+def modules_of_one_caption(names: list[str]) -> dict[str, int]:
+    """How many of our modules and functions run when one caption is built and released."""
+    program = (
+        "import sys; from benchmarks.measure import trace_one_caption; "
+        "trace_one_caption(sys.argv[1:])"
+    )
+    with TemporaryDirectory() as home:
+        ran = subprocess.run(
+            [sys.executable, "-c", program, *names],
+            cwd=ROOT,
+            env={**os.environ, "LOUPE_HOME": home},
+            stdout=subprocess.PIPE,
+            stderr=sys.stderr,
+            text=True,
+            check=True,
+        )
+    return dict(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def trace_one_caption(names: list[str]) -> None:
+    """Builds one person's captions in this process and prints what ran, as JSON."""
+    from flows.cli import main
+
+    seen: set[tuple[str, str, int]] = set()
+    roots = tuple(f"{ROOT / name}/" for name in names)
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(roots) and code.co_name != "<module>":
+            seen.add((code.co_filename, code.co_qualname, code.co_firstlineno))
+
+    with TemporaryDirectory() as folder:
+        config = Path(folder, "measure.toml")
+        config.write_text(_ONE_CAPTION, encoding="utf-8")
+        Path(folder, "one.json").write_text(json.dumps([_ONE_PERSON]), encoding="utf-8")
+        Image.effect_noise((96, 192), 64).convert("RGB").save(Path(folder, "one.jpg"))
+        sys.argv = ["loupe", "run", "build-ufine3c", "--config", str(config)]
+        threading.setprofile(profile)
+        sys.setprofile(profile)
+        try:
+            main()
+        except SystemExit as end:
+            if end.code:
+                raise
+        finally:
+            sys.setprofile(None)
+    print(json.dumps({"modules": len({path for path, _, _ in seen}), "functions": len(seen)}))
+
+
+def measure() -> dict[str, float]:
+    """All figures by name."""
+    names = packages()
+    sources = {path: path.read_text(encoding="utf-8") for path in files_of(names)}
+    trees = {path: ast.parse(source) for path, source in sources.items()}
+    words = [text for tree in trees.values() for text in docstrings(tree)]
+    docs = " ".join(str(text.value) for text in words)
+    tests = files_of(["tests"])
+    passed = modules_of_one_caption(names)
+    return {
+        "lines of code": sum(code_lines(sources[path], trees[path]) for path in sources),
+        "files": len(sources),
+        "lines of test code": sum(
+            code_lines(text, ast.parse(text))
+            for text in (path.read_text(encoding="utf-8") for path in tests)
+        ),
+        "test files": len(tests),
+        "public names": sum(
+            isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+            for tree in trees.values()
+            for node in tree.body
+        ),
+        "public functions used once, elsewhere (%)": round(100 * used_once_share(trees), 1),
+        "longest import chain": longest_import_chain(names),
+        "modules that one caption passes": passed["modules"],
+        "functions that one caption passes": passed["functions"],
+        "odd words per 1,000 of docstrings": round(
+            1000 * len(ODD_WORDS.findall(docs)) / len(docs.split()), 2
+        ),
+        "words of documentation": sum(
+            len(path.read_text(encoding="utf-8").split())
+            for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+        ),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    figures = measure()
+    if parser.parse_args().json:
+        print(json.dumps(figures))
+    else:
+        for name, value in figures.items():
+            print(f"{name:45}{value:>10,}")
