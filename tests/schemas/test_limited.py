@@ -1,0 +1,113 @@
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.limited import LimitExceededError, iterate_limited, run_limited
+
+LIMITS: Any = {"seconds": 20, "memory": 1 << 28}
+
+
+def process_of() -> int:
+    return os.getpid()
+
+
+def burn() -> None:
+    while True:
+        pass
+
+
+def take(size: int) -> int:
+    return len(bytearray(size))
+
+
+def die(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+class OddError(Exception):
+    def __init__(self, reason: str, what: str) -> None:
+        super().__init__(what)
+        self.reason = reason
+
+
+def refuse() -> None:
+    raise OddError("odd", "is odd")
+
+
+def arrays(count: int) -> Iterator[Any]:
+    for number in range(count):
+        yield np.full((50, 1000), number, np.uint8)
+
+
+def three_then_burn() -> Iterator[int]:
+    yield from range(3)
+    burn()
+
+
+def test_a_worker_is_reused_and_is_another_process() -> None:
+    first = run_limited(process_of, **LIMITS)
+    assert first == run_limited(process_of, **LIMITS) != os.getpid()
+
+
+def test_what_takes_too_long_is_ended_and_the_next_call_works() -> None:
+    began = time.monotonic()
+    with pytest.raises(LimitExceededError, match=r"took more than 0\.2 s of processor") as caught:
+        run_limited(burn, seconds=0.2, memory=1 << 28)
+    assert caught.value.reason == "too_slow"
+    assert time.monotonic() - began < 30
+    assert run_limited(take, 5, **LIMITS) == 5
+
+
+def test_what_sleeps_for_ever_is_ended_by_the_clock() -> None:
+    run_limited(take, 5, **LIMITS)  # the first call of a worker may take as long as it starts
+    with pytest.raises(LimitExceededError, match=r"took more than 0\.5 s of time"):
+        run_limited(time.sleep, 600, seconds=0.05, memory=1 << 28)
+
+
+def test_what_wants_too_much_memory_is_ended() -> None:
+    assert run_limited(take, 1 << 27, **LIMITS) == 1 << 27
+    with pytest.raises(LimitExceededError, match="needs more than 268,435,456 bytes") as caught:
+        run_limited(take, 1 << 30, **LIMITS)
+    assert caught.value.reason == "too_much_memory"
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
+def test_a_crash_costs_one_call(number: int) -> None:
+    with pytest.raises(LimitExceededError, match="ended the process that read it") as caught:
+        run_limited(die, number, **LIMITS)
+    assert caught.value.reason == "decoder_crashed"
+    assert run_limited(take, 5, **LIMITS) == 5
+
+
+def test_errors_come_back_as_they_were_raised() -> None:
+    with pytest.raises(OddError, match="is odd") as caught:
+        run_limited(refuse, **LIMITS)
+    assert caught.value.reason == "odd"
+
+
+def test_items_come_one_by_one_until_one_takes_too_long() -> None:
+    found = [array[0, 0] for array in iterate_limited(arrays, 30, **LIMITS)]
+    assert found == list(range(30))
+    items = iterate_limited(three_then_burn, seconds=0.2, memory=1 << 28)
+    assert [next(items) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(LimitExceededError, match="processor time"):
+        next(items)
+
+
+def test_threads_get_workers_of_their_own() -> None:
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda n=n: found.append(run_limited(take, n, **LIMITS)))
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [0, 1, 2, 3]
