@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from flows.progress import Progress
 from flows.report import StageReport
 from retrieval.threads import usual_workers
+from schemas.decoders import decode_limited
 from schemas.errors import UsageError
+from schemas.limited import LimitExceededError
 from schemas.near_duplicates import AlikePair, ImageFingerprint, NearDuplicateSettings
 from schemas.records import Rejection
 from stages.near_duplicates.clusters import NearDuplicates, find_near_duplicates
@@ -129,4 +131,8 @@ def _looked_at(folder: Path, name: str) -> Looked:
         return Rejection(
             stage=STAGE, reason="unreadable_image", detail=detail, context={"file": name}
         )
-    return fingerprint(data, name)
+    try:
+        return decode_limited(fingerprint, data, name)
+    except LimitExceededError as fault:
+        detail = f"image {name!r} cannot be decoded: it {fault}"
+        return Rejection(stage=STAGE, reason=fault.reason, detail=detail, context={"file": name})

@@ -7,7 +7,9 @@ from db.withdrawal_bytes import Blob, stored_images
 from db.withdrawal_targets import WithdrawalTarget
 from flows.context import RunContext
 from schemas.base import sha256_of
+from schemas.decoders import DECODER_FAULTS, decode_limited
 from schemas.errors import IntegrityError, UsageError
+from schemas.limited import LimitExceededError
 from schemas.nearness import perceptual_hash
 
 _LIMIT_BITS = 10
@@ -46,8 +48,8 @@ def lookalikes(context: RunContext, path: Path) -> list[Lookalike] | None:
     """
     data = _read(path)
     try:
-        wanted = perceptual_hash(data)
-    except (OSError, ValueError):
+        wanted = decode_limited(perceptual_hash, data)
+    except (*DECODER_FAULTS, LimitExceededError):
         return None
     digest, seen = sha256_of(data), dict[str, int | None]()
     found = []
@@ -65,8 +67,9 @@ def lookalikes(context: RunContext, path: Path) -> list[Lookalike] | None:
 def _distance(context: RunContext, blob: Blob, wanted: int) -> int | None:
     """In how many bits a stored picture differs; None where it cannot be looked at."""
     try:
-        found = perceptual_hash(context.blobs.read(blob.sha256, blob.media_type))
-    except (OSError, ValueError, IntegrityError):
+        data = context.blobs.read(blob.sha256, blob.media_type)
+        found = decode_limited(perceptual_hash, data)
+    except (*DECODER_FAULTS, LimitExceededError, IntegrityError):
         return None
     return (found ^ wanted).bit_count()
 

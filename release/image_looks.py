@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from schemas.base import sha256_of
+from schemas.decoders import decode_limited
+from schemas.limited import LimitExceededError
 from schemas.small_picture import UnusablePictureError, look_hash
 
 
@@ -16,12 +18,15 @@ class Look(NamedTuple):
 
 
 def look_at(data: bytes) -> Look:
-    """The digest and the perceptual hash of an encoded image."""
+    """The digest and the perceptual hash of an encoded image, decoded in a limited worker."""
     digest = sha256_of(data)
     try:
-        return Look(digest, look_hash(data))
+        look = decode_limited(look_hash, data)
     except UnusablePictureError as fault:
         return Look(digest, None, str(fault))
+    except LimitExceededError as fault:
+        return Look(digest, None, f"cannot be decoded: it {fault}")
+    return Look(digest, look)
 
 
 def look_at_file(path: Path) -> Look:

@@ -7,15 +7,20 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from release.image_looks import look_at
 from release.jpeg_size import jpeg_size
 from release.manifest import MANIFEST
 from release.parquet_rows import RowBatch
 from release.scratch import ListedImage
+from schemas.decoders import (
+    DECODER_FAULTS,
+    FORMATS,
+    MOST_PIXELS,
+    decode_limited,
+    too_many_scans,
+)
+from schemas.limited import LimitExceededError
 from schemas.nearness import perceptual_hash
-
-_MAX_PIXELS = 50_000_000
-_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
+from schemas.small_picture import UnusablePictureError, look_hash
 
 
 class ImageCheck(NamedTuple):
@@ -63,29 +68,49 @@ class ImageChecks:
     ) -> ImageCheck:
         if not image:
             return ImageCheck("holds no image", None, listed)
-        problem = _other_image(row, path, image, listed) or self._no_picture(row, image)
-        if problem or not (self._needs_hashes or self._needs_looks):
-            return ImageCheck(problem, None, listed)
-        image_bytes = bytes(image)
-        hashed = perceptual_hash(image_bytes) if self._needs_hashes else None
-        look = look_at(image_bytes).perceptual_hash if self._needs_looks else None
-        return ImageCheck(None, hashed, listed, look)
-
-    def _no_picture(self, row: dict[str, Any], data: memoryview) -> str | None:
+        problem = _other_image(row, path, image, listed)
         size = row["width_px"], row["height_px"]
-        if not self._decode and jpeg_size(data) == size:
-            return None  # else Pillow says what is wrong
+        wants = _Wanted(self._decode, self._needs_hashes, self._needs_looks)
+        if problem or (not any(wants) and jpeg_size(image) == size):
+            return ImageCheck(problem, None, listed)
         try:
-            with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
-                if picture.size != size:
-                    return f"says its image has {size} pixels; the image has {picture.size}"
-                if (pixels := size[0] * size[1]) > _MAX_PIXELS:
-                    return f"has an image of {pixels:,} pixels; {_MAX_PIXELS:,} are allowed"
-                if self._decode:
-                    picture.load()
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Warning) as error:
-            return f"has an image that does not decode ({error})"
-        return None
+            problem, hashed, look = decode_limited(_looked_at, bytes(image), size, wants)
+        except LimitExceededError as fault:
+            return ImageCheck(f"has an image that does not decode (it {fault})", None, listed)
+        return ImageCheck(problem, hashed, listed, look)
+
+
+class _Wanted(NamedTuple):
+    """What is asked of an image beside its size."""
+
+    decode: bool
+    hash: bool
+    look: bool
+
+
+def _looked_at(
+    data: bytes, size: tuple[int, int], wanted: _Wanted
+) -> tuple[str | None, int | None, int | None]:
+    """What is wrong with an image that should have `size`, its perceptual hash, and its look."""
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+            if picture.size != size:
+                problem = f"says its image has {size} pixels; the image has {picture.size}"
+                return problem, None, None
+            if (pixels := size[0] * size[1]) > MOST_PIXELS:
+                problem = f"has an image of {pixels:,} pixels; {MOST_PIXELS:,} are allowed"
+                return problem, None, None
+            if what := too_many_scans(data):
+                return f"has an image that {what}", None, None
+            if wanted.decode:
+                picture.load()
+        hashed = perceptual_hash(data) if wanted.hash else None
+        look = look_hash(data) if wanted.look else None
+    except UnusablePictureError as fault:
+        return f"has an image that {fault}", None, None
+    except (*DECODER_FAULTS, Image.DecompressionBombError) as error:
+        return f"has an image that does not decode ({error})", None, None
+    return None, hashed, look
 
 
 def _other_image(

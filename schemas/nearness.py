@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.decoders import FORMATS
 from schemas.hamming import close_pairs
 from schemas.leaks import LeakLimits, Measure
 
@@ -88,7 +89,7 @@ def perceptual_hash(data: bytes) -> int:
     import imagehash
     from PIL import Image
 
-    with Image.open(io.BytesIO(data)) as image:
+    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
         return int(str(imagehash.phash(image)), 16)
 
 

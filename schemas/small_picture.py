@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from schemas.decoder_faults import DECODER_FAULTS
+from schemas.decoders import DECODER_FAULTS, MOST_PIXELS, too_many_scans
 from schemas.spectrum import SIDE_PX, Grey, look_of
 
 if TYPE_CHECKING:
     from PIL import Image
 
-MOST_PIXELS = 50_000_000
 _DRAFT_PX = 45
 """A draft is no smaller than this on either side: 1.4 times what is used. With less, a picture and
 the same picture cropped by a few pixels grow apart; with more, they do not come nearer."""
@@ -45,14 +44,14 @@ def small_picture(data: bytes) -> SmallPicture:
 
     Raises:
         UnusablePictureError: `undecodable_image` (it is none that we read, or is damaged or cut
-            off), or `too_many_pixels` (by its header; nothing is decoded then).
+            off), `too_many_pixels` (by its header) or `too_many_scans`; of both nothing is decoded.
     """
     from PIL import Image
 
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             size = image.size  # a draft has another
-            _refuse_large(size)
+            _refuse_costly(data, size)
             return SmallPicture(size, _small_grey(image))
     except UnusablePictureError:
         raise
@@ -73,7 +72,9 @@ def look_hash(data: bytes) -> int | None:
     return look and look.perceptual_hash
 
 
-def _refuse_large(size: tuple[int, int]) -> None:
+def _refuse_costly(data: bytes, size: tuple[int, int]) -> None:
+    if scans := too_many_scans(data):
+        raise UnusablePictureError("too_many_scans", scans)
     if size[0] * size[1] > MOST_PIXELS:
         what = f"has {size[0]:,} x {size[1]:,} pixels, wanted {MOST_PIXELS:,} at most"
         raise UnusablePictureError("too_many_pixels", what)

@@ -1,9 +1,9 @@
 """Encoded images turned into pictures, and pictures that stand wrong into upright ones."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from PIL import Image
 from PIL.BmpImagePlugin import BmpImageFile
@@ -12,9 +12,11 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from schemas.decoder_faults import DECODER_FAULTS
+from schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
+from schemas.limited import LimitExceededError
 from sources.metadata import UPRIGHT, read_orientation
 
+T = TypeVar("T")
 _UPRIGHT_BY_ORIENTATION: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -49,12 +51,24 @@ class _Jpeg(JpegImageFile):
         """Nothing: a resolution in dots per inch is not asked for."""
 
 
+def limited(function: Callable[..., T], *args: Any, max_pixels: int) -> T:
+    """What `function(*args)`, which decodes a stranger's image, gives in a limited worker process.
+
+    Raises:
+        ImageRefusedError: as `function`, or it took too much time or memory, or crashed.
+    """
+    try:
+        return decode_limited(function, *args, max_pixels=max_pixels)
+    except LimitExceededError as fault:
+        raise ImageRefusedError(fault.reason, f"cannot be decoded: it {fault}") from None
+
+
 def decoded(data: bytes, max_pixels: int) -> ImageFile:
     """The image that `data` holds, its pixels decoded; told by its content, never by a name.
 
     Raises:
-        ImageRefusedError: it is none that we read, moves, is damaged or has too many pixels by its
-            header, which is asked before anything is decoded.
+        ImageRefusedError: it is none that we read, moves, is damaged, has too many pixels by its
+            header or too many scans, which is asked before anything is decoded.
     """
     picture = opened(data, max_pixels)
     load_pixels(picture)
@@ -76,6 +90,8 @@ def opened(data: bytes, max_pixels: int) -> ImageFile:
         if not 0 < width * height <= max_pixels:
             what = f"has {width:,}×{height:,} pixels, wanted from 1 to {max_pixels:,} in all"
             raise ImageRefusedError("too_many_pixels" if width * height else "no_pixels", what)
+        if scans := too_many_scans(data):
+            raise ImageRefusedError("too_many_scans", scans)
         if getattr(picture, "is_animated", False):
             raise ImageRefusedError("animated_image", "moves, wanted a single picture")
         return picture

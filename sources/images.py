@@ -10,7 +10,13 @@ from pydantic import Field
 from schemas.base import Record, sha256_of
 from schemas.records import Sha256
 from sources.bare_image import bare_image
-from sources.decoding import ImageRefusedError, decoded, encoded_upright, orientation_of
+from sources.decoding import (
+    ImageRefusedError,
+    decoded,
+    encoded_upright,
+    limited,
+    orientation_of,
+)
 from sources.metadata import UPRIGHT
 from sources.records import BadRow, SourceRow, storable
 
@@ -135,17 +141,25 @@ def _resolved_inside(image_root: Path, file_path: str) -> Path:
 
 
 def _inspected(file_path: str, data: bytes, max_pixels: int) -> InspectedImage:
-    picture = decoded(data, max_pixels)
-    orientation, size = orientation_of(picture), picture.size
-    kept = bare_image(data) if orientation == UPRIGHT else None
-    if kept is None:
-        kept, size = encoded_upright(picture, orientation)
+    changed, media_type, size = limited(_upright, data, max_pixels, max_pixels=max_pixels)
+    kept = data if changed is None else changed
     return InspectedImage(
         file_path=file_path,
         data=kept,
         sha256=sha256_of(kept),
         source_sha256=sha256_of(data),
-        media_type=f"image/{str(picture.format).lower()}",
+        media_type=media_type,
         width_px=size[0],
         height_px=size[1],
     )
+
+
+def _upright(data: bytes, max_pixels: int) -> tuple[bytes | None, str, tuple[int, int]]:
+    """The bytes to be kept (None where these are `data`), their type and size in pixels."""
+    picture = decoded(data, max_pixels)
+    orientation, size = orientation_of(picture), picture.size
+    kept = bare_image(data) if orientation == UPRIGHT else None
+    if kept is None:
+        kept, size = encoded_upright(picture, orientation)
+    media_type = f"image/{str(picture.format).lower()}"
+    return (None if kept is data else kept), media_type, size

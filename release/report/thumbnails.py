@@ -4,6 +4,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.decoders import (
+    DECODER_FAULTS,
+    FORMATS,
+    MOST_PIXELS,
+    decode_limited,
+    too_many_scans,
+)
+from schemas.limited import LimitExceededError
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -31,7 +40,9 @@ def smaller(data: bytes, side_px: int) -> bytes | None:
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(BytesIO(data)) as opened:
+        with Image.open(BytesIO(data), formats=FORMATS) as opened:
+            if opened.width * opened.height > MOST_PIXELS or too_many_scans(data):
+                return None
             if _is_small(opened, len(data), side_px):
                 opened.load()
                 return data
@@ -41,7 +52,7 @@ def smaller(data: bytes, side_px: int) -> bytes | None:
             upright.thumbnail((side_px, side_px), Image.Resampling.BICUBIC, reducing_gap=2.0)
             file = BytesIO()
             _opaque(upright).save(file, "JPEG", quality=_QUALITY)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+    except (*DECODER_FAULTS, Image.DecompressionBombError):
         return None
     return file.getvalue()
 
@@ -82,7 +93,10 @@ class PictureFolder:
     def add(self, number: int, data: bytes) -> bool:
         """Writes the pictures of a row; False where its image cannot be decoded."""
         for kind, side_px in self._kinds:
-            small = smaller(data, side_px)
+            try:
+                small = decode_limited(smaller, data, side_px)
+            except LimitExceededError:
+                small = None
             if small is None:
                 return False
             (self._folder / picture_path(kind, number)).write_bytes(small)

@@ -9,6 +9,7 @@ from sources.decoding import (
     ImageRefusedError,
     decoded,
     encoded_upright,
+    limited,
     load_pixels,
     opened,
     orientation_of,
@@ -64,7 +65,8 @@ def read_content(body: bytes, settings: DownloadSettings) -> Content:
         DownloadRefusedError: it is no picture that may be used.
     """
     try:
-        return _content(body, settings)
+        content = limited(_content, body, settings, max_pixels=settings.max_pixels)
+        return content if content.data else content._replace(data=body)
     except ImageRefusedError as refusal:
         if refusal.reason == "not_an_image":
             raise _other_type(body) from None
@@ -73,6 +75,7 @@ def read_content(body: bytes, settings: DownloadSettings) -> Content:
 
 
 def _content(body: bytes, settings: DownloadSettings) -> Content:
+    """The picture, without data where these are the whole body: the way back is saved."""
     picture = opened(body, settings.max_pixels)
     if min(picture.size) < settings.min_side_px:
         width, height = picture.size
@@ -99,7 +102,7 @@ def _content(body: bytes, settings: DownloadSettings) -> Content:
         data, size = encoded_upright(decoded(body, settings.max_pixels), orientation)
     else:
         data, size = bare, stored_size
-    return Content(data, media_type, size, source_size)
+    return Content(b"" if data is body else data, media_type, size, source_size)
 
 
 def _refuse_an_archive(body: bytes) -> None:

@@ -42,3 +42,11 @@ def chunk(name: bytes, data: bytes) -> bytes:
     """A chunk of a PNG."""
     checksum = zlib.crc32(name + data)
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", checksum)
+
+
+def jpeg_of_scans(size: tuple[int, int], scans: int) -> bytes:
+    """A JPEG whose last scan, which changes nothing, is repeated until there are so many."""
+    data = encode(Image.new("RGB", size, (120, 40, 200)), "JPEG", progressive=True)
+    last, end = data.rindex(b"\xff\xda"), data.rindex(b"\xff\xd9")
+    more = scans - data.count(b"\xff\xda")
+    return data[:end] + data[last:end] * more + data[end:]

@@ -8,6 +8,7 @@ import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from retrieval.cfam.network.sampler import BatchSequence
 from retrieval.cfam.network.tokens import ClipTokenizer
 from retrieval.cfam.training_data import TrainingPair
 from schemas.cfam import CfamBackbone, CfamTraining
+from schemas.decoders import DECODER_FAULTS, FORMATS, too_many_scans
 from schemas.errors import UsageError
 
 
@@ -72,9 +74,12 @@ def tokenizer_for(length: int) -> ClipTokenizer:
 def read_image(path: Path) -> Image.Image | Unreadable:
     """The image in RGB, decoded."""
     try:
-        with Image.open(path) as opened:
+        data = path.read_bytes()
+        if what := too_many_scans(data):
+            return Unreadable(f"the image {path} {what}")
+        with Image.open(BytesIO(data), formats=FORMATS) as opened:
             return opened.convert("RGB")
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError) as error:
+    except (*DECODER_FAULTS, UnidentifiedImageError, Image.DecompressionBombError) as error:
         return Unreadable(f"the image {path} cannot be read: {str(error).splitlines()[0]}")
 
 
