@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Self
+from typing import Final, Self
 
 from schemas.base import sha256_of
 from schemas.download import DownloadedImage, DownloadSettings
@@ -21,6 +21,8 @@ from sources.web.refusal import DownloadRefusedError
 from sources.web.urls import shown
 
 Result = DownloadedImage | Rejection
+
+_LOOKUPS_PER_REQUEST: Final = 4  # the one that is waited for, and those that were given up
 
 
 class ImageDownloader:
@@ -127,6 +129,9 @@ class _Worker:
 
     async def _live(self) -> None:
         allow, lookup, trusted = self._connect
+        # names are looked up in threads, which a silent name server holds longer than we wait
+        lookups = ThreadPoolExecutor(_LOOKUPS_PER_REQUEST * self._settings.in_flight, "look-up")
+        asyncio.get_running_loop().set_default_executor(lookups)
         async with open_session(self._settings, allow, lookup, trusted) as session:
             self._fetcher = Fetcher(self._settings, allow, session)
             ended = asyncio.Event()

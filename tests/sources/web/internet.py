@@ -1,0 +1,146 @@
+"""A small internet in a network namespace of its own, with a name service that lies.
+
+Run by `test_internet.py` as a program inside `unshare`; prints what the downloader made of each
+address, and which servers inside were connected to, as one JSON document.
+"""
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+from schemas.download import DownloadSettings
+from sources.web.downloading import ImageDownloader
+from tests.sources.pictures import encoded
+from tests.sources.web.adversary import Adversary, answer, redirect, serving
+
+PUBLIC = "93.184.216.34"
+PUBLIC_6 = "2606:2800:220:1::1"
+INSIDE = ("10.0.0.5", "169.254.169.254", "192.168.7.7", "100.64.3.3", "127.0.0.1", "fd00::5", "::1")
+NAT64 = "64:ff9b::a00:5"  # 10.0.0.5
+MAPPED = "::ffff:10.0.0.5"
+
+# What a name leads to at its first, second ... lookup, by the type of record; the last one stays.
+NAMES: dict[str, dict[int, list[list[str]]]] = {
+    "public.test": {1: [[PUBLIC]]},
+    "public6.test": {28: [[PUBLIC_6]]},
+    "rebinding.test": {1: [[PUBLIC], ["10.0.0.5"]]},
+    "rebinding-for-robots.test": {1: [["10.0.0.5"], [PUBLIC]]},
+    "both.test": {1: [[PUBLIC, "10.0.0.5"]]},
+    "both-families.test": {1: [[PUBLIC]], 28: [["fd00::5"]]},
+    "inside.test": {1: [["192.168.7.7"]]},
+    "metadata.test": {1: [["169.254.169.254"]]},
+    "mapped.test": {28: [[MAPPED]]},
+    "nat64.test": {28: [[NAT64]]},
+    "zero.test": {1: [["0.0.0.0"]]},  # noqa: S104 - what Linux takes for loopback
+}
+SILENT = [f"silent{number}.test" for number in range((os.cpu_count() or 1) + 10)]
+"""Names whose servers never answer: more than Python has threads to look names up, by itself."""
+REDIRECTS = {
+    "/to-metadata": "http://169.254.169.254/latest/meta-data",
+    "/to-decimal": "http://167772165/a.jpg",
+    "/to-mapped": f"http://[{MAPPED}]/a.jpg",
+    "/to-nat64": f"http://[{NAT64}]/a.jpg",
+    "/to-name": "http://inside.test/a.jpg",
+    "/to-rebinding": "http://rebinding.test/a.jpg",
+    "/to-zone": "http://[fe80::1%25lo]/a.jpg",
+    "/to-file": "file:///etc/passwd",
+    "/to-itself": "/to-itself",
+}
+URLS = [
+    *(f"http://{name}/a.jpg" for name in SILENT),
+    "http://public.test/a.jpg",
+    "http://public6.test/a.jpg",
+    f"http://{PUBLIC}/a.jpg",
+    "http://rebinding.test/a.jpg",
+    "http://rebinding-for-robots.test/a.jpg",
+    *(f"http://{name}/a.jpg" for name in NAMES if not name.startswith(("public", "rebinding"))),
+    *(f"http://public.test{path}" for path in REDIRECTS),
+]
+
+
+def serve_names() -> None:
+    """A name service on 127.0.0.1:53 whose answers hold for no second."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 53))
+    asked: Counter[tuple[str, int]] = Counter()
+
+    def live() -> None:
+        while True:
+            query, client = server.recvfrom(4096)
+            if b"silent" not in query:
+                server.sendto(_answer(query, asked), client)
+
+    threading.Thread(target=live, daemon=True).start()
+
+
+def _answer(query: bytes, asked: Counter[tuple[str, int]]) -> bytes:
+    labels, at = [], 12
+    while length := query[at]:
+        labels.append(query[at + 1 : at + 1 + length].decode())
+        at += 1 + length
+    name, (kind,) = ".".join(labels), struct.unpack(">H", query[at + 1 : at + 3])
+    turns = NAMES.get(name, {}).get(kind, [[]])
+    addresses = turns[min(asked[name, kind], len(turns) - 1)]
+    asked[name, kind] += 1
+    family = socket.AF_INET if kind == 1 else socket.AF_INET6
+    records = b"".join(
+        b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 0, len(packed)) + packed
+        for packed in (socket.inet_pton(family, address) for address in addresses)
+    )
+    head = query[:2] + struct.pack(">HHHHH", 0x8580, 1, len(addresses), 0, 0)
+    return head + query[12 : at + 5] + records
+
+
+def set_up(folder: Path) -> None:
+    """Addresses on the loopback interface, and the name service for everybody in here."""
+    commands = ["ip link set lo up"]
+    for address in (PUBLIC, *INSIDE, PUBLIC_6, NAT64):
+        if address not in ("127.0.0.1", "::1"):
+            commands.append(f"ip addr add {address}/{128 if ':' in address else 32} dev lo")
+    for command in commands:
+        subprocess.run(command.split(), check=True)
+    configuration = folder / "resolv.conf"
+    configuration.write_text("nameserver 127.0.0.1\noptions timeout:3 attempts:1\n")
+    subprocess.run(["mount", "--bind", str(configuration), "/etc/resolv.conf"], check=True)
+
+
+def main(folder: Path) -> None:
+    """Downloads everything that is listed, by the rules that a user has."""
+    set_up(folder)
+    serve_names()
+    picture = answer(encoded(size=(120, 90)), Connection="close")
+    pages: dict[str, bytes] = {"/a.jpg": picture, "/latest/meta-data": picture}
+    pages |= {path: redirect(target) for path, target in REDIRECTS.items()}
+    inside: dict[str, Adversary] = {}
+    with (
+        serving(PUBLIC, 80) as public,
+        serving(PUBLIC_6, 80) as public_6,
+        serving("10.0.0.5", 80) as inside["10.0.0.5"],
+        serving("169.254.169.254", 80) as inside["169.254.169.254"],
+        serving("192.168.7.7", 80) as inside["192.168.7.7"],
+        serving("127.0.0.1", 80) as inside["127.0.0.1"],
+        serving("fd00::5", 80) as inside["fd00::5"],
+        serving(NAT64, 80) as inside[NAT64],
+    ):
+        for server in (public, public_6, *inside.values()):
+            server.replies |= pages
+        settings = DownloadSettings(
+            requests_per_second=1000, timeout_seconds=60, connect_timeout_seconds=2, attempts=1
+        )
+        with ImageDownloader(settings) as downloader:
+            found = {
+                URLS[place]: getattr(result, "reason", "image")
+                for place, result in downloader.download(URLS)
+            }
+        entered = {address: server.connections for address, server in inside.items()}
+    sys.stdout.write(json.dumps({"found": found, "entered": entered}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
