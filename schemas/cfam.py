@@ -28,7 +28,7 @@ class CfamBackbone(Record):
     checkpoint: Path | None = None
     image_height_px: Positive = 384
     image_width_px: Positive = 128
-    text_tokens: Annotated[int, Field(gt=2)] = 168
+    text_tokens: Annotated[int, Field(gt=2, le=4096)] = 168
     kept_text_positions: Annotated[int, Field(ge=0)] = 20
 
     @field_validator("weights", mode="before")

@@ -6,6 +6,7 @@ import pickle
 import re
 import struct
 import warnings
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,11 +25,13 @@ _CLASSIFIER = "base.fc."
 """ImageNet's classifier: published checkpoints carry it, and nothing uses it."""
 
 _EXTENT_CHANNELS = (2, 4)
+_MOST_EMBEDDING_CHANNELS = 4096  # published ones have 128 or 512
 _NAMED_AT_MOST = 3
 _UNREADABLE = (
     # What pickle and torch raise on bytes that are no checkpoint is not a closed list.
     ArithmeticError, AssertionError, AttributeError, EOFError, ImportError, LookupError,
-    MemoryError, OSError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError, struct.error,
+    MemoryError, OSError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError,
+    struct.error, zipfile.BadZipFile,
 )  # fmt: skip
 
 
@@ -49,7 +52,7 @@ def load_network(path: Path, sha256: str | None = None) -> FairMOTNetwork:
     with torch.device("meta"):  # no memory and no random numbers for what is replaced at once
         network = FairMOTNetwork(*_head_sizes(weights, path))
     _compare(network.state_dict(), weights, path)
-    network.load_state_dict(weights, assign=True)
+    network.load_state_dict({name: _plain(tensor) for name, tensor in weights.items()}, assign=True)
     return network.requires_grad_(requires_grad=False).eval()
 
 
@@ -74,6 +77,7 @@ def _check_digest(file: io.BufferedReader, wanted: str, path: Path) -> None:
 
 def _unpickle(file: io.BufferedReader, path: Path) -> object:
     try:
+        _require_stored(file, path)
         with warnings.catch_warnings(action="ignore"):  # of what then is refused, or fits
             return torch.load(file, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
@@ -88,17 +92,29 @@ def _unpickle(file: io.BufferedReader, path: Path) -> object:
         ) from error
 
 
+def _require_stored(file: io.BufferedReader, path: Path) -> None:
+    """Nothing, if the file unpacks to no more than it is; torch itself compresses nothing."""
+    if not zipfile.is_zipfile(file):
+        file.seek(0)
+        return
+    with zipfile.ZipFile(file) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    if unpacked > size:
+        raise ModelError(
+            f"the checkpoint {str(path)!r} of {size:,} bytes unpacks to {unpacked:,}; "
+            f"wanted one as torch writes it, without compression"
+        )
+
+
 def _named_weights(checkpoint: object, path: Path) -> Weights:
-    """The tensors by name, without wrapper and classifier; floating ones in float32."""
+    """The tensors by name, without wrapper and classifier."""
     found = checkpoint.get("state_dict", checkpoint) if isinstance(checkpoint, Mapping) else None
     if not isinstance(found, Mapping) or not all(map(_is_named_weight, found.items())):
         raise ModelError(f"the checkpoint {str(path)!r} does not hold tensors by name")
     named = {name.removeprefix(_WRAPPER): tensor for name, tensor in found.items()}
-    return {
-        name: tensor.float() if tensor.is_floating_point() else tensor
-        for name, tensor in named.items()
-        if not name.startswith(_CLASSIFIER)
-    }
+    return {name: tensor for name, tensor in named.items() if not name.startswith(_CLASSIFIER)}
 
 
 def _is_named_weight(item: tuple[object, object]) -> bool:
@@ -117,37 +133,46 @@ def _head_sizes(weights: Weights, path: Path) -> tuple[int, int]:
         weights[name].shape[0] if name in weights and weights[name].ndim else 0
         for name in ("wh.2.weight", "id.2.weight")
     )
-    if extents not in _EXTENT_CHANNELS or embedding == 0:
+    if extents not in _EXTENT_CHANNELS or not 0 < embedding <= _MOST_EMBEDDING_CHANNELS:
         raise ModelError(
             f"{str(path)!r} is no checkpoint of FairMOT: 'wh.2.weight' must have 2 or 4 channels "
-            f"and 'id.2.weight' at least 1; got {extents} and {embedding}"
+            f"and 'id.2.weight' 1 to {_MOST_EMBEDDING_CHANNELS}; got {extents} and {embedding}"
         )
     return extents, embedding
 
 
 def _compare(wanted: Mapping[str, Tensor], found: Weights, path: Path) -> None:
+    """Nothing, if all tensors have the names and forms that are wanted, and finite values.
+
+    Values are looked at last: a tensor that repeats one value takes no room until somebody copies
+    it, so only those of the right form may be.
+    """
     differing = [
         f"{name} {_form(found[name])} for {_form(tensor)}"
         for name, tensor in wanted.items()
         if name in found and _form(found[name]) != _form(tensor)
     ]
-    for problem, names in (
-        ("lacks", [name for name in wanted if name not in found]),
-        ("has too much:", [name for name in found if name not in wanted]),
-        ("has parameters of another form:", differing),
-        (
-            "has values that are not finite in",
-            [name for name, tensor in found.items() if not _is_finite(tensor)],
-        ),
-    ):
-        if names:
-            raise ModelError(
-                f"{str(path)!r} is no checkpoint of FairMOT on DLA-34: it {problem} {_some(names)}"
-            )
+    _refuse_any("lacks", [name for name in wanted if name not in found], path)
+    _refuse_any("has too much:", [name for name in found if name not in wanted], path)
+    _refuse_any("has parameters of another form:", differing, path)
+    infinite = [name for name, tensor in found.items() if not _is_finite(tensor)]
+    _refuse_any("has values that are not finite in", infinite, path)
+
+
+def _refuse_any(problem: str, names: Sequence[str], path: Path) -> None:
+    if names:
+        raise ModelError(
+            f"{str(path)!r} is no checkpoint of FairMOT on DLA-34: it {problem} {_some(names)}"
+        )
 
 
 def _form(tensor: Tensor) -> str:
-    return f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+    kind = torch.float32 if tensor.is_floating_point() else tensor.dtype  # which it will have
+    return f"{list(tensor.shape)} {str(kind).removeprefix('torch.')}"
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _is_finite(tensor: Tensor) -> bool:

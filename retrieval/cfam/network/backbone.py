@@ -18,6 +18,10 @@ _GRID_POSITIONS = "visual.positional_embedding"
 _TEXT_POSITIONS = ("positional_embedding", "text.positional_embedding")
 _QUICK = "-quickgelu"
 _SCALE = ("logit_scale", "logit_bias")
+_UNREADABLE = (  # what torch and OpenCLIP raise on bytes that are no weights
+    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError,
+    RuntimeError, TypeError, ValueError, pickle.UnpicklingError,
+)  # fmt: skip
 
 
 class Encoded(NamedTuple):
@@ -164,7 +168,7 @@ def _load(clip: Any, source: Path, settings: CfamBackbone) -> None:
     try:
         state = factory.load_state_dict(str(source), device="cpu", weights_only=True)
         state = convert.convert_state_dict(clip, state)
-    except (OSError, SafetensorError, pickle.UnpicklingError, RuntimeError, KeyError) as error:
+    except (SafetensorError, *_UNREADABLE) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelError(f"the weights {source} could not be read: {reason}") from error
     if hasattr(clip, "text"):

@@ -81,9 +81,13 @@ class Checkpoints:
             return None
         path = self.last / _PROGRESS
         try:
-            return TrainingProgress.model_validate_json(path.read_bytes())
+            progress = TrainingProgress.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise IntegrityError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+        # `tidy` removes what it does not name
+        if self.last.resolve() != self._named(progress.step).resolve():
+            raise IntegrityError(f"{path} is damaged: it says step {progress.step}")
+        return progress
 
     def load_optimizer(self) -> dict[str, Tensor]:
         """The optimiser's tensors of the last checkpoint, on the CPU.

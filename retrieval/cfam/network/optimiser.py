@@ -8,8 +8,10 @@ from torch import Tensor
 
 from retrieval.cfam.network.model import Cfam, ParameterGroups
 from schemas.cfam import CfamSchedule
+from schemas.errors import IntegrityError
 
 _TENSOR_OF = "{part}/{name}"
+_PARTS = frozenset({"step", "exp_avg", "exp_avg_sq"})
 
 
 class NamedAdam:
@@ -40,11 +42,27 @@ class NamedAdam:
         }
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Takes up what `state` gave; learning rates are set before each step anyway."""
+        """Takes up what `state` gave; learning rates are set before each step anyway.
+
+        Raises:
+            IntegrityError: it is of another network, or not finite.
+        """
+        forms = {name: parameter.shape for name, parameter in self._parameters()}
         by_name: dict[str, dict[str, Tensor]] = {}
         for key, tensor in state.items():
-            part, name = key.split("/", maxsplit=1)
+            part, _, name = key.partition("/")
+            wanted = torch.Size() if part == "step" else forms.get(name)
+            if part not in _PARTS or name not in forms or tensor.shape != wanted:
+                what = f"{key} of the shape {list(tensor.shape)} belongs to no parameter"
+                raise IntegrityError(f"the optimiser's checkpoint does not fit the network: {what}")
+            if not tensor.is_floating_point() or not tensor.isfinite().all():
+                what = f"{key} is not all finite numbers"
+                raise IntegrityError(f"the optimiser's checkpoint is damaged: {what}")
             by_name.setdefault(name, {})[part] = tensor
+        for name, parts in by_name.items():
+            if missing := sorted(_PARTS - parts.keys()):
+                what = f"it lacks {missing[0]}/{name}"
+                raise IntegrityError(f"the optimiser's checkpoint is damaged: {what}")
         numbers = [name for names in self._names for name in names]
         described: dict[str, Any] = self.adam.state_dict()
         described["state"] = {

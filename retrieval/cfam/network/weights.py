@@ -1,13 +1,16 @@
 """Checkpoints of CFAM: `model.safetensors` beside `settings.json`."""
 
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from retrieval.cfam.network.architecture import checked_architecture
+from retrieval.cfam.network.architecture import Architecture, checked_architecture
 from retrieval.cfam.network.model import Cfam
 from schemas.base import Record, sha256_of
 from schemas.cfam import CfamTraining
@@ -15,6 +18,12 @@ from schemas.errors import ModelError
 
 WEIGHTS, SETTINGS = "model.safetensors", "settings.json"
 _DIGEST = "settings_sha256"
+_UNBUILDABLE: Final = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, ModelError,
+    RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 class CheckpointSettings(Record):
@@ -50,23 +59,30 @@ def save_model(folder: Path, model: Cfam, settings: CfamTraining, identities: in
 def load_model(folder: Path) -> Cfam:
     """The network of a checkpoint, on the CPU, in evaluation mode.
 
+    The settings of a stranger can ask for a network of any size: it is built without memory first,
+    and in earnest only where the weights are those of such a network.
+
     Raises:
         ModelError: a file is missing or damaged, or the two do not belong together.
     """
     described = _described(folder)
     content = _parsed(described, folder)
     architecture = checked_architecture(content.architecture, str(folder / SETTINGS))
-    model = Cfam(content.settings, content.identities, architecture)
     try:
         with safe_open(folder / WEIGHTS, framework="pt") as weights:
             belongs = (weights.metadata() or {}).get(_DIGEST)
+            names = list(weights.keys())
+            shapes = {name: tuple(weights.get_slice(name).get_shape()) for name in names}
+        if belongs != sha256_of(described):
+            raise ModelError(f"{WEIGHTS} and {SETTINGS} in {folder} were not written together")
+        _require_shapes(shapes, content, architecture, folder)
         state = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(f"the checkpoint {folder / WEIGHTS} cannot be read: {reason}") from error
-    if belongs != sha256_of(described):
-        raise ModelError(f"{WEIGHTS} and {SETTINGS} in {folder} were not written together")
-    _fill(model, state, folder)
+    _require_finite(state, folder)
+    model = Cfam(content.settings, content.identities, architecture)
+    model.load_state_dict(state)
     return model.eval()
 
 
@@ -87,9 +103,35 @@ def _parsed(described: bytes, folder: Path) -> CheckpointSettings:
         raise ModelError(f"{folder / SETTINGS} is not valid: {place}: {first['msg']}") from error
 
 
-def _fill(model: Cfam, state: dict[str, Any], folder: Path) -> None:
+def _require_shapes(
+    found: Shapes, content: CheckpointSettings, architecture: Architecture, folder: Path
+) -> None:
+    """Nothing, if tensors of these shapes fill the network that the settings describe."""
+    unfit = f"{folder / WEIGHTS} does not fit its settings"
+    settings = content.settings
+    repeated = (
+        settings.decoder.blocks,
+        settings.matcher.blocks,
+        *(architecture[part].get("layers", 0) for part in ("vision_cfg", "text_cfg")),
+    )
+    for blocks in repeated:
+        if not isinstance(blocks, int) or blocks > len(found):
+            what = f"they describe {blocks!r} blocks, and it has {len(found):,} tensors"
+            raise ModelError(f"{unfit}: {what}")
     try:
-        model.load_state_dict(state)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[1].strip()
-        raise ModelError(f"{folder / WEIGHTS} does not fit its settings: {reason}") from error
+        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+            network = Cfam(settings, content.identities, architecture)
+    except _UNBUILDABLE as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ModelError(f"{folder / SETTINGS} describes no network: {reason}") from error
+    wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    for name in (*wanted, *found):
+        if wanted.get(name) != found.get(name):
+            what = f"{name} has the shape {found.get(name)}, wanted {wanted.get(name)}"
+            raise ModelError(f"{unfit}: {what}")
+
+
+def _require_finite(state: dict[str, torch.Tensor], folder: Path) -> None:
+    for name, tensor in state.items():
+        if not tensor.sum(dtype=torch.float64).isfinite():
+            raise ModelError(f"{folder / WEIGHTS} has values that are not finite in {name}")

@@ -1,5 +1,6 @@
 import hashlib
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,27 @@ def test_a_bare_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps(Touch(witness), protocol=2))
     assert "nothing of it was run" in refusal(path)
     assert not witness.exists()
+
+
+def test_what_unpacks_to_more_than_it_is_gets_refused_unread(tmp_path: Path) -> None:
+    whole, packed = saved(tmp_path, {"state_dict": {"a": torch.zeros(2**20)}}), tmp_path / "b.pth"
+    with (
+        zipfile.ZipFile(whole) as archive,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bomb,
+    ):
+        for name in archive.namelist():
+            bomb.writestr(name, archive.read(name))
+    assert "without compression" in refusal(packed)
+
+
+@pytest.mark.parametrize("name", ["junk", "id.2.weight", "hm.2.weight"])
+def test_a_tensor_that_repeats_a_value_is_not_copied_to_be_judged(
+    tmp_path: Path, name: str
+) -> None:
+    """It takes two bytes in the file, and two tebibytes where somebody makes it float32."""
+    endless = torch.zeros((), dtype=torch.float16).expand(2**39, 1, 1, 1)
+    message = refusal(saved(tmp_path, checkpoint(hollow_weights() | {name: endless})))
+    assert name in message
 
 
 def test_missing_files_and_other_digests_are_named(tmp_path: Path) -> None:

@@ -12,16 +12,17 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 from schemas.download import DownloadSettings
 from sources.web.downloading import ImageDownloader
 from tests.sources.pictures import encoded
-from tests.sources.web.adversary import Adversary, answer, redirect, serving
+from tests.sources.web.adversary import answer, redirect, serving
 
 PUBLIC = "93.184.216.34"
 PUBLIC_6 = "2606:2800:220:1::1"
-INSIDE = ("10.0.0.5", "169.254.169.254", "192.168.7.7", "100.64.3.3", "127.0.0.1", "fd00::5", "::1")
+INSIDE = ("10.0.0.5", "169.254.169.254", "192.168.7.7", "fd00::5")
 NAT64 = "64:ff9b::a00:5"  # 10.0.0.5
 MAPPED = "::ffff:10.0.0.5"
 
@@ -99,10 +100,10 @@ def _answer(query: bytes, asked: Counter[tuple[str, int]]) -> bytes:
 
 def set_up(folder: Path) -> None:
     """Addresses on the loopback interface, and the name service for everybody in here."""
+    addresses = [*INSIDE, PUBLIC, PUBLIC_6, NAT64]
+    lengths = {text: 128 if ":" in text else 32 for text in addresses}
     commands = ["ip link set lo up"]
-    for address in (PUBLIC, *INSIDE, PUBLIC_6, NAT64):
-        if address not in ("127.0.0.1", "::1"):
-            commands.append(f"ip addr add {address}/{128 if ':' in address else 32} dev lo")
+    commands += [f"ip addr add {text}/{length} dev lo" for text, length in lengths.items()]
     for command in commands:
         subprocess.run(command.split(), check=True)
     configuration = folder / "resolv.conf"
@@ -117,18 +118,10 @@ def main(folder: Path) -> None:
     picture = answer(encoded(size=(120, 90)), Connection="close")
     pages: dict[str, bytes] = {"/a.jpg": picture, "/latest/meta-data": picture}
     pages |= {path: redirect(target) for path, target in REDIRECTS.items()}
-    inside: dict[str, Adversary] = {}
-    with (
-        serving(PUBLIC, 80) as public,
-        serving(PUBLIC_6, 80) as public_6,
-        serving("10.0.0.5", 80) as inside["10.0.0.5"],
-        serving("169.254.169.254", 80) as inside["169.254.169.254"],
-        serving("192.168.7.7", 80) as inside["192.168.7.7"],
-        serving("127.0.0.1", 80) as inside["127.0.0.1"],
-        serving("fd00::5", 80) as inside["fd00::5"],
-        serving(NAT64, 80) as inside[NAT64],
-    ):
-        for server in (public, public_6, *inside.values()):
+    with ExitStack() as running:
+        everywhere = (PUBLIC, PUBLIC_6, *INSIDE, "127.0.0.1", NAT64)
+        servers = {address: running.enter_context(serving(address, 80)) for address in everywhere}
+        for server in servers.values():
             server.replies |= pages
         settings = DownloadSettings(
             requests_per_second=1000, timeout_seconds=60, connect_timeout_seconds=2, attempts=1
@@ -138,7 +131,7 @@ def main(folder: Path) -> None:
                 URLS[place]: getattr(result, "reason", "image")
                 for place, result in downloader.download(URLS)
             }
-        entered = {address: server.connections for address, server in inside.items()}
+        entered = {address: servers[address].connections for address in everywhere[2:]}
     sys.stdout.write(json.dumps({"found": found, "entered": entered}))
 
 

@@ -1,0 +1,197 @@
+"""Checkpoints of strangers: one sentence each, nothing run, and no memory that they ask for."""
+
+import json
+import pickle
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from retrieval.cfam.network.checkpoints import Checkpoints
+from retrieval.cfam.network.model import Cfam
+from retrieval.cfam.network.optimiser import adam_for
+from retrieval.cfam.network.weights import SETTINGS, WEIGHTS, load_model, save_model
+from schemas.base import sha256_of
+from schemas.errors import IntegrityError, LoupeError, ModelError
+from schemas.training import TrainingProgress
+from tests.retrieval.cfam.network.small_training import tiny_settings
+
+HUGE = (10**6, 10**9, 10**18)
+
+
+class Witness:
+    """Unpickled by a reader that runs what it reads, this makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint; tests write beside it."""
+    folder = tmp_path_factory.mktemp("sound")
+    settings = tiny_settings(folder)
+    save_model(folder / "model", Cfam(settings, 5), settings, 5)
+    return folder / "model"
+
+
+def leaves(content: dict[str, Any], at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found = []
+    for key, value in content.items():
+        found += leaves(value, (*at, key)) if isinstance(value, dict) else [(*at, key)]
+    return found
+
+
+def changed_settings(chance: random.Random, described: bytes) -> bytes:
+    """One value of another type or size, wherever it stands."""
+    content = json.loads(described)
+    *way, last = chance.choice(leaves(content))
+    inner = content
+    for key in way:
+        inner = inner[key]
+    inner[last] = chance.choice([0, -1, *HUGE, "x", None, [], {}, [[]], 1e308, "\0"])
+    return json.dumps(content).encode()
+
+
+def changed_weights(chance: random.Random, weights: bytes) -> bytes:
+    """Cut, flipped, with another header, or with tensors of another size, type or content."""
+    (length,) = struct.unpack("<Q", weights[:8])
+    header, data = json.loads(weights[8 : 8 + length]), weights[8 + length :]
+    named = sorted(set(header) - {"__metadata__"})
+    kind = chance.randrange(7)
+    if kind == 0:
+        return weights[: chance.randrange(len(weights))]
+    if kind == 1:
+        flipped = bytearray(weights)
+        flipped[chance.randrange(8 + length)] ^= 1 << chance.randrange(8)
+        return bytes(flipped)
+    if kind == 2:
+        return struct.pack("<Q", chance.choice([0, 2**31, 2**63, 10**8 + 1])) + weights[8:]
+    if kind == 3:
+        header[chance.choice(named)]["shape"] = [chance.choice(HUGE), 1]
+    elif kind == 4:
+        header[chance.choice(named)]["dtype"] = chance.choice(["F64", "I8", "BOOL", "X9", "BF16"])
+    elif kind == 5:
+        header["again"] = header.pop(chance.choice(named))
+    else:
+        metadata, tensors = header["__metadata__"], load(weights)
+        tensors[chance.choice(named)].fill_(chance.choice([float("nan"), float("inf")]))
+        return save(tensors, metadata)
+    told = json.dumps(header).encode()
+    return struct.pack("<Q", len(told)) + told + data
+
+
+def attack(sound: Path, folder: Path, seed: int) -> str | None:
+    """What is said of a changed checkpoint; None where it is a sound one all the same."""
+    chance = random.Random(seed)
+    described, weights = (sound / SETTINGS).read_bytes(), (sound / WEIGHTS).read_bytes()
+    if seed % 2:
+        before = sha256_of(described).encode()
+        described = changed_settings(chance, described)
+        weights = weights.replace(before, sha256_of(described).encode())  # they belong together
+    else:
+        weights = changed_weights(chance, weights)
+    folder.mkdir(exist_ok=True)
+    (folder / SETTINGS).write_bytes(described)
+    (folder / WEIGHTS).write_bytes(weights)
+    try:
+        load_model(folder)
+    except ModelError as error:
+        return str(error)
+    return None
+
+
+def said_of(sound: Path, tmp_path: Path, seeds: range) -> list[str]:
+    said = {seed: attack(sound, tmp_path / "changed", seed) for seed in seeds}
+    for seed, sentence in said.items():
+        assert sentence is None or ("\n" not in sentence and sentence), (seed, sentence)
+    return [sentence for sentence in said.values() if sentence]
+
+
+def test_changed_checkpoints_are_refused_in_one_sentence(sound: Path, tmp_path: Path) -> None:
+    assert len(said_of(sound, tmp_path, range(12))) >= 6
+
+
+@pytest.mark.soak
+def test_changed_checkpoints_are_refused_in_one_sentence_for_long(
+    sound: Path, tmp_path: Path
+) -> None:
+    assert len(said_of(sound, tmp_path, range(300))) >= 150
+
+
+@pytest.mark.parametrize("place", [("identities",), ("settings", "decoder", "blocks"),
+                                   ("architecture", "text_cfg", "layers"),
+                                   ("architecture", "vision_cfg", "width")])  # fmt: skip
+def test_no_network_is_built_that_the_weights_do_not_fill(
+    sound: Path, tmp_path: Path, place: tuple[str, ...]
+) -> None:
+    """A file of a few megabytes asks for terabytes."""
+    content = json.loads((sound / SETTINGS).read_text())
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = 2**40
+    described = json.dumps(content).encode()
+    before = sha256_of((sound / SETTINGS).read_bytes()).encode()
+    weights = (sound / WEIGHTS).read_bytes().replace(before, sha256_of(described).encode())
+    (tmp_path / SETTINGS).write_bytes(described)
+    (tmp_path / WEIGHTS).write_bytes(weights)
+    with pytest.raises(ModelError, match=SETTINGS.replace(".", r"\.") + "|" + WEIGHTS):
+        load_model(tmp_path)
+
+
+def test_pickles_in_place_of_weights_are_not_run(sound: Path, tmp_path: Path) -> None:
+    witness = tmp_path / "it-ran"
+    (tmp_path / SETTINGS).write_bytes((sound / SETTINGS).read_bytes())
+    for write in (
+        lambda path: path.write_bytes(pickle.dumps(Witness(witness))),
+        lambda path: torch.save({"a": Witness(witness)}, path),
+    ):
+        write(tmp_path / WEIGHTS)
+        with pytest.raises(ModelError, match="cannot be read"):
+            load_model(tmp_path)
+        (tmp_path / "last").mkdir(exist_ok=True)
+        write(tmp_path / "last" / "optimizer.safetensors")
+        with pytest.raises(IntegrityError, match="damaged"):
+            Checkpoints(tmp_path).load_optimizer()
+    assert not witness.exists()
+
+
+def test_an_optimiser_of_another_network_is_refused(tmp_path: Path) -> None:
+    settings = tiny_settings(tmp_path)
+    adam = adam_for(Cfam(settings, 5), settings.schedule)
+    name, shape = "decoder.queries", (2, 16)
+    whole = {f"{part}/{name}": torch.zeros(shape) for part in ("exp_avg", "exp_avg_sq")}
+    whole[f"step/{name}"] = torch.tensor(3.0)
+    adam.restore(whole)
+    changes: list[Callable[[], dict[str, torch.Tensor]]] = [
+        lambda: whole | {f"exp_avg/{name}": torch.zeros(3, 16)},
+        lambda: whole | {f"step/{name}": torch.tensor([3.0, 3.0])},
+        lambda: whole | {f"exp_avg/{name}": torch.full(shape, float("nan"))},
+        lambda: whole | {f"exp_avg/{name}": torch.zeros(shape, dtype=torch.int64)},
+        lambda: whole | {"exp_avg/nobody": torch.zeros(1)},
+        lambda: whole | {"nothing": torch.zeros(1)},
+        lambda: {f"exp_avg/{name}": torch.zeros(shape)},
+    ]
+    for change in changes:
+        with pytest.raises(LoupeError, match="the optimiser's checkpoint"):
+            adam.restore(change())
+
+
+def test_a_checkpoint_that_names_another_removes_none(tmp_path: Path) -> None:
+    """What the last checkpoint does not name is removed when a training is taken up."""
+    checkpoints = Checkpoints(tmp_path)
+    progress = TrainingProgress(step=3, settings="s", images="i")
+    checkpoints.save(progress, {"a/b": torch.zeros(1)}, lambda folder: (folder / "m").touch())
+    told = progress.model_copy(update={"step": 7}).model_dump_json()
+    (checkpoints.last / "progress.json").write_text(told)
+    with pytest.raises(IntegrityError, match="it says step 7"):
+        checkpoints.load()
