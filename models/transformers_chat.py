@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from models.decoding import SchemaConstraint, SchemaGrammar, SeededDraw
+from models.torch_batches import loading_faults
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import TransformersChat
@@ -36,10 +37,8 @@ class TransformersChatModel:
         self._spec = spec
         self._torch = torch
         self._transformers = transformers
-        try:
+        with loading_faults("transformers", spec.ref):
             self._load()
-        except (OSError, ValueError, KeyError) as error:
-            raise ModelError(f"transformers could not load {spec.ref}: {error}") from error
 
     @property
     def ref(self) -> ModelRef:
@@ -67,7 +66,7 @@ class TransformersChatModel:
 
     def _load(self) -> None:
         auto = self._transformers
-        where = {"revision": self._spec.revision}
+        where = {"revision": self._spec.revision, "trust_remote_code": False}
         config = auto.AutoConfig.from_pretrained(self._spec.name, **where)
         self._sees_images = type(config) in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
         model_class: Any = auto.AutoModelForCausalLM
@@ -78,7 +77,9 @@ class TransformersChatModel:
         self._tokenizer = self._processor.tokenizer if self._sees_images else self._processor
         self._tokenizer.padding_side = "left"
         self._model = (
-            model_class.from_pretrained(self._spec.name, dtype=self._spec.dtype, **where)
+            model_class.from_pretrained(
+                self._spec.name, dtype=self._spec.dtype, use_safetensors=True, **where
+            )
             .to(self._device())
             .eval()
         )

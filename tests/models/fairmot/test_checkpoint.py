@@ -178,7 +178,7 @@ def changed(**changes: torch.Tensor | None) -> dict[str, torch.Tensor]:
         ({"hm.2.bias": torch.tensor([torch.nan])}, "not finite in hm.2.bias"),
         ({"hm.2.bias": torch.zeros(1).to_sparse()}, "tensors by name"),
         ({"wh.2.weight": torch.zeros(3, 256, 1, 1)}, "2 or 4 channels"),
-        ({"id.2.weight": torch.zeros(())}, "at least 1; got 4 and 0"),
+        ({"id.2.weight": torch.zeros(())}, "1 to 4096; got 4 and 0"),
     ],
 )
 def test_what_does_not_fit_is_named(
