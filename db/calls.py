@@ -1,6 +1,5 @@
 """Model calls: stored the moment they return, found again by their key, added up."""
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -17,6 +16,9 @@ from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, Mode
 
 SEARCH_STAGE = "search"
 """The stage of searches for images (`db.search_calls`), which are kept beside the calls."""
+
+ANSWERED = ("answered", "truncated")
+"""The states of calls that a model answered; all others say what went wrong."""
 
 
 class NewCall(NamedTuple):
@@ -35,8 +37,9 @@ class NewCall(NamedTuple):
 class CostRow(NamedTuple):
     """What a model, or an image search, was asked and paid for in a stage.
 
-    `requests` are those that a search service counts; models have none. `cost` is None where the
-    profile gives no prices.
+    `requests` are those that a search service counts; models have none. `unknown_usage`
+    are the calls whose tokens the server did not state: sums are of the others, None where there
+    are no others. `cost` is None, too, where the profile gives no prices.
     """
 
     model: str
@@ -44,8 +47,9 @@ class CostRow(NamedTuple):
     dataset: str
     calls: int
     failed: int
-    tokens_in: int
-    tokens_out: int
+    unknown_usage: int
+    tokens_in: int | None
+    tokens_out: int | None
     requests: int
     seconds: float
     cost: float | None
@@ -66,22 +70,30 @@ def find_call(store: Store, key: str) -> ChatOutcome | None:
         row = connection.execute(select(ModelCall).where(ModelCall.key == key)).one_or_none()
     if row is None:
         return None
-    if row.status not in ("answered", "truncated"):
-        failure: dict[str, Any] = json.loads(row.response)
-        return ChatFailure(reason=row.status, retriable=False, **failure)
+    if row.status not in ANSWERED:
+        return ChatFailure(
+            reason=row.status,
+            detail=row.response,
+            retriable=False,
+            raw=row.raw or "",
+            tokens_in=row.tokens_in,
+            tokens_out=row.tokens_out,
+        )
     return ChatAnswer(
         text=row.response,
         tokens_in=row.tokens_in,
         tokens_out=row.tokens_out,
         seconds=row.seconds,
         truncated=row.status == "truncated",
+        raw=row.raw or "",
     )
 
 
 def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
     """Calls, tokens, requests, seconds and money by model or service, stage and dataset."""
     is_search = ModelCall.stage == SEARCH_STAGE
-    failed = func.count().filter(ModelCall.status.not_in(("answered", "truncated")))
+    failed = func.count().filter(ModelCall.status.not_in(ANSWERED))
+    unknown = func.count().filter(ModelCall.tokens_in.is_(None) | ModelCall.tokens_out.is_(None))
     query = (
         select(
             Agent.name,
@@ -90,6 +102,7 @@ def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
             ModelCall.dataset,
             func.count(),
             failed,
+            unknown,
             func.sum(case((is_search, 0), else_=ModelCall.tokens_in)),
             func.sum(ModelCall.tokens_out),
             func.sum(case((is_search, ModelCall.tokens_in), else_=0)),
@@ -126,17 +139,15 @@ def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
 
 
 def _outcome_columns(outcome: ChatOutcome) -> dict[str, Any]:
-    if isinstance(outcome, ChatFailure):
-        response = json.dumps({"detail": outcome.detail, "raw": outcome.raw})
-        nothing = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0}
-        return {"response": response, "status": outcome.reason, **nothing}
-    return {
-        "response": outcome.text,
-        "status": "truncated" if outcome.truncated else "answered",
+    columns = {
+        "raw": outcome.raw or None,
         "tokens_in": outcome.tokens_in,
         "tokens_out": outcome.tokens_out,
-        "seconds": outcome.seconds,
     }
+    if isinstance(outcome, ChatFailure):
+        return {"response": outcome.detail, "status": outcome.reason, "seconds": 0.0, **columns}
+    status = "truncated" if outcome.truncated else "answered"
+    return {"response": outcome.text, "status": status, "seconds": outcome.seconds, **columns}
 
 
 def _request_json(request: ChatRequest) -> dict[str, Any]:

@@ -68,8 +68,8 @@ class CallNode(NamedTuple):
     prompt_digest: str
     parameters: dict[str, Any]
     status: str
-    tokens_in: int
-    tokens_out: int
+    tokens_in: int | None
+    tokens_out: int | None
     cost: float | None
     currency: str | None
     called_at: datetime | None = None

@@ -45,7 +45,7 @@ def prov_json(lineage: Lineage) -> dict[str, Any]:
 
 
 def _attributes(values: dict[str, Any]) -> _Attributes:
-    return list(values.items())
+    return [(name, value) for name, value in values.items() if value is not None]
 
 
 def _add_agent(document: ProvDocument, agent: AgentNode) -> None:

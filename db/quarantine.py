@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from typing import NamedTuple
+from uuid import uuid4
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 
+from db.calls import ANSWERED
 from db.store import Store
 from db.tables.provenance import Activity, Plan
-from db.tables.work import Work
+from db.tables.work import ModelCall, Work
 from schemas.records import Rejection
 
 
@@ -65,9 +67,18 @@ def put_back(store: Store, dataset: str, reason: str) -> int:
     """Takes the inputs that were rejected for a reason out of quarantine; how many there were.
 
     They are pending again: the next run works on them as if they were new, and whatever it finds
-    takes the place of what was found before.
+    takes the place of what was found before. Calls that failed for that reason are asked anew; they
+    stay in the bill under other keys.
     """
     own = select(Activity.id).where(Activity.dataset == dataset)
     rejected = Work.status == "rejected", Work.reason == reason, Work.activity_id.in_(own)
+    failed = (
+        ModelCall.status == reason,
+        ModelCall.status.not_in(ANSWERED),
+        ModelCall.dataset == dataset,
+    )
     with store.write() as connection:
+        for key in connection.execute(select(ModelCall.key).where(*failed)).scalars().all():
+            released = update(ModelCall).where(ModelCall.key == key).values(key=uuid4().hex)
+            connection.execute(released)
         return connection.execute(delete(Work).where(*rejected)).rowcount

@@ -72,8 +72,8 @@ class CallRow(NamedTuple):
     name: str
     revision: str
     parameters: dict[str, Any]
-    tokens_in: int
-    tokens_out: int
+    tokens_in: int | None
+    tokens_out: int | None
     cost: float | None
     currency: str | None
 

@@ -156,7 +156,7 @@ def _requests_since(connection: Connection, service: ModelRef, began: datetime) 
     query = select(func.coalesce(func.sum(ModelCall.tokens_in), 0)).where(
         ModelCall.agent_id.in_(agents), ModelCall.called_at >= began
     )
-    return int(connection.execute(query).scalar_one())
+    return connection.execute(query).scalar_one() or 0
 
 
 def _take_turn(connection: Connection, service: ModelRef) -> None:

@@ -11,6 +11,7 @@ from schemas.errors import ModelError
 from schemas.records import Rejection
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured")
+_SHOWN_CHARACTERS = 10_000  # in quarantine, of what a server sent; all of it is with the call
 _SETTINGS_ARE_WRONG = ("misconfigured", "out_of_memory")
 
 
@@ -36,7 +37,10 @@ def without_answer(input_: StoredEntity, stage: str, failure: ChatFailure | None
     if failure.retriable:
         return Deferred(input_.seq, failure.reason, failure.detail)
     rejection = Rejection(
-        stage=stage, reason=failure.reason, detail=failure.detail, context={"raw": failure.raw}
+        stage=stage,
+        reason=failure.reason,
+        detail=failure.detail,
+        context={"raw": failure.raw[:_SHOWN_CHARACTERS]},
     )
     return WorkResult(input_.seq, rejection=rejection)
 

@@ -33,9 +33,10 @@ from flows.commands.filter import app as noise_filter
 from flows.commands.metrics import app as metrics
 from flows.commands.output import err
 from flows.commands.recos import app as recos
+from flows.stopping import stopped_by_signals
 from schemas.errors import LoupeError
 
-_INTERRUPTED = 130  # what Typer makes of Ctrl-C
+_STOPPED = (130, 143)  # by Ctrl-C (Typer makes the same of it), and by SIGTERM
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
 
@@ -76,7 +77,8 @@ def main(command: Callable[[], object] = app) -> None:
     """Runs the command line; what Loupe raises on purpose becomes one sentence and an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
-        command()
+        with stopped_by_signals():
+            command()
     except LoupeError as error:
         err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
@@ -88,7 +90,7 @@ def main(command: Callable[[], object] = app) -> None:
         err.print(f"[bold red]error:[/bold red] {escape(told)}", soft_wrap=True)
         sys.exit(LoupeError.exit_code)
     except SystemExit as end:
-        if end.code == _INTERRUPTED:
+        if end.code in _STOPPED:
             told = "nothing half-finished is left, and what was stored is kept: run again to go on"
             err.print(f"stopped; {told}", soft_wrap=True)
         raise

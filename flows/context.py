@@ -1,5 +1,6 @@
 """What every step of a run needs: stores, limits, who runs it, and where progress goes."""
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +35,14 @@ class RunContext:
     def software(self) -> AgentRef:
         """This code as an agent."""
         return software()
+
+    def stop_sending(self, interruption: BaseException) -> None:
+        """Has the threads of this run send nothing more, and says what is waited for."""
+        stop = self.budget.stop
+        stop.request(signal.SIGINT if isinstance(interruption, KeyboardInterrupt) else None)
+        if not stop.is_announced:
+            stop.is_announced = True
+            self.progress.say(stop.waiting())
 
     @property
     def code_revision(self) -> str:

@@ -43,7 +43,7 @@ class ThreadExecutor:
         try:
             self._collect(wait(self._running).done)
         finally:
-            self._pool.shutdown(cancel_futures=True)
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _collect(self, done: set[Future[object]]) -> None:
         self._running -= done
@@ -52,15 +52,20 @@ class ThreadExecutor:
 
 
 @contextmanager
-def open_executor(executor: ChunkExecutor) -> Iterator[ChunkExecutor]:
+def open_executor(
+    executor: ChunkExecutor, interrupted: Callable[[BaseException], None]
+) -> Iterator[ChunkExecutor]:
     """Closes `executor` at the end, waiting for what runs also when there was an error.
 
-    The first error is the one that is raised: later ones mostly follow from it.
+    The first error is the one that is raised: later ones mostly follow from it. `interrupted` is
+    told, before the waiting, what a signal raised here.
     """
     try:
         yield executor
-    except BaseException:
-        with suppress(Exception):
+        executor.close()
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            interrupted(error)
+        with suppress(Exception, SystemExit):
             executor.close()
         raise
-    executor.close()

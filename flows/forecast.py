@@ -69,9 +69,9 @@ def _tokens_a_call(
     if isinstance(spec, BuiltinRewriter):
         return 0.0, 0.0
     for row in cost_rows(store, dataset):
-        if row.model == str(spec.ref) and row.calls > row.failed:
-            answered = row.calls - row.failed
-            return row.tokens_in / answered, row.tokens_out / answered
+        known = row.calls - row.failed - row.unknown_usage
+        if row.model == str(spec.ref) and known > 0:
+            return (row.tokens_in or 0) / known, (row.tokens_out or 0) / known
     captions = [
         len(entity.record(Caption).text)
         for entity, _ in zip(find(store, dataset, Caption.kind), range(_SAMPLED_CAPTIONS))  # noqa: B905

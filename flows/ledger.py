@@ -6,16 +6,24 @@ from typing import Any
 
 from db.calls import NewCall, find_call, record_call
 from db.store import Store
+from flows.stopping import current_stop
 from models.chat import ChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError
 from schemas.profile import Prices
 
+_BYTES_PER_TOKEN = 3  # of UTF-8: four in English prose, three a character in Chinese
+_TOKENS_PER_IMAGE = 1500
+
 
 class Budget:
-    """What a run may spend on model calls; safe in threads. Limits of None are no limits."""
+    """What a run may spend on model calls; safe in threads. Limits of None are no limits.
+
+    `stop` says whether it may send anything at all.
+    """
 
     def __init__(self, max_cost: float | None = None, max_tokens: int | None = None) -> None:
+        self.stop = current_stop()
         self.max_cost = max_cost
         self.max_tokens = max_tokens
         self.cost = 0.0
@@ -42,8 +50,9 @@ class Budget:
 class RecordedChatModel:
     """Wraps a chat model (and is one): known calls are answered from the store.
 
-    When the budget is reached no further request is sent; what is in flight is still stored, then
-    `BudgetReachedError` is raised. Failures worth another try are not stored.
+    When the budget is reached, or the run is to stop, no further request is sent; what is in flight
+    is still stored, then `BudgetReachedError` or `SystemExit` is raised. Failures worth another try
+    are not stored.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this model.
@@ -80,23 +89,27 @@ class RecordedChatModel:
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """As the model does; equal requests are sent once."""
         stream = _Stream(self._store, self._budget, self.key)
-        for sent, outcome in self._model.answer(stream.unknown(requests)):
-            request = stream.sent[sent]
-            self._record(request, outcome)
-            stream.finish(self.key(request), outcome)
-            yield from stream.take_ready()
+        stop = self._budget.stop
+        try:
+            for sent, outcome in self._model.answer(stream.unknown(requests)):
+                request = stream.sent[sent]
+                self._record(request, outcome)
+                stream.finish(self.key(request), outcome)
+                stop.end()
+                yield from stream.take_ready()
+        finally:
+            stop.end(stream.in_flight)
         yield from stream.take_ready()
+        stop.check()
         if stream.stopped_by:
             raise BudgetReachedError(f"{stream.stopped_by}; run again to go on")
 
     def _record(self, request: ChatRequest, outcome: ChatOutcome) -> None:
         if isinstance(outcome, ChatFailure) and outcome.retriable:
             return
-        cost = None
-        if isinstance(outcome, ChatAnswer):
-            if self._prices is not None:
-                cost = self._prices.cost(outcome.tokens_in, outcome.tokens_out)
-            self._budget.spend(outcome.tokens_in + outcome.tokens_out, cost)
+        known = outcome.tokens_in, outcome.tokens_out
+        counted = _with_estimates(known, request, outcome)
+        self._budget.spend(sum(counted), self._cost(*counted))
         record_call(
             self._store,
             NewCall(
@@ -106,10 +119,30 @@ class RecordedChatModel:
                 request=request,
                 outcome=outcome,
                 dataset=self._dataset,
-                cost=cost,
+                cost=self._cost(*known),
                 currency=self._prices.currency if self._prices else None,
             ),
         )
+
+    def _cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
+        return None if self._prices is None else self._prices.cost(tokens_in, tokens_out)
+
+
+def _with_estimates(
+    known: tuple[int | None, int | None], request: ChatRequest, outcome: ChatOutcome
+) -> tuple[int, int]:
+    """Tokens in and out as a budget counts them: estimated, rather too high, where not known."""
+    tokens_in, tokens_out = known
+    if tokens_in is None:
+        tokens_in = _estimate(request.prompt) + _TOKENS_PER_IMAGE * len(request.images)
+    if tokens_out is None:
+        said = outcome.text if isinstance(outcome, ChatAnswer) else ""
+        tokens_out = _estimate(outcome.raw or said)
+    return tokens_in, tokens_out
+
+
+def _estimate(text: str) -> int:
+    return len(text.encode()) // _BYTES_PER_TOKEN + 1
 
 
 class _Stream:
@@ -140,9 +173,16 @@ class _Stream:
             if stopped_by := self._budget.reached():
                 self.stopped_by = stopped_by
                 return
+            if not self._budget.stop.begin():
+                return
             self._waiting[key] = [position]
             self.sent.append(request)
             yield request
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests were sent whose outcome is not there."""
+        return len(self._waiting)
 
     def finish(self, key: str, outcome: ChatOutcome) -> None:
         """Notes the outcome of a request that was sent."""

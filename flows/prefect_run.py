@@ -42,14 +42,15 @@ class TaskExecutor:
     def submit(self, function: Callable[[], T]) -> None:
         """Starts a function; raises the error of an earlier one instead, where there was one."""
         while len(self._running) >= self._workers:
+            self._running[0].wait()
             self._running.pop(0).result()
         self._running.append(self._task.submit(function))
 
     def close(self) -> None:
         """Waits for all functions and raises the first of their errors."""
-        running, self._running = self._running, []
-        for future in running:
+        for future in self._running:
             future.wait()
+        running, self._running = self._running, []
         for future in running:
             future.result()
 

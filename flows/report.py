@@ -139,6 +139,14 @@ class RunReport(Protocol):
         ...
 
 
+def known_sum(value: float | None, unknown: int) -> str:
+    """A sum over calls, of which `unknown` have no known part in it, as it is shown."""
+    if value is None:
+        return "unknown" if unknown else "–"
+    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
+    return f"at least {shown}" if unknown else shown
+
+
 @dataclass
 class BuildReport:
     """What a run of a flow came to.
@@ -158,7 +166,7 @@ class BuildReport:
     def count_costs(self, store: Store) -> None:
         """Takes note of what models and services were asked so far, but for what costs nothing."""
         rows = cost_rows(store, self.dataset)
-        self.costs = [row for row in rows if row.tokens_in or row.requests]
+        self.costs = [row for row in rows if row.tokens_in or row.unknown_usage or row.requests]
 
     @property
     def artifact(self) -> str:
@@ -190,9 +198,11 @@ class BuildReport:
                 "|---|---|---|---|---|---|",
             ]
         for row in self.costs:
-            cost = "–" if row.cost is None else f"{row.cost:.4f} {row.currency}"
-            counts = row.calls, row.tokens_in, row.tokens_out, row.requests
-            lines.append(f"| {row.model} | {' | '.join(map(str, counts))} | {cost} |")
+            unknown = row.unknown_usage
+            tokens = known_sum(row.tokens_in, unknown), known_sum(row.tokens_out, unknown)
+            cost = known_sum(row.cost, unknown if row.currency else 0)
+            counts = row.calls, *tokens, row.requests, f"{cost} {row.currency or ''}".strip()
+            lines.append(f"| {row.model} | {' | '.join(map(str, counts))} |")
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:

@@ -187,7 +187,9 @@ def _run(
     try:
         with (
             renewed_leases(context.store),
-            open_executor(context.executor(stage.title, stage.workers)) as executor,
+            open_executor(
+                context.executor(stage.title, stage.workers), context.stop_sending
+            ) as executor,
         ):
             for chunk in chunks(report):
                 with _given_back(chunk, give_back):

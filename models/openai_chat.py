@@ -1,26 +1,32 @@
 """Chat models behind an OpenAI-compatible server, such as vLLM's."""
 
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import openai
 from anyio import create_task_group
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from pydantic import BaseModel, Field, ValidationError
 
 from models.messages import chat_messages
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
 
+UNREADABLE_ANSWER = "unreadable_answer"
+"""The reason of an answer that came, and was paid for, and in which no text can be found."""
+
 _CONNECT_TIMEOUT_SECONDS = 10.0
-_RAW_CHARACTERS = 10_000  # of a failed response, kept for the quarantine
+_RAW_CHARACTERS = 10_000  # of a refusal
+_MOST_BYTES = 32 * 2**20  # of an answer
+_MOST_TOKENS = 100_000_000  # what a server states beyond is no count
+T = TypeVar("T")
 
 
 class OpenAIChatModel:
@@ -89,9 +95,12 @@ class OpenAIChatModel:
 
     async def _ask(self, client: openai.AsyncOpenAI, request: ChatRequest) -> ChatOutcome:
         try:
-            response = await client.chat.completions.with_raw_response.create(
+            # The body is read here and not by the client, which would send the request again where
+            # the body of an answer breaks off: an answer that has begun is paid for.
+            async with client.chat.completions.with_streaming_response.create(
                 **_body(self._spec, request)
-            )
+            ) as response:
+                raw, fault = await _read_body(response.http_response)
         except openai.APITimeoutError as error:
             return ChatFailure(
                 reason="timeout",
@@ -107,7 +116,7 @@ class OpenAIChatModel:
             )
         except openai.APIStatusError as error:
             return _refused(error)
-        return _read_completion(response.text, response.elapsed.total_seconds())
+        return _read_completion(raw, response.http_response.elapsed.total_seconds(), fault)
 
 
 @asynccontextmanager
@@ -221,56 +230,106 @@ def _refused(error: openai.APIStatusError) -> ChatFailure:
     )
 
 
-class _Message(BaseModel):
-    content: str | None = None
-    refusal: str | None = None
+async def _read_body(response: httpx.Response) -> tuple[str, str | None]:
+    """The body of an answer as far as it came, and what kept it from being whole, if anything."""
+    body = bytearray()
+    fault = None
+    try:
+        async for part in response.aiter_raw():
+            body += part
+            if len(body) > _MOST_BYTES:
+                fault = f"the body is larger than {_MOST_BYTES:,} bytes"
+                break
+    except httpx.HTTPError as error:
+        fault = f"the body broke off ({str(error) or type(error).__name__})"
+    try:
+        text = httpx.Response(200, headers=response.headers, content=bytes(body)).text
+    except httpx.DecodingError:
+        fault = fault or "the body is not in the encoding that its header names"
+        text = body.decode("utf-8", "backslashreplace")
+    return text, fault
 
 
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
+def _read_completion(raw: str, seconds: float, fault: str | None = None) -> ChatOutcome:
+    """The answer in a response with a status of success, whose body may still be anything.
 
-
-class _Usage(BaseModel):
-    prompt_tokens: int = Field(default=0, ge=0)
-    completion_tokens: int | None = Field(default=0, ge=0)
-
-
-class _Completion(BaseModel):
-    """The part of a completion that we read; servers add fields of their own as they like."""
-
-    choices: list[_Choice]
-    usage: _Usage | None = None
-
-
-def _read_completion(text: str, seconds: float) -> ChatOutcome:
-    """The answer in a response of status 200, whose body may still be anything.
-
-    An answer without content was paid for (a model may spend all its tokens on reasoning): it is an
-    empty `ChatAnswer`, so that its tokens are counted. A refusal is what the model said.
+    It was paid for, whatever it is: what cannot be read is a failure that is not asked for again.
+    An answer without content is an empty `ChatAnswer` (a model may spend all its tokens on
+    reasoning). A refusal is what the model said.
     """
     try:
-        completion = _Completion.model_validate_json(text)
-    except ValidationError as error:
-        return ChatFailure(
-            reason="server_error",
-            detail=f"the body is not a chat completion: {error.errors()[0]['msg']}",
-            retriable=True,
-            raw=text[:_RAW_CHARACTERS],
-        )
-    if not completion.choices:
-        return ChatFailure(
-            reason="empty_answer",
-            detail="the completion holds no choice",
-            retriable=False,
-            raw=text[:_RAW_CHARACTERS],
-        )
-    choice = completion.choices[0]
-    usage = completion.usage or _Usage()
+        body = json.loads(raw.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        return _unreadable(fault or f"the body is not JSON: {error}", raw, {})
+    choices = _field(body, "choices", list)
+    if not choices:
+        return _unreadable("the body holds no list of choices", raw, body)
+    message = _field(choices[0], "message", dict)
+    if message is None:
+        return _unreadable("the first choice holds no message", raw, body)
+    text = _text_of(message.get("content"))
+    if text is None:
+        return _unreadable("the content of the message is neither text nor parts", raw, body)
+    tokens_in, tokens_out = _tokens(body)
     return ChatAnswer(
-        text=choice.message.content or choice.message.refusal or "",
-        tokens_in=usage.prompt_tokens,
-        tokens_out=usage.completion_tokens or 0,
+        text=text or _field(message, "refusal", str) or "",
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
         seconds=seconds,
-        truncated=choice.finish_reason == "length",
+        truncated=choices[0].get("finish_reason") == "length",
+        raw=raw,
     )
+
+
+def _unreadable(what: str, raw: str, body: Any) -> ChatFailure:
+    tokens_in, tokens_out = _tokens(body)
+    return ChatFailure(
+        reason=UNREADABLE_ANSWER,
+        detail=f"the server answered, but {what}",
+        retriable=False,
+        raw=raw,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+    )
+
+
+def _text_of(content: Any) -> str | None:
+    """The text of a message's content: a string, or a list of parts; None where it is neither.
+
+    Parts without text of the answer, such as a model's thoughts, are left out.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return None
+    texts = [part if isinstance(part, str) else _text_of_part(part) for part in content]
+    readable = [text for text in texts if text is not None]
+    return "".join(readable) if readable or not content else None
+
+
+def _text_of_part(part: Any) -> str | None:
+    if _field(part, "type", str) in ("thinking", "reasoning"):
+        return ""
+    text = _field(part, "text", str)
+    return _field(part, "refusal", str) if text is None else text
+
+
+def _tokens(body: Any) -> tuple[int | None, int | None]:
+    """Tokens in and out as the body states them; None for what is no credible count."""
+    usage = _field(body, "usage", dict) or {}
+    return _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and 0 <= value <= _MOST_TOKENS else None
+
+
+def _field(value: Any, name: str, kind: type[T]) -> T | None:
+    """A field of a JSON object; None where it is missing or of another kind."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else None

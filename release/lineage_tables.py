@@ -109,7 +109,7 @@ CALLS = LineageTable(
     keys=1,
     repeating=("agent", "prompt_digest", "parameters", "status", "currency"),
     group_rows=8192,
-    nullable=("cost", "currency"),
+    nullable=("tokens_in", "tokens_out", "cost", "currency"),
 )
 ACTIVITIES = LineageTable(
     "activities",

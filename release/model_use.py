@@ -28,15 +28,15 @@ class _Key(NamedTuple):
 @dataclass
 class _Total:
     calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    tokens_in: int | None = 0
+    tokens_out: int | None = 0
     cost: Decimal | None = Decimal(0)
 
     def add(self, call: CallRow) -> None:
-        """Adds a call; a sum with an unpriced call in it has no price."""
+        """Adds a call; a sum with something unknown in it is unknown."""
         self.calls += 1
-        self.tokens_in += call.tokens_in
-        self.tokens_out += call.tokens_out
+        self.tokens_in = _sum(self.tokens_in, call.tokens_in)
+        self.tokens_out = _sum(self.tokens_out, call.tokens_out)
         if call.cost is None or self.cost is None:
             self.cost = None
         else:
@@ -75,6 +75,10 @@ def _use(key: _Key, total: _Total) -> ModelUse:
         cost=None if total.cost is None else _plain(total.cost),
         currency=key.currency or None,
     )
+
+
+def _sum(total: int | None, more: int | None) -> int | None:
+    return None if total is None or more is None else total + more
 
 
 def _plain(amount: Decimal) -> str:

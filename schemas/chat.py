@@ -62,31 +62,37 @@ class ChatRequest(Record):
 
 
 class ChatAnswer(Record):
-    """A model's answer. `text` is raw: stages take reasoning and chatter out of it.
+    """A model's answer. `text` is as the model wrote it: stages take reasoning and chatter out.
 
     `truncated` says that the answer ended at the token limit; `seconds` is the time of the call.
+    Tokens are None where the server did not state them in a way that can be believed. `raw` is the
+    whole body that a server sent; empty for models that run in this process.
     """
 
     text: RawText
-    tokens_in: int = Field(ge=0)
-    tokens_out: int = Field(ge=0)
+    tokens_in: int | None = Field(ge=0)
+    tokens_out: int | None = Field(ge=0)
     seconds: float = Field(ge=0)
     truncated: bool = False
+    raw: RawText = Field(default="", repr=False)
 
 
 class ChatFailure(Record):
     """A call without a usable answer, after the retries that its kind of failure deserves.
 
     `reason` is a snake_case word (`timeout`, `rate_limited`, `server_error`, `refused_request`,
-    `unreachable`, `empty_answer`, `misconfigured`: key, address or model name is wrong);
+    `unreachable`, `unreadable_answer`, `misconfigured`: key, address or model name is wrong);
     `retriable` tells whether asking again later may help: such inputs stay pending, the others are
-    quarantined. `raw` is what the server said.
+    quarantined. `raw` is what the server said. Tokens are what was paid for all the same: None
+    where an answer came that does not state them.
     """
 
     reason: str
     detail: RawText
     retriable: bool
     raw: RawText = ""
+    tokens_in: int | None = Field(default=0, ge=0)
+    tokens_out: int | None = Field(default=0, ge=0)
 
 
 ChatOutcome = ChatAnswer | ChatFailure

@@ -31,11 +31,12 @@ class Prices(Record):
     output_per_million: float = Field(ge=0)
     currency: str = "USD"
 
-    def cost(self, tokens_in: int, tokens_out: int) -> float:
-        """The price of one call."""
-        return (
-            tokens_in * self.input_per_million + tokens_out * self.output_per_million
-        ) / 1_000_000
+    def cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
+        """The price of one call; None where it depends on tokens that are not known."""
+        priced = ((tokens_in, self.input_per_million), (tokens_out, self.output_per_million))
+        if any(tokens is None and price for tokens, price in priced):
+            return None
+        return sum((tokens or 0) * price for tokens, price in priced) / 1_000_000
 
 
 class Sampling(Record):

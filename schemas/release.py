@@ -109,15 +109,16 @@ class ModelUse(Record):
 
     Counted are the answered calls behind all drafts and rewrites of the released images, the
     rejected ones too, and behind the strategies of its contrastive images. `cost` is a decimal
-    number, None where a call had no price.
+    number, None where a call had no price; tokens are None where a server did not state those of
+    a call.
     """
 
     name: str
     revision: str
     parameters: dict[str, Any]
     calls: Count
-    tokens_in: Count
-    tokens_out: Count
+    tokens_in: Count | None
+    tokens_out: Count | None
     cost: str | None
     currency: str | None
 

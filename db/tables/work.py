@@ -60,6 +60,9 @@ class Claim(Base):
 class ModelCall(Base):
     """One request to a model and its answer, stored the moment it returned: paid for once.
 
+    `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that a
+    server sent, whatever could be read in it. Tokens and cost that are not known are NULL.
+
     A search of images on the web is a call, too (`db.search_calls`): its `tokens_in` are the
     requests that the service counts.
     """
@@ -75,9 +78,10 @@ class ModelCall(Base):
     parameters: Mapped[dict[str, Any]]
     request: Mapped[dict[str, Any]]
     response: Mapped[str] = mapped_column(Text)
+    raw: Mapped[str | None] = mapped_column(Text)
     status: Mapped[str] = mapped_column(String(32))
-    tokens_in: Mapped[int]
-    tokens_out: Mapped[int]
+    tokens_in: Mapped[int | None]
+    tokens_out: Mapped[int | None]
     seconds: Mapped[float]
     cost: Mapped[float | None]
     currency: Mapped[str | None] = mapped_column(String(8))

@@ -1,11 +1,14 @@
 """`loupe cost`: what model calls used, and what the next run would."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.output import JsonOption, out, print_json, print_table
+from flows.commands.output import Figure, JsonOption, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from db.calls import CostRow
 
 
 def cost(
@@ -43,7 +46,20 @@ def cost(
         out.print("no model was called, and no service searched, yet")
     else:
         columns = [*(name.replace("_", " ") for name in CostRow._fields)]
-        print_table("Calls of models and searches", columns, spent)
+        print_table("Calls of models and searches", columns, map(_shown, spent))
     if ahead:
         columns = ["model", "calls to make", "tokens in", "tokens out", "cost", "currency"]
         print_table("Forecast", columns, ahead)
+
+
+def _shown(row: "CostRow") -> tuple[object, ...]:
+    """The row with sums that say so where calls are missing in them whose usage is not known."""
+    from flows.report import known_sum
+
+    unknown = row.unknown_usage
+    sums = {
+        "tokens_in": Figure(known_sum(row.tokens_in, unknown)),
+        "tokens_out": Figure(known_sum(row.tokens_out, unknown)),
+        "cost": Figure(known_sum(row.cost, unknown if row.currency else 0)),
+    }
+    return tuple((row._asdict() | sums).values())

@@ -29,7 +29,10 @@ def _grow(branch: Tree, traced: Lineage, entity_id: str, seen: set[str]) -> None
     )
     if call := traced.calls.get(node.model_call_key or ""):
         parameters = escape(canonical_json(call.parameters))
-        tokens = f"{call.tokens_in} + {call.tokens_out} tokens"
+        tokens_in, tokens_out = (
+            "unknown" if tokens is None else tokens for tokens in (call.tokens_in, call.tokens_out)
+        )
+        tokens = f"{tokens_in} + {tokens_out} tokens"
         branch.add(
             f"[cyan]answered by[/cyan] {escape(str(traced.agents[call.agent_id]))}, "
             f"{tokens}, {parameters}"

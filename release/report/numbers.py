@@ -288,9 +288,13 @@ def _model(model: ModelUse) -> ModelLine:
         revision=model.revision,
         parameters=parameters,
         calls=f"{model.calls:,}",
-        tokens=f"{model.tokens_in:,} in, {model.tokens_out:,} out",
+        tokens=f"{_count(model.tokens_in)} in, {_count(model.tokens_out)} out",
         cost=_money(model.cost, model.currency),
     )
+
+
+def _count(tokens: int | None) -> str:
+    return "not known" if tokens is None else f"{tokens:,}"
 
 
 def _money(cost: str | None, currency: str | None) -> str:

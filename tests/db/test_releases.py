@@ -104,7 +104,7 @@ def test_rows_know_what_was_said_and_decided(world: World) -> None:
         ids = sorted(image.id for image in live_images(connection, DATASET))
         described = described_images(connection, ids)
         calls = [text.model_call for one in described for text in one.texts if text.model_call]
-        tokens = sum(call.tokens_in for call in model_calls(connection, sorted(set(calls))))
+        tokens = sum(call.tokens_in or 0 for call in model_calls(connection, sorted(set(calls))))
     assert [one.image.id for one in described] == ids
     assert {len(one.texts) for one in described} == {6, 8}
     assert len({one.source_id for one in described}) == 3

@@ -143,6 +143,10 @@ class RunningProgram:
             return False
         return True
 
+    def send(self, number: int) -> None:
+        """A signal to the program alone."""
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """SIGKILL to the whole group: nothing of it can say goodbye."""
         os.killpg(self._process.pid, signal.SIGKILL)

@@ -253,8 +253,8 @@ def test_tokens_and_time_are_counted(subject: Subject) -> None:
         assert isinstance(outcome, ChatAnswer)
         assert outcome.seconds >= 0
         if subject.obeys_lengths:  # a built-in model has no tokens
-            assert outcome.tokens_in > 0
-            assert 0 < outcome.tokens_out <= SAMPLING.max_tokens
+            assert outcome.tokens_in
+            assert 0 < (outcome.tokens_out or 0) <= SAMPLING.max_tokens
         assert not outcome.truncated
 
 

@@ -44,9 +44,10 @@ class Fault:
     - `malformed`: status 200 and a body that is cut off within its JSON
     - `page`: status 200 and an HTML page, as a proxy in between might say
     - `content`: a proper answer whose text is `text` (None: null) and whose end is `finish_reason`
+    - `body`: status 200 and `text` as the body, with `headers` of its own
     """
 
-    kind: Literal["status", "slow", "reset", "malformed", "page", "content"]
+    kind: Literal["status", "slow", "reset", "malformed", "page", "content", "body"]
     times: int = 1
     match: str = ""
     status: int = 500
@@ -54,6 +55,7 @@ class Fault:
     seconds: float = 1.0
     text: str | None = ""
     finish_reason: str = "stop"
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -246,6 +248,10 @@ class _Handler(BaseHTTPRequestHandler):
                 )
             case "page":
                 self._send(b"<html><body>Please log in.</body></html>", "text/html")
+            case "body":
+                # a length that is not that of the body keeps the client waiting for the rest
+                self.close_connection = True
+                self._send((fault.text or "").encode(), "application/json", 200, fault.headers)
             case "content":
                 answer = self.server.complete(request)
                 answer["choices"][0]["message"]["content"] = fault.text
@@ -265,10 +271,9 @@ class _Handler(BaseHTTPRequestHandler):
         headers: dict[str, str] | None = None,
     ) -> None:
         self.send_response(status)
-        for name, value in (headers or {}).items():
+        usual = {"Content-Type": media_type, "Content-Length": str(len(body))}
+        for name, value in (usual | (headers or {})).items():
             self.send_header(name, value)
-        self.send_header("Content-Type", media_type)
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 

@@ -146,7 +146,7 @@ def test_every_image_of_a_group_reaches_the_model(vllm_server: VllmServer) -> No
     assert len(sent) == 3
     fewer = [request.model_copy(update={"images": request.images[:count]}) for count in (1, 2, 3)]
     tokens = [
-        outcome.tokens_in
+        outcome.tokens_in or 0
         for _, outcome in sorted(model_of(vllm_server, 0, 5).answer(fewer))
         if isinstance(outcome, ChatAnswer)
     ]

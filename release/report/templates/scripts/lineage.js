@@ -147,6 +147,8 @@ function wrapped(text, room, lines) {
 
 const VERDICTS = { accept: "accepted", reject: "rejected", edit: "edited", withdraw: "withdrawn" };
 
+const known = (number) => (number === null ? "unknown" : count(number));
+
 function describeEntity(node, shared) {
   const entity = node.entity;
   const state = entity[STATE] === "proposed" || entity[STATE] === "accepted" ? "" : ` · ${entity[STATE]}`;
@@ -154,7 +156,7 @@ function describeEntity(node, shared) {
     `${VERDICTS[verdict] || verdict} by ${agentName(shared.agents[agent])}${reason ? `: ${reason}` : ""}`);
   const call = entity[CALL];
   const cost = call && call[3] !== null ? `, ${call[3]} ${call[4] || ""}` : "";
-  const asked = call ? [`${count(call[1] || 0)} + ${count(call[2] || 0)} tokens${cost}`] : [];
+  const asked = call ? [`${known(call[1])} + ${known(call[2])} tokens${cost}`] : [];
   return { title: `${entity[KIND].replaceAll("_", " ")}${state}`, id: entity[ID], gist: entity[GIST], decisions, asked };
 }
 

@@ -1,0 +1,157 @@
+"""How a run stops: nothing new is sent, and what is paid for is waited for and stored.
+
+The first SIGINT or SIGTERM says on standard error what is waited for; a second one ends the process
+at once. Who sends requests counts them with `Stop.begin` and `Stop.end`.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Never
+
+_EXIT_CODE_OF_SIGNALS = 128  # plus the number: 130 after SIGINT, 143 after SIGTERM
+
+
+class Stop:
+    """Whether a run is to stop, and how many of its requests are under way; safe in threads."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.exit_code: int | None = None
+        self.is_announced = False
+        self._counting = threading.Lock()
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether nothing new may be sent."""
+        return self.exit_code is not None
+
+    def request(self, number: int | None = None) -> None:
+        """Has nothing new sent from now on, because of that signal (SIGTERM)."""
+        self.exit_code = self.exit_code or _EXIT_CODE_OF_SIGNALS + (number or signal.SIGTERM)
+
+    def begin(self) -> bool:
+        """Counts a request that is about to be sent; False where it must not be sent."""
+        with self._counting:
+            self.in_flight += 1
+        if self.is_requested:  # asked after counting: a signal sees the count or is seen here
+            self.end()
+            return False
+        return True
+
+    def end(self, count: int = 1) -> None:
+        """Counts requests whose outcome is stored, or given up."""
+        with self._counting:
+            self.in_flight -= count
+            is_over = count and not self.in_flight
+        if is_over and self.is_requested:
+            self.drained()
+
+    def drained(self) -> None:
+        """Is called when the last outcome is stored that was waited for."""
+
+    def check(self) -> None:
+        """Ends a thread that would go on.
+
+        Raises:
+            SystemExit: the run is to stop.
+        """
+        if self.is_requested:
+            raise SystemExit(self.exit_code)
+
+    def waiting(self) -> str:
+        """What is waited for, in one line."""
+        match self.in_flight:
+            case 0:
+                return "stopping: waiting for what is being worked on to be stored"
+            case 1:
+                return "stopping: waiting for 1 answer that is paid for"
+            case count:
+                return f"stopping: waiting for {count} answers that are paid for"
+
+
+class _ProcessStop(Stop):
+    """The stop of this process, which signals request.
+
+    While requests are under way a signal is only noted, since an exception in the main thread might
+    hit the code that waits for them. The thread that stores the last outcome sends the signal to
+    the main thread again, which then ends.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+        self._number = signal.SIGTERM
+        self._is_waiting = False
+        self._is_over = False  # the wait, and the signal that says so is on its way
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        """What the main thread does at a signal; takes no lock, which it might hold already."""
+        if self._is_over:
+            self._is_over = False
+            if self._is_waiting:
+                self._raise()
+            return
+        if self.is_requested or os.getpid() != self._process:
+            _end_at_once(number)
+        self._number = signal.Signals(number)
+        self._is_waiting = True  # before the count is looked at: the last outcome may come now
+        self.request(number)
+        if self.in_flight == 0:
+            self._raise()
+        again = "press Ctrl-C" if number == signal.SIGINT else "send the signal"
+        self.is_announced = True
+        _write(f"{self.waiting()}; {again} again to stop at once\n")
+
+    def drained(self) -> None:
+        main_thread = threading.main_thread().ident
+        if self._is_waiting and main_thread is not None:
+            self._is_over = True
+            signal.pthread_kill(main_thread, self._number)
+
+    def _raise(self) -> Never:
+        self._is_waiting = False
+        if self._number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(self.exit_code)
+
+
+_current: list[_ProcessStop] = []
+
+
+def current_stop() -> Stop:
+    """The stop of this process where signals request one, else one that nobody requests."""
+    return _current[-1] if _current else Stop()
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Has SIGINT and SIGTERM stop the runs that begin in the block; in the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stop = _ProcessStop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, stop.handle) for number in numbers}
+    _current.append(stop)
+    try:
+        yield
+    finally:
+        _current.remove(stop)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_at_once(number: int) -> Never:
+    if sys.stderr.isatty():
+        _write("\x1b[?25h")  # a progress bar hides the cursor
+    os._exit(_EXIT_CODE_OF_SIGNALS + number)
+
+
+def _write(text: str) -> None:
+    """Writes to standard error past its buffer, which the interrupted code may be writing to."""
+    os.write(2, ("\n" + text if sys.stderr.isatty() else text).encode())

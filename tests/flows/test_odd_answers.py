@@ -1,0 +1,145 @@
+"""A paid answer in an odd envelope is bought once, kept, and counted."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from db.calls import cost_rows
+from db.quarantine import put_back
+from db.store import Store
+from db.tables.work import ModelCall
+from flows.asking import ask
+from flows.ledger import Budget, RecordedChatModel
+from models.openai_chat import OpenAIChatModel
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from schemas.errors import BudgetReachedError
+from schemas.profile import OpenAIChat, Prices
+from tests.db.samples import DATASET, row_count
+from tests.flows.command_line import Loupe
+from tests.servers.counting_server import CountingServer, Fault, counting_server
+
+ODD: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, float("nan"), "", "9", "\0\ud800", [], {})
+PRICES = Prices(input_per_million=1_000_000, output_per_million=1_000_000)
+
+
+@pytest.fixture
+def server() -> Iterator[CountingServer]:
+    with counting_server() as running:
+        yield running
+
+
+def recorded(store: Store, server: CountingServer, budget: Budget | None = None) -> Any:
+    spec = OpenAIChat(
+        provider="openai", name="counting", revision="1", base_url=server.base_url, max_in_flight=8
+    )
+    return RecordedChatModel(OpenAIChatModel(spec), store, DATASET, PRICES, budget or Budget())
+
+
+def requests(count: int) -> list[ChatRequest]:
+    return [
+        ChatRequest(purpose="rewrite", prompt=f"Reword number {n}.", prompt_digest="d")
+        for n in range(count)
+    ]
+
+
+def mutated(chance: random.Random, number: int) -> Fault:
+    """An answer in which something is not as it should be, and be it that it is no JSON."""
+    envelope: dict[str, Any] = {
+        "choices": [{"finish_reason": "stop", "message": {"content": f"Said {number}."}}],
+        "usage": {"prompt_tokens": 4, "completion_tokens": 2},
+    }
+    places: list[tuple[Any, Any]] = [
+        *((envelope, key) for key in envelope),
+        *((envelope["usage"], key) for key in envelope["usage"]),
+        *((envelope["choices"][0], key) for key in envelope["choices"][0]),
+        (envelope["choices"][0]["message"], "content"),
+        (envelope["choices"], 0),
+    ]
+    holder, key = chance.choice(places)
+    if chance.random() < 0.1:
+        del holder[key]
+    else:
+        parts = [{"type": "text", "text": f"Said {number}."}]
+        holder[key] = chance.choice([*ODD, parts])
+    text = json.dumps(envelope)
+    headers = {}
+    match chance.randrange(12):
+        case 0:
+            text = text[: chance.randrange(len(text))]
+        case 1:
+            text = f"<html><body>{number}</body></html>"
+        case 2:
+            text = "[" * 100_000
+        case 3:
+            headers = {"Content-Length": str(len(text) + 9)}
+        case 4:
+            headers = {"Content-Encoding": chance.choice(["gzip", "br", "x-own"])}
+    return Fault("body", text=text, match=f"number {number}.", headers=headers)
+
+
+@pytest.mark.parametrize(
+    "count", [40, pytest.param(300, marks=pytest.mark.soak)], ids=["a few", "many"]
+)
+def test_no_answer_is_bought_twice_and_none_is_lost(
+    store: Store, server: CountingServer, count: int
+) -> None:
+    chance = random.Random(9)
+    server.ledger.add_faults(*(mutated(chance, number) for number in range(count)))
+    budget = Budget(max_cost=1e12)
+    first = ask(recorded(store, server, budget), requests(count))
+    again = ask(recorded(store, server), requests(count))
+
+    assert set(server.ledger.counts.values()) == {1}
+    assert server.ledger.summary()["total"] == count
+    assert first == again
+    assert sorted(first) == list(range(count))
+    assert not any(isinstance(one, ChatFailure) and one.retriable for one in first.values())
+    assert sum(map(is_read, first.values())) > count / 4
+    assert row_count(store, ModelCall) == count
+    with store.read() as connection:
+        assert all(connection.execute(select(ModelCall.raw)).scalars())
+    assert budget.calls == count
+    assert budget.cost > count * 6 / 2
+
+
+def is_read(outcome: ChatOutcome) -> bool:
+    return isinstance(outcome, ChatAnswer) and outcome.text.startswith("Said")
+
+
+def test_an_answer_whose_usage_is_unknown_counts_towards_the_limit(
+    sqlite_store: Store, server: CountingServer
+) -> None:
+    body = json.dumps({"choices": [{"message": {"content": "Said. " * 100}}], "usage": None})
+    server.ledger.add_faults(Fault("body", text=body, times=99))
+    with pytest.raises(BudgetReachedError):
+        ask(recorded(sqlite_store, server, Budget(max_cost=300)), requests(50))
+    assert server.ledger.summary()["total"] < 50
+
+
+def test_unknown_usage_is_shown_as_unknown(
+    loupe: Loupe, home: Path, server: CountingServer
+) -> None:
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    body = json.dumps({"choices": [{"message": {"content": "Said."}}]})
+    server.ledger.add_faults(Fault("body", text=body))
+    ask(recorded(store, server), requests(1))
+    [row] = cost_rows(store)
+    assert (row.unknown_usage, row.tokens_in, row.tokens_out, row.cost) == (1, None, None, None)
+    assert loupe("cost").out.count("unknown") == 4  # three figures and the head of a column
+    ask(recorded(store, server), requests(2))
+    assert "at least 3" in loupe("cost").out
+
+
+def test_what_could_not_be_read_is_asked_for_again_when_a_person_wants_it(
+    store: Store, server: CountingServer
+) -> None:
+    server.ledger.add_faults(Fault("page"))
+    assert isinstance(ask(recorded(store, server), requests(1))[0], ChatFailure)
+    put_back(store, DATASET, "unreadable_answer")
+    assert isinstance(ask(recorded(store, server), requests(1))[0], ChatAnswer)
+    assert row_count(store, ModelCall) == 2, "what was paid for stays in the bill"
