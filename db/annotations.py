@@ -14,7 +14,7 @@ from sqlalchemy.orm import aliased
 from db.agents import AgentRef, register_agents
 from db.entities import NewEntity, pages
 from db.reviews import WAITING, StoredTask
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, ReviewTask
 
@@ -70,6 +70,7 @@ class LastDecision(NamedTuple):
     reason: str = ""
 
 
+@retried
 def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[StoredAnnotation]]:
     """For each task the annotations received for it, oldest first."""
     found: dict[str, list[StoredAnnotation]] = defaultdict(list)
@@ -122,6 +123,7 @@ def counted_answers(
     return found
 
 
+@retried
 def answered_since(store: Store, queue: str, moment: datetime) -> dict[str, int]:
     """How many tasks of a queue each assignee has answered since then."""
     query = (
@@ -134,6 +136,7 @@ def answered_since(store: Store, queue: str, moment: datetime) -> dict[str, int]
         return {row[0]: row[1] for row in connection.execute(query)}
 
 
+@retried
 def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
     """The proposed entities of a queue about which enough people have answered, in order of id.
 
@@ -166,6 +169,7 @@ def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
         return list(connection.execute(query).scalars())
 
 
+@retried
 def unclear_annotations(store: Store, queue: str) -> list[tuple[str, int, str]]:
     """The answers of a queue that were none: (entity, number on the server, problem)."""
     query = (

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import ColumnElement, insert, select, update
 
 from db.reviews import pseudonyms
-from db.store import Store
+from db.store import Store, retried
 from db.tables.review import Annotator
 from schemas.errors import UsageError
 
@@ -30,6 +30,7 @@ class StoredAnnotator(NamedTuple):
     state: str
 
 
+@retried
 def add_annotator(
     store: Store, name: str, server: str, user_id: int, roles: Iterable[Role]
 ) -> StoredAnnotator:
@@ -96,6 +97,7 @@ def set_annotator_roles(store: Store, name: str, roles: Iterable[Role]) -> Store
     return _change(store, annotator_named(store, name), roles=_ordered(roles))
 
 
+@retried
 def _fetched(store: Store, *conditions: ColumnElement[bool]) -> list[StoredAnnotator]:
     query = _QUERY.where(*conditions).order_by(Annotator.name)
     with store.read() as connection:
@@ -105,6 +107,7 @@ def _fetched(store: Store, *conditions: ColumnElement[bool]) -> list[StoredAnnot
         ]
 
 
+@retried
 def _change(
     store: Store,
     annotator: StoredAnnotator,

@@ -1,18 +1,27 @@
 """Model calls: stored the moment they return, found again by their key, added up."""
 
+import json
+import logging
+import os
+import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import case, func, select
 
 from db.agents import AgentRef, register_agents
 from db.engine import insert_new
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Agent
 from db.tables.work import ModelCall
 from schemas.base import sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import ServiceError
+
+_SPOOLED = ".call.json"
+_log = logging.getLogger(__name__)
 
 SEARCH_STAGE = "search"
 """The stage of searches for images (`db.search_calls`), which are kept beside the calls."""
@@ -59,11 +68,62 @@ class CostRow(NamedTuple):
 def record_call(store: Store, call: NewCall) -> None:
     """Stores a call in a transaction of its own. A call that is stored already stays as it is."""
     agent = AgentRef.of_model(call.model)
+    _store_row(store, agent, _row(call, agent))
+
+
+@retried
+def _store_row(store: Store, agent: AgentRef, row: dict[str, Any]) -> None:
     with store.write() as connection:
         register_agents(connection, [agent])
-        insert_new(connection, ModelCall, [_row(call, agent)])
+        insert_new(connection, ModelCall, [row])
 
 
+def spool_call(folder: Path, call: NewCall) -> None:
+    """Writes a call that the database does not take into a file that only its owner can read.
+
+    Raises:
+        ServiceError: the file cannot be written, either.
+    """
+    agent = AgentRef.of_model(call.model)
+    text = json.dumps({"agent": agent, "row": _row(call, agent)}, default=datetime.isoformat)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".call-")  # mode 600
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(folder / f"{call.key}{_SPOOLED}")
+    except OSError as error:
+        raise ServiceError(
+            f"an answer of {call.model} that was paid for can neither be stored nor be kept in "
+            f"{folder}: {error.strerror or error}"
+        ) from error
+
+
+def replay_calls(store: Store) -> int:
+    """Stores the calls that wait in the store's spool; gives how many there were.
+
+    A file that is not whole stays where it is.
+    """
+    if store.spool is None or not store.spool.is_dir():
+        return 0
+    stored = 0
+    for file in sorted(store.spool.glob(f"*{_SPOOLED}")):
+        try:
+            found = json.loads(file.read_bytes())
+            row = found["row"] | {"called_at": datetime.fromisoformat(found["row"]["called_at"])}
+            agent = AgentRef(*found["agent"])
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            _log.warning("the answer in %s cannot be read (%s) and stays there", file, error)
+            continue
+        _store_row(store, agent, row)
+        file.unlink(missing_ok=True)
+        stored += 1
+    return stored
+
+
+@retried
 def find_call(store: Store, key: str) -> ChatOutcome | None:
     """The outcome of the call with that key, or None where it was never made."""
     with store.read() as connection:
@@ -89,6 +149,7 @@ def find_call(store: Store, key: str) -> ChatOutcome | None:
     )
 
 
+@retried
 def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
     """Calls, tokens, requests, seconds and money by model or service, stage and dataset."""
     is_search = ModelCall.stage == SEARCH_STAGE

@@ -7,7 +7,7 @@ from sqlalchemy import delete, exists, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from db.entities import NewEntity
-from db.store import Store
+from db.store import Store, retried
 from db.tables.work import Checkpoint, Work
 from db.work import ActivityRecord, store_activity
 
@@ -19,6 +19,7 @@ class StoredCheckpoint(NamedTuple):
     state: bytes
 
 
+@retried
 def load_checkpoint(store: Store, plan_id: int, input_: int) -> StoredCheckpoint | None:
     """The checkpoint of an input of a plan, or None where its work is to begin anew."""
     query = select(Checkpoint.position, Checkpoint.state).where(
@@ -29,6 +30,7 @@ def load_checkpoint(store: Store, plan_id: int, input_: int) -> StoredCheckpoint
     return StoredCheckpoint(row.position, row.state) if row else None
 
 
+@retried
 def save_checkpoint(
     store: Store,
     activity: ActivityRecord,
@@ -59,6 +61,7 @@ def save_checkpoint(
         )
 
 
+@retried
 def drop_finished_checkpoints(store: Store, plan_id: int) -> None:
     """Forgets the checkpoints of a plan's inputs whose work is finished."""
     finished = exists().where(Work.plan_id == plan_id, Work.input == Checkpoint.input)

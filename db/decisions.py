@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from db.agents import AgentKind, AgentRef, register_agents
 from db.entities import pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Entity
 
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
@@ -77,6 +77,7 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
         refresh_states(connection, entity_ids)
 
 
+@retried
 def last_reasons(store: Store, entity_ids: Sequence[str]) -> dict[str, str]:
     """For each entity that was decided on, the reason of the last decision."""
     with store.read() as connection:
@@ -84,6 +85,7 @@ def last_reasons(store: Store, entity_ids: Sequence[str]) -> dict[str, str]:
     return {entity_id: str(row["reason"]) for entity_id, row in last.items()}
 
 
+@retried
 def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
     """For each entity that was decided on, who decided last."""
     found: dict[str, AgentRef] = {}
@@ -100,6 +102,7 @@ def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
     return found
 
 
+@retried
 def decided_by_people(store: Store, entity_ids: Sequence[str]) -> set[str]:
     """Those entities that a person has ever decided on."""
     found: set[str] = set()

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, select
 
 from db.engine import insert_new, insert_new_text
 from db.entities import pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
 from db.tables.withdrawals import Withdrawal, WithdrawnDigest
 from db.turns import take_turn
@@ -33,6 +33,7 @@ class Space(NamedTuple):
     dimension: int
 
 
+@retried
 def find_space(store: Store, model: ModelRef, parameters: Mapping[str, Any]) -> Space | None:
     """The space of a model with these parameters, or None where it never embedded anything."""
     query = _select_space(_key(model, parameters))
@@ -41,6 +42,7 @@ def find_space(store: Store, model: ModelRef, parameters: Mapping[str, Any]) -> 
     return Space(row.id, row.key, row.dimension) if row else None
 
 
+@retried
 def register_space(
     store: Store, model: ModelRef, parameters: Mapping[str, Any], dimension: int
 ) -> Space:
@@ -68,6 +70,7 @@ def register_space(
     return Space(stored.id, key, dimension)
 
 
+@retried
 def find_vectors(
     store: Store, space: Space, kind: Kind, digests: Iterable[str]
 ) -> dict[str, Vector]:
@@ -86,6 +89,7 @@ def find_vectors(
     return found
 
 
+@retried
 def store_vectors(
     store: Store, space: Space, kind: Kind, digests: Sequence[str], vectors: Vector
 ) -> None:

@@ -1,22 +1,49 @@
 """Opens the database, SQLite or PostgreSQL, and brings its tables up to date."""
 
+import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 import alembic.command
 import alembic.config
+import psycopg
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    InternalError,
+    OperationalError,
+    SQLAlchemyError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from db.tables import Base
 from schemas.errors import ConfigurationError, ServiceError
 
 BUSY_TIMEOUT_SECONDS = 30
+DATABASE_FAULTS: Final = (SQLAlchemyError, sqlite3.Error, psycopg.Error)
+"""What the libraries of databases raise, those of scratch files included."""
+_BUSY_OR_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# PostgreSQL: serialization, deadlock, too many connections, shutdown, crash, start.
+_PASSING: Final = frozenset({"40001", "40P01", "53300", "57P01", "57P02", "57P03"})
+_ADVICE: Final = {
+    sqlite3.SQLITE_FULL: "the disk is full: free some space and run again",
+    sqlite3.SQLITE_IOERR: "the disk is full or faulty: free some space and run again",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: put a copy of it in its place",
+    sqlite3.SQLITE_NOTADB: "the file is no database, or damaged: put a copy of it in its place",
+    sqlite3.SQLITE_READONLY: "nothing can be stored here: make the folder writable",
+    sqlite3.SQLITE_CANTOPEN: "the file or its folder cannot be opened",
+}
 _DIALECTS = ("sqlite", "postgresql")
 _PRAGMAS = (
     "journal_mode=WAL",
@@ -85,6 +112,8 @@ def _open_sqlite(url: URL) -> Engine:
         raise ConfigurationError(
             f"the folder of the database {shown_url(url)} cannot be made: {error.strerror}"
         ) from error
+    if is_read_only(url):
+        return _open_sqlite_to_read(url)
     engine = create_engine(
         url,
         pool_use_lifo=True,  # few connections in use, so few caches, and warm ones
@@ -93,6 +122,40 @@ def _open_sqlite(url: URL) -> Engine:
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def is_read_only(url: URL) -> bool:
+    """Whether `url` is a file of SQLite that is there and cannot be written, nor beside it."""
+    file = Path(str(url.database))
+    return (
+        url.get_backend_name() == "sqlite"
+        and file.is_file()
+        and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
+    )
+
+
+def _open_sqlite_to_read(url: URL) -> Engine:
+    """An engine that only reads; without a journal beside the file no other file is looked for."""
+    file = Path(str(url.database)).absolute()
+    journal = file.with_name(f"{file.name}-wal")
+    has_journal = journal.is_file() and journal.stat().st_size > 0
+    mode = "mode=ro" if has_journal else "mode=ro&immutable=1"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(f"file:{quote(str(file))}?{mode}", uri=True, check_same_thread=False)
+
+    engine = create_engine(url, creator=connect)
+    event.listen(engine, "begin", _begin_to_read)
+    return engine
+
+
+def _begin_to_read(connection: Connection) -> None:
+    if connection.get_execution_options().get("writes", False):
+        raise ServiceError(
+            f"the database {shown_url(connection.engine.url)} cannot be written: its folder is "
+            f"read-only, so that nothing can be stored"
+        )
+    connection.exec_driver_sql("BEGIN")
 
 
 def _set_pragmas(connection: Any, _record: ConnectionPoolEntry) -> None:
@@ -110,10 +173,14 @@ def migrate(engine: Engine) -> None:
     """Brings the tables of `engine` to the newest version. Does nothing where they are.
 
     Raises:
-        ConfigurationError: the database does not answer, or was written by a newer Loupe.
+        ConfigurationError: the database does not answer, or was written by a newer Loupe; or it
+            can only be read and is not at the newest version.
     """
     config = alembic.config.Config()
     config.set_main_option("script_location", "db:migrations")
+    if is_read_only(engine.url):
+        _require_newest(engine, config)
+        return
     try:
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             if engine.dialect.name == "postgresql":
@@ -130,20 +197,69 @@ def migrate(engine: Engine) -> None:
         ) from error
 
 
+def _require_newest(engine: Engine, config: alembic.config.Config) -> None:
+    with faults_as_errors(engine), engine.connect() as connection:
+        version = MigrationContext.configure(connection).get_current_revision()
+    if version != ScriptDirectory.from_config(config).get_current_head():
+        raise ConfigurationError(
+            f"the database {shown_url(engine.url)} was written by another version of Loupe and "
+            f"its folder is read-only; make it writable once, to bring the tables up to date"
+        )
+
+
+class DatabaseLostError(ServiceError):
+    """The connection broke, or the database is busy or restarting; nothing was done, try again."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the database may do in a moment what it could not do now."""
+    if isinstance(error, PoolTimeoutError):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    if error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _PASSING:
+        return True
+    return _sqlite_code(error) in _BUSY_OR_LOCKED
+
+
+def _sqlite_code(error: DBAPIError) -> int:
+    """SQLite's primary code; 0 for other databases."""
+    return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+
+
 @contextmanager
 def faults_as_errors(engine: Engine) -> Iterator[None]:
-    """Turns faults of the database itself (gone, full, locked, read-only) into one sentence.
+    """Turns faults of the database itself (gone, full, locked, damaged) into one sentence.
 
     Raises:
+        DatabaseLostError: it may be able to in a moment; nothing was done.
         ServiceError: the database could not do what was asked; nothing of it was done.
     """
     try:
         yield
-    except OperationalError as error:
-        raise ServiceError(
-            f"the database {shown_url(engine.url)} failed: {_reason(error)}; "
-            f"what was finished is stored, run again to go on"
-        ) from error
+    except (DatabaseError, PoolTimeoutError) as error:
+        passing = is_passing(error)
+        if not passing and not _is_of_the_database(error):
+            raise
+        kind = DatabaseLostError if passing else ServiceError
+        raise kind(fault_sentence(error, shown_url(engine.url))) from error
+
+
+def _is_of_the_database(error: SQLAlchemyError) -> bool:
+    """Whether the database is at fault, and not what it was asked."""
+    damaged = type(error) is DatabaseError or (
+        isinstance(error, InternalError) and getattr(error.orig, "sqlstate", None) == "XX001"
+    )
+    return damaged or isinstance(error, OperationalError)
+
+
+def fault_sentence(error: BaseException, name: str = "of Loupe") -> str:
+    """What is wrong with the database `name`, in one sentence."""
+    at_fault = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    reason = " ".join(str(at_fault).split())
+    code = getattr(at_fault, "sqlite_errorcode", 0) & 0xFF
+    advice = _ADVICE.get(code, "what was finished is stored, run again to go on")
+    return f"the database {name} failed: {reason}; {advice}"
 
 
 def _reason(error: DBAPIError) -> str:

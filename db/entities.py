@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from db.engine import escape_like
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Derivation, Entity
 from schemas.base import EntityRecord, entity_id
 from schemas.errors import IntegrityError
@@ -84,6 +84,7 @@ def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
         yield page
 
 
+@retried
 def datasets_of(store: Store) -> list[str]:
     """The names of all datasets that anything stands in, sorted."""
     with store.read() as connection:
@@ -108,6 +109,7 @@ def _stored(rows: Iterable[Sequence[Any]]) -> list[StoredEntity]:
     return list(map(StoredEntity._make, rows))
 
 
+@retried
 def fetch(store: Store, ids: Iterable[str]) -> dict[str, StoredEntity]:
     """The entities with these ids; ids that do not exist are left out."""
     found: dict[str, StoredEntity] = {}
@@ -141,6 +143,7 @@ def find_containing(store: Store, kind: str, text: str) -> Iterator[StoredEntity
     yield from _paged(store, query.order_by(Entity.seq).limit(_PAGE))
 
 
+@retried
 def count_entities(
     store: Store, dataset: str, kind: str, *, states: Sequence[str] | None = None
 ) -> int:
@@ -187,6 +190,7 @@ def _paged(store: Store, query: SelectEntities) -> Iterator[StoredEntity]:
         after = page[-1].seq
 
 
+@retried
 def find_in_groups(
     store: Store, dataset: str, kind: str, groups: Iterable[str]
 ) -> list[StoredEntity]:
@@ -214,6 +218,7 @@ def children_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[s
     return _related(store, ids, role, Derivation.parent_seq, Derivation.child_seq)
 
 
+@retried
 def _related(
     store: Store,
     ids: Iterable[str],

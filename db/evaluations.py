@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select, update
 
 from db.engine import insert_new
 from db.entities import pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Entity
 from db.tables.releases import Evaluation
 from schemas.evaluation import EvaluationResult, HardQuery
@@ -33,6 +33,7 @@ class Stored(NamedTuple):
     is_new: bool
 
 
+@retried
 def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
     """Stores an evaluation; of equal ones (`EvaluationResult.id`) the first stands."""
     query = select(Evaluation.result, Evaluation.evaluated_at).where(Evaluation.id == result.id)
@@ -50,6 +51,7 @@ def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
     return Stored(stored, is_new)
 
 
+@retried
 def evaluations_of(
     store: Store, release_id: str, split: Split | None = None
 ) -> list[StoredEvaluation]:
@@ -64,6 +66,7 @@ def evaluations_of(
         return [_stored(*row) for row in connection.execute(query)]
 
 
+@retried
 def count_showing(store: Store, entity_ids: Iterable[str]) -> int:
     """How many evaluations show any of these in an example."""
     gone = set(entity_ids)
@@ -73,6 +76,7 @@ def count_showing(store: Store, entity_ids: Iterable[str]) -> int:
         return sum(_without(one, gone) != one for one in found)
 
 
+@retried
 def forget_examples(store: Store, entity_ids: Iterable[str]) -> int:
     """Removes, for good, the examples that show any of these; gives of how many evaluations."""
     gone, changed = set(entity_ids), 0

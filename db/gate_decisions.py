@@ -4,10 +4,11 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import aliased
 
 from db.entities import StoredEntity, select_entities
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Entity
 
 
+@retried
 def decided_under_other_policies(
     store: Store, dataset: str, kind: str, gate: str, policy: str, reason: str
 ) -> list[StoredEntity]:

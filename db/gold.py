@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, select
 
 from db.engine import insert_new
 from db.entities import pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Entity
 from db.tables.review import Annotation, ReviewTask
 from db.tables.review_quality import GoldCheck, GoldItem, TaskReturn
@@ -51,6 +51,7 @@ class StoredCheck(NamedTuple):
     answered_at: datetime
 
 
+@retried
 def add_gold_items(store: Store, queue: str, items: Iterable[NewGoldItem]) -> int:
     """Stores gold items and gives how many were new; those that are gold already stay as they are.
 
@@ -64,6 +65,7 @@ def add_gold_items(store: Store, queue: str, items: Iterable[NewGoldItem]) -> in
         return _count(connection, queue) - before
 
 
+@retried
 def gold_items(store: Store, queue: str) -> dict[str, StoredGoldItem]:
     """The gold items of a queue by entity, in order of id; those that were withdrawn are none."""
     with store.read() as connection:
@@ -81,6 +83,7 @@ def gold_answers(connection: Connection, queue: str) -> dict[str, StoredGoldItem
     return {row.entity_id: StoredGoldItem._make(row) for row in connection.execute(query)}
 
 
+@retried
 def settled_answers(store: Store, queue: str) -> dict[str, dict[str, Any]]:
     """For each entity of a queue that an adjudicator settled the answer that settled it."""
     query = (
@@ -100,6 +103,7 @@ def settled_answers(store: Store, queue: str) -> dict[str, dict[str, Any]]:
         return {entity_id: answer for entity_id, answer in rows if "verdict" in answer}
 
 
+@retried
 def remove_gold_items(store: Store, queue: str, entity_ids: Iterable[str]) -> int:
     """Forgets gold items and gives how many there were; what was answered on them stays."""
     with store.write() as connection:
@@ -138,6 +142,7 @@ def checked_annotators(connection: Connection, queue: str) -> list[str]:
     return sorted(connection.execute(query).scalars())
 
 
+@retried
 def all_checks(store: Store, queue: str) -> dict[str, list[StoredCheck]]:
     """Every annotator's checks in a queue, newest first, those of before a return included."""
     with store.read() as connection:

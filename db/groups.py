@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from db.store import Store
+from db.store import Store, retried
 
 
+@retried
 def move_to_groups(store: Store, groups: Mapping[str, str]) -> None:
     """Puts each entity, by its id, into its group; one that is there already is not written."""
     if not groups:

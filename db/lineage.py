@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from db.engine import escape_like
 from db.entities import pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Activity, Agent, Association, Decision, Derivation, Entity, Plan
 from db.tables.work import ModelCall
 from schemas.base import EntityRecord
@@ -121,6 +121,7 @@ class Lineage(NamedTuple):
     decisions: dict[str, list[DecisionNode]]
 
 
+@retried
 def find_entity_id(store: Store, prefix: str) -> str:
     """The id that starts with `prefix`.
 
@@ -142,6 +143,7 @@ def find_entity_id(store: Store, prefix: str) -> str:
     return found[0]
 
 
+@retried
 def trace(store: Store, entity_id: str) -> Lineage:
     """The lineage of an entity, from one state of the store."""
     with store.read() as connection:

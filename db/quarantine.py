@@ -7,7 +7,7 @@ from uuid import uuid4
 from sqlalchemy import delete, func, select, update
 
 from db.calls import ANSWERED
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Activity, Plan
 from db.tables.work import ModelCall, Work
 from schemas.records import Rejection
@@ -22,6 +22,7 @@ class QuarantineCount(NamedTuple):
     inputs: int
 
 
+@retried
 def quarantine_counts(
     store: Store, dataset: str | None = None, reason: str | None = None
 ) -> list[QuarantineCount]:
@@ -63,6 +64,7 @@ def quarantined(
             yield Rejection.model_validate_json(text or "{}")
 
 
+@retried
 def put_back(store: Store, dataset: str, reason: str) -> int:
     """Takes the inputs that were rejected for a reason out of quarantine; how many there were.
 

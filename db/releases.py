@@ -11,7 +11,7 @@ from db.as_of import UNMARKED, StateMark
 from db.engine import insert_new_text
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.withdrawals import Withdrawal, WithdrawnEntity
@@ -135,6 +135,7 @@ def _set_mark(connection: Connection, release_id: str, mark: StateMark) -> None:
     )
 
 
+@retried
 def list_releases(store: Store, dataset: str | None = None) -> list[StoredRelease]:
     """All releases, or those of one dataset, by dataset and version."""
     query = select(
@@ -180,6 +181,7 @@ def find_release(store: Store, name: str) -> StoredRelease:
     raise UsageError(f"{count} can be meant by {name!r}{digits}; there are: {known or 'none yet'}")
 
 
+@retried
 def released_entities(store: Store, release_id: str) -> list[str]:
     """The ids of the entities that stand in a release, sorted."""
     query = select(ReleaseItem.entity_id).where(ReleaseItem.release_id == release_id)
@@ -206,6 +208,7 @@ class WithdrawnItems(NamedTuple):
     withdrawals: tuple[tuple[str, str], ...]
 
 
+@retried
 def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
     """What of a release was taken back until now; None where nothing was."""
     here = (ReleaseItem.release_id == release_id, Entity.state == "withdrawn")

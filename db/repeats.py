@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from sqlalchemy import delete, func, select
 
 from db.entities import pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Plan
 from db.tables.work import Work
 from schemas.records import Rejection
 
 
+@retried
 def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, int]:
     """By how many plans of a stage each of the inputs was worked on; none of those without."""
     plans = select(Plan.id).where(Plan.stage == stage)
@@ -26,6 +27,7 @@ def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, in
     return counts
 
 
+@retried
 def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int, Rejection]:
     """Why a plan rejected inputs; none of those that it did not reject."""
     found: dict[int, Rejection] = {}
@@ -39,6 +41,7 @@ def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int
     return found
 
 
+@retried
 def take_back(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
     """Forgets that a plan rejected these inputs: they are pending again; how many there were."""
     taken = 0

@@ -13,7 +13,7 @@ from db.agents import AgentRef
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.entities import pages
 from db.reviews import WAITING, set_task_states
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Decision, Entity
 from db.tables.review import Annotation, ReviewTask
 from db.tables.review_quality import TaskReturn
@@ -115,6 +115,7 @@ def return_work(
     return ReturnedWork(len(tasks), reopened)
 
 
+@retried
 def lift_returns(store: Store, queue: str, assignee: str) -> int:
     """Lets an annotator work in a queue again and gives how many returns had stood against that.
 
@@ -138,6 +139,7 @@ def barred(connection: Connection, queue: str) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
+@retried
 def returns(store: Store, queue: str | None = None) -> list[StoredReturn]:
     """All returns of a queue, or of all queues, oldest first."""
     query = select(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Integer, and_, case, cast, func, select
 
 from db.reviews import WAITING
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Agent, Entity
 from db.tables.review import Annotation, Annotator, ReviewTask
 
@@ -57,6 +57,7 @@ class GivenAnswer(NamedTuple):
     annotated_at: datetime
 
 
+@retried
 def task_counts(store: Store, queue: str) -> list[TaskCount]:
     """The tasks of a queue, counted."""
     kinds = (ReviewTask.assignee, ReviewTask.purpose, ReviewTask.gold, ReviewTask.state)
@@ -66,6 +67,7 @@ def task_counts(store: Store, queue: str) -> list[TaskCount]:
         return [TaskCount._make(row) for row in rows]
 
 
+@retried
 def item_progress(store: Store, queue: str) -> dict[str, ItemProgress]:
     """For each item that people were asked about how far it came."""
     first_opinion = ReviewTask.purpose == "review"
@@ -128,6 +130,7 @@ def given_answers(store: Store, queue: str) -> Iterator[GivenAnswer]:
         yield from map(GivenAnswer._make, streaming.execute(query))
 
 
+@retried
 def names_of_annotators(store: Store) -> dict[str, str]:
     """What the people behind the pseudonyms are called."""
     with store.read() as connection:

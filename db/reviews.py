@@ -15,7 +15,7 @@ from sqlalchemy.orm import aliased
 
 from db.engine import insert_new
 from db.entities import LIVE, pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Derivation, Entity
 from db.tables.review import DeskCursor, Pseudonym, ReviewImage, ReviewTask
 
@@ -61,6 +61,7 @@ class Cursor(NamedTuple):
     annotations: int
 
 
+@retried
 def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
     """All tasks of a queue by their keys, oldest first."""
     query = select(*_TASK_COLUMNS).where(ReviewTask.queue == queue)
@@ -69,6 +70,7 @@ def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
         return {row.key: StoredTask._make(row) for row in rows}
 
 
+@retried
 def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
     """The tasks with these keys; keys that are none of ours are left out."""
     found: dict[str, StoredTask] = {}
@@ -79,6 +81,7 @@ def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
     return found
 
 
+@retried
 def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str, str]:
     """For each entity the key of the first review task about it in a queue, gold aside.
 
@@ -101,6 +104,7 @@ def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str
     return found
 
 
+@retried
 def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
     """The (assignee, purpose) pairs that a queue has tasks for, in order."""
     query = select(ReviewTask.assignee, ReviewTask.purpose).where(ReviewTask.queue == queue)
@@ -108,6 +112,7 @@ def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
         return sorted((row.assignee, row.purpose) for row in connection.execute(query.distinct()))
 
 
+@retried
 def announce_tasks(
     store: Store, tasks: Sequence[StoredTask], images: Mapping[str, Sequence[ShownImage]]
 ) -> None:
@@ -131,6 +136,7 @@ def announce_tasks(
             connection.execute(update(ReviewTask).where(*closed).values(state="open", task_id=None))
 
 
+@retried
 def place_tasks(
     store: Store, server: str, project_id: int, task_ids: Mapping[str, int | None]
 ) -> None:
@@ -151,6 +157,7 @@ def set_task_states(connection: Connection, keys: Iterable[str], state: TaskStat
         connection.execute(update(ReviewTask).where(ReviewTask.key.in_(page)).values(state=state))
 
 
+@retried
 def close_tasks(store: Store, keys: Iterable[str]) -> int:
     """Closes those of the tasks that still wait, and gives how many that were."""
     count = 0
@@ -183,6 +190,7 @@ def take_turn(connection: Connection, queue: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
 
+@retried
 def count_tasks(store: Store) -> dict[tuple[str, str], int]:
     """How many review tasks there are by (queue, state)."""
     query = select(ReviewTask.queue, ReviewTask.state, func.count()).group_by(
@@ -192,6 +200,7 @@ def count_tasks(store: Store) -> dict[tuple[str, str], int]:
         return {(queue, state): count for queue, state, count in connection.execute(query)}
 
 
+@retried
 def load_cursor(store: Store, server: str, project_id: int) -> Cursor | None:
     """How far a project was read, or None where it never was."""
     query = select(
@@ -206,6 +215,7 @@ def load_cursor(store: Store, server: str, project_id: int) -> Cursor | None:
     return None if row is None else Cursor._make(row)
 
 
+@retried
 def save_cursor(store: Store, server: str, project_id: int, cursor: Cursor) -> None:
     """Notes how far a project was read."""
     place = {"server": server, "project_id": project_id}
@@ -233,6 +243,7 @@ def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, 
         return {row.user_id: row.name for row in connection.execute(query)}
 
 
+@retried
 def count_states(store: Store, kind: str, left_out: str | None = None) -> dict[str, dict[str, int]]:
     """For each dataset how many entities of a kind are in which state.
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from db.agents import AgentRef, register_agents
 from db.calls import SEARCH_STAGE
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Agent
 from db.tables.work import ModelCall
 from db.work import is_gone, process_owner
@@ -68,6 +68,7 @@ Costs = Callable[[int, int], float | None]
 """The price of so many requests, after so many others of the day."""
 
 
+@retried
 def find_search(store: Store, key: str) -> SearchOutcome | None:
     """The outcome of the search with that key, or None where it has not returned."""
     with store.read() as connection:
@@ -75,6 +76,7 @@ def find_search(store: Store, key: str) -> SearchOutcome | None:
     return None if row is None or row.status == IN_FLIGHT else _outcome(row)
 
 
+@retried
 def reserve_search(
     store: Store, search: NewSearch, budget: DailyBudget
 ) -> Reserved | Busy | Spent | SearchOutcome:
@@ -98,6 +100,7 @@ def reserve_search(
         return Reserved(lease)
 
 
+@retried
 def reserve_retry(store: Store, search: NewSearch, lease: str, budget: DailyBudget) -> bool:
     """Counts one more request of a search under way; False where the budget allows none."""
     with store.write() as connection:
@@ -109,6 +112,7 @@ def reserve_retry(store: Store, search: NewSearch, lease: str, budget: DailyBudg
         return connection.execute(_own(search.key, lease).values(more)).rowcount == 1
 
 
+@retried
 def settle_search(
     store: Store,
     search: NewSearch,
@@ -137,6 +141,7 @@ def settle_search(
         return cost
 
 
+@retried
 def abandon_search(store: Store, search: NewSearch, lease: str) -> None:
     """Gives a search up whose request may or may not have been sent: it counts, as `lost`."""
     with store.write() as connection:
@@ -145,6 +150,7 @@ def abandon_search(store: Store, search: NewSearch, lease: str) -> None:
         )
 
 
+@retried
 def requests_since(store: Store, service: ModelRef, began: datetime) -> int:
     """How many requests the service was sent since then, by all runs on all datasets."""
     with store.read() as connection:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.orm import aliased
 
 from db.entities import find, pages, parents_of
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, ReviewTask
 from db.tables.review_quality import SecondLook, SecondLookDraw
@@ -84,6 +84,7 @@ def _way(purpose: str | None) -> str:
     return "adjudicated" if purpose == "adjudication" else "accept"
 
 
+@retried
 def store_draw(
     store: Store,
     queue: str,
@@ -123,6 +124,7 @@ def _size(connection: Connection, draw_id: int) -> int:
     return connection.execute(query).scalar_one()
 
 
+@retried
 def wanted_looks(store: Store, queue: str) -> list[WantedLook]:
     """The drawn items of a queue that nobody looks at or has looked at again, in order of id."""
     query = (

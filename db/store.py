@@ -1,27 +1,62 @@
 """The provenance store: one database, opened once, read and written in short transactions."""
 
+import functools
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy.exc import DBAPIError, OperationalError
 
-from db.engine import faults_as_errors, migrate, open_engine
+from db.engine import (
+    DatabaseLostError,
+    faults_as_errors,
+    is_passing,
+    is_read_only,
+    migrate,
+    open_engine,
+)
 
 _WRITERS = 7061711
+PATIENCE_SECONDS = 60.0
+_FIRST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 2.0
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Store:
-    """A handle on the database. Safe in threads; every call is a transaction of its own."""
+    """A handle on the database. Safe in threads; every call is a transaction of its own.
 
-    def __init__(self, engine: Engine) -> None:
+    A database that restarts, breaks connections or is busy is waited for: `read` and `write` wait
+    until they can begin, and functions that are `retried` are called again.
+
+    Args:
+        engine: the database, its tables up to date.
+        spool: a folder for what was paid for and could not be stored; see `db.calls`.
+        patience_seconds: how long the database is waited for.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        spool: Path | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         self.engine = engine
+        self.spool = spool
+        self.patience_seconds = patience_seconds
         # SQLite has one writer; threads of ours queue here instead of polling for its lock
         alone = engine.dialect.name == "sqlite"
         self._turn: AbstractContextManager[object] = threading.Lock() if alone else nullcontext()
 
     @classmethod
-    def open(cls, url: str) -> "Store":
+    def open(
+        cls, url: str, spool: Path | None = None, patience_seconds: float = PATIENCE_SECONDS
+    ) -> "Store":
         """Opens the database at `url` and brings its tables up to date."""
         engine = open_engine(url)
         try:
@@ -29,13 +64,19 @@ class Store:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine)
+        return cls(engine, spool, patience_seconds)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing can be stored, as in a folder that is mounted read-only."""
+        return is_read_only(self.engine.url)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection in a transaction that sees one state of the database.
 
         Raises:
+            DatabaseLostError: the connection broke, or cannot be made for `patience_seconds`.
             ServiceError: the database is gone or failed.
         """
         with (
@@ -46,7 +87,7 @@ class Store:
             yield connection
 
     def _connect_to_read(self) -> Connection:
-        connection = self.engine.connect()
+        connection = self._connect()
         if self.engine.dialect.name == "postgresql":  # where each statement sees a state of its own
             connection.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -58,21 +99,59 @@ class Store:
         """A connection in a transaction that writes: all of it happens, or nothing.
 
         Raises:
+            DatabaseLostError: nothing was stored, and the same may be tried again.
             ServiceError: the database is gone, full, locked for too long or failed otherwise.
         """
         with (
             faults_as_errors(self.engine),
             self._turn,
-            self.engine.connect().execution_options(writes=True) as connection,
-            connection.begin(),
+            self._connect().execution_options(writes=True) as connection,
+            connection.begin() as transaction,
         ):
-            self._count_as_writer(connection)
+            number = self._count_as_writer(connection)
             yield connection
+            try:
+                transaction.commit()
+            except DBAPIError as error:
+                if number is None or not is_passing(error) or not self._was_committed(number):
+                    raise
 
-    def _count_as_writer(self, connection: Connection) -> None:
-        """Shares a lock with all who write, before anything else is locked, until the end."""
-        if self.engine.dialect.name == "postgresql":
-            connection.execute(select(func.pg_advisory_xact_lock_shared(_WRITERS)))
+    def _count_as_writer(self, connection: Connection) -> str | None:
+        """Shares a lock with all who write, before anything else is locked, until the end.
+
+        Returns:
+            The number of the transaction, by which its end is known where the connection breaks in
+            the middle of it; None on SQLite, where it is always known.
+        """
+        if self.engine.dialect.name != "postgresql":
+            return None
+        lock = func.pg_advisory_xact_lock_shared(_WRITERS)
+        return str(connection.execute(select(func.pg_current_xact_id(), lock)).one()[0])
+
+    def _was_committed(self, number: str) -> bool:
+        """Whether the server carried out a commit whose answer was lost."""
+        with self._connect() as connection:
+            query = "SELECT pg_xact_status(%s::xid8)"
+            while (
+                status := connection.exec_driver_sql(query, (number,)).scalar()
+            ) == "in progress":
+                time.sleep(_FIRST_PAUSE_SECONDS)
+            return status == "committed"
+
+    def _connect(self) -> Connection:
+        """A connection; a server that is away is waited for."""
+        for is_last in _attempts(self.patience_seconds):
+            try:
+                return self.engine.connect()
+            except OperationalError as error:
+                server = self.engine.dialect.name == "postgresql"
+                refused = server and getattr(error.orig, "sqlstate", None) is None
+                if not (refused or is_passing(error)):
+                    raise
+                if is_last:
+                    error.connection_invalidated = True
+                    raise
+        raise AssertionError
 
     @contextmanager
     def no_writers(self) -> Iterator[None]:
@@ -90,3 +169,35 @@ class Store:
     def close(self) -> None:
         """Closes all connections."""
         self.engine.dispose()
+
+
+def retried(
+    function: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """A function of one transaction on a store, called again where the database was lost in it.
+
+    Not for functions that have effects elsewhere. Iterators that it is given are read once.
+    """
+
+    @functools.wraps(function)
+    def call(store: Store, /, *args: Any, **kwargs: Any) -> T:
+        again: Any = [tuple(one) if isinstance(one, Iterator) else one for one in args]
+        for is_last in _attempts(store.patience_seconds):
+            try:
+                return function(store, *again, **kwargs)
+            except DatabaseLostError:
+                if is_last:
+                    raise
+        raise AssertionError
+
+    return cast("Callable[Concatenate[Store, P], T]", call)
+
+
+def _attempts(seconds: float) -> Iterator[bool]:
+    """Attempts with pauses between them; True for the first that begins when time is over."""
+    deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
+    while True:
+        is_last = time.monotonic() >= deadline
+        yield is_last
+        time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

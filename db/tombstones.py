@@ -2,10 +2,11 @@
 
 from sqlalchemy import func, select
 
-from db.store import Store
+from db.store import Store, retried
 from db.tables.withdrawals import Withdrawal, WithdrawnDigest
 
 
+@retried
 def count_refused(store: Store) -> int:
     """How many entries there are of files that are not taken in again."""
     query = select(func.count()).select_from(WithdrawnDigest).where(WithdrawnDigest.is_refused)
@@ -13,6 +14,7 @@ def count_refused(store: Store) -> int:
         return connection.execute(query).scalar_one()
 
 
+@retried
 def refused_files(store: Store) -> dict[str, str]:
     """For each digest that is not taken in again the key of the first withdrawal that says so."""
     query = (

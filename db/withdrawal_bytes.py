@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from db.entities import pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Entity
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -164,6 +164,7 @@ def needed_blobs(
     return found
 
 
+@retried
 def still_needed(store: Store, blobs: Collection[Blob]) -> set[str]:
     """Those files, by digest, that a picture needs which is not withdrawn."""
     with store.read() as connection:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select, update
 
 from db.entities import pages
 from db.releases import REFERRED
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.withdrawals import WithdrawalNotice as NoticeRow
@@ -34,6 +34,7 @@ def releases_beside(connection: Connection, entity_ids: Iterable[str]) -> set[st
     return set(connection.execute(beside).scalars())
 
 
+@retried
 def holding_releases(store: Store, withdrawal: int) -> set[str]:
     """The ids of the releases in which anything stands that a withdrawal takes back."""
     query = (
@@ -47,6 +48,7 @@ def holding_releases(store: Store, withdrawal: int) -> set[str]:
         return set(connection.execute(query).scalars())
 
 
+@retried
 def notices_of(store: Store, withdrawal: int) -> list[WithdrawalNotice]:
     """What a withdrawal tells holders of releases, by dataset and version."""
     query = select(NoticeRow.notice).where(NoticeRow.withdrawal_id == withdrawal)
@@ -54,6 +56,7 @@ def notices_of(store: Store, withdrawal: int) -> list[WithdrawalNotice]:
         return _notices(connection.execute(query).scalars())
 
 
+@retried
 def all_notices(store: Store) -> list[WithdrawalNotice]:
     """What holders of all releases are told of all withdrawals, by dataset and version."""
     query = select(NoticeRow.notice).order_by(NoticeRow.withdrawal_id)
@@ -68,6 +71,7 @@ def dataset_notices(connection: Connection, dataset: str, mark: int) -> list[Wit
     return [one for one in found if one.dataset == dataset]
 
 
+@retried
 def renumber_notices(store: Store, withdrawal: int, dataset: str, old: str, new: str) -> None:
     """Tells holders to use the version `new` where a withdrawal told them to use `old`."""
     query = select(NoticeRow.release_id, NoticeRow.notice)

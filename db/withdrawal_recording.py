@@ -10,7 +10,7 @@ from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
 from db.entities import pages
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Entity
 from db.tables.withdrawals import Withdrawal as WithdrawalRow
 from db.tables.withdrawals import WithdrawalNotice as NoticeRow
@@ -61,6 +61,7 @@ class NewWithdrawal(NamedTuple):
     notices: Sequence[WithdrawalNotice]
 
 
+@retried
 def record_withdrawal(
     store: Store, new: NewWithdrawal, still_so: Callable[[Connection], bool]
 ) -> StoredWithdrawal:
@@ -88,6 +89,7 @@ def record_withdrawal(
     return stored
 
 
+@retried
 def extend_withdrawal(
     store: Store,
     withdrawal: StoredWithdrawal,

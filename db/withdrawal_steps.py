@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, func, select, update
 
 from db.engine import insert_new
-from db.store import Store
+from db.store import Store, retried
 from db.tables.withdrawals import Withdrawal as WithdrawalRow
 from db.tables.withdrawals import WithdrawalStep, WithdrawnEntity
 from db.withdrawals import CONFIRMED, FINISHED
@@ -21,6 +21,7 @@ class DoneStep(NamedTuple):
     done_at: datetime
 
 
+@retried
 def record_step(store: Store, withdrawal: int, step: str, told: Mapping[str, Any]) -> None:
     """Notes that a step was done; done again, what was told first stays."""
     with store.write() as connection:
@@ -40,6 +41,7 @@ def insert_step(
     insert_new(connection, WithdrawalStep, [row])
 
 
+@retried
 def steps_of(store: Store, withdrawal: int) -> list[DoneStep]:
     """The steps that were done, in their order."""
     query = select(WithdrawalStep.step, WithdrawalStep.told, WithdrawalStep.done_at)
@@ -55,6 +57,7 @@ def confirmed_patches(store: Store, withdrawal: int) -> list[dict[str, Any]]:
     return list(first.told["patches"])
 
 
+@retried
 def finish(store: Store, withdrawal: int, entities: int) -> bool:
     """Notes that all steps were done on its `entities`; done again, the first time stays.
 

@@ -12,7 +12,7 @@ from db.embeddings import Kind
 from db.engine import insert_new
 from db.entities import pages
 from db.reviews import WAITING
-from db.store import Store
+from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
 from db.tables.provenance import Decision, Entity
 from db.tables.review import Annotation, Annotator, Pseudonym, ReviewImage, ReviewTask
@@ -27,6 +27,7 @@ _SAID = {"accepted": "accept", "rejected": "reject"}
 _TEXTS = ("caption", "rewrite", "confusion")
 
 
+@retried
 def close_reviews(store: Store, entity_ids: Collection[str], digests: Collection[str] = ()) -> int:
     """Closes the open questions about entities, and those that show them; gives how many.
 
@@ -49,6 +50,7 @@ def close_reviews(store: Store, entity_ids: Collection[str], digests: Collection
     return closed
 
 
+@retried
 def forget_vectors(store: Store, kind: Kind, digests: Iterable[str]) -> int:
     """Deletes the cached vectors of images or texts in all spaces; gives how many."""
     deleted = 0
@@ -60,6 +62,7 @@ def forget_vectors(store: Store, kind: Kind, digests: Iterable[str]) -> int:
     return deleted
 
 
+@retried
 def forget_texts(store: Store, withdrawal: int, digests: Iterable[str]) -> int:
     """Likewise of texts that a withdrawal erases, of which none is stored again; gives how many.
 
@@ -99,6 +102,7 @@ def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
                 yield sha256_of(json.loads(payload)["text"].encode())
 
 
+@retried
 def drop_checkpoints(store: Store, entity_ids: Iterable[str]) -> int:
     """Forgets how far the work on these entities had come; gives of how many."""
     dropped = 0
@@ -152,6 +156,7 @@ def _borne_out(connection: Connection, ids: Sequence[str], person: str) -> set[s
     }
 
 
+@retried
 def return_answers(store: Store, person: str) -> int:
     """Lets no answer of a person count any more; gives how many did.
 
@@ -171,6 +176,7 @@ def return_answers(store: Store, person: str) -> int:
     return returned
 
 
+@retried
 def forget_person(store: Store, pseudonym: str) -> bool:
     """Erases who a pseudonym stands for, for good; False where nobody could tell before."""
     with store.write() as connection:

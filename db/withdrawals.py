@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from db.agents import AgentKind, AgentRef
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Agent, Entity
 from db.tables.withdrawals import Withdrawal as WithdrawalRow
 from db.tables.withdrawals import WithdrawnDigest, WithdrawnEntity
@@ -60,6 +60,7 @@ def earlier_of(connection: Connection, request: WithdrawalRequest) -> list[Store
     return found
 
 
+@retried
 def list_withdrawals(store: Store) -> list[StoredWithdrawal]:
     """All withdrawals, oldest first."""
     with store.read() as connection:
@@ -89,6 +90,7 @@ def read_withdrawals(connection: Connection, *those: ColumnElement[bool]) -> lis
     return [_stored(row) for row in rows]
 
 
+@retried
 def withdrawn_entities(store: Store, withdrawal: int) -> list[str]:
     """The ids of what a withdrawal takes back, in order."""
     query = select(WithdrawnEntity.entity_id).where(WithdrawnEntity.withdrawal_id == withdrawal)
@@ -96,6 +98,7 @@ def withdrawn_entities(store: Store, withdrawal: int) -> list[str]:
         return sorted(connection.execute(query).scalars())
 
 
+@retried
 def erased_blobs(store: Store, withdrawal: int) -> list[Blob]:
     """The files that a withdrawal erases."""
     query = select(WithdrawnDigest.sha256, WithdrawnDigest.media_type).where(
@@ -106,6 +109,7 @@ def erased_blobs(store: Store, withdrawal: int) -> list[Blob]:
         return [Blob(row.sha256, row.media_type or "") for row in rows]
 
 
+@retried
 def counts_of(store: Store, withdrawal: int) -> list[WithdrawalCount]:
     """What a withdrawal takes back, by dataset and kind."""
     query = (

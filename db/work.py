@@ -34,7 +34,7 @@ from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new, insert_new_text
 from db.entities import NewEntity, StoredEntity, insert_derivations, pages, select_entities
 from db.late_children import withdraw_late_children
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import Activity, Association, Derivation, Entity, Plan
 from db.tables.work import Claim, Work
 from schemas.base import canonical_json, digest_of
@@ -103,6 +103,7 @@ class ActivityRecord(NamedTuple):
     agents: tuple[AgentRef, ...] = ()
 
 
+@retried
 def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> int:
     """Stores the plan and gives its number; the same three values give the same number."""
     key = digest_of(stage, version, canonical_json(configuration))
@@ -133,6 +134,7 @@ def is_gone(owner: str) -> bool:
         return True
 
 
+@retried
 def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
     """How many inputs the plan has still to work on, claimed or not."""
     query = select(func.count()).select_from(Entity).where(_is_pending(plan_id, pending))
@@ -140,6 +142,7 @@ def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
         return connection.execute(query).scalar_one()
 
 
+@retried
 def claim_chunk(
     store: Store,
     plan_id: int,
@@ -222,6 +225,7 @@ def _drop_ended_claims(connection: Connection, plan_id: int) -> None:
         connection.execute(delete(Claim).where(Claim.owner.in_(gone)))
 
 
+@retried
 def claim_whole(store: Store, plan_id: int, dataset: str) -> str | None:
     """Leases a plan's work on a dataset as a whole; None while another has a lease on any of it."""
     with store.write() as connection:
@@ -252,6 +256,7 @@ def _insert_claim(
     return claim_id
 
 
+@retried
 def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
     """Whether another run holds a lease on inputs of this plan."""
     with store.write() as connection:
@@ -260,6 +265,7 @@ def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
         return connection.execute(query.limit(1)).first() is not None
 
 
+@retried
 def renew_claims(store: Store) -> None:
     """Prolongs all leases of this process; to be called well within `LEASE_SECONDS`."""
     expires_at = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
@@ -269,12 +275,14 @@ def renew_claims(store: Store) -> None:
         )
 
 
+@retried
 def drop_claim(store: Store, claim_id: str) -> None:
     """Gives a chunk back unfinished."""
     with store.write() as connection:
         connection.execute(delete(Claim).where(Claim.id == claim_id))
 
 
+@retried
 def worked_inputs(store: Store, plan_id: int, inputs: Sequence[int]) -> set[int]:
     """Those of `inputs` that the plan has already worked on."""
     done: set[int] = set()
@@ -285,6 +293,7 @@ def worked_inputs(store: Store, plan_id: int, inputs: Sequence[int]) -> set[int]
     return done
 
 
+@retried
 def commit_chunk(
     store: Store,
     activity: ActivityRecord,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import typer
 from rich.markup import escape
 
+from db.engine import DATABASE_FAULTS, fault_sentence
 from flows.commands import (
     annotator,
     build,
@@ -88,6 +89,9 @@ def main(command: Callable[[], object] = app) -> None:
         done = "written" if error.errno in _UNWRITABLE else "read or written"
         told = f"{error.filename or 'a file'} cannot be {done} ({error.strerror})"
         err.print(f"[bold red]error:[/bold red] {escape(told)}", soft_wrap=True)
+        sys.exit(LoupeError.exit_code)
+    except DATABASE_FAULTS as error:
+        err.print(f"[bold red]error:[/bold red] {escape(fault_sentence(error))}", soft_wrap=True)
         sys.exit(LoupeError.exit_code)
     except SystemExit as end:
         if end.code in _STOPPED:

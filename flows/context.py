@@ -10,6 +10,7 @@ from subprocess import run
 
 from db.agents import AgentRef
 from db.blobs import BlobStore
+from db.calls import replay_calls
 from db.store import Store
 from flows.execution import ChunkExecutor, ThreadExecutor
 from flows.ledger import Budget
@@ -58,10 +59,16 @@ def open_context(
     progress: Progress | None = None,
     flow_run: str = "in-process",
 ) -> RunContext:
-    """The context of a run with these settings; opens (and migrates) the stores."""
+    """The context of a run with these settings; opens (and migrates) the stores.
+
+    Answers that were paid for while the database was away are stored now.
+    """
+    store = Store.open(settings.database_url, settings.home / "spool")
+    if not store.is_read_only:
+        replay_calls(store)
     return RunContext(
         settings,
-        Store.open(settings.database_url),
+        store,
         BlobStore(settings.blobs_url),
         budget or Budget(),
         executor,

@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from db.calls import NewCall, find_call, record_call
+from db.calls import NewCall, find_call, record_call, spool_call
 from db.store import Store
 from flows.stopping import current_stop
 from models.chat import ChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
-from schemas.errors import BudgetReachedError, ConfigurationError
+from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from schemas.profile import Prices
 
 _BYTES_PER_TOKEN = 3  # of UTF-8: four in English prose, three a character in Chinese
@@ -93,36 +93,48 @@ class RecordedChatModel:
         try:
             for sent, outcome in self._model.answer(stream.unknown(requests)):
                 request = stream.sent[sent]
-                self._record(request, outcome)
+                self._record(request, outcome, stream)
                 stream.finish(self.key(request), outcome)
                 stop.end()
                 yield from stream.take_ready()
         finally:
             stop.end(stream.in_flight)
         yield from stream.take_ready()
+        if stream.failed:
+            kept = f"; paid answers that wait: {stream.spooled}, in {self._store.spool}"
+            raise ServiceError(f"{stream.failed}{kept if stream.spooled else ''}")
         stop.check()
         if stream.stopped_by:
             raise BudgetReachedError(f"{stream.stopped_by}; run again to go on")
 
-    def _record(self, request: ChatRequest, outcome: ChatOutcome) -> None:
+    def _record(self, request: ChatRequest, outcome: ChatOutcome, stream: "_Stream") -> None:
+        """Stores a call; where the database is lost, it and all that follow go to the spool."""
         if isinstance(outcome, ChatFailure) and outcome.retriable:
             return
         known = outcome.tokens_in, outcome.tokens_out
         counted = _with_estimates(known, request, outcome)
         self._budget.spend(sum(counted), self._cost(*counted))
-        record_call(
-            self._store,
-            NewCall(
-                key=self.key(request),
-                model=self.ref,
-                parameters=self.parameters,
-                request=request,
-                outcome=outcome,
-                dataset=self._dataset,
-                cost=self._cost(*known),
-                currency=self._prices.currency if self._prices else None,
-            ),
+        call = NewCall(
+            key=self.key(request),
+            model=self.ref,
+            parameters=self.parameters,
+            request=request,
+            outcome=outcome,
+            dataset=self._dataset,
+            cost=self._cost(*known),
+            currency=self._prices.currency if self._prices else None,
         )
+        try:
+            if stream.failed is None:
+                record_call(self._store, call)
+                return
+        except ServiceError as error:
+            if self._store.spool is None:
+                raise
+            stream.failed = error
+        if self._store.spool is not None:
+            spool_call(self._store.spool, call)
+            stream.spooled += 1
 
     def _cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
         return None if self._prices is None else self._prices.cost(tokens_in, tokens_out)
@@ -157,6 +169,8 @@ class _Stream:
         self._ready: list[tuple[int, ChatOutcome]] = []
         self.sent: list[ChatRequest] = []
         self.stopped_by: str | None = None
+        self.failed: ServiceError | None = None
+        self.spooled = 0
 
     def unknown(self, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
         """The requests that must be sent, taken one by one as there is room in flight."""
@@ -165,7 +179,13 @@ class _Stream:
             if key in self._waiting:
                 self._waiting[key].append(position)
                 continue
-            outcome = self._finished.get(key) or find_call(self._store, key)
+            if self.failed:
+                return
+            try:
+                outcome = self._finished.get(key) or find_call(self._store, key)
+            except ServiceError as error:  # what is in flight is still to be kept
+                self.failed = error
+                return
             if outcome is not None:
                 self._finished[key] = outcome
                 self._ready.append((position, outcome))

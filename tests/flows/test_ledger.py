@@ -1,20 +1,23 @@
 """Calls are stored as they return, made once, and never beyond the budget."""
 
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
-from db.calls import cost_rows
+from db.calls import cost_rows, replay_calls
 from db.store import Store
 from db.tables.work import ModelCall
 from flows.ledger import Budget, RecordedChatModel
 from models.chat import ChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
-from schemas.errors import BudgetReachedError, ConfigurationError
+from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from schemas.profile import Prices
 from tests.db.samples import DATASET, row_count
 
@@ -198,3 +201,37 @@ def test_without_prices_there_is_no_cost(store: Store) -> None:
 def test_a_limit_on_money_needs_prices(sqlite_store: Store) -> None:
     with pytest.raises(ConfigurationError, match=r"--max-cost needs a price .* scripted@1"):
         recorded(sqlite_store, ScriptedModel(), Budget(max_cost=1), prices=None)
+
+
+def test_answers_in_flight_wait_in_the_spool_while_the_database_is_away(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    """None is lost, no more are bought, and the next run finds them."""
+    sqlite_store.spool = tmp_path / "spool"
+    away: list[bool] = []
+
+    def refuse(*_: object) -> None:
+        if away:
+            raise ServiceError("the database is away")
+
+    def reply(text: str) -> ChatOutcome:
+        away.append(True)
+        return answer_to(text)
+
+    event.listen(sqlite_store.engine, "begin", refuse)
+    model = ScriptedModel(reply, in_flight=3)
+    with pytest.raises(ServiceError, match="the database is away; paid answers that wait: 3, in"):
+        ask(recorded(sqlite_store, model), "abcdef")
+    assert sorted(model.sent) == ["a", "b", "c"]
+    files = list(sqlite_store.spool.iterdir())
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert stat.S_IMODE(sqlite_store.spool.stat().st_mode) == 0o700
+    away.clear()
+    (sqlite_store.spool / "cut.call.json").write_text('{"agent": [')
+    assert replay_calls(sqlite_store) == 3
+    assert [file.name for file in sqlite_store.spool.iterdir()] == ["cut.call.json"]
+    again = ScriptedModel()
+    assert ask(recorded(sqlite_store, again), "abc") == {
+        place: answer_to(subject) for place, subject in enumerate("abc")
+    }
+    assert again.sent == []

@@ -1,0 +1,187 @@
+"""A database that breaks connections, restarts, is busy, full, damaged or read-only."""
+
+import resource
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import ProgrammingError
+
+from db.agents import AgentRef, register_agents
+from db.store import Store, retried
+from db.tables.provenance import Activity, Agent, Plan
+from db.work import commit_chunk, register_plan
+from schemas.errors import ConfigurationError, ServiceError
+from tests.db.samples import activity_of, row_count
+
+PID = "SELECT pg_backend_pid()"
+PERSON = AgentRef("person", "annotator-7")
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Any:
+    server = request.getfixturevalue("postgres_server")
+    store = Store.open(server.url(server.create_database()), patience_seconds=20)
+    yield store
+    store.close()
+
+
+def end_backend(store: Store, pid: int) -> None:
+    """As an administrator, or the restart of a server, ends connections."""
+    with store.engine.connect() as other:
+        other.exec_driver_sql("SELECT pg_terminate_backend(%s)", (pid,))
+    time.sleep(0.05)
+
+
+class LosesOnce:
+    """Ends the connection that it is given, the first time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.calls = 0
+
+    def __call__(self, connection: Connection) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            end_backend(self._store, connection.exec_driver_sql(PID).scalar_one())
+
+
+@retried
+def add_person(store: Store, interrupt: Callable[[Connection], None] = lambda _: None) -> None:
+    with store.write() as connection:
+        register_agents(connection, [PERSON])
+        interrupt(connection)
+        connection.exec_driver_sql("SELECT 1")
+
+
+@pytest.mark.postgres
+def test_a_transaction_whose_connection_is_ended_is_carried_out_again(server: Store) -> None:
+    loses = LosesOnce(server)
+    add_person(server, loses)
+    assert (loses.calls, row_count(server, Agent)) == (2, 1)
+
+
+@pytest.mark.postgres
+def test_connections_that_were_ended_while_idle_are_not_noticed(server: Store) -> None:
+    with server.read() as connection:
+        pid = connection.exec_driver_sql(PID).scalar_one()
+    with psycopg.connect(server.engine.url.render_as_string().replace("+psycopg", "")) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+    assert row_count(server, Agent) == 0
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("is_carried_out", [True, False])
+def test_a_commit_whose_answer_is_lost_counts_as_it_went(
+    server: Store, *, is_carried_out: bool
+) -> None:
+    """Stored once, whether the server carried it out or not: it is asked."""
+    plan_id = register_plan(server, "stage", "1", {})
+    lost: list[int] = []
+
+    def lose(connection: Connection) -> None:
+        if lost or not connection.get_execution_options().get("writes"):
+            return
+        pid = connection.exec_driver_sql(PID).scalar_one()
+        lost.append(pid)
+        if is_carried_out:
+            connection.connection.commit()
+        end_backend(server, pid)
+        connection.exec_driver_sql("SELECT 1")
+
+    event.listen(server.engine, "commit", lose)
+    commit_chunk(server, activity_of(plan_id), [])
+    assert lost
+    assert row_count(server, Activity) == 1
+
+
+@pytest.mark.postgres
+def test_a_server_that_is_away_is_waited_for(server: Store) -> None:
+    refused = [0]
+
+    def connect(*_: Any) -> None:
+        refused[0] += 1
+        if refused[0] <= 3:
+            raise psycopg.OperationalError("connection refused")
+
+    server.engine.dispose()
+    event.listen(server.engine, "do_connect", connect)
+    add_person(server)
+    assert refused[0] == 4
+
+
+@pytest.mark.postgres
+def test_a_server_that_stays_away_is_one_sentence(server: Store) -> None:
+    def connect(*_: Any) -> None:
+        raise psycopg.OperationalError("connection refused")
+
+    server.engine.dispose()
+    event.listen(server.engine, "do_connect", connect)
+    server.patience_seconds = 0.3
+    with pytest.raises(ServiceError, match="failed: connection refused; what was finished"):
+        add_person(server)
+
+
+def test_a_busy_database_is_waited_for(sqlite_store: Store) -> None:
+    event.listen(sqlite_store.engine, "connect", lambda c, _: c.execute("PRAGMA busy_timeout=0"))
+    sqlite_store.engine.dispose()
+    other = sqlite3.connect(str(sqlite_store.engine.url.database), check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.4, other.close)
+    release.start()
+    add_person(sqlite_store)
+    release.join()
+    assert row_count(sqlite_store, Agent) == 1
+
+
+def test_errors_of_ours_are_not_tried_again(sqlite_store: Store) -> None:
+    calls = []
+
+    @retried
+    def ask(store: Store) -> None:
+        calls.append(1)
+        with store.read() as connection:
+            connection.execute(text("SELECT :a"), [{"a": object()}])
+
+    with pytest.raises(ProgrammingError):
+        ask(sqlite_store)
+    assert calls == [1]
+
+
+def damaged(file: Path) -> None:
+    """Overwrites all pages but the first."""
+    data = bytearray(file.read_bytes())
+    data[4096:] = bytes(byte ^ 0x5A for byte in data[4096:])
+    file.write_bytes(data)
+
+
+def test_a_damaged_file_is_one_sentence(migrated_sqlite: Path, tmp_path: Path) -> None:
+    file = tmp_path / "loupe.db"
+    shutil.copy(migrated_sqlite, file)
+    damaged(file)
+    with pytest.raises((ConfigurationError, ServiceError), match="malformed"):
+        row_count(Store.open(f"sqlite:///{file}"), Plan)
+    file.write_bytes(b"no database" * 1000)
+    with pytest.raises((ConfigurationError, ServiceError), match="not a database"):
+        Store.open(f"sqlite:///{file}")
+
+
+def test_a_full_disk_is_one_sentence_and_nothing_is_half_stored(sqlite_store: Store) -> None:
+    """A limit on the size of files refuses writes as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, before[1]))
+    try:
+        with pytest.raises(ServiceError, match=r"failed: .*: the disk is full|; the disk is full"):
+            register_plan(sqlite_store, "stage", "1", {"much": "x" * 2_000_000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert row_count(sqlite_store, Plan) == 0
+    register_plan(sqlite_store, "stage", "1", {})
+    assert row_count(sqlite_store, Plan) == 1
