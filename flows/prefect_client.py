@@ -1,6 +1,7 @@
 """Starts a deployment on a Prefect server and follows it to its end."""
 
 import time
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -8,23 +9,25 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import LogSort
 from prefect.deployments import run_deployment as start_deployment
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from flows.commands.output import err, out
 from schemas.errors import LoupeError, ServiceError
+from services.prefect_server import prefect_auth_string
 
 _POLL_SECONDS = 1.0
 _LOG_PAGE = 200
 
 
-def run_deployment(name: str, parameters: dict[str, Any], api_url: str) -> None:
-    """Runs the deployment `flow/deployment`, printing its log as it comes.
+def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: str) -> None:
+    """Runs the deployment `flow/deployment` on the server of `home`, printing its log as it comes.
 
     Raises:
         ServiceError: there is no such deployment on the server.
         LoupeError: the run failed; the message is the run's own.
     """
-    with temporary_settings({PREFECT_API_URL: api_url}), get_client(sync_client=True) as client:
+    server = {PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: prefect_auth_string(home)}
+    with temporary_settings(server), get_client(sync_client=True) as client:
         try:
             run = start_deployment(name, parameters=parameters, timeout=0)
         except Exception as error:

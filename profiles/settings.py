@@ -27,7 +27,8 @@ class Settings(BaseSettings):
 
     Paths are absolute, so that servers and workers started elsewhere mean the same place. An empty
     `label_studio_url` stands for the Label Studio that `loupe up` starts; an empty
-    `label_studio_database_url` for a SQLite file under `home`. With a `signing_key` (PEM) or a
+    `label_studio_database_url` for a SQLite file under `home`. `worker_variables` names variables of
+    the environment that Prefect's runs get, too. With a `signing_key` (PEM) or a
     `signing_key_file` releases are signed.
     """
 
@@ -48,6 +49,7 @@ class Settings(BaseSettings):
     label_studio_url: str = ""
     label_studio_token: SecretStr | None = None
     label_studio_database_url: SecretUrl = ""
+    worker_variables: str = ""
     signing_key: SecretStr | None = None
     signing_key_file: Path | None = None
 

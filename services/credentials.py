@@ -11,15 +11,23 @@ from services.private_files import locked, services_folder, write_private
 
 
 class Credentials(Record):
-    """Who may log in to our Label Studio. Secrets show as `**********` wherever this is printed."""
+    """Who may log in to our Label Studio and our Prefect.
+
+    Secrets show as `**********` wherever this is printed.
+    """
 
     label_studio_email: str
     label_studio_password: SecretStr
     label_studio_secret_key: SecretStr
     label_studio_token: SecretStr | None = None
+    prefect_password: SecretStr
 
     @field_serializer(
-        "label_studio_password", "label_studio_secret_key", "label_studio_token", when_used="json"
+        "label_studio_password",
+        "label_studio_secret_key",
+        "label_studio_token",
+        "prefect_password",
+        when_used="json",
     )
     def _reveal_to_the_file(self, value: SecretStr | None) -> str | None:
         return value.get_secret_value() if value is not None else None
@@ -112,4 +120,5 @@ def _new_credentials() -> Credentials:
         label_studio_email="loupe@localhost",
         label_studio_password=SecretStr(secrets.token_urlsafe(24)),
         label_studio_secret_key=SecretStr(secrets.token_urlsafe(48)),
+        prefect_password=SecretStr(secrets.token_urlsafe(32)),
     )

@@ -1,18 +1,24 @@
 """Our own Prefect: a server, a worker for the work pool `loupe`, and the registered deployments.
 
-Prefect is run as a program here and imported nowhere but in `flows`.
+Prefect is run as a program here and imported nowhere but in `flows`: the server is
+`flows.prefect_app`, the worker `flows.prefect_worker`.
 """
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 
-from profiles.settings import Settings
+from profiles.loader import load_profile
+from profiles.settings import PREFIX, Settings
 from schemas.errors import ServiceError
+from services.credentials import load_credentials
+from services.private_files import write_private
 from services.process import (
     LOOPBACK,
     PLAIN_HTTP,
@@ -30,7 +36,18 @@ DEPLOYMENTS = Path(__file__).parents[1] / "prefect.yaml"
 _START_SECONDS = 180.0
 _QUERY_SECONDS = 2
 """How often the worker asks for work; by default whoever starts a run may wait for ten seconds."""
+_HEARTBEAT_SECONDS = 30
+"""How often a run says that it is alive: the shortest that Prefect allows."""
 _PREFECT = (sys.executable, "-m", "prefect")
+_USER = "loupe"
+_SYSTEM_VARIABLES = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH|VIRTUAL_ENV"
+    "|PYTHON.*|XDG_.*|SSL_CERT_.*|(?i:.*_proxy)"
+)
+_MODEL_VARIABLES = re.compile(
+    ".*_NUM_THREADS|TOKENIZERS_PARALLELISM|(CUDA|NVIDIA|NCCL|HF|TRANSFORMERS|TORCH|VLLM)_.*"
+    f"|{PREFIX}PROFILE__.*"
+)
 
 
 def start_prefect_server(home: Path, port: int) -> RunningService:
@@ -44,13 +61,14 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     spec = ServiceSpec(
         name=SERVER,
-        command=(*_PREFECT, "server", "start", "--host", LOOPBACK, "--port", str(port)),
+        command=(sys.executable, "-m", "flows.prefect_app", "--port", str(port)),
         working_directory=data,
         environment={
             **prefect_environment(home, url),
+            "PREFECT_SERVER_API_AUTH_STRING": prefect_auth_string(home),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "PREFECT_UI_API_URL": f"{url}/api",
-            # By default any web page may talk to the server, which can start programs.
+            # By default pages of any origin may read the answers.
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{url},http://localhost:{port}",
         },
         url=url,
@@ -58,31 +76,36 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
         port_option="--prefect-port",
         timeout_seconds=_START_SECONDS,
     )
-    return start(home, spec, lambda: answers(f"{url}/api/health"))
+    service = start(home, spec, lambda: answers(f"{url}/api/health"))
+    write_private(prefect_profiles(home), _profile(home, url))
+    return service
 
 
 def start_prefect_worker(
-    settings: Settings, server_url: str, working_directory: Path
+    settings: Settings, server_url: str, working_directory: Path, deployments: Path = DEPLOYMENTS
 ) -> RunningService:
-    """A process worker; makes the work pool `loupe` where it is absent, and shares our settings.
+    """A worker for the `deployments`; makes the work pool `loupe` what it has to be.
 
     Raises:
         ServiceError: it could not be started.
+        ConfigurationError: the profile of the settings cannot be read.
     """
     home, since = settings.home, datetime.now(UTC)
-    options = ("--type", "process", "--pool", WORK_POOL, "--name", WORK_POOL)
+    options = ("--pool", WORK_POOL, "--deployments", str(deployments.absolute()))
     spec = ServiceSpec(
         name=WORKER,
-        command=(*_PREFECT, "worker", "start", *options),
+        command=(sys.executable, "-m", "flows.prefect_worker", *options),
         working_directory=working_directory,
         environment={
+            **worker_variables(settings),
             **prefect_environment(home, server_url),
             **settings.environment(),
             "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_SECONDS),
+            "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(_HEARTBEAT_SECONDS),
         },
         timeout_seconds=_START_SECONDS,
     )
-    return start(home, spec, lambda: _has_polled(server_url, since))
+    return start(home, spec, lambda: _has_polled(home, server_url, since))
 
 
 def register_deployments(
@@ -115,24 +138,83 @@ def prefect_api_url(home: Path) -> str | None:
     return f"{service.url}/api" if service else None
 
 
+def prefect_profiles(home: Path) -> Path:
+    """The file, for its owner only, with which `prefect` commands find and enter our server."""
+    return home / "prefect" / "profiles.toml"
+
+
+def prefect_auth_string(home: Path) -> str:
+    """`user:password` of our server's API."""
+    return f"{_USER}:{load_credentials(home).prefect_password.get_secret_value()}"
+
+
+def prefect_login(home: Path) -> httpx.BasicAuth:
+    """What the API of our server asks for."""
+    user, _, password = prefect_auth_string(home).partition(":")
+    return httpx.BasicAuth(user, password)
+
+
 def prefect_environment(home: Path, server_url: str) -> dict[str, str]:
     """Environment variables with which a Prefect program works with our server and nothing else."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
-    }
     return {
-        **inherited,
+        **_inherited(_SYSTEM_VARIABLES),
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_API_URL": f"{server_url}/api",
+        "PREFECT_API_AUTH_STRING": prefect_auth_string(home),
     }
 
 
-def _has_polled(server_url: str, since: datetime) -> bool:
+def worker_variables(settings: Settings) -> dict[str, str]:
+    """What runs get of our environment: what models and stores need, and no more.
+
+    Keys are passed on where the profile names them, or `LOUPE_WORKER_VARIABLES`.
+
+    Raises:
+        ConfigurationError: the profile cannot be read.
+    """
+    named = _named_variables(load_profile(settings.profile).model_dump())
+    listed = settings.worker_variables.replace(",", " ").split()
+    wanted = [_MODEL_VARIABLES.pattern, *map(re.escape, (*named, *listed))]
+    if settings.blobs_url.startswith("s3:"):
+        wanted.append("AWS_.*")
+    if settings.database_url.startswith("postgresql"):
+        wanted.append("PG.*")
+    return _inherited(re.compile("|".join(wanted)))
+
+
+def _inherited(names: re.Pattern[str]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if names.fullmatch(name)}
+
+
+def _named_variables(profile: object) -> Iterator[str]:
+    """The environment variables that a profile names, at any depth."""
+    if isinstance(profile, dict):
+        for key, value in profile.items():
+            if str(key).endswith("_variable") and value:
+                yield str(value)
+            else:
+                yield from _named_variables(value)
+    elif isinstance(profile, list | tuple):
+        for part in profile:
+            yield from _named_variables(part)
+
+
+def _profile(home: Path, server_url: str) -> str:
+    return (
+        f'active = "{_USER}"\n\n[profiles.{_USER}]\n'
+        f'PREFECT_API_URL = "{server_url}/api"\n'
+        f'PREFECT_API_AUTH_STRING = "{prefect_auth_string(home)}"\n'
+    )
+
+
+def _has_polled(home: Path, server_url: str, since: datetime) -> bool:
     """Whether our worker has spoken to the server since that moment."""
     pool = f"{server_url}/api/work_pools/{WORK_POOL}/workers/filter"
     try:
-        answer = httpx.post(pool, json={}, timeout=5, trust_env=False, verify=PLAIN_HTTP)
+        answer = httpx.post(
+            pool, json={}, auth=prefect_login(home), timeout=5, trust_env=False, verify=PLAIN_HTTP
+        )
     except httpx.HTTPError:
         return False
     beats = [worker["last_heartbeat_time"] for worker in answer.json()] if answer.is_success else []

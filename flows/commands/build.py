@@ -62,8 +62,8 @@ def run(
     if not in_process and (server := _server(settings)):
         from flows.prefect_client import run_deployment
 
-        err.print(f"running on the Prefect server at {server}")
-        run_deployment(f"{flow.value}/default", parameters, f"{server}/api")
+        err.print(f"running on the Prefect server at {server.removesuffix('/api')}")
+        run_deployment(f"{flow.value}/default", parameters, settings.home, server)
         return
     from flows.context import open_context
     from flows.ledger import Budget
@@ -107,12 +107,12 @@ def show_report(report: "BuildReport", *, as_json: bool) -> None:
 
 
 def _server(settings: "Settings") -> str | None:
-    """The Prefect server of this installation, if it answers."""
-    import httpx
+    """The API of the Prefect server of this installation, if it answers.
 
-    url = f"http://127.0.0.1:{settings.prefect_port}"
-    try:
-        answer = httpx.get(f"{url}/api/health", timeout=1.0, trust_env=False)
-    except httpx.HTTPError:
-        return None
-    return url if answer.status_code == httpx.codes.OK else None
+    What else may listen on its port is not asked: it would be told the password.
+    """
+    from services.prefect_server import prefect_api_url
+    from services.process import answers
+
+    url = prefect_api_url(settings.home)
+    return url if url and answers(f"{url}/health") else None

@@ -1,5 +1,7 @@
 """How the state of our servers is shown."""
 
+import shlex
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from rich.table import Table
 
 from services.credentials import credentials_path, load_credentials
 from services.installation import ServiceReport
+from services.prefect_server import prefect_auth_string, prefect_profiles
 from services.process import ServiceState
 
 _STATE_STYLES = {
@@ -22,8 +25,6 @@ _TITLES = {
     "label-studio": "Label Studio",
     "blob-server": "Images",
 }
-# The address in prefect.toml, which `prefect` commands find without being told.
-_KNOWN_PREFECT_URL = "http://127.0.0.1:4200"
 
 
 def print_welcome(console: Console, home: Path, reports: Sequence[ServiceReport]) -> None:
@@ -35,14 +36,18 @@ def print_welcome(console: Console, home: Path, reports: Sequence[ServiceReport]
             console.print(f"  {title:<14}{url}")
     if "label-studio" in urls:
         console.print(
-            f"\n  Log in to Label Studio as {load_credentials(home).label_studio_email}; "
-            "the password, which only you can read, is in\n"
+            f"\n  Log in to Label Studio as {load_credentials(home).label_studio_email}.",
+            soft_wrap=True,
+        )
+    if {"label-studio", "prefect-server"} & set(urls):
+        console.print(
+            "\n  The passwords, which only you can read, are in\n"
             f"  {escape(str(credentials_path(home)))} "
-            "(loupe status --show-credentials prints it).",
+            "(loupe status --show-credentials prints them).",
             soft_wrap=True,
         )
     console.print("\n  Next:")
-    steps = _next_steps(urls.get("prefect-server"))
+    steps = _next_steps(home, with_prefect="prefect-server" in urls)
     width = max(len(command) for command in steps)
     for command, what in steps.items():
         console.print(f"    [bold]{command:<{width}}[/]  {what}", soft_wrap=True)
@@ -81,14 +86,24 @@ def secrets_of(home: Path) -> dict[str, str]:
         "label_studio_email": credentials.label_studio_email,
         "label_studio_password": credentials.label_studio_password.get_secret_value(),
         "label_studio_token": token.get_secret_value() if token else "(made by loupe up)",
+        "prefect_auth_string": prefect_auth_string(home),
     }
 
 
-def _next_steps(prefect_url: str | None) -> dict[str, str]:
+def _next_steps(home: Path, *, with_prefect: bool) -> dict[str, str]:
     steps = {"loupe run build-ufine3c": "build a release; goes on where it was stopped"}
-    if prefect_url:
+    if with_prefect:
         steps["prefect deployment run build-ufine3c/default --watch"] = "the same, through Prefect"
-        if prefect_url != _KNOWN_PREFECT_URL:
-            export = f"export PREFECT_API_URL={prefect_url}/api"
+        if not _finds_profiles(home):
+            export = f"export PREFECT_PROFILES_PATH={shlex.quote(str(prefect_profiles(home)))}"
             steps = {export: "for prefect commands in this shell", **steps}
     return steps | {"loupe status": "how the servers are", "loupe down": "stop them; data stays"}
+
+
+def _finds_profiles(home: Path) -> bool:
+    """Whether `prefect` commands called here know from `prefect.toml` how to enter our server."""
+    try:
+        settings = tomllib.loads(Path("prefect.toml").read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError):
+        return False
+    return Path(str(settings.get("profiles_path"))).absolute() == prefect_profiles(home)

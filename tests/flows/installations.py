@@ -13,7 +13,7 @@ from db.store import Store
 from profiles.settings import Settings, load_settings
 from services.components import Component
 from services.installation import bring_up, take_down
-from services.prefect_server import prefect_environment
+from services.prefect_server import prefect_environment, prefect_login
 from services.process import free_port
 from tests.flows.worlds import own_environment
 from tests.services.fixtures import LabelStudioServer
@@ -63,7 +63,13 @@ class Installation(NamedTuple):
         return FlowRun(done.returncode, done.stdout, state["type"], state["message"])
 
     def ask(self, what: str, query: dict[str, Any]) -> Any:
-        answer = httpx.post(f"{self.api_url}/{what}", json=query, timeout=60, trust_env=False)
+        answer = httpx.post(
+            f"{self.api_url}/{what}",
+            json=query,
+            auth=prefect_login(self.settings.home),
+            timeout=60,
+            trust_env=False,
+        )
         return answer.raise_for_status().json()
 
     def artifacts(self) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from profiles.settings import Settings
-from services.prefect_server import prefect_environment
+from services.prefect_server import prefect_environment, prefect_login
 
 
 class Prefect(NamedTuple):
@@ -42,5 +42,11 @@ class Prefect(NamedTuple):
         return {one["key"]: one["data"] for one in found}
 
     def ask(self, what: str, query: dict[str, Any]) -> Any:
-        answer = httpx.post(f"{self.url}/api/{what}", json=query, timeout=60, trust_env=False)
+        answer = httpx.post(
+            f"{self.url}/api/{what}",
+            json=query,
+            auth=prefect_login(self.settings.home),
+            timeout=60,
+            trust_env=False,
+        )
         return answer.raise_for_status().json()

@@ -1,72 +1,318 @@
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import httpx
 import psutil
 import pytest
+from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
 
-from profiles.settings import load_settings
+from flows.prefect_worker import JOB_TEMPLATE, LOST, reason_to_refuse
+from profiles.settings import Settings, load_settings
 from schemas.errors import ServiceError
+from services.credentials import load_credentials
 from services.prefect_server import (
     SERVER,
+    WORK_POOL,
     WORKER,
     prefect_api_url,
     prefect_environment,
+    prefect_login,
+    prefect_profiles,
     register_deployments,
     start_prefect_server,
     start_prefect_worker,
+    worker_variables,
 )
-from services.process import LOOPBACK, RunningService, free_port, recorded, stop
+from services.process import LOOPBACK, PLAIN_HTTP, free_port, recorded, stop
+from tests.services.foreign_page import attack
 
 STUB_FLOW = """
 import os
+import time
 from pathlib import Path
 from prefect import flow
 
 @flow(name="stub")
 def stub(word: str = "nothing") -> str:
     Path("ran.txt").write_text(f"{word} {os.environ['LOUPE_HOME']}")
+    Path("environment.txt").write_text("\\n".join(os.environ))
     return word
+
+@flow(name="endless")
+def endless() -> None:
+    with Path("begun.txt").open("a") as begun:
+        begun.write(f"{os.getpid()}\\n")
+    if len(Path("begun.txt").read_text().split()) < 2:
+        time.sleep(3600)
 """
-STUB_DEPLOYMENT = """
+STUB_DEPLOYMENTS = """
 name: stub
 deployments:
   - name: default
     entrypoint: loupe_stub_flow:stub
     work_pool: {name: loupe}
+  - name: default
+    entrypoint: loupe_stub_flow:endless
+    work_pool: {name: loupe}
 """
 
 
+class Prefect(NamedTuple):
+    """A server and a worker as `loupe up` starts them, with deployments of this module."""
+
+    settings: Settings
+    url: str
+    workplace: Path
+    deployments: Path
+
+    @property
+    def home(self) -> Path:
+        return self.settings.home
+
+    def start(self) -> None:
+        start_prefect_worker(self.settings, self.url, self.workplace, self.deployments)
+
+    def ask(self, what: str, body: dict[str, Any], method: str = "POST") -> httpx.Response:
+        address, login = f"{self.url}/api/{what}", prefect_login(self.home)
+        return httpx.request(
+            method, address, json=body, auth=login, timeout=60, trust_env=False, verify=PLAIN_HTTP
+        )
+
+    def runs(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.ask("flow_runs/filter", {}).json()
+        return found
+
+    def deployment(self, flow: str) -> str:
+        """The id of the deployment of that flow."""
+        found = self.ask("deployments/filter", {"flows": {"name": {"any_": [flow]}}}).json()
+        return str(found[0]["id"])
+
+    def state(self, run: str) -> dict[str, Any]:
+        state: dict[str, Any] = self.ask(f"flow_runs/{run}", {}, "GET").json()["state"]
+        return state
+
+    def ended(self, run: str) -> dict[str, Any]:
+        """The state that the run ends in."""
+        final = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+        wait_until(lambda: self.state(run)["type"] in final)
+        return self.state(run)
+
+    def command(self, *words: str, **variables: str) -> str:
+        """What `prefect` says where a user calls it with these variables and no others of ours."""
+        inherited = prefect_environment(self.home, self.url)
+        plain = {name: value for name, value in inherited.items() if "PREFECT" not in name}
+        done = subprocess.run(
+            [sys.executable, "-m", "prefect", *words],
+            env={**plain, **variables},
+            cwd=self.home.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=500,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
+    folder = tmp_path_factory.mktemp("prefect")
+    (folder / "loupe_stub_flow.py").write_text(STUB_FLOW)
+    (folder / "stub.yaml").write_text(STUB_DEPLOYMENTS)
+    (folder / "workplace").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder))
+        patch.setenv("SOMEBODYS_SECRET", "not for runs")
+        # A server that somebody else named must not be asked.
+        patch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+        settings = load_settings(home=folder / "home")
+        try:
+            server = start_prefect_server(settings.home, free_port())
+            started = Prefect(settings, str(server.url), folder / "workplace", folder / "stub.yaml")
+            open_pool = {"name": WORK_POOL, "type": "process"}
+            started.ask("work_pools/", open_pool)  # as it was before it was closed
+            started.start()
+            for _ in range(2):  # registering again changes nothing
+                register_deployments(
+                    settings.home, started.url, started.workplace, started.deployments
+                )
+            yield started
+        finally:
+            stop(settings.home, WORKER)
+            stop(settings.home, SERVER)
+
+
 @pytest.mark.prefect
-def test_a_registered_deployment_runs_to_its_end(
+def test_a_registered_deployment_runs_to_its_end(prefect: Prefect) -> None:
+    assert prefect_api_url(prefect.home) == f"{prefect.url}/api"
+    assert_listens_on_loopback_only(prefect.home)
+    profiles = {"PREFECT_PROFILES_PATH": str(prefect_profiles(prefect.home))}
+    output = prefect.command(
+        *("deployment", "run", "stub/default", "--watch", "--param", "word=hello"), **profiles
+    )
+    assert "Completed" in output
+    assert (prefect.workplace / "ran.txt").read_text() == f"hello {prefect.home}"
+    variables = (prefect.workplace / "environment.txt").read_text().split()
+    assert "SOMEBODYS_SECRET" not in variables
+
+
+@pytest.mark.prefect
+def test_prefect_toml_leads_a_user_to_the_server_with_its_password(
+    prefect: Prefect, tmp_path: Path
+) -> None:
+    toml = Path(__file__).parents[2] / "prefect.toml"
+    copied = prefect.home.parent / "prefect.toml"
+    copied.write_text(toml.read_text().replace(".loupe/", f"{prefect.home.name}/"))
+    assert "stub/default" in prefect.command("deployment", "ls", HOME=str(tmp_path))
+    secret = load_credentials(prefect.home).prefect_password.get_secret_value()
+    assert prefect_profiles(prefect.home).stat().st_mode & 0o777 == 0o600
+    for name in (SERVER, WORKER):
+        service = recorded(prefect.home, name)
+        assert service is not None
+        assert secret not in " ".join(psutil.Process(service.pid).cmdline())
+        assert secret not in service.log.read_text()
+
+
+@pytest.mark.prefect
+@pytest.mark.browser
+def test_a_foreign_page_gets_nothing_from_the_server(
+    prefect: Prefect, browser: Any, tmp_path: Path
+) -> None:
+    deployment = prefect.deployment("stub")
+    runs, marker = len(prefect.runs()), tmp_path / "hacked"
+    assert attack(browser, prefect.url, deployment, f"touch {marker}") == []
+    assert len(prefect.runs()) == runs
+    assert not marker.exists()
+
+
+@pytest.mark.prefect
+@pytest.mark.browser
+def test_the_user_interface_asks_for_the_password(prefect: Prefect, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto(f"{prefect.url}/")
+    page.wait_for_url("**/login*")
+    secret = load_credentials(prefect.home).prefect_password.get_secret_value()
+    page.get_by_role("textbox").or_(page.locator("input")).first.fill(f"loupe:{secret}")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/dashboard*")
+    page.close()
+
+
+@pytest.mark.prefect
+def test_requests_that_only_foreign_pages_send_are_refused(prefect: Prefect) -> None:
+    login, port = prefect_login(prefect.home), prefect.url.rpartition(":")[2]
+    runs = f"{prefect.url}/api/flow_runs/filter"
+    own = {"Origin": prefect.url, "Content-Type": "application/json"}
+    with httpx.Client(auth=login, timeout=60, trust_env=False, verify=PLAIN_HTTP) as client:
+        assert client.post(runs, content="{}", headers=own).status_code == 200
+        assert client.post(runs, content="{}", headers={"Origin": prefect.url}).status_code == 415
+        for changed in (
+            {"Origin": "https://example.org"},
+            {"Origin": "null"},
+            {"Origin": f"http://{LOOPBACK}:1"},
+            {"Host": f"example.org:{port}"},
+            {"Host": LOOPBACK},
+            {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"},
+        ):
+            assert client.post(runs, content="{}", headers=own | changed).status_code == 403, (
+                changed
+            )
+        assert client.post(runs, content="{}", headers=own, auth=("x", "y")).status_code == 401
+    assert socket_status(prefect.url, {"Origin": prefect.url}) == 101
+    for changed in ({"Origin": "https://example.org"}, {"Host": f"example.org:{port}"}):
+        assert socket_status(prefect.url, changed) == 403, changed
+
+
+@pytest.mark.prefect
+def test_nobody_chooses_what_the_worker_runs(prefect: Prefect, tmp_path: Path) -> None:
+    deployment = prefect.deployment("stub")
+    create, command = f"deployments/{deployment}/create_flow_run", f"touch {tmp_path}/hacked"
+    for variables in ({"command": command}, {"env": {"A": "b"}}, {"working_dir": str(tmp_path)}):
+        answer = prefect.ask(create, {"job_variables": variables})
+        assert 400 <= answer.status_code < 500, answer.text
+    # What the server lets through, as the pool was opened, the worker refuses.
+    opened = {
+        "job_configuration": {"command": "{{ command }}"},
+        "variables": {"type": "object", "properties": {"command": {"type": "string"}}},
+    }
+    pool = f"work_pools/{WORK_POOL}"
+    assert prefect.ask(pool, {"base_job_template": opened}, "PATCH").is_success
+    run = prefect.ask(create, {"job_variables": {"command": command}}).json()["id"]
+    state = prefect.ended(run)
+    assert "job variables are not accepted; got command" in state["message"]
+    assert not (tmp_path / "hacked").exists()
+    stop(prefect.home, WORKER)
+    prefect.start()
+    assert prefect.ask(pool, {}, "GET").json()["base_job_template"] == JOB_TEMPLATE
+
+
+@pytest.mark.parametrize(
+    ("run", "deployment", "problem"),
+    [
+        ({}, {}, None),
+        ({}, None, "only runs of deployments"),
+        ({}, {"entrypoint": "os:system"}, "the entrypoint 'os:system' is none of ours"),
+        ({"job_variables": {"env": {}}}, {}, "got env"),
+        ({}, {"job_variables": {"command": "sh"}}, "got command"),
+        (
+            {},
+            {"pull_steps": [{"prefect.deployments.steps.run_shell_script": {"script": "sh"}}]},
+            "no pull step but",
+        ),
+    ],
+)
+def test_the_worker_refuses_what_loupe_up_did_not_register(
+    run: dict[str, Any], deployment: dict[str, Any] | None, problem: str | None
+) -> None:
+    step = {"prefect.deployments.steps.set_working_directory": {"directory": "/home"}}
+    ours = {"name": "default", "flow_id": uuid4(), "entrypoint": "ours:flow", "pull_steps": [step]}
+    registered = DeploymentResponse(**(ours | deployment)) if deployment is not None else None
+    found = reason_to_refuse(FlowRun(flow_id=uuid4(), **run), registered, frozenset({"ours:flow"}))
+    assert (problem in found) if problem and found else (found == problem)
+
+
+@pytest.mark.prefect
+@pytest.mark.slow
+def test_a_run_whose_worker_and_process_were_killed_is_run_again_to_its_end(
+    prefect: Prefect,
+) -> None:
+    begun = prefect.workplace / "begun.txt"
+    created = f"deployments/{prefect.deployment('endless')}/create_flow_run"
+    run = prefect.ask(created, {}).json()["id"]
+    wait_until(lambda: begun.exists() and len(begun.read_text().split()) == 1)
+    worker = recorded(prefect.home, WORKER)
+    assert worker is not None
+    psutil.Process(worker.pid).kill()
+    psutil.Process(int(begun.read_text())).kill()
+    prefect.start()
+    assert prefect.state(run)["type"] == "RUNNING"
+    wait_until(lambda: prefect.state(run)["type"] == "COMPLETED")
+    states = [
+        one["name"] for one in prefect.ask(f"flow_run_states/?flow_run_id={run}", {}, "GET").json()
+    ]
+    assert states.count(LOST) == 1
+    assert states.count("AwaitingRetry") == 1
+
+
+def test_secrets_of_the_environment_reach_runs_by_name_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "loupe_stub_flow.py").write_text(STUB_FLOW)
-    (tmp_path / "stub.yaml").write_text(STUB_DEPLOYMENT)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    # A server that somebody else named must not be asked.
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    settings = load_settings(home=tmp_path / "home")
-    home, workplace = settings.home, tmp_path / "workplace"
-    workplace.mkdir()
-    try:
-        server = start_prefect_server(home, free_port())
-        url = str(server.url)
-        assert prefect_api_url(home) == f"{url}/api"
-        start_prefect_worker(settings, url, workplace)
-        for _ in range(2):  # registering again changes nothing
-            register_deployments(home, url, workplace, tmp_path / "stub.yaml")
-        assert deployments(url) == ["default"]
-        assert_listens_on_loopback_only(home)
-        assert_cross_origin_requests_are_refused(server)
-        output = run_deployment(home, url, "stub/default", "word=hello")
-        assert "Completed" in output
-        assert (workplace / "ran.txt").read_text() == f"hello {home}"
-    finally:
-        stop(home, WORKER)
-        stop(home, SERVER)
-    assert prefect_api_url(home) is None
+    monkeypatch.setenv("OPENAI_API_KEY", "named by the profile")
+    monkeypatch.setenv("MY_KEY", "named by the user")
+    monkeypatch.setenv("SOMEBODYS_SECRET", "named by nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of no use without S3")
+    settings = load_settings(home=tmp_path, profile="paper", worker_variables="MY_KEY")
+    names = set(worker_variables(settings))
+    assert {"OPENAI_API_KEY", "MY_KEY"} <= names
+    assert not {"SOMEBODYS_SECRET", "AWS_SECRET_ACCESS_KEY"} & names
+    assert not {"OPENAI_API_KEY", "MY_KEY"} & set(prefect_environment(tmp_path, "http://x"))
 
 
 def test_a_file_that_cannot_be_registered_is_reported(tmp_path: Path) -> None:
@@ -81,33 +327,33 @@ def test_a_prefect_program_sees_our_server_and_no_other_setting(
     monkeypatch.setenv("PREFECT_PROFILE", "somebody")
     monkeypatch.setenv("PREFECT_API_KEY", "secret")
     environment = prefect_environment(tmp_path, "http://127.0.0.1:1")
+    secret = load_credentials(tmp_path).prefect_password.get_secret_value()
     assert {name: value for name, value in environment.items() if name.startswith("PREFECT")} == {
         "PREFECT_HOME": str(tmp_path / "prefect"),
         "PREFECT_API_URL": "http://127.0.0.1:1/api",
+        "PREFECT_API_AUTH_STRING": f"loupe:{secret}",
     }
 
 
-def run_deployment(home: Path, url: str, name: str, parameter: str) -> str:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "prefect", "deployment", "run", name),
-            *("--watch", "--param", parameter),
-        ],
-        env=prefect_environment(home, url),
-        cwd=home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+def wait_until(is_so: Callable[[], bool], seconds: float = 600) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(1)
 
 
-def deployments(url: str) -> list[str]:
-    answer = httpx.post(f"{url}/api/deployments/filter", json={}, timeout=60)
-    return [deployment["name"] for deployment in answer.json()]
+def socket_status(url: str, headers: dict[str, str]) -> int:
+    """What the server answers to a browser that wants a WebSocket for events."""
+    handshake = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol": "prefect",
+    }
+    address = f"{url}/api/events/out"
+    with httpx.stream("GET", address, headers=handshake | headers, trust_env=False) as answer:
+        return answer.status_code
 
 
 def assert_listens_on_loopback_only(home: Path) -> None:
@@ -123,9 +369,3 @@ def assert_listens_on_loopback_only(home: Path) -> None:
                 if connection.status == psutil.CONN_LISTEN
             }
     assert addresses == {LOOPBACK}
-
-
-def assert_cross_origin_requests_are_refused(server: RunningService) -> None:
-    preflight = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
-    answer = httpx.options(f"{server.url}/api/flow_runs/", headers=preflight, timeout=60)
-    assert "access-control-allow-origin" not in answer.headers

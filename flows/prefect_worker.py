@@ -1,0 +1,221 @@
+"""The Prefect worker that `loupe up` starts: it runs our deployments, in one way only.
+
+A worker of Prefect's own takes the command, the environment and the folder of a run from whoever
+asks for it. Run this one as `python -m flows.prefect_worker --pool NAME --deployments FILE` in the
+folder that runs are to work in.
+"""
+
+import argparse
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from anyio.abc import TaskStatus
+from prefect.automations import (
+    AutomationCore,
+    ChangeFlowRunState,
+    EventTrigger,
+    Posture,
+    ResourceSpecification,
+)
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterEndTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.states import AwaitingRetry
+from prefect.utilities.processutils import setup_signal_handlers_worker
+from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
+
+from schemas.errors import ServiceError
+
+JOB_TEMPLATE = {
+    "job_configuration": {"stream_output": True},
+    "variables": {"type": "object", "properties": {}, "additionalProperties": False},
+}
+"""A work pool with nothing to choose: the server refuses job variables, whichever they are."""
+LOST = "Lost"
+"""The state, a kind of crash, of a run whose process was not heard of for `LOST_AFTER`."""
+LOST_AFTER = timedelta(minutes=3)
+RERUNS = 2
+"""How often a crashed run is started again."""
+_RERUN_WITHIN = timedelta(days=1)
+_ENGINE = shlex.join([sys.executable, "-m", "prefect.engine"])
+_SIGNS_OF_LIFE = ("Pending", "Submitting", "Running", "heartbeat")
+_PULL_STEP = "prefect.deployments.steps.set_working_directory"
+
+
+class OurJobConfiguration(ProcessJobConfiguration):
+    """How every run is started, whatever the work pool, the deployment and the run say."""
+
+    @classmethod
+    async def from_template_and_values(
+        cls,
+        base_job_template: dict[str, Any],  # noqa: ARG003 - like `values` on purpose not used
+        values: dict[str, Any],  # noqa: ARG003
+        client: PrefectClient | None = None,  # noqa: ARG003
+    ) -> Self:
+        """The engine, in the worker's folder, with the worker's environment."""
+        return cls(command=_ENGINE, working_dir=Path.cwd())
+
+
+class LoupeWorker(ProcessWorker):
+    """Runs the deployments of `entrypoints`, and starts again what has crashed.
+
+    What has crashed has lost nothing, and goes on where it was: see `flows.runner`.
+    """
+
+    job_configuration = OurJobConfiguration
+
+    def __init__(self, pool: str, entrypoints: frozenset[str]) -> None:
+        super().__init__(
+            work_pool_name=pool,
+            name=pool,
+            create_pool_if_not_found=False,
+        )
+        self._entrypoints = entrypoints
+
+    @classmethod
+    def __dispatch_key__(cls) -> str:
+        """Beside Prefect's own worker of this type, not instead of it."""
+        return "loupe"
+
+    async def run(
+        self,
+        flow_run: FlowRun,
+        configuration: ProcessJobConfiguration,
+        task_status: TaskStatus[int] | None = None,
+    ) -> ProcessWorkerResult:
+        """Runs the flow in a process.
+
+        Raises:
+            ServiceError: it is not one of our deployments as `loupe up` registers them.
+        """
+        deployment = (
+            await self.client.read_deployment(flow_run.deployment_id)
+            if flow_run.deployment_id
+            else None
+        )
+        if problem := reason_to_refuse(flow_run, deployment, self._entrypoints):
+            raise ServiceError(problem)
+        return await super().run(flow_run, configuration, task_status)
+
+    async def sync_with_backend(self) -> None:
+        """Sends the worker's own heartbeat and looks for crashed runs."""
+        await super().sync_with_backend()
+        await self._run_crashed_again()
+
+    async def _run_crashed_again(self) -> None:
+        crashed = FlowRunFilter(
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CRASHED])),
+            end_time=FlowRunFilterEndTime(after_=datetime.now(UTC) - _RERUN_WITHIN),
+        )
+        pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[self._work_pool_name]))
+        runs = await self.client.read_flow_runs(flow_run_filter=crashed, work_pool_filter=pool)
+        for run in runs:
+            # A run that was refused has neither begun nor been lost.
+            if not run.run_count and run.state_name != LOST:
+                continue
+            states = await self.client.read_flow_run_states(run.id)
+            crashes = sum(state.is_crashed() for state in states)
+            if crashes <= RERUNS:
+                message = f"Crashed; started again ({crashes} of {RERUNS} times)."
+                await self.client.set_flow_run_state(run.id, AwaitingRetry(message=message))
+
+
+def reason_to_refuse(
+    flow_run: FlowRun, deployment: DeploymentResponse | None, entrypoints: frozenset[str]
+) -> str | None:
+    """Why the run is none that `loupe up` made possible; None if it is one."""
+    if deployment is None:
+        return "only runs of deployments are carried out"
+    if deployment.entrypoint not in entrypoints:
+        known = ", ".join(sorted(entrypoints))
+        return f"the entrypoint {deployment.entrypoint!r} is none of ours ({known})"
+    if given := {*(flow_run.job_variables or {}), *(deployment.job_variables or {})}:
+        return f"job variables are not accepted; got {', '.join(sorted(given))}"
+    if any(set(step) != {_PULL_STEP} for step in deployment.pull_steps or []):
+        return f"a deployment may have no pull step but {_PULL_STEP}; register it with: loupe up"
+    return None
+
+
+async def prepare(client: PrefectClient, pool: str) -> None:
+    """Make the work pool and the automation, or change them to what they have to be."""
+    created = WorkPoolCreate(name=pool, type=LoupeWorker.type, base_job_template=JOB_TEMPLATE)
+    await client.create_work_pool(created, overwrite=True)
+    wanted = lost_runs_automation(pool)
+    known = await client.read_automations_by_name(wanted.name)
+    # An automation that is made again forgets which runs it was waiting for.
+    if [_content(automation) for automation in known] == [_content(wanted)]:
+        return
+    for automation in known:
+        await client.delete_automation(automation.id)
+    await client.create_automation(wanted)
+
+
+def lost_runs_automation(pool: str) -> AutomationCore:
+    """Has the server mark a run as crashed whose process is not heard of any more."""
+    return AutomationCore(
+        name=f"{pool}: lost runs",
+        description="Marks a run as crashed whose process is not heard of any more.",
+        trigger=EventTrigger(
+            after={f"prefect.flow-run.{sign}" for sign in _SIGNS_OF_LIFE},
+            expect={"prefect.flow-run.*"},
+            match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=LOST_AFTER,
+        ),
+        actions=[
+            ChangeFlowRunState(
+                name=LOST,
+                state=StateType.CRASHED,
+                message=f"Nothing was heard of its process for {LOST_AFTER}.",
+            )
+        ],
+    )
+
+
+def _content(automation: AutomationCore) -> dict[str, Any]:
+    """What an automation does, without its ids."""
+    shown = automation.model_dump(mode="json", include={"enabled", "trigger", "actions"})
+    trigger = {name: value for name, value in shown["trigger"].items() if name != "id"}
+    for names in ("after", "expect", "for_each"):
+        trigger[names] = sorted(trigger[names])
+    return {**shown, "trigger": trigger}
+
+
+async def work(pool: str, deployments: Path) -> None:
+    """Carries out runs until the process is told to end."""
+    listed = yaml.safe_load(deployments.read_text(encoding="utf-8"))["deployments"]
+    async with get_client() as client:
+        await prepare(client, pool)
+    setup_signal_handlers_worker(os.getpid(), "the worker", print)
+    await LoupeWorker(pool, frozenset(one["entrypoint"] for one in listed)).start()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Work in the folder that this is called in."""
+    parser = argparse.ArgumentParser(prog="python -m flows.prefect_worker", description=__doc__)
+    parser.add_argument("--pool", required=True)
+    parser.add_argument("--deployments", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    asyncio.run(work(options.pool, options.deployments))
+
+
+if __name__ == "__main__":
+    main()
