@@ -80,9 +80,13 @@ class Prefect(NamedTuple):
 
     def ask(self, what: str, body: dict[str, Any], method: str = "POST") -> httpx.Response:
         address, login = f"{self.url}/api/{what}", prefect_login(self.home)
-        return httpx.request(
-            method, address, json=body, auth=login, timeout=60, trust_env=False, verify=PLAIN_HTTP
-        )
+        with httpx.Client(auth=login, timeout=60, trust_env=False, verify=PLAIN_HTTP) as client:
+            for _ in range(20):
+                answer = client.request(method, address, json=body)
+                if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:  # SQLite was busy
+                    break
+                time.sleep(1)
+            return answer
 
     def runs(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.ask("flow_runs/filter", {}).json()
