@@ -27,8 +27,8 @@ class Settings(BaseSettings):
 
     Paths are absolute, so that servers and workers started elsewhere mean the same place. An empty
     `label_studio_url` stands for the Label Studio that `loupe up` starts; an empty
-    `label_studio_database_url` for a SQLite file under `home`. `worker_variables` names variables of
-    the environment that Prefect's runs get, too. With a `signing_key` (PEM) or a
+    `label_studio_database_url` for a SQLite file under `home`. `worker_variables` names further
+    variables of the environment that runs through Prefect get. With a `signing_key` (PEM) or a
     `signing_key_file` releases are signed.
     """
 

@@ -4,7 +4,10 @@ import shutil
 from typing import Any
 
 _NAME = "foreign.example"
-_WITHOUT_LOCAL_NETWORK_CHECKS = "LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets,BlockInsecurePrivateNetworkRequests"
+_WITHOUT_LOCAL_NETWORK_CHECKS = (
+    "LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets,"
+    "BlockInsecurePrivateNetworkRequests"
+)
 """What new versions of Chromium hold back themselves, and other browsers do not."""
 _ATTACK = """async ([url, deployment, command]) => {
   const gains = [];
