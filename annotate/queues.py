@@ -19,6 +19,8 @@ from annotate.policies import Policy, Required, parse_policy
 from db.agents import AgentRef
 from schemas.base import Record, digest_of
 from schemas.errors import ConfigurationError, UsageError
+from schemas.faults import fault_of
+from schemas.toml_file import read_toml
 
 Purpose = Literal["review", "adjudication", "second-look"]
 """Why somebody is asked: for a first opinion, to settle a conflict, or to look again.
@@ -149,12 +151,9 @@ def load_queues(own_file: Path | None = None) -> Declarations:
     """
     if own_file is None or not own_file.exists():
         return shipped()
-    try:
-        tables = tomllib.loads(own_file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ConfigurationError(f"the queues file {own_file} is not TOML: {error}") from error
+    tables = read_toml(own_file, f"the queues file {own_file}")
     _refuse_unknown(own_file, "tables", tables, ("steps", "queues"))
-    steps, queues = tables.get("steps", {}), tables.get("queues", {})
+    steps, queues = (_tables(own_file, tables, name) for name in ("steps", "queues"))
     _refuse_unknown(own_file, "steps", steps, tuple(shipped().steps))
     declared = Declarations(
         {
@@ -166,6 +165,14 @@ def load_queues(own_file: Path | None = None) -> Declarations:
     for name, changes in queues.items():
         _validated(own_file, f"queues.{name}", _step_of(own_file, declared, name), changes)
     return declared
+
+
+def _tables(own_file: Path, within: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    """The tables under `[name.…]`."""
+    tables = within.get(name, {})
+    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+        raise ConfigurationError(f"in {own_file} {name} must hold tables, like [{name}.NAME]")
+    return tables
 
 
 def _step_of(own_file: Path, declared: Declarations, name: str) -> Step:
@@ -184,12 +191,7 @@ def _validated(own_file: Path, place: str, step: Step, changes: Mapping[str, Any
     except (ValidationError, UsageError) as error:
         if isinstance(error, UsageError):
             raise ConfigurationError(f"in {own_file} [{place}]: {error}") from error
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'values'}: {problem['msg']}, "
-            f"got {problem['input']!r}"
-            for problem in error.errors()
-        )
-        raise ConfigurationError(f"in {own_file} [{place}]: {problems}") from error
+        raise ConfigurationError(f"in {own_file} [{place}]: {fault_of(error)}") from error
 
 
 def _refuse_unknown(

@@ -40,6 +40,7 @@ from schemas.errors import LoupeError
 _STOPPED = (130, 143)  # by Ctrl-C (Typer makes the same of it), and by SIGTERM
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
+_MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 
 app = typer.Typer(
     name="loupe",
@@ -84,7 +85,7 @@ def main(command: Callable[[], object] = app) -> None:
         err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.errno not in _UNWRITABLE + _FORBIDDEN:
+        if error.errno not in _UNWRITABLE + _FORBIDDEN + _MISNAMED:
             raise
         done = "written" if error.errno in _UNWRITABLE else "read or written"
         told = f"{error.filename or 'a file'} cannot be {done} ({error.strerror})"

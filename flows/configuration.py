@@ -1,6 +1,6 @@
 """Reads build files: TOML that says what to build."""
 
-import tomllib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from schemas.build import (
 )
 from schemas.errors import ConfigurationError
 from schemas.faults import fault_of
+from schemas.toml_file import read_toml
 
 _UNKNOWN = "is no key of a build; see docs/build-files.md"
 _Build = TypeVar("_Build", UFine3CBuild, UFine6926Build, RecosBuild, CcdBuild)
@@ -67,17 +68,12 @@ def load_ccd_build(path: Path) -> CcdBuild:
     build = _loaded(path, CcdBuild)
     sources = tuple(_resolved(source, path.parent) for source in build.sources)
     searched = build.search_folder
-    folder = None if searched is None else path.parent / _at_home(searched)
+    folder = None if searched is None else path.parent / at_home(searched)
     return build.model_copy(update={"sources": sources, "search_folder": folder})
 
 
 def _loaded(path: Path, form: type[_Build]) -> _Build:
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"build file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"build file {path} is not valid TOML: {error}") from error
+    values = read_toml(path, f"build file {path}")
     try:
         build = form.model_validate(values)
     except ValidationError as error:
@@ -113,7 +109,7 @@ def _described(form: type[_Source], values: Mapping[str, Any]) -> _Source:
         raise ConfigurationError(f"source: {fault_of(error, unknown=_UNKNOWN)}") from error
 
 
-def _at_home(path: str | Path) -> Path:
+def at_home(path: str | Path) -> Path:
     """The path with a home folder for `~`.
 
     Raises:
@@ -127,8 +123,8 @@ def _at_home(path: str | Path) -> Path:
 
 def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:
     paths = {
-        "annotations": folder / _at_home(source.annotations),
-        "images": folder / _at_home(source.images),
+        "annotations": folder / at_home(source.annotations),
+        "images": folder / at_home(source.images),
     }
     return source.model_copy(update=paths)
 
@@ -136,19 +132,19 @@ def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:
 def _resolved_other(named: str, folder: Path) -> str:
     """What a release is held against: folders, also as `NAME=FOLDER`, with whole paths."""
     name, separator, path = named.rpartition("=")
-    found = folder / _at_home(path)
-    return f"{name}{separator}{found}" if found.is_dir() else named
+    found = folder / at_home(path)
+    is_folder = os.path.isdir(found)  # noqa: PTH112 - pathlib raises where a name is too long
+    return f"{name}{separator}{found}" if is_folder else named
 
 
 def _resolved_task(task: TaskSpec, folder: Path) -> TaskSpec:
-    names = None if task.names is None else folder / _at_home(task.names)
+    names = None if task.names is None else folder / at_home(task.names)
     return task.model_copy(update={"names": names})
 
 
 def _resolved_videos(source: VideoSourceSpec, folder: Path) -> VideoSourceSpec:
     """The source with whole paths; addresses with a scheme (`s3://…`) stay as they are."""
     videos = tuple(
-        address if "://" in address else str(folder / _at_home(address))
-        for address in source.videos
+        address if "://" in address else str(folder / at_home(address)) for address in source.videos
     )
     return source.model_copy(update={"videos": videos})

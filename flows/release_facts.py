@@ -5,11 +5,11 @@ every dataset, what stands under `[datasets.NAME]` of that one, instead of it.
 """
 
 import difflib
-import tomllib
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -21,6 +21,7 @@ from schemas.errors import ConfigurationError, UsageError
 from schemas.faults import fault_of
 from schemas.records import Source
 from schemas.release_about import Creator, ReleaseAbout
+from schemas.toml_file import read_toml
 
 _WANTED = {
     "tuple_type": "must be a list, [{ … }, { … }]",
@@ -86,12 +87,9 @@ def release_facts(
 
 
 def _read(file: Path) -> Statements:
-    try:
-        values: dict[str, Any] = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
+    if not file.exists():
         return Statements()
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{file} cannot be read as TOML: {error}") from error
+    values = read_toml(file, str(file))
     try:
         return Statements.model_validate(values)
     except ValidationError as error:
@@ -105,7 +103,7 @@ def _fault(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"{place} is unknown; {_hint(str(first['loc'][-1]), _known_beside(first))}"
     if wanted := _WANTED.get(first["type"]):
-        return f"{place} {wanted}; got {first['input']!r}"
+        return f"{place} {wanted}; got {reprlib.repr(first['input'])}"
     return fault_of(error)
 
 

@@ -1,5 +1,7 @@
 """The key that releases of this installation are signed with, and signing one that is there."""
 
+import os
+import stat
 from pathlib import Path
 
 from profiles.settings import Settings
@@ -15,6 +17,7 @@ from release.verify import verify_release
 from schemas.errors import ConfigurationError, IntegrityError
 
 _KEY, _FILE = "LOUPE_SIGNING_KEY", "LOUPE_SIGNING_KEY_FILE"
+_MOST_BYTES = 64 * 1024  # of a key; a device has no end
 
 
 def release_signer(settings: Settings) -> Signer | None:
@@ -31,10 +34,22 @@ def release_signer(settings: Settings) -> Signer | None:
     if file is None:
         return None
     try:
-        pem = file.read_bytes()
+        with file.open("rb") as opened:
+            _require_private(os.fstat(opened.fileno()), file)
+            pem = opened.read(_MOST_BYTES)
     except OSError as error:
         raise ConfigurationError(f"{_FILE}: {file} cannot be read ({error.strerror})") from error
     return signer_from_pem(pem, f"{_FILE} ({file})")
+
+
+def _require_private(status: os.stat_result, file: Path) -> None:
+    """Nothing, if only its owner can read a key of ours, as `ssh` demands it."""
+    others = stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
+    if others and status.st_uid == os.geteuid():
+        raise ConfigurationError(
+            f"{_FILE}: {file} has the mode {stat.S_IMODE(status.st_mode):03o}, so that others may "
+            f"use the key; make it yours alone with: chmod 600 {file}"
+        )
 
 
 def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:

@@ -1,13 +1,14 @@
 """Reads training files: TOML with the settings of `schemas.cfam.CfamTraining`."""
 
-import tomllib
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from flows.configuration import at_home
 from schemas.cfam import CfamBackbone, CfamTraining
 from schemas.errors import ConfigurationError
 from schemas.faults import fault_of
+from schemas.toml_file import read_toml
 
 _UNKNOWN = "is no key of a training; see docs/training.md"
 _DEMONSTRATION = "demo"
@@ -25,12 +26,7 @@ def load_training(config: str | None) -> CfamTraining:
     if config is None:
         return CfamTraining()
     path = _SHIPPED / "train_demo.toml" if config == _DEMONSTRATION else Path(config)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"training file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"training file {path} is not valid TOML: {error}") from error
+    values = read_toml(path, f"training file {path}")
     try:
         settings = CfamTraining.model_validate(values)
     except ValidationError as error:
@@ -42,7 +38,7 @@ def load_training(config: str | None) -> CfamTraining:
 
 def _resolved(backbone: CfamBackbone, folder: Path) -> CfamBackbone:
     paths = {
-        name: (folder / path.expanduser()).absolute()
+        name: (folder / at_home(path)).absolute()
         for name in ("architecture_file", "checkpoint")
         if (path := getattr(backbone, name)) is not None
     }

@@ -6,7 +6,6 @@ as JSON is taken as JSON, so whole lists can be given too.
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.errors import ConfigurationError
+from schemas.faults import fault_of
 from schemas.profile import Profile
+from schemas.toml_file import read_toml
 
 _FOLDER = Path(__file__).parent
 _OVERRIDE = "LOUPE_PROFILE__"
@@ -34,19 +35,12 @@ def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ)
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = _FOLDER / f"{name_or_path}.toml"
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if "\0" not in name_or_path and not os.path.lexists(path):
         raise ConfigurationError(
             f"there is no profile {name_or_path!r}; there is {', '.join(profile_names())}, "
             f"or give the path of a .toml file"
-        ) from None
-    except OSError as error:
-        raise ConfigurationError(
-            f"profile {name_or_path!r} cannot be read: {error.strerror}"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"profile {name_or_path!r} is not valid TOML: {error}") from error
+        )
+    values = read_toml(path, f"profile {name_or_path!r}")
     values.setdefault("name", path.stem)
     _apply_overrides(values, environment)
     return validate_profile(values)
@@ -61,11 +55,8 @@ def validate_profile(values: Mapping[str, Any]) -> Profile:
     try:
         return Profile.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise ConfigurationError(
-            f"profile {values.get('name', '?')!r}: {key}: {first['msg']}"
-        ) from error
+        name = values.get("name", "?")
+        raise ConfigurationError(f"profile {name!r}: {fault_of(error)}") from error
 
 
 def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> None:
@@ -84,5 +75,5 @@ def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> 
 def _as_json(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text

@@ -16,6 +16,9 @@ from schemas.errors import ConfigurationError
 
 PREFIX = "LOUPE_"
 _READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by profiles.loader, by the tests
+_KEYS = frozenset(
+    {"signing_key", "signing_key_file", "label_studio_token", "label_studio_database_url"}
+)
 _PROJECT = Path(__file__).parents[1]
 Port = Annotated[int, Field(ge=1, le=65535)]
 SecretUrl = Annotated[str, Field(repr=False)]
@@ -74,14 +77,18 @@ class Settings(BaseSettings):
         """Where the annotator's browser finds the images of open review tasks."""
         return f"http://127.0.0.1:{self.blobs_port}/blobs"
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, *, keys: bool = True) -> dict[str, str]:
         """These settings as environment variables, for a process that is to share them.
 
         Secrets are in it as they are: hand it to a process, never to a log or a command line.
+
+        Args:
+            keys: whether the process signs releases or speaks with Label Studio.
         """
         values = {
             name: value.get_secret_value() if isinstance(value, SecretStr) else value
             for name, value in self
+            if keys or name not in _KEYS
         }
         return {PREFIX + name.upper(): str(value) for name, value in values.items() if value}
 
@@ -104,7 +111,10 @@ def load_settings(**overrides: object) -> Settings:
 
 
 def _absolute(path: object) -> Path:
-    return Path(str(path)).expanduser().absolute()
+    try:
+        return Path(str(path)).expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigurationError(f"{str(path)!r} begins with the home folder of nobody") from error
 
 
 def _refuse_unknown_variables() -> None:

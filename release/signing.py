@@ -94,7 +94,8 @@ def public_key_called(key: str) -> str:
     if _is_hex_key(text):
         return text
     try:
-        data = Path(key).read_bytes()
+        with Path(key).open("rb") as file:
+            data = file.read(_MAX_BYTES)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"a public key must be {_KEY_DIGITS} hex digits or a file with one; got {key!r}"
@@ -113,7 +114,8 @@ def public_key_called(key: str) -> str:
 def write_signature(folder: Path, signature: Signature) -> None:
     """Writes `signature.json` into `folder`, whole or not at all."""
     part = folder / f".{SIGNATURE}.part"
-    with part.open("wb") as file:
+    part.unlink(missing_ok=True)
+    with part.open("xb") as file:  # through no link that somebody left there
         file.write(signature.text())
         file.flush()
         os.fsync(file.fileno())

@@ -38,7 +38,7 @@ Gate = Annotated[str, AfterValidator(_checked_gate)]
 LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""
 _POOL_OF_EACH = 8
-Version = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
+Version = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
 
 
 class SourceSpec(Record):
@@ -211,7 +211,7 @@ class RecosBuild(Record):
     """
 
     dataset: Name = "recos"
-    revision: str = Field(default="1.0", pattern=r"^\d+\.\d+$")
+    revision: str = Field(default="1.0", pattern=r"^[0-9]+\.[0-9]+$")
     seed: int = 0
     last: Tier = "v2"
     neighbours: int = Field(default=20, gt=0)

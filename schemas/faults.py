@@ -15,7 +15,8 @@ def fault_of(error: Exception, *, unknown: str = "is unknown") -> str:
     if not isinstance(error, ValidationError):
         return next(iter(str(error).splitlines()), "") or type(error).__name__
     first = error.errors(include_url=False)[0]
-    place, told = ".".join(map(str, first["loc"])), first["msg"].removeprefix(_OURS)
+    place = "".join(map(_printable, ".".join(map(str, first["loc"]))))
+    told = first["msg"].removeprefix(_OURS)
     if not place:
         return told
     if first["type"] == "extra_forbidden":
@@ -25,6 +26,10 @@ def fault_of(error: Exception, *, unknown: str = "is unknown") -> str:
     if "; got " in told:  # said in words of ours
         return f"{place}: {told}"
     return f"{place}: {told}, got {_short(repr(first['input']))}"
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def _short(text: str) -> str:

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -26,6 +26,7 @@ from schemas.errors import IntegrityError
 from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
 
 NAME = "blob-server"
+_KEYS = re.compile(r"LOUPE_.*|HF_TOKEN|HUGGING_FACE_HUB_TOKEN|.*_API_KEY")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 # Raster formats only: an SVG is a program that runs where it is opened.
 _SERVED_TYPES = frozenset(
@@ -92,12 +93,17 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
         name=NAME,
         command=(sys.executable, "-m", "services.blob_server", "--port", str(port), *listed),
         working_directory=settings.home,
-        environment={**os.environ, **settings.environment()},
+        environment={**_without_keys(os.environ), **settings.environment(keys=False)},
         url=url,
         port=port,
         port_option="--blobs-port",
     )
     return start(settings.home, spec, lambda: answers(f"{url}/health"))
+
+
+def _without_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what others sign, upload and pay with; stores of images may need the rest."""
+    return {name: value for name, value in environment.items() if not _KEYS.fullmatch(name)}
 
 
 def blob_server_url(home: Path) -> str | None:

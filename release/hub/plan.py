@@ -1,5 +1,6 @@
 """What an upload to the hub would do: looked at before anything is sent."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field
 
 from release.export.source import ReleaseSource, opened_release
+from release.files import is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST
 from release.signing import SIGNATURE, verify_signature
@@ -107,6 +109,7 @@ def planned_upload(
         if verify:
             source.verify()
             _verify_signature(source)
+        _require_plain(source)
         takes_images = images <= MOST_IMAGES if with_images is None else with_images
         listed = list(_sizes(source, takes_images))
         plan = UploadPlan(
@@ -121,6 +124,21 @@ def planned_upload(
             unreviewed=source.manifest.unreviewed,
         )
         yield PlannedUpload(plan, source)
+
+
+def _require_plain(source: ReleaseSource) -> None:
+    """Nothing, if all that would be sent lies in the release itself, and no link leads elsewhere.
+
+    Holds where nothing is verified, too: what a link leads to is somebody's, and no part of it.
+    """
+    root = source.folder.resolve()
+    for name in (*(one.path for one in source.files()), *_BESIDE):
+        path = source.folder / name
+        if os.path.lexists(path) and not (is_plain(path) and path.resolve() == root / name):
+            raise IntegrityError(
+                f"{source.folder}: {name} is a link or lies behind one; nothing is sent but files "
+                f"of the release itself"
+            )
 
 
 def _sizes(source: ReleaseSource, with_images: bool) -> Iterator[int]:

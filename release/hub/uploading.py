@@ -13,7 +13,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import httpx2
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, DatasetInfo, HfApi
+from huggingface_hub import (
+    CommitOperationAdd,
+    CommitOperationDelete,
+    DatasetInfo,
+    HfApi,
+    get_token,
+)
 from huggingface_hub.errors import (
     EntryNotFoundError,
     HfHubHTTPError,
@@ -65,7 +71,7 @@ def upload_release(
         ServiceError: the hub does not answer, or refuses.
     """
     plan, hub = planned.plan, api or HfApi()
-    with _told_in_a_sentence(plan.repository):
+    with _told_in_a_sentence(plan.repository, hub.token or get_token()):
         hub.create_repo(plan.repository, repo_type=_DATASET, private=private, exist_ok=True)
         if known := _tagged(hub, plan.repository, plan.tag):
             _require_same(hub, planned, known)
@@ -180,7 +186,7 @@ def _url(hub: HfApi, planned: PlannedUpload) -> str:
 
 
 @contextmanager
-def _told_in_a_sentence(repository: str) -> Iterator[None]:
+def _told_in_a_sentence(repository: str, token: object) -> Iterator[None]:
     """Faults of the hub as errors that can be shown; what was sent is kept there."""
     again = "run again to go on: nothing that was sent is lost"
     try:
@@ -193,13 +199,18 @@ def _told_in_a_sentence(repository: str) -> Iterator[None]:
             raise ConfigurationError(
                 f"the hub lets this token not write to {repository} (HTTP {status}); {_WANTED}"
             ) from error
-        said = error.server_message or f"HTTP {status}"
+        said = _without_token(error.server_message or f"HTTP {status}", token)
         raise ServiceError(f"the hub refuses {repository} ({said}); {again}") from error
     except (httpx2.HTTPError, OSError, RuntimeError) as error:
         fault = error.__cause__ or error  # the library wraps what happens to one file
         raise ServiceError(
             f"the hub does not answer for {repository} ({type(fault).__name__}); {again}"
         ) from error
+
+
+def _without_token(text: str, token: object) -> str:
+    """What a hub says, which may repeat what it was sent."""
+    return text.replace(token, "***") if isinstance(token, str) and token else text
 
 
 _WANTED: Final = (

@@ -153,11 +153,11 @@ def test_an_own_file_changes_steps_and_single_queues(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[steps", "is not TOML"),
+        ("[steps", "is not valid TOML"),
         ("[rewrites]", "the tables in .* must be of steps, queues; got rewrites"),
         ("[steps.rewritings]", "the steps in .* must be of .*; got rewritings"),
         ("[steps.rewrites]\noverlap = 0", r"\[steps.rewrites\]: overlap: .* got 0"),
-        ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: gold: Extra inputs"),
+        ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: gold is unknown"),
         ("[steps.rewrites]\npolicy = 'often'", r"\[steps.rewrites\]: .*must be 'required'"),
         ("[queues.people]\noverlap = 2", r"\[queues.people\] must be named DATASET-STEP"),
         ("[queues.people-rewrites]\ngold_rate = 2", r"\[queues.people-rewrites\]: gold_rate"),

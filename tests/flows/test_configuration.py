@@ -63,7 +63,7 @@ def test_two_sources_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"none\.toml: No such file"):
+    with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read: No such file"):
         load_build(tmp_path / "none.toml")
     with pytest.raises(ConfigurationError, match="Is a directory"):
         load_build(tmp_path)

@@ -58,7 +58,7 @@ def test_without_a_file_nothing_is_stated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[all", "cannot be read as TOML"),
+        ("[all", "is not valid TOML"),
         ("[all]\ntitel = 'x'", "all.titel is unknown; did you mean title?"),
         ("[dataset.x]\ntitle = 'x'", "dataset is unknown; did you mean datasets?"),
         ("[datasets.x]\nlicense = 'MIT'", "datasets.x.license is unknown; did you mean licence?"),

@@ -142,6 +142,13 @@ def test_public_keys_are_given_as_digits_or_files(tmp_path: Path) -> None:
             public_key_called(given)
 
 
+def key_file(folder: Path) -> Path:
+    path = folder / "key.pem"
+    path.write_bytes(PEM)
+    path.chmod(0o600)
+    return path
+
+
 def test_the_key_comes_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,8 +157,7 @@ def test_the_key_comes_from_the_environment(
     signer = release_signer(load_settings())
     assert signer is not None
     assert signer.public_key == PUBLIC
-    (tmp_path / "key.pem").write_bytes(PEM)
-    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(tmp_path / "key.pem"))
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(key_file(tmp_path)))
     with pytest.raises(ConfigurationError, match="not both"):
         release_signer(load_settings())
     monkeypatch.delenv("LOUPE_SIGNING_KEY")
@@ -160,6 +166,20 @@ def test_the_key_comes_from_the_environment(
     assert signer.public_key == PUBLIC
     monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(tmp_path / "nothing.pem"))
     with pytest.raises(ConfigurationError, match=r"LOUPE_SIGNING_KEY_FILE: .* cannot be read"):
+        release_signer(load_settings())
+
+
+def test_a_key_file_that_others_may_read_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = key_file(tmp_path)
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(path))
+    for mode in (0o644, 0o640, 0o602):
+        path.chmod(mode)
+        with pytest.raises(ConfigurationError, match=f"{mode:03o}.* chmod 600"):
+            release_signer(load_settings())
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", "/dev/zero")
+    with pytest.raises(ConfigurationError):
         release_signer(load_settings())
 
 
@@ -223,8 +243,7 @@ def test_the_command_line(world: World, tmp_path: Path, monkeypatch: pytest.Monk
     out = tmp_path / "out"
     loupe_release("build", DATASET, "--version", "1.0.0", "--out", out)
     assert not (out / SIGNATURE).exists()
-    (tmp_path / "key.pem").write_bytes(PEM)
-    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(tmp_path / "key.pem"))
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(key_file(tmp_path)))
     told = json.loads(loupe_release("sign", out, "--json").stdout)
     assert (told["public_key"], told["is_new"]) == (PUBLIC, True)
     assert "is signed already, unchanged" in loupe_release("sign", out).stdout
@@ -243,8 +262,7 @@ def test_a_build_signs_what_was_there_already(
     out = tmp_path / "out"
     build = ("build", DATASET, "--version", "1.0.0", "--out", out)
     loupe_release(*build)
-    (tmp_path / "key.pem").write_bytes(PEM)
-    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(tmp_path / "key.pem"))
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(key_file(tmp_path)))
     again = loupe_release(*build)
     assert ("is there already, unchanged" in again.stdout, again.stderr) == (True, "")
     assert faults(out, PUBLIC) == []

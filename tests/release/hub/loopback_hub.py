@@ -181,7 +181,8 @@ class LoopbackHub:
 
     async def commit(self, request: Request) -> Any:
         if self.refused is not None:
-            return JSONResponse({"error": "no room is left"}, self.refused)
+            said = f"no room is left for {request.headers['authorization']}"
+            return JSONResponse({"error": said}, self.refused)
         repository = self._repository(request)
         files = dict(repository.commits[repository.head])
         for line in (await request.body()).splitlines():

@@ -218,6 +218,30 @@ def test_a_token_that_is_not_accepted(hub: LoopbackHub, built: BuiltRelease) -> 
     assert "s3cr3t" not in str(refused.value)
 
 
+def test_a_token_that_a_hub_repeats_is_not_shown(hub: LoopbackHub, built: BuiltRelease) -> None:
+    hub.refused = 507
+    with pytest.raises(ServiceError, match=r"no room is left for Bearer \*\*\*") as refused:
+        upload(hub, built.folder)
+    assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize("linked", ["images/3.jpg", "images", "signature.json"])
+def test_what_links_lead_to_is_not_sent_even_unverified(
+    built: BuiltRelease, tmp_path: Path, linked: str
+) -> None:
+    outside, inside = tmp_path / "private", built.folder / linked
+    if inside.exists():
+        inside.rename(outside)
+    else:
+        outside.write_text("a private key")
+    inside.symlink_to(outside)
+    with (
+        pytest.raises(IntegrityError, match="nothing is sent but files of the release itself"),
+        planned_upload(built.folder, REPOSITORY, verify=False),
+    ):
+        pass
+
+
 def test_a_hub_that_is_not_there(hub: LoopbackHub, built: BuiltRelease) -> None:
     nowhere = HfApi(endpoint="http://127.0.0.1:9", token=TOKEN)
     with (

@@ -1,0 +1,161 @@
+"""Configuration that somebody else wrote is read, or refused in one sentence with exit code 2."""
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from annotate.queues import load_queues
+from flows.configuration import load_build, load_ccd_build, load_recos_build, load_video_build
+from flows.release_facts import release_facts
+from flows.training_configuration import load_training
+from profiles.loader import load_profile
+from schemas.errors import ConfigurationError
+
+PROFILES = Path(__file__).parents[2] / "profiles"
+SOURCE = """
+[[sources]]
+name = "pedes"
+format = "cuhk-pedes"
+annotations = "a.json"
+images = "images"
+"""
+TASK = """
+[[tasks]]
+task = "color"
+images = 5
+source = "pedes"
+"""
+VIDEOS = """
+[[sources]]
+name = "street"
+videos = ["a.mp4"]
+licence = "CC0-1.0"
+"""
+HEAD = """
+dataset = "mine"
+version = "1.0.0"
+seed = 3
+gate = "sample:0.5"
+against = ["other"]
+strict_version = true
+"""
+RECOS_HEAD = HEAD.replace("gate", "selection_gate").replace('version = "1.0.0"', 'last = "v1"')
+QUEUES = """
+[steps.rewrites]
+policy = "sample:0.5"
+overlap = 2
+annotators = ["ann"]
+[queues.mine-rewrites]
+daily_cap = 9
+gold_rate = 0.1
+"""
+RELEASES = """
+[all]
+licence = "CC0-1.0"
+[datasets.mine]
+contact = "a@b.example"
+[[datasets.mine.creators]]
+name = "Ann"
+[datasets.mine.permitted_terms]
+pedes = "x"
+"""
+FILES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "ufine3c": (f"{HEAD}identities_per_source = 5\n{SOURCE}", load_build),
+    "recos": (f"{RECOS_HEAD}{SOURCE}{TASK}", load_recos_build),
+    "ccd": (f"{HEAD.replace('gate', 'groups_gate')}{SOURCE}", load_ccd_build),
+    "ufine6926": (f"{HEAD.replace('gate', 'tracklets_gate')}\n{VIDEOS}", load_video_build),
+    "training": (
+        'seed = 3\n[backbone]\ntext_tokens = 77\ncheckpoint = "a.pt"\n[schedule]\nepochs = 2\n',
+        lambda path: load_training(str(path)),
+    ),
+    "queues": (QUEUES, load_queues),
+    "releases": (RELEASES, lambda path: release_facts(path, "mine")),
+    "profile": (
+        (PROFILES / "builtin.toml").read_text(),
+        lambda path: load_profile(str(path), {}),
+    ),
+}
+VALUES = (
+    "-1", "0", "9" * 30, "9" * 5000, "-9223372036854775809", "1e400", "nan", "true", '""',
+    r'"\u0000"', '"../../etc/passwd"', '"/dev/zero"', '"~nobody-here/x"', '"[red]x[/red]"',
+    '"a\\u001b[2Jb"', "[]", "[[]]", "{}", "[1, 2]", "1979-05-27", "2020-13-40", "[" * 5000,
+    "{a=" * 2000, '"' + "x" * 100_000 + '"', "'", '"""', '"\\ud800"',
+)  # fmt: skip
+LINES = (
+    "unknown = 1", "[unknown]", "[[sources]]", "[all]\n[all]", "sources = 3", "steps = 3",
+    "queues = 3", "datasets = []", "[steps]\nrewrites = 1", "[queues]\nmine-rewrites = 1",
+    '"\\u0000" = 1', '"a\\nb" = 1', "a.b.c.d.e = 1", "all = 1", "[[all]]", "rewrite = 1",
+)  # fmt: skip
+
+
+def changed(chance: random.Random, text: str) -> bytes:
+    """A value, a line or some bytes in place of others."""
+    lines = text.splitlines()
+    for _ in range(chance.randrange(1, 3)):
+        at = chance.randrange(len(lines))
+        key, equals, _ = lines[at].partition("=")
+        if equals and chance.random() < 0.7:
+            lines[at] = f"{key}= {chance.choice(VALUES)}"
+        else:
+            lines.insert(at, chance.choice(LINES))
+    content = bytearray("\n".join(lines).encode())
+    if chance.random() < 0.2:
+        content[chance.randrange(len(content))] = chance.choice([0, 0xFF, 0x0D, 0x1B])
+    return bytes(content)
+
+
+def refusal(load: Callable[[], object]) -> str | None:
+    """What is said; None where nothing is wrong. All else than a refusal fails the test."""
+    try:
+        load()
+    except ConfigurationError as error:
+        return str(error)
+    return None
+
+
+def attack(folder: Path, seeds: range) -> int:
+    """How many were refused."""
+    refused = 0
+    for name, (text, load) in FILES.items():
+        path = folder / f"{name}.toml"
+        path.write_text(text)
+        load(path)
+        for seed in seeds:
+            path.write_bytes(changed(random.Random(f"{name} {seed}"), text))
+            said = refusal(partial(load, path))
+            if said is not None:
+                assert len(said.splitlines()) == 1, (name, seed, said[:300])
+                assert len(said) < 2000, (name, seed, said[:300])
+                refused += 1
+    return refused
+
+
+def test_any_change_is_read_or_refused(tmp_path: Path) -> None:
+    assert attack(tmp_path, range(25)) > 100
+
+
+@pytest.mark.soak
+def test_any_change_is_read_or_refused_for_long(tmp_path: Path) -> None:
+    assert attack(tmp_path, range(25, 1500)) > 5000
+
+
+@pytest.mark.parametrize("content", [None, "/dev/zero", "/", "missing"])
+def test_what_is_no_file_is_refused(tmp_path: Path, content: str | None) -> None:
+    """A link may lead to a file, but not to something endless, a folder or itself."""
+    for name, (_, load) in FILES.items():
+        path = tmp_path / f"{name}.toml"
+        path.symlink_to(path if content is None else content)
+        if name in ("queues", "releases") and content in (None, "missing"):
+            continue  # need not be there
+        with pytest.raises(ConfigurationError):
+            load(path)
+
+
+def test_overrides_of_a_profile_are_read_or_refused() -> None:
+    for key in ("NAME", "REWRITE", "REWRITE__MAX_CHARACTERS", "REWRITE__X__Y", "", "__", "X\n"):
+        for value in ("", "[" * 5000, "9" * 5000, "9" * 30, '"\\u0000"', "nan", "\udcff", "{}"):
+            said = refusal(partial(load_profile, "builtin", {f"LOUPE_PROFILE__{key}": value}))
+            assert said is None or len(said.splitlines()) == 1, (key, value[:9])
