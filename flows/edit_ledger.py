@@ -82,6 +82,7 @@ class RecordedEditor:
 
         Raises:
             ModelError: the editor cannot go on; what it made before is stored.
+            SystemExit: the run is to stop; so is what it made before.
         """
         stored = self._stored({one.strategy_id for one in asked.values()})
         keys = {place: self._key(one.request) for place, one in asked.items()}
@@ -110,11 +111,13 @@ class RecordedEditor:
         if not asked:
             return
         started_at = datetime.now(UTC)
+        stop = self._context.budget.stop
         for number, outcome in self._editor.edit([one.request for one in asked]):
             if isinstance(outcome, EditFailure):
                 yield number, self._counted(asked[number], outcome, started_at)
             else:
                 yield number, self._store(asked[number], outcome, started_at)
+            stop.check()
             started_at = datetime.now(UTC)
 
     def _store(self, asked: AskedEdit, made: EditedPicture, started_at: datetime) -> MadeEdit:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,7 +152,9 @@ class HitDownloads:
         tried = self._attempts.note(counted)
         results: list[StageResult] = []
         for place, hit in enumerate(hits):
-            if hit.seq in passing and tried.get(hit.seq, 0) < MOST_ATTEMPTS:
+            if place not in found:
+                results.append(Deferred(hit.seq, "not_asked"))  # the run stops
+            elif hit.seq in passing and tried.get(hit.seq, 0) < MOST_ATTEMPTS:
                 fault = passing[hit.seq]
                 results.append(Deferred(hit.seq, fault.reason, fault.detail))
             else:
@@ -180,7 +183,11 @@ class HitDownloads:
                 yield place, _read(self._folder, hit.image_url)
             else:
                 web.append(place)
-        urls = (hits[place].record(FoundHit).hit.image_url for place in web)
+        stop = self._context.budget.stop
+        urls = (
+            hits[place].record(FoundHit).hit.image_url
+            for place in takewhile(lambda _: not stop.is_requested, web)
+        )
         for number, result in downloader.download(urls):
             yield web[number], result
 

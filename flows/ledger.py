@@ -7,7 +7,7 @@ from typing import Any
 from db.calls import NewCall, find_call, record_call, spool_call
 from db.store import Store
 from flows.stopping import current_stop
-from models.chat import ChatModel
+from models.chat import ChatModel, RetryingModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from schemas.profile import Prices
@@ -66,6 +66,8 @@ class RecordedChatModel:
                 f"--max-cost needs a price for every model, and the profile gives none for "
                 f"{model.ref}; add prices = {{ input_per_million = …, output_per_million = … }}"
             )
+        if isinstance(model, RetryingModel):
+            model.may_retry = lambda: not budget.stop.is_requested
         self._model = model
         self._store = store
         self._dataset = dataset

@@ -1,6 +1,7 @@
 """Starts a deployment on a Prefect server and follows it to its end."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,7 @@ from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import LogSort
 from prefect.deployments import run_deployment as start_deployment
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+from prefect.states import Cancelling
 
 from flows.commands.output import err, out
 from schemas.errors import LoupeError, ServiceError
@@ -32,7 +34,23 @@ def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: s
             run = start_deployment(name, parameters=parameters, timeout=0)
         except Exception as error:
             raise ServiceError(f"{name} could not be started on {api_url}: {error}") from error
-        _follow(client, run.id)  # type: ignore[union-attr]
+        run_id: UUID = run.id  # type: ignore[union-attr]
+        try:
+            _follow(client, run_id)
+        except (KeyboardInterrupt, SystemExit):
+            _cancel(client, run_id)
+            raise
+
+
+def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
+    """Has the server end the run, and follows it until it has stored what is paid for."""
+    client.set_flow_run_state(run_id, Cancelling())
+    err.print(
+        "stopping: the run on the server is cancelled and stores what is paid for; "
+        "press Ctrl-C again to wait no longer"
+    )
+    with suppress(LoupeError):  # says that it was cancelled
+        _follow(client, run_id)
 
 
 def _follow(client: SyncPrefectClient, run_id: UUID) -> None:

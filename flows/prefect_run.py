@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
@@ -49,7 +50,8 @@ class TaskExecutor:
     def close(self) -> None:
         """Waits for all functions and raises the first of their errors."""
         for future in self._running:
-            future.wait()
+            with suppress(SystemExit):  # a run that is to stop: the others are waited for, too
+                future.wait()
         running, self._running = self._running, []
         for future in running:
             future.result()

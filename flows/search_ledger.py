@@ -150,12 +150,30 @@ class RecordedSearch:
         return None if stored is None else self._search.read_again(stored, count, page)
 
     def _ask(self, new: NewSearch, lease: str, may_retry: Callable[[], bool]) -> SearchOutcome:
-        def is_allowed() -> bool:
-            return may_retry() and reserve_retry(self._store, new, lease, self._today())
+        stop = self._budget.stop
+        if not stop.begin():
+            nothing = SearchFailure(reason="not_asked", detail="the run stops", retriable=True)
+            self._settle(new, lease, nothing)
+            stop.check()
 
+        def is_allowed() -> bool:
+            is_wanted = not stop.is_requested and may_retry()
+            return is_wanted and reserve_retry(self._store, new, lease, self._today())
+
+        try:
+            outcome = self._sent(new, lease, is_allowed)
+            cost = self._settle(new, lease, outcome)
+        finally:
+            stop.end()
+        self._budget.spend(0, cost)
+        if isinstance(outcome, SearchFailure) and outcome.reason in _STOPS:
+            self._stop(outcome)
+        return outcome
+
+    def _sent(self, new: NewSearch, lease: str, is_allowed: Callable[[], bool]) -> SearchOutcome:
         request = new.request
         try:
-            outcome = self._search.search(request.query, request.count, request.page, is_allowed)
+            return self._search.search(request.query, request.count, request.page, is_allowed)
         except LoupeError as error:  # what concerns all queries is found before one is sent
             nothing = SearchFailure(reason="not_asked", detail=str(error), retriable=True)
             self._settle(new, lease, nothing)
@@ -163,10 +181,6 @@ class RecordedSearch:
         except BaseException:
             abandon_search(self._store, new, lease)
             raise
-        self._budget.spend(0, self._settle(new, lease, outcome))
-        if isinstance(outcome, SearchFailure) and outcome.reason in _STOPS:
-            self._stop(outcome)
-        return outcome
 
     def _settle(self, new: NewSearch, lease: str, outcome: SearchOutcome) -> float | None:
         day = self._day_of(new.asked_at)
@@ -181,6 +195,7 @@ class RecordedSearch:
         )
 
     def _refuse_beyond_limits(self) -> None:
+        self._budget.stop.check()
         if reason := self._budget.reached():
             raise BudgetReachedError(f"{reason}; run again to go on")
         if self._closed_until is not None and self._clock() < self._closed_until:

@@ -1,9 +1,21 @@
 """What every chat model gives: one outcome per request, as soon as it is there."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from schemas.chat import ChatOutcome, ChatRequest, ModelRef
+
+
+def always() -> bool:
+    """Every request may be repeated."""
+    return True
+
+
+@runtime_checkable
+class RetryingModel(Protocol):
+    """A chat model that sends a request again where it failed, unless `may_retry` says no."""
+
+    may_retry: Callable[[], bool]
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from anyio import create_task_group
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from models.chat import always
 from models.messages import chat_messages
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError
@@ -23,10 +24,15 @@ UNREADABLE_ANSWER = "unreadable_answer"
 """The reason of an answer that came, and was paid for, and in which no text can be found."""
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
+_RETRIES_HEADER = "x-stainless-retry-count"  # with which the client numbers its attempts
 _RAW_CHARACTERS = 10_000  # of a refusal
 _MOST_BYTES = 32 * 2**20  # of an answer
 _MOST_TOKENS = 100_000_000  # what a server states beyond is no count
 T = TypeVar("T")
+
+
+class _NotRetriedError(openai.OpenAIError):
+    """A request is not sent again; of the errors of a transport the client lets its own pass."""
 
 
 class OpenAIChatModel:
@@ -34,10 +40,11 @@ class OpenAIChatModel:
 
     Requests run on an event loop in a thread of its own; `answer` hands their outcomes over. The
     client retries timeouts, lost connections, 408, 409, 429 and 5xx with exponential backoff and
-    jitter, and waits as long as a `Retry-After` header says. Of the sampling, only what the profile
-    states is sent: a server may have defaults of its own for the rest (vLLM takes `top_k` and
-    others from the model's `generation_config.json`). And a server that keeps answers to a JSON
-    schema may yet let raw control characters into strings, as vLLM with xgrammar does.
+    jitter, and waits as long as a `Retry-After` header says, while `may_retry` allows it. Of the
+    sampling, only what the profile states is sent: a server may have defaults of its own for the
+    rest (vLLM takes `top_k` and others from the model's `generation_config.json`). And a server
+    that keeps answers to a JSON schema may yet let raw control characters into strings, as vLLM
+    with xgrammar does.
 
     Raises:
         ConfigurationError: the environment variable that should hold the API key is not set.
@@ -46,6 +53,7 @@ class OpenAIChatModel:
     def __init__(self, spec: OpenAIChat) -> None:
         self._spec = spec
         self._api_key = _read_api_key(spec)
+        self.may_retry = always
 
     @property
     def ref(self) -> ModelRef:
@@ -86,12 +94,18 @@ class OpenAIChatModel:
             api_key=self._api_key,
             base_url=self._spec.base_url,
             max_retries=self._spec.max_retries,
-            http_client=openai.DefaultAsyncHttpxClient(timeout=timeout, limits=limits),
+            http_client=openai.DefaultAsyncHttpxClient(
+                timeout=timeout, limits=limits, event_hooks={"request": [self._refuse_retry]}
+            ),
         )
         # The client takes these from the environment: an account at OpenAI is not to be told to
         # whatever server this is.
         client.organization = client.project = None
         return client
+
+    async def _refuse_retry(self, request: httpx.Request) -> None:
+        if request.headers.get(_RETRIES_HEADER, "0") != "0" and not self.may_retry():
+            raise _NotRetriedError
 
     async def _ask(self, client: openai.AsyncOpenAI, request: ChatRequest) -> ChatOutcome:
         try:
@@ -101,6 +115,12 @@ class OpenAIChatModel:
                 **_body(self._spec, request)
             ) as response:
                 raw, fault = await _read_body(response.http_response)
+        except _NotRetriedError:
+            return ChatFailure(
+                reason="not_asked",
+                detail=f"a request to {self._spec.base_url} failed and is not sent again for now",
+                retriable=True,
+            )
         except openai.APITimeoutError as error:
             return ChatFailure(
                 reason="timeout",

@@ -53,18 +53,23 @@ def with_retries(
     may_retry: Callable[[], bool],
     sleep: Sleep = time.sleep,
 ) -> SearchOutcome:
-    """The outcome of the last attempt, with the number of all requests that counted."""
+    """The outcome of the last attempt, with the number of all requests that counted.
+
+    `may_retry` is asked after the pause: a run may have been stopped in it.
+    """
     counted = 0
     for retries_left in range(max_retries, -1, -1):
         made = attempt()
         counted += made.counted
-        if not made.retry or retries_left == 0 or not may_retry():
+        if not made.retry or retries_left == 0:
             break
         pause = made.wait_seconds
         if pause is None:
             pause = _backoff(max_retries - retries_left)
         _log.info("asking again in %.1f s: %s", pause, getattr(made.outcome, "detail", ""))
         sleep(pause)
+        if not may_retry():
+            break
     return made.outcome.model_copy(update={"requests": counted})
 
 

@@ -235,3 +235,18 @@ def test_answers_in_flight_wait_in_the_spool_while_the_database_is_away(
         place: answer_to(subject) for place, subject in enumerate("abc")
     }
     assert again.sent == []
+
+
+def test_a_run_that_stops_sends_no_more_and_keeps_what_is_in_flight(sqlite_store: Store) -> None:
+    budget = Budget()
+
+    def stopped_while_it_is_asked(text: str) -> ChatOutcome:
+        budget.stop.request()
+        return answer_to(text)
+
+    model = ScriptedModel(stopped_while_it_is_asked, in_flight=3)
+    with pytest.raises(SystemExit, match="143"):
+        ask(recorded(sqlite_store, model, budget), "abcdefgh")
+    assert sorted(model.sent) == ["a", "b", "c"]
+    assert row_count(sqlite_store, ModelCall) == 3
+    assert budget.stop.in_flight == 0

@@ -363,3 +363,21 @@ def test_processes_side_by_side_share_budget_and_answers(
     assert [status for _, status in ended] == [SPENT, SPENT]
     asked = Counter(server.queries)
     assert (asked.total(), max(asked.values())) == (20, 1)
+
+
+def test_a_run_that_stops_searches_no_more_and_keeps_what_returns(store: Store) -> None:
+    budget = Budget()
+
+    def stopped_while_it_is_asked(query: str) -> SearchOutcome:
+        budget.stop.request()
+        return answer_to(query)
+
+    inner = ScriptedSearch(stopped_while_it_is_asked)
+    search = recorded(store, inner, budget=budget)
+    search.search("a cat", 5)
+    with pytest.raises(SystemExit, match="143"):
+        search.search("a dog", 5)
+    assert inner.asked == ["a cat"]
+    assert budget.stop.in_flight == 0
+    assert isinstance(recorded(store, ScriptedSearch()).search("a cat", 5), SearchAnswer)
+    assert inner.asked == ["a cat"]

@@ -3,12 +3,14 @@
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from schemas.records import Granularity
 from tests.flows.killing import calls_in
+from tests.flows.prefect_runs import Prefect
 from tests.flows.worlds import KEEP_COMPILED, RunningProgram, loupe, write_people, write_toml
 from tests.servers.counting_server import CountingServer, counting_server
 
@@ -24,8 +26,8 @@ def slow_model() -> Iterator[CountingServer]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, slow_model: CountingServer) -> Iterator[RunningProgram]:
-    """A build that has just asked a slow model as much as it may at once."""
+def build(tmp_path: Path, slow_model: CountingServer) -> tuple[str | Path, ...]:
+    """A build that asks the slow model about many captions."""
     annotations = write_people(
         tmp_path / "people", Granularity.COARSE, identities=8, images=2, captions=2
     )
@@ -49,15 +51,29 @@ def run(tmp_path: Path, slow_model: CountingServer) -> Iterator[RunningProgram]:
     profile = write_toml(
         tmp_path / "profile.toml", {"description": "slow", "rewrite": {"models": [model]}}
     )
-    options = ("--in-process", "--config", config, "--profile", profile)
-    program = loupe(tmp_path / "home", "run", "build-ufine3c", *options, variables=KEEP_COMPILED)
+    return "run", "build-ufine3c", "--config", config, "--profile", profile
+
+
+@contextmanager
+def asking(program: RunningProgram, model: CountingServer) -> Iterator[RunningProgram]:
+    """The program, as soon as it has asked the model as much as it may at once."""
     try:
-        while slow_model.ledger.in_flight < IN_FLIGHT:
+        while model.ledger.in_flight < IN_FLIGHT:
             assert not program.ended_within(0.05), program.output
         yield program
     finally:
         if not program.ended_within(0):
             program.kill()
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, slow_model: CountingServer, build: tuple[str | Path, ...]
+) -> Iterator[RunningProgram]:
+    """The build, in its own process."""
+    program = loupe(tmp_path / "home", *build, "--in-process", variables=KEEP_COMPILED)
+    with asking(program, slow_model):
+        yield program
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -81,3 +97,20 @@ def test_a_second_signal_ends_at_once(slow_model: CountingServer, run: RunningPr
     assert run.wait(60) == 130
     assert time.monotonic() - second < SECONDS / 2
     assert slow_model.ledger.summary()["total"] == IN_FLIGHT
+
+
+@pytest.mark.prefect
+@pytest.mark.slow
+def test_a_run_on_the_server_is_cancelled_and_stores_what_is_paid_for(
+    slow_model: CountingServer, build: tuple[str | Path, ...], prefect: Prefect
+) -> None:
+    home, port = prefect.settings.home, str(prefect.settings.prefect_port)
+    program = loupe(home, *build, variables={**KEEP_COMPILED, "LOUPE_PREFECT_PORT": port})
+    with asking(program, slow_model) as run:
+        run.send(signal.SIGINT)
+        assert run.wait(120) == 130, run.output
+    assert slow_model.ledger.summary()["total"] == IN_FLIGHT
+    assert calls_in(home) == IN_FLIGHT
+    newest = {"sort": "EXPECTED_START_TIME_DESC", "limit": 1}
+    assert prefect.ask("flow_runs/filter", newest)[0]["state"]["type"] == "CANCELLED"
+    assert run.count(WAITING.removesuffix("; ")) == 1

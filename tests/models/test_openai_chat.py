@@ -126,6 +126,16 @@ def test_a_lost_connection_is_retried(counting: CountingServer) -> None:
     assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
 
 
+def test_nothing_is_sent_again_where_it_may_not_be(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("status", status=503, times=9))
+    model = model_of(counting.base_url, max_retries=5)
+    model.may_retry = lambda: counting.ledger.counts.total() < 2
+    failure = ask(model)
+    assert isinstance(failure, ChatFailure)
+    assert (failure.reason, failure.retriable) == ("not_asked", True)
+    assert counting.ledger.summary()["total"] == 2
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "retriable"),
     [
