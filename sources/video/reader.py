@@ -1,20 +1,26 @@
-"""`open_video`: the frames of a video, one by one, upright and with their times."""
+"""`open_video`: the frames of a video, one by one, upright and with their times.
+
+Files of this machine are decoded in a worker process (`schemas.limited`), which runs a little ahead
+of the reader: a decoder that hangs, crashes or wants all memory ends one video. What is read from
+other machines is decoded here, where their file systems are open.
+"""
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from pydantic import Field
 
 from models.tracking.frame import Frame, Pixels
 from schemas.base import Record
+from schemas.limited import LimitExceededError, iterate_limited, run_limited
 from schemas.video import VideoFacts
 from sources.video.clock import Clock
 from sources.video.facts import facts_of, pictures_seconds
-from sources.video.opening import decoded, opened_container, video_stream
+from sources.video.opening import decoded, local_path, opened_container, video_stream
 from sources.video.problem import VideoProblem, VideoRefusedError
 
 if TYPE_CHECKING:
@@ -24,12 +30,25 @@ if TYPE_CHECKING:
 
 _MOST_MISSING_SECONDS = 1.0
 _MOST_MISSING_SHARE = 0.01
+_FRAME_SECONDS: Final = 60.0
+"""Of processor time that one frame may take, with whatever is read before it."""
+_BYTES: Final = 1 << 30
+_BYTES_PER_PIXEL: Final = 64  # decoders keep up to 16 frames, of up to three bytes a pixel
 
 
 class VideoLimits(Record):
-    """How large the frames of a video may be; 8K has 33 million pixels."""
+    """How large the frames of a video may be, and how many; 8K has 33 million pixels.
+
+    Ten million frames are two days at 60 a second.
+    """
 
     max_pixels: int = Field(default=50_000_000, gt=0)
+    max_frames: int = Field(default=10_000_000, gt=0)
+
+    @property
+    def memory(self) -> int:
+        """How many bytes decoding such a video may allocate."""
+        return _BYTES + _BYTES_PER_PIXEL * self.max_pixels
 
 
 @contextlib.contextmanager
@@ -41,24 +60,20 @@ def open_video(
     `file_path` is what it is called where something is wrong with it; else that is `url`.
 
     Raises:
-        VideoRefusedError: it is missing, empty, damaged, without pictures, or has too many pixels
-            by its header.
+        VideoRefusedError: it is missing, empty, damaged, without pictures, has too many pixels by
+            its header, or costs too much to decode.
     """
-    name = file_path or str(url)
-    limits = limits or VideoLimits()
-    with opened_container(str(url), name) as container:
-        stream = video_stream(container, name, limits.max_pixels)
-        reader = VideoReader(name, container, stream)
-        # An unfinished generator would hold the decoder past the life of its container.
-        with contextlib.closing(reader):
-            yield reader
+    with contextlib.closing(
+        VideoReader(str(url), file_path or str(url), limits or VideoLimits())
+    ) as reader:
+        yield reader
 
 
 class VideoReader:
     """A video that is open: what it says of itself, and its frames, once, in order.
 
-    Memory holds the frames that the decoder works on and the one given out, however long the video
-    is. Made by `open_video`.
+    Memory holds the frames that the decoder works on and the few that wait to be given out, however
+    long the video is. Made by `open_video`.
 
     Attributes:
         facts: what the container says; width and height are those of every frame.
@@ -66,23 +81,29 @@ class VideoReader:
             be wrong. What was given before the damage is good.
     """
 
-    def __init__(self, file_path: str, container: "InputContainer", stream: "VideoStream") -> None:
-        from av.video.reformatter import VideoReformatter
-
+    def __init__(self, url: str, file_path: str, limits: VideoLimits) -> None:
         self.problem: VideoProblem | None = None
         self._file_path = file_path
-        self._decoded = decoded(container, stream)
-        # One for all frames: each frame's own would make its tables anew, twice the whole cost.
-        self._converter = VideoReformatter()
-        self._first: VideoFrame | None = self._first_frame()
-        self.facts: VideoFacts = facts_of(container, stream, self._first)
-        self._pictures_seconds = pictures_seconds(container, stream)
-        has_times = "avi" not in container.format.name.split(",")
-        self._clock = Clock(self.facts.frame_rate, has_times=has_times)
+        self._limits = limits
+        self._frames: Iterator[_Told] | None = None
+        path = _path_here(url)
+        self._is_local = path is not None
+        self._url = str(path or url)  # absolute: workers began in another folder, perhaps
+        opening = (self._url, file_path, limits)
+        try:
+            self.facts: VideoFacts = (
+                run_limited(_facts, *opening, seconds=_FRAME_SECONDS, memory=limits.memory)
+                if self._is_local
+                else _facts(*opening)
+            )
+        except LimitExceededError as fault:
+            what = f"cannot be decoded: it {fault}"
+            raise VideoRefusedError(file_path, fault.reason, what) from None
 
     def close(self) -> None:
         """Ends decoding; frames that were given out stay good."""
-        self._decoded.close()
+        if isinstance(self._frames, Generator):
+            self._frames.close()
 
     def frames(self, start: int = 0, every: int = 1) -> Iterator[Frame]:
         """The frames with a number from `start` on that `every` divides, upright.
@@ -104,18 +125,106 @@ class VideoReader:
         """
         if start < 0 or every < 1:
             raise ValueError(f"start must be >= 0 and every >= 1; got {start!r} and {every!r}")
-        if self._first is None:
+        if self._frames is not None:
             raise ValueError(
                 f"the frames of {self._file_path!r} were asked for before; open it again"
             )
-        first, self._first = self._first, None
-        return self._chosen(first, start, every)
+        asked = (self._url, self._file_path, self._limits, start, every)
+        memory = self._limits.memory
+        self._frames = (
+            iterate_limited(_frames, *asked, seconds=_FRAME_SECONDS, memory=memory)
+            if self._is_local
+            else _frames(*asked)
+        )
+        return self._given(self._frames)
 
-    def _chosen(self, first: "VideoFrame", start: int, every: int) -> Iterator[Frame]:
-        for number, picture in enumerate(self._pictures(first)):
+    def _given(self, told: "Iterator[_Told]") -> Iterator[Frame]:
+        count = 0
+        try:
+            for one in told:
+                if isinstance(one, VideoProblem):
+                    self.problem = one
+                    continue
+                count += 1
+                if one is not None:
+                    yield one
+        except LimitExceededError as fault:
+            what = f"is read no further after {count:,} frames: the next {fault}"
+            refusal = VideoRefusedError(self._file_path, fault.reason, what)
+            self.problem = refusal.as_problem()
+
+
+_Told = Frame | VideoProblem | None
+"""A frame, None for one that is passed over, or why there are no more."""
+
+
+def _path_here(url: str) -> Path | None:
+    try:
+        return local_path(url)
+    except (ValueError, ImportError):  # opening tells what is wrong
+        return None
+
+
+def _facts(url: str, file_path: str, limits: VideoLimits) -> VideoFacts:
+    """What the container says, with the first frame decoded."""
+    with _opened(url, file_path, limits) as decoder:
+        return decoder.facts
+
+
+def _frames(
+    url: str, file_path: str, limits: VideoLimits, start: int, every: int
+) -> Iterator[_Told]:
+    """Every frame, or None in its place, and the problem that ended them, if there was one."""
+    with _opened(url, file_path, limits) as decoder:
+        yield from decoder.frames(start, every)
+        if decoder.problem is not None:
+            yield decoder.problem
+
+
+@contextlib.contextmanager
+def _opened(url: str, file_path: str, limits: VideoLimits) -> "Iterator[_Decoder]":
+    with opened_container(url, file_path) as container:
+        stream = video_stream(container, file_path, limits.max_pixels)
+        decoder = _Decoder(file_path, container, stream, limits.max_frames)
+        # An unfinished generator would hold the decoder past the life of its container.
+        with contextlib.closing(decoder):
+            yield decoder
+
+
+class _Decoder:
+    """Decodes an open container, in whatever process."""
+
+    def __init__(
+        self,
+        file_path: str,
+        container: "InputContainer",
+        stream: "VideoStream",
+        max_frames: int,
+    ) -> None:
+        from av.video.reformatter import VideoReformatter
+
+        self.problem: VideoProblem | None = None
+        self._file_path = file_path
+        self._max_frames = max_frames
+        self._decoded = decoded(container, stream)
+        # One for all frames: each frame's own would make its tables anew, twice the whole cost.
+        self._converter = VideoReformatter()
+        self._first = self._first_frame()
+        self.facts = facts_of(container, stream, self._first)
+        self._pictures_seconds = pictures_seconds(container, stream)
+        has_times = "avi" not in container.format.name.split(",")
+        self._clock = Clock(self.facts.frame_rate, has_times=has_times)
+
+    def close(self) -> None:
+        """Ends decoding."""
+        self._decoded.close()
+
+    def frames(self, start: int, every: int) -> Iterator[Frame | None]:
+        """As the reader's, with None for each frame that is passed over."""
+        for number, picture in enumerate(self._pictures(self._first)):
             time_seconds = self._clock.tell(picture)
-            if number >= start and number % every == 0:
-                yield Frame(number, time_seconds, self._upright(picture))
+            is_wanted = number >= start and number % every == 0
+            yield Frame(number, time_seconds, self._upright(picture)) if is_wanted else None
 
     def _pictures(self, first: "VideoFrame") -> Iterator["VideoFrame"]:
         """All frames in the order of showing, until the end or the first damage."""
@@ -124,6 +233,10 @@ class VideoReader:
         count = 0
         try:
             for picture in itertools.chain([first], self._decoded):
+                if count == self._max_frames:
+                    what = f"has more than {count:,} frames, and is read no further"
+                    self._note("too_many_frames", what)
+                    return
                 yield picture
                 count += 1
         except av.FFmpegError as fault:

@@ -279,3 +279,33 @@ def test_frames_are_given_once(clip: Path) -> None:
 def test_numbers_that_mean_nothing_are_refused(clip: Path, start: int, every: int) -> None:
     with open_video(clip) as reader, pytest.raises(ValueError, match="start must be >= 0"):
         reader.frames(start, every)
+
+
+def test_more_frames_than_are_admitted_are_not_read(clip: Path) -> None:
+    with open_video(clip, VideoLimits(max_frames=4)) as reader:
+        frames = list(reader.frames())
+    assert [frame.number for frame in frames] == [0, 1, 2, 3]
+    assert reader.problem is not None
+    assert reader.problem.reason == "too_many_frames"
+
+
+class NoMemory(VideoLimits):
+    @property
+    def memory(self) -> int:
+        return 0
+
+
+def test_a_decoder_that_wants_too_much_memory_ends_its_video_only(
+    clip: Path, tmp_path: Path
+) -> None:
+    large = write_clip(tmp_path / "large.mp4", range(2), size=(1920, 1088))
+    reasons = ("too_much_memory", "decoder_crashed", "undecodable_video", "not_a_video")
+    assert refusal(large, NoMemory()).reason in reasons
+    assert len(read(clip)[0]) == 15
+
+
+def test_frames_can_be_left_unread(clip: Path) -> None:
+    with open_video(clip) as reader:
+        first = next(reader.frames())
+    assert number_in(first.pixels) == 0
+    assert len(read(clip)[0]) == 15
