@@ -67,7 +67,7 @@ class DescribedImage(NamedTuple):
 
 
 class CallRow(NamedTuple):
-    """An answered model call, without its text."""
+    """An answered model call, without its text; `count` are alike."""
 
     name: str
     revision: str
@@ -76,6 +76,7 @@ class CallRow(NamedTuple):
     tokens_out: int | None
     cost: float | None
     currency: str | None
+    count: int = 1
 
 
 class _Node(NamedTuple):
@@ -328,4 +329,4 @@ def model_calls(connection: Connection, keys: Iterable[str]) -> Iterator[CallRow
     ).join(Agent, Agent.id == ModelCall.agent_id)
     for page in pages(keys):
         for row in connection.execute(query.where(ModelCall.key.in_(page))):
-            yield CallRow._make(row)
+            yield CallRow(*row)

@@ -214,7 +214,10 @@ class _Build:
     def _with_lineage(self, connection: Connection, draft: Manifest) -> Manifest:
         """Writes what all that stands in the release was derived from; the manifest counts it."""
         scratch_file = self._folder.parent / "lineage.db"
-        written = write_lineage(connection, self._scratch.items(), self._folder, scratch_file)
+        scratch = self._scratch
+        written = write_lineage(
+            connection, scratch.items(), self._folder, scratch_file, scratch.calls()
+        )
         self._list(written.files)
         return draft.model_copy(update={"lineage": written.statistics})
 

@@ -184,7 +184,7 @@ class Contents:
             number += 1
             identity += self.form.contrasts or (image.source, image.identity) != last
             last = (image.source, image.identity)
-            terms = self._remember(described, image, identity)
+            terms = self._remember(described, image, identity, said)
             row = row_of(
                 number, identity, described, image, said, terms, anchor if image.contrast else None
             )
@@ -231,7 +231,9 @@ class Contents:
             **{why: self._groups_left_out[why] for why in LeftOutGroups.model_fields}
         )
 
-    def _remember(self, described: DescribedImage, image: Image, identity: int) -> ReleasedTerms:
+    def _remember(
+        self, described: DescribedImage, image: Image, identity: int, said: Said
+    ) -> ReleasedTerms:
         """Takes note of what a row is from; the terms of its image."""
         if described.source_id is None:
             raise IntegrityError(
@@ -245,8 +247,11 @@ class Contents:
         self._prompts.update(strategy.prompts)
         self._models.update(strategy.models)
         self._scratch.add_calls(strategy.model_calls)
+        released = {one.entity_id for group in said for one in group}
         for text in described.texts:
             self._prompts.update(text.prompts)
+            if text.entity.id not in released:
+                continue
             if text.entity.kind == Rewrite.kind and not text.by_person:
                 self._models.add(text.entity.record(Rewrite).author)
             elif text.entity.kind == Caption.kind and origin_of(text) == "drafted":

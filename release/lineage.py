@@ -29,6 +29,7 @@ from release.lineage_tables import (
     DECISIONS,
     DERIVATIONS,
     ENTITIES,
+    CallUse,
     LineageTable,
     write_table,
 )
@@ -47,16 +48,22 @@ class WrittenLineage(NamedTuple):
 
 
 def write_lineage(
-    connection: Connection, entity_ids: Iterable[str], folder: Path, scratch_file: Path | None
+    connection: Connection,
+    entity_ids: Iterable[str],
+    folder: Path,
+    scratch_file: Path | None,
+    counted_calls: Iterable[str] = (),
 ) -> WrittenLineage:
     """Writes the lineage of these entities, as `connection` sees it, into a release's `folder`.
 
-    `scratch_file` is made anew; without one, a temporary file is used.
+    `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` is made
+    anew; without one, a temporary file is used.
     """
     scratch = LineageScratch(scratch_file)
     try:
         lineage = _Lineage(connection, scratch)
         lineage.collect(entity_ids)
+        scratch.add_counted(counted_calls)
         return lineage.write(folder)
     finally:
         scratch.close()
@@ -173,17 +180,26 @@ class _Lineage:
 
     def _calls(self) -> Iterator[Row]:
         for page in pages(self._scratch.calls()):
-            calls = calls_by_key(self._connection, page)
-            for key in page:
-                call = calls[key]
+            calls = calls_by_key(self._connection, [key for key, _, _ in page])
+            for key, is_held, is_counted in page:
+                call, use = calls[key], _use_of(is_held=is_held, is_counted=is_counted)
                 self._agents.add(call.agent_id)
                 parameters = canonical_json(published_values(call.parameters))
-                told = (call.tokens_in, call.tokens_out, call.cost, call.currency)
+                told = (call.tokens_in, call.tokens_out, call.cost, call.currency, use.value)
                 yield (key, call.agent_id, call.prompt_digest, parameters, call.status, *told)
 
     def _agent_rows(self) -> Iterator[Row]:
         for id_, agent in sorted(agents_by_id(self._connection, self._agents).items()):
-            yield (id_, agent.kind, *published_model(agent.name, agent.revision))
+            name, revision = published_model(agent.name, agent.revision)
+            told = (("name", name, agent.name), ("revision", revision, agent.revision))
+            withheld = [field for field, published, stored in told if published != stored]
+            yield (id_, agent.kind, name, revision, withheld)
+
+
+def _use_of(*, is_held: bool, is_counted: bool) -> CallUse:
+    if not is_counted:
+        return CallUse.OTHER
+    return CallUse.RELEASED if is_held else CallUse.LEFT_OUT
 
 
 def _entity_row(row: Row) -> Row:

@@ -70,7 +70,7 @@ def trace(
     agent_ids = {agent for activity in activities.values() for agent in activity.agent_ids}
     agent_ids.update(call.agent_id for call in calls.values())
     agent_ids.update(one.agent_id for many in decisions.values() for one in many)
-    agents = {row["id"]: AgentNode(**row) for row in _complete(found_in, AGENTS, agent_ids)}
+    agents = {row["id"]: _agent(row) for row in _complete(found_in, AGENTS, agent_ids)}
     return Lineage(entity_ids[0], entities, activities, agents, calls, decisions)
 
 
@@ -127,6 +127,10 @@ def _call(row: Row) -> CallNode:
         cost=row["cost"],
         currency=row["currency"],
     )
+
+
+def _agent(row: Row) -> AgentNode:
+    return AgentNode(row["id"], row["kind"], row["name"], row["revision"])
 
 
 def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:

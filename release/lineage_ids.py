@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _DIGITS = 32
+_CAPITALS = np.frombuffer(b"ABCDEF", np.uint8)
 Words = NDArray[np.uint64]
 """Ids of 128 bits, shape (n, 2): the first and the last 64 bits of each."""
 
@@ -47,11 +49,20 @@ def words_of(ids: pa.Array) -> Words:
     ends = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1]
     if np.any(np.diff(ends) != _DIGITS):
         raise ValueError(f"an id must have {_DIGITS} hex digits")
+    digits = digits[int(ends[0]) : int(ends[-1])]
+    if np.any(np.isin(np.frombuffer(digits, np.uint8), _CAPITALS)):
+        raise ValueError("the hex digits of an id must be lower-case")
     try:
-        data = binascii.unhexlify(digits[int(ends[0]) : int(ends[-1])])
+        data = binascii.unhexlify(digits)
     except binascii.Error as error:
         raise ValueError(f"an id must have {_DIGITS} hex digits ({error})") from error
     return np.frombuffer(data, ">u8").reshape(-1, 2).astype(np.uint64)
+
+
+def framed_column(texts: pa.Array) -> pa.Array:
+    """Each text behind its length, as `schemas.base.framed` has them."""
+    lengths = pc.binary_length(texts).cast(pa.string())
+    return pc.binary_join_element_wise(lengths, texts, ":")
 
 
 class SortedIds:
@@ -64,6 +75,10 @@ class SortedIds:
 
     def __len__(self) -> int:
         return len(self._first)
+
+    def shown(self, place: int) -> str:
+        """The id at a place."""
+        return f"{int(self._first[place]):016x}{int(self._last[place]):016x}"
 
     def is_sorted(self) -> bool:
         """Whether each is greater than the one before."""

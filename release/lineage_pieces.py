@@ -16,6 +16,14 @@ READING_FAULTS = (
 """What pyarrow raises, in one place or another, of a file that somebody damaged."""
 
 
+class UnreadableTableError(ValueError):
+    """A table of a lineage cannot be read; `path` is its file in the release."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+
+
 def pieces(
     folder: Path, table: LineageTable, columns: Sequence[str], encoded: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
@@ -26,7 +34,7 @@ def pieces(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is no such table, or damaged.
+        UnreadableTableError: it is no such table, or damaged.
     """
     path = folder / table.path
     try:
@@ -43,7 +51,8 @@ def pieces(
     except FileNotFoundError:
         raise
     except READING_FAULTS as error:
-        raise ValueError(str(error) or type(error).__name__) from error
+        why = str(error) or type(error).__name__
+        raise UnreadableTableError(table.path, why) from error
 
 
 def give_back() -> None:

@@ -14,6 +14,7 @@ _TABLES = """
     CREATE TABLE derivation (child INTEGER, role, parent INTEGER);
     CREATE TABLE decision (entity INTEGER, number INTEGER, verdict, agent, reason, successor);
     CREATE TABLE wanted (seq INTEGER PRIMARY KEY);
+    CREATE TABLE counted (call PRIMARY KEY) WITHOUT ROWID;
 """
 _ENTITY = "id, dataset, kind, state, payload, withheld, activity, model_call"
 _PAGE = 1000
@@ -80,7 +81,16 @@ class LineageScratch:
             "JOIN entity ON seq = entity ORDER BY 1, 2"
         )
 
-    def calls(self) -> Iterator[str]:
-        """The keys of the model calls that entities came from, rising."""
-        query = "SELECT DISTINCT model_call FROM entity WHERE model_call IS NOT NULL ORDER BY 1"
-        return (key for (key,) in self._database.execute(query))
+    def add_counted(self, keys: Iterable[str]) -> None:
+        """Remembers model calls that the manifest counts."""
+        self._database.executemany("INSERT INTO counted VALUES (?)", ((key,) for key in keys))
+
+    def calls(self) -> Iterator[tuple[str, bool, bool]]:
+        """The keys of model calls, rising; whether an entity came of each, whether it counts."""
+        rows = self._database.execute(
+            "SELECT key, max(held), max(counted) FROM ("
+            "SELECT model_call AS key, 1 AS held, 0 AS counted FROM entity "
+            "WHERE model_call IS NOT NULL UNION ALL SELECT call, 0, 1 FROM counted"
+            ") GROUP BY key ORDER BY key"
+        )
+        return ((key, bool(held), bool(counted)) for key, held, counted in rows)

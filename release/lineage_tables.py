@@ -6,6 +6,7 @@ activities are told by what was carried out and by whom, not by their runs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,17 @@ from schemas.release import ReleasedFile
 FOLDER = "lineage"
 _STRING = pa.string()
 _STRINGS = pa.list_(pa.string())
+
+
+class CallUse(StrEnum):
+    """What a model call of a lineage was made for, and so whether the manifest counts it."""
+
+    RELEASED = "released"
+    """A text or strategy that the lineage holds; counted."""
+    LEFT_OUT = "left_out"
+    """Texts of released images that are not in the release themselves; counted."""
+    OTHER = "other"
+    """Anything else that the lineage holds; not counted."""
 
 
 class LineageTable(NamedTuple):
@@ -105,9 +117,10 @@ CALLS = LineageTable(
         tokens_out=pa.int64(),
         cost=pa.float64(),
         currency=_STRING,
+        use=_STRING,
     ),
     keys=1,
-    repeating=("agent", "prompt_digest", "parameters", "status", "currency"),
+    repeating=("agent", "prompt_digest", "parameters", "status", "currency", "use"),
     group_rows=8192,
     nullable=("tokens_in", "tokens_out", "cost", "currency"),
 )
@@ -120,9 +133,9 @@ ACTIVITIES = LineageTable(
 )
 AGENTS = LineageTable(
     "agents",
-    _schema(id=_STRING, kind=_STRING, name=_STRING, revision=_STRING),
+    _schema(id=_STRING, kind=_STRING, name=_STRING, revision=_STRING, withheld=_STRINGS),
     keys=1,
-    repeating=("kind", "revision"),
+    repeating=("kind", "revision", "withheld.list.element"),
     group_rows=8192,
 )
 TABLES = (ENTITIES, DERIVATIONS, DECISIONS, CALLS, ACTIVITIES, AGENTS)

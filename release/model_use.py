@@ -33,14 +33,14 @@ class _Total:
     cost: Decimal | None = Decimal(0)
 
     def add(self, call: CallRow) -> None:
-        """Adds a call; a sum with something unknown in it is unknown."""
-        self.calls += 1
-        self.tokens_in = _sum(self.tokens_in, call.tokens_in)
-        self.tokens_out = _sum(self.tokens_out, call.tokens_out)
+        """Adds calls that are alike; a sum with something unknown in it is unknown."""
+        self.calls += call.count
+        self.tokens_in = _sum(self.tokens_in, call.tokens_in, call.count)
+        self.tokens_out = _sum(self.tokens_out, call.tokens_out, call.count)
         if call.cost is None or self.cost is None:
             self.cost = None
         else:
-            self.cost += Decimal(repr(call.cost))
+            self.cost += Decimal(repr(call.cost)) * call.count
 
 
 def model_uses(calls: Iterable[CallRow], authors: Iterable[str]) -> tuple[ModelUse, ...]:
@@ -77,8 +77,8 @@ def _use(key: _Key, total: _Total) -> ModelUse:
     )
 
 
-def _sum(total: int | None, more: int | None) -> int | None:
-    return None if total is None or more is None else total + more
+def _sum(total: int | None, more: int | None, count: int) -> int | None:
+    return None if total is None or more is None else total + more * count
 
 
 def _plain(amount: Decimal) -> str:

@@ -23,7 +23,7 @@ from release.published_ccd import CCD_LINES
 from release.scratch import Scratch
 from schemas.release import DOCUMENTS_VERSION, Manifest
 
-_NO_TEXT = (ValueError, ArithmeticError, LookupError, TypeError)
+_NO_TEXT = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
 """What is raised where a manifest says what no release has."""
 _SHOWN = 120
 
@@ -47,7 +47,13 @@ def verify_documents(
             findings.add("file_unknown", message, path)
     if findings.has("manifest_edited"):  # what it makes now was never said
         return
-    if manifest.documents_version != DOCUMENTS_VERSION:  # worded otherwise: their digests must do
+    if manifest.documents_version != DOCUMENTS_VERSION:
+        message = (
+            f"{MANIFEST} says documents_version {manifest.documents_version}; this Loupe knows "
+            f"{DOCUMENTS_VERSION}, so that nobody can say whether its documents are right: verify "
+            f"it with the Loupe that made it"
+        )
+        findings.add("documents_unknown", message, MANIFEST)
         return
     known = {one.file for one in findings.problems if one.fault.startswith(("file_", "not_a_"))}
     for path, made in _documents(folder, manifest, shards, scratch).items():

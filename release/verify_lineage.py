@@ -1,12 +1,19 @@
 """The tables of `lineage/` against each other, the rows and the manifest.
 
 Columns are read a piece at a time and compared as a whole; what is remembered are ids, as numbers.
+The ids of entities, activities and agents are digests of what they name, so that a changed value
+shows as an id that is not the one of its content. Of entities of which something is withheld only
+their form, their links and their states are compared.
 """
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +21,29 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from db.agents import AgentKind, AgentRef
+from db.calls import ANSWERED
+from db.decisions import STATE_AFTER
+from db.derivation_roles import ROLES
+from db.lineage import WITHHELD_WHOLE
+from db.release_rows import CallRow
 from release.findings import Findings
-from release.lineage_ids import SortedIds, Words, numbers_in, words_of, words_of_texts
-from release.lineage_pieces import PIECE_ROWS, READING_FAULTS, give_back, pieces
+from release.lineage_ids import (
+    SortedIds,
+    Words,
+    framed_column,
+    numbers_in,
+    words_of,
+    words_of_texts,
+)
+from release.lineage_pieces import (
+    PIECE_ROWS,
+    READING_FAULTS,
+    UnreadableTableError,
+    give_back,
+    pieces,
+)
+from release.lineage_published import WHOLE, WITHHELD, published_payload
 from release.lineage_tables import (
     ACTIVITIES,
     AGENTS,
@@ -24,15 +51,27 @@ from release.lineage_tables import (
     DECISIONS,
     DERIVATIONS,
     ENTITIES,
+    FOLDER,
     TABLES,
+    CallUse,
     LineageTable,
 )
 from release.manifest import MANIFEST
-from release.publishable import published_text
-from release.verify_told import images_of, numbers_of, told_by
-from schemas.release import Manifest
+from release.model_use import model_uses
+from release.parquet_rows import read_parquet_rows
+from release.payload_fingerprints import (
+    PayloadFingerprints,
+    hash_of_crop,
+    images_of,
+    numbers_of,
+)
+from schemas.base import ID_BYTES, EntityRecord, digest_of, framed
+from schemas.records import PromptText, Source
+from schemas.release import Manifest, ModelUse, ReleasedVideo
+from schemas.video import Video
 
 _MOST_WORDS = 1000
+_MOST_KINDS_OF_CALLS = 100_000
 _UP = ("imported_from", "sampled_from", "crop_of")
 """The roles by which images and videos lead to their source, as `db.release_rows` follows them."""
 _LIVE = ("proposed", "accepted")
@@ -46,6 +85,10 @@ _SAID = {
     "translations.list.element.entity_id": ("translations.list.element.text", "the text"),
 }
 """The columns that say what the lineage tells, too, beside the entities that it tells it of."""
+_AUTHORS = {
+    "caption_entity_ids": "caption_authors",
+    "translations.list.element.entity_id": "translations.list.element.author",
+}
 _OF_THE_IMAGE = ("caption_entity_ids", "coarse_caption_entity_ids")
 _ROW_COLUMNS: dict[str, tuple[str, ...]] = {
     "image_entity_id": ("image",),
@@ -57,8 +100,28 @@ _ROW_COLUMNS: dict[str, tuple[str, ...]] = {
     "contrast.anchor_entity_id": ("image",),
 }
 """The columns of rows that name entities, and of which kinds these must be."""
+_IMAGE_COLUMNS = (
+    *("source", "identity", "split", "source_file_path", "width_px", "height_px", "task", "tier"),
+    *("contrast", "licence", "creator", "source_url"),
+)
+_ORIGINS: Final = (
+    *(("edited_rewrite",), ("rewrite",), ("edited", "edited_draft", "confirmed_draft")),
+    *(("drafted",), ("written", "source")),
+)
+"""How captions may have come about: edited rewrites, rewrites, edited, prompted and other ones."""
+_FEW = 10
+_VOCABULARY: dict[tuple[str, str], Collection[str]] = {
+    ("entities", "kind"): WHOLE | WITHHELD.keys(),
+    ("entities", "state"): {"proposed", *STATE_AFTER.values()},
+    ("derivations", "role"): ROLES,
+    ("decisions", "verdict"): STATE_AFTER,
+    ("calls", "use"): list(CallUse),
+    ("agents", "kind"): get_args(AgentKind),
+}
+"""What stands in columns of few words; anything else is a fault."""
 _NONE = np.array([-1], np.int16)
 Places = NDArray[np.int64]
+Marks = NDArray[np.bool_]
 
 
 def verify_lineage(
@@ -67,16 +130,18 @@ def verify_lineage(
     """Finds what does not hold together; `shards` are the files of the rows, in their order."""
     if any(findings.tells_of(table.path) for table in TABLES):
         return  # what is damaged says nothing, and reading it may not end well
-    checks = _LineageChecks(folder, manifest, findings)
-    for table in TABLES:
+    missing = [table.path for table in TABLES if not (folder / table.path).is_file()]
+    for path in missing:
+        findings.add("file_missing", f"{path} is missing", path)
+    if missing:
+        return
+    checks = _LineageChecks(folder, manifest, shards, findings)
+    for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES, DERIVATIONS, DECISIONS):
         try:
             checks.read(table)
-        except FileNotFoundError:
-            findings.add("file_missing", f"{table.path} is missing", table.path)
-            return
-        except ValueError as error:
-            message = f"{table.path} cannot be read: {error}"
-            findings.add("lineage_unreadable", message, table.path)
+        except READING_FAULTS as error:
+            path = error.path if isinstance(error, UnreadableTableError) else table.path
+            findings.add("lineage_unreadable", f"{path} cannot be read: {error}", path)
             return
     checks.check_manifest()
     for shard in shards:
@@ -86,17 +151,31 @@ def verify_lineage(
             if not findings.tells_of(shard):
                 findings.add("rows_unreadable", f"{shard} cannot be read: {error}", shard)
             return
+    checks.check_used()
 
 
 class _Entities(NamedTuple):
     """The entities by their place: ids, and the numbers of their kinds and states.
 
-    These have one more, the last, which stands for an entity that is not there (place -1).
+    All but the ids have one more, the last, which stands for an entity that is not there (place
+    -1). `content` and `facts` are `release.payload_fingerprints`; `is_partial` says of which
+    something is withheld.
     """
 
     ids: SortedIds
     kinds: NDArray[np.int16]
     states: NDArray[np.int16]
+    content: NDArray[np.int64]
+    facts: NDArray[np.int64]
+    is_partial: Marks
+
+
+class _Calls(NamedTuple):
+    """The model calls by their place: ids, whether each is left out, and who was asked."""
+
+    ids: SortedIds
+    is_left_out: Marks
+    agents: Places
 
 
 class _Words:
@@ -109,31 +188,84 @@ class _Words:
         words = column.dictionary.to_pylist()
         if len(words) + len(self._numbers) > _MOST_WORDS:
             raise ValueError(f"a column of few words has more than {_MOST_WORDS:,}")
-        known = np.array([self._number(word) for word in words], np.int16)
+        known = np.array([self.number(word) for word in words], np.int16)
         return known[numbers_in(column.indices)]
 
     def among(self, words: Iterable[str]) -> list[int]:
         return [self._numbers[word] for word in words if word in self._numbers]
 
-    def _number(self, word: str) -> int:
+    def number(self, word: str) -> int:
         return self._numbers.setdefault(word, len(self._numbers))
 
 
-class _LineageChecks:
-    """Reads the tables in the order of `TABLES`, the rows last."""
+class _Parents:
+    """What entities were derived from, as their ids are made of it, read beside the entities."""
 
-    def __init__(self, folder: Path, manifest: Manifest, findings: Findings) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._pieces = pieces(folder, DERIVATIONS, DERIVATIONS.schema.names)
+        self._children = np.empty((0, 2), np.uint64)
+        self._parts: list[bytes] = []
+
+    def of(self, ids: Words) -> list[bytes] | None:
+        """The framed parents of each of these ids, which rise from call to call.
+
+        None where the derivations are in another order, or of none of the entities.
+        """
+        while not len(self._children) or not np.any(_is_after(self._children, ids[-1])):
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            links = pc.binary_join_element_wise(piece["role"], piece["parent"], "=")
+            self._children = np.concatenate([self._children, words_of(piece["child"])])
+            self._parts += framed_column(links).cast(pa.binary()).to_pylist()
+        count = int(np.count_nonzero(~_is_after(self._children, ids[-1])))
+        children, parts = self._children[:count], self._parts[:count]
+        self._children, self._parts = self._children[count:], self._parts[count:]
+        places = SortedIds([ids]).places(children)
+        if np.any(places < 0) or np.any(np.diff(places) < 0):
+            return None
+        ends = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=len(ids)))]).tolist()
+        return [b"".join(parts[start:end]) for start, end in pairwise(ends)]
+
+
+def _is_after(ids: Words, last: Words) -> Marks:
+    later: Marks = (ids[:, 0] > last[0]) | ((ids[:, 0] == last[0]) & (ids[:, 1] > last[1]))
+    return later
+
+
+class _LineageChecks:
+    """Reads the tables, those first that others refer to, and the rows last."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, shards: Sequence[str], findings: Findings
+    ) -> None:
         self._folder = folder
         self._manifest = manifest
+        self._shards = shards
         self._findings = findings
+        licences: dict[str, set[str]] = {}
+        for source in manifest.sources:
+            licences.setdefault(source.name, set()).add(source.licence)
+        self._fingerprints = PayloadFingerprints(licences)
         self._kinds, self._states, self._roles = _Words(), _Words(), _Words()
-        self._entities = _Entities(SortedIds([]), _NONE, _NONE)
-        self._wanted: dict[str, list[tuple[str, Words]]] = {}
-        self._told = np.zeros(1, np.int64)
+        self._agents: list[AgentRef] = []
+        self._known = {table.name: SortedIds([]) for table in (AGENTS, ACTIVITIES)}
+        self._calls = _Calls(SortedIds([]), np.empty(0, bool), np.empty(0, np.int64))
+        self._used = {table.name: np.empty(0, bool) for table in TABLES}
+        none = np.zeros(1, np.int64)
+        self._entities = _Entities(SortedIds([]), _NONE, _NONE, none, none, none.astype(bool))
+        self._models: tuple[ModelUse, ...] = ()
+        self._payloads: dict[str, tuple[str, str | None, list[str]]] = {}
         self._upward: list[tuple[Places, Places]] = []
         self._describing: list[tuple[Places, Places]] = []
+        self._edits: set[tuple[int, int]] = set()
+        self._is_edited = np.zeros(1, bool)
+        self._is_prompted = np.zeros(1, bool)
+        self._is_decided = np.zeros(1, bool)
+        self._crops: dict[int, tuple[str, int]] = {}
+        self._tracklets: set[int] = set()
         self._described: Places | None = None
-        self._reached: dict[str, NDArray[np.bool_]] | None = None
+        self._reached: dict[str, Marks] | None = None
         self._rows = 0
 
     def read(self, table: LineageTable) -> None:
@@ -141,52 +273,238 @@ class _LineageChecks:
 
         Raises:
             ValueError: it is no such table, or cannot be read.
-            FileNotFoundError: it is not there.
         """
-        read = {
+        count = {
+            AGENTS.name: self._read_agents,
+            ACTIVITIES.name: self._read_activities,
+            CALLS.name: self._read_calls,
             ENTITIES.name: self._read_entities,
             DERIVATIONS.name: self._read_derivations,
             DECISIONS.name: self._read_decisions,
-        }.get(table.name)
-        count = read() if read else self._read_named(table)
+        }[table.name]()
         wanted = getattr(self._manifest.lineage, table.name)
         if count != wanted:
             message = f"{table.path} has {count:,} rows; {MANIFEST} says {wanted:,}"
             self._findings.add("totals_differ", message, table.path)
 
-    def _read_entities(self) -> int:
-        ids, kinds, states, told = [], [], [], []
-        for piece in self._pieces(ENTITIES, ("dataset", "kind", "state", "activity")):
+    def _read_agents(self) -> int:
+        ids = []
+        for piece in self._pieces(AGENTS, ("kind",)):
             ids.append(words_of(piece["id"]))
+            self._check_vocabulary(AGENTS, "kind", piece["kind"].dictionary)
+            for id_, *told, withheld in zip(*_lists(piece, AGENTS), strict=True):
+                agent = AgentRef(*told)
+                self._agents.append(agent)
+                if (agent.id == id_) is bool(withheld) or not {"name", "revision"} >= set(withheld):
+                    self._add_other_id(AGENTS, id_)
+        return self._remember(AGENTS, ids)
+
+    def _read_activities(self) -> int:
+        ids = []
+        for piece in self._pieces(ACTIVITIES, ()):
+            ids.append(words_of(piece["id"]))
+            self._refer(ACTIVITIES, AGENTS, "agents", words_of(piece["agents"].flatten()))
+            _check_objects("configuration", piece["configuration"])
+            for id_, *told, agents in zip(*_lists(piece, ACTIVITIES), strict=True):
+                if digest_of("activity", *told, *agents) != id_:
+                    self._add_other_id(ACTIVITIES, id_)
+        return self._remember(ACTIVITIES, ids)
+
+    def _read_calls(self) -> int:
+        ids, left_out, agents = [], [], [np.empty(0, np.int64)]
+        counted: Counter[tuple[Any, ...]] = Counter()
+        prompts = {prompt.digest for prompt in self._manifest.prompts}
+        for piece in self._pieces(CALLS, ("agent", "parameters", "use")):
+            ids.append(words_of(piece["key"]))
+            self._check_vocabulary(CALLS, "use", piece["use"].dictionary)
+            _check_objects("parameters", piece["parameters"].dictionary)
+            agents.append(self._refer(CALLS, AGENTS, "agent", words_of(piece["agent"])))
+            uses = piece["use"].to_pylist()
+            left_out += [use == CallUse.LEFT_OUT for use in uses]
+            names = ("parameters", "tokens_in", "tokens_out", "cost", "currency", "prompt_digest")
+            columns = (piece[name].to_pylist() for name in names)
+            self._check_numbers(piece)
+            for use, status, place, *told in zip(
+                uses, piece["status"].to_pylist(), agents[-1].tolist(), *columns, strict=True
+            ):
+                if use == CallUse.OTHER:
+                    continue
+                counted[(place, *told)] += 1
+                if status not in ANSWERED:
+                    self._add_word(CALLS, "status", status, ANSWERED)
+            if len(counted) > _MOST_KINDS_OF_CALLS:
+                raise ValueError(f"its calls are of more than {_MOST_KINDS_OF_CALLS:,} kinds")
+        for digest in {key[-1] for key in counted} - prompts:
+            message = f"{CALLS.path} names the prompt {digest!r}, which {MANIFEST} does not list"
+            self._findings.add("lineage_differs", message, CALLS.path)
+        self._models = model_uses(self._call_rows(counted), ())
+        count = self._remember(CALLS, ids)
+        self._calls = _Calls(
+            self._known.pop(CALLS.name), np.array(left_out, bool), np.concatenate(agents)
+        )
+        return count
+
+    def _call_rows(self, counted: Counter[tuple[Any, ...]]) -> Iterator[CallRow]:
+        for key, count in counted.items():
+            place, parameters, tokens_in, tokens_out, cost, currency, _ = key
+            if place >= 0:
+                name, revision = self._agents[place][1:]
+                values = json.loads(parameters)
+                yield CallRow(name, revision, values, tokens_in, tokens_out, cost, currency, count)
+
+    def _check_numbers(self, piece: pa.RecordBatch) -> None:
+        for name in ("tokens_in", "tokens_out", "cost"):
+            values = piece[name].drop_null().to_pylist()
+            if any(value < 0 or not math.isfinite(value) for value in values):
+                message = f"{CALLS.path}: {name} must be 0 or more; got {min(values)}"
+                self._findings.add("lineage_differs", message, CALLS.path)
+        if np.any(numbers_in(piece["cost"].is_valid()) > numbers_in(piece["currency"].is_valid())):
+            message = f"{CALLS.path}: a cost must have a currency"
+            self._findings.add("lineage_differs", message, CALLS.path)
+
+    def _read_entities(self) -> int:
+        ids, kinds, states, content, facts, partial = [], [], [], [], [], []
+        self._read_crops()
+        tracklet = pa.array(["tracklet"])
+        parents, known, doubtful = _Parents(self._folder), {self._manifest.dataset}, set[str]()
+        stated = (self._manifest.sources, self._manifest.prompts, self._manifest.videos)
+        named = pa.array([one.entity_id for many in stated for one in many], pa.string())
+        author_of_agent = numbers_of(f"{one.name}@{one.revision}" for one in self._agents)
+        for piece in self._pieces(ENTITIES, ("dataset", "kind", "state", "activity")):
+            for column in ("kind", "state"):
+                self._check_vocabulary(ENTITIES, column, piece[column].dictionary)
+            words = words_of(piece["id"])
+            is_partial = numbers_in(pc.list_value_length(piece["withheld"])) > 0
+            self._check_ids(piece, words, is_partial, parents)
+            doubtful |= self._check_withheld(piece, is_partial)
+            known |= _taken(piece["dataset"], ~is_partial)
+            fingerprints = self._fingerprints.of(piece["kind"], piece["payload"])
+            self._refer(ENTITIES, ACTIVITIES, "activity", words_of(piece["activity"]))
+            self._check_calls(piece, fingerprints.facts, author_of_agent)
+            for row in piece.filter(pc.is_in(piece["id"], value_set=named)).to_pylist():
+                self._payloads[row["id"]] = (row["state"], row["payload"], row["withheld"])
+            if self._crops:
+                cut = piece.filter(pc.is_in(piece["kind"].cast(pa.string()), value_set=tracklet))
+                for one in self._fingerprints.of_crops(cut["payload"], cut["id"]):
+                    self._crops.pop(one, None)
+            ids.append(words)
             kinds.append(self._kinds.numbers(piece["kind"]))
             states.append(self._states.numbers(piece["state"]))
-            told.append(told_by(piece["kind"], piece["payload"]))
-            self._refer(ENTITIES, ACTIVITIES, "activity", piece["activity"].dictionary)
-            self._refer(ENTITIES, CALLS, "model_call", piece["model_call"].drop_null())
+            content.append(fingerprints.content)
+            facts.append(fingerprints.facts)
+            partial.append(is_partial)
+        for shard, row in self._crops.values():
+            what = f"row {row} is no frame of its tracklet by {ENTITIES.path}"
+            self._findings.add("lineage_differs", f"{shard}: {what}", shard, row)
+        for dataset in doubtful - known:
+            self._add_word(ENTITIES, "dataset", dataset, known)
+        count, none = self._remember(ENTITIES, ids), np.zeros(1, np.int64)
         self._entities = _Entities(
-            SortedIds(ids), np.concatenate([*kinds, _NONE]), np.concatenate([*states, _NONE])
+            self._known.pop(ENTITIES.name),
+            np.concatenate([*kinds, _NONE]),
+            np.concatenate([*states, _NONE]),
+            np.concatenate([*content, none]),
+            np.concatenate([*facts, none]),
+            np.concatenate([*partial, none.astype(bool)]),
         )
-        self._told = np.concatenate([*told, self._told])
-        self._check_order(ENTITIES, self._entities.ids)
-        return len(self._entities.ids)
+        return count
+
+    def _read_crops(self) -> None:
+        """Remembers what rows say of crops, until their tracklets are read."""
+        row = 0
+        for shard in self._shards if self._manifest.videos else ():
+            try:
+                for one in read_parquet_rows(self._folder / shard, ["sha256", "crop"]):
+                    row += 1
+                    if one["crop"] and one["crop"]["box_xyxy"]:
+                        self._crops[hash_of_crop(one["crop"], one["sha256"])] = shard, row
+            except ValueError:
+                return  # named with the other faults of rows
+
+    def _check_ids(
+        self, piece: pa.RecordBatch, words: Words, is_partial: Marks, parents: "_Parents"
+    ) -> None:
+        """An id must be the digest of what the tables say of the entity, if they say all of it."""
+        if (parts := parents.of(words)) is None:
+            return  # named with the derivations
+        datasets, kinds = piece["dataset"], piece["kind"]
+        heads = [
+            [framed(dataset, kind) for kind in kinds.dictionary.to_pylist()]
+            for dataset in datasets.dictionary.to_pylist()
+        ]
+        payloads = framed_column(piece["payload"]).cast(pa.binary()).to_pylist()
+        of_dataset, of_kind = numbers_in(datasets.indices), numbers_in(kinds.indices)
+        whole = np.flatnonzero(~is_partial)
+        digests = [
+            hashlib.blake2b(
+                heads[of_dataset[at]][of_kind[at]] + (payloads[at] or b"") + parts[at],
+                digest_size=ID_BYTES,
+            ).digest()
+            for at in whole.tolist()
+        ]
+        made = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2).astype(np.uint64)
+        for at in whole[np.any(made != words[whole], axis=1)].tolist():
+            self._add_other_id(ENTITIES, piece["id"][at].as_py())
+
+    def _add_other_id(self, table: LineageTable, id_: str) -> None:
+        what = f"what {FOLDER}/ says of {id_} is not what its id was made from"
+        self._findings.add("lineage_differs", f"{table.path}: {what}", table.path)
+
+    def _check_withheld(self, piece: pa.RecordBatch, is_partial: Marks) -> set[str]:
+        """What is left out of entities must be named as what it is; gives their datasets."""
+        datasets = set()
+        for row in piece.filter(pa.array(is_partial.tolist())).to_pylist():
+            datasets.add(row["dataset"])
+            if not _is_withheld(row["kind"], row["payload"], row["withheld"]):
+                what = f"{row['id']} says that {row['withheld']!r:.100} is left out of it"
+                message = f"{ENTITIES.path}: {what}"
+                self._findings.add("lineage_differs", message, ENTITIES.path)
+        return datasets
+
+    def _check_calls(
+        self, piece: pa.RecordBatch, authors: NDArray[np.int64], of_agents: NDArray[np.int64]
+    ) -> None:
+        """Calls must be there, and texts that came of one by the model that was asked."""
+        keys = piece["model_call"]
+        rows = np.flatnonzero(numbers_in(keys.is_valid()))
+        words = words_of(keys.drop_null())
+        places = self._calls.ids.places(words)
+        self._used[CALLS.name][places[places >= 0]] = True
+        if np.any(missing := places < 0):
+            self._add_broken(f"{ENTITIES.path}: model_call", CALLS, words[missing])
+        agents = np.where(places < 0, -1, np.append(self._calls.agents, -1)[places])
+        said = authors[rows]
+        other = (agents >= 0) & (said != 0) & (np.append(of_agents, 0)[agents] != said)
+        for row in rows[other].tolist():
+            message = f"{ENTITIES.path}: {piece['id'][row]} is not by the model that its call asked"
+            self._findings.add("lineage_differs", message, ENTITIES.path)
 
     def _read_derivations(self) -> int:
         followed = [self._kinds.among(("image", "video")), self._kinds.among(("source",))]
+        entities = self._entities
+        self._is_edited, self._is_prompted = (np.zeros(len(entities.kinds), bool) for _ in range(2))
         count, last = 0, None
         for piece in self._pieces(DERIVATIONS, ("role",)):
+            self._check_vocabulary(DERIVATIONS, "role", piece["role"].dictionary)
             child, parent = words_of(piece["child"]), words_of(piece["parent"])
             below = self._check_places(DERIVATIONS, "child", child)
             above = self._check_places(DERIVATIONS, "parent", parent)
+            self._used[ENTITIES.name][above[above >= 0]] = True
             last = self._check_rising(DERIVATIONS, child, last)
             roles = self._roles.numbers(piece["role"])
             is_known = (below >= 0) & (above >= 0)
             describing = is_known & np.isin(roles, self._roles.among(_DESCRIBING))
-            describing &= np.isin(self._entities.kinds[below], self._kinds.among(_TEXTS))
+            describing &= np.isin(entities.kinds[below], self._kinds.among(_TEXTS))
             self._describing.append((below[describing], above[describing]))
             upward = is_known & np.isin(roles, self._roles.among(_UP))
-            upward &= np.isin(self._entities.kinds[below], followed[0])
-            upward &= np.isin(self._entities.kinds[above], followed[0] + followed[1])
+            upward &= np.isin(entities.kinds[below], followed[0])
+            upward &= np.isin(entities.kinds[above], followed[0] + followed[1])
             self._upward.append((below[upward], above[upward]))
+            edits = is_known & np.isin(roles, self._roles.among(("edited_from",)))
+            self._is_edited[below[edits]] = True
+            self._edits.update(zip(above[edits].tolist(), below[edits].tolist(), strict=True))
+            prompted = is_known & np.isin(roles, self._roles.among(("prompted_by",)))
+            self._is_prompted[below[prompted]] = True
             count += len(child)
         return count
 
@@ -201,11 +519,17 @@ class _LineageChecks:
         return rows[-1:] if len(rows) else None
 
     def _read_decisions(self) -> int:
+        entities = self._entities
+        folded = np.full(len(entities.states), self._states.number("proposed"), np.int16)
+        is_withdrawn = np.zeros(len(folded), bool)
+        self._is_decided = np.zeros(len(folded), bool)
+        is_person = np.array([agent.kind == "person" for agent in self._agents] + [False])
         count, last, number = 0, None, -1
         for piece in self._pieces(DECISIONS, ("verdict", "agent", "reason")):
             entity, numbers = words_of(piece["entity"]), numbers_in(piece["number"])
-            self._check_places(DECISIONS, "entity", entity)
-            self._refer(DECISIONS, AGENTS, "agent", piece["agent"].dictionary)
+            places = self._check_places(DECISIONS, "entity", entity)
+            agents = self._refer(DECISIONS, AGENTS, "agent", words_of(piece["agent"]))
+            self._check_vocabulary(DECISIONS, "verdict", piece["verdict"].dictionary)
             before = np.concatenate([entity[:1] if last is None else last, entity[:-1]])
             is_same = np.all(entity == before, axis=1)
             wanted = np.where(is_same, np.concatenate([[number], numbers[:-1]]) + 1, 0)
@@ -215,44 +539,78 @@ class _LineageChecks:
             last = self._check_rising(DECISIONS, entity, last)
             number = int(numbers[-1])
             count += len(entity)
+            verdicts = piece["verdict"].to_pylist()
+            self._check_successors(piece, places, verdicts)
+            states = [self._states.number(STATE_AFTER.get(one, one)) for one in verdicts]
+            folded[places] = states  # in their order: the last one counts
+            reopens = np.array([one == "reopen" for one in verdicts])
+            is_withdrawn[places[[one == "withdraw" for one in verdicts]]] = True
+            counts = is_person[agents] | reopens
+            self._is_decided[places[counts]] = ~reopens[counts]
+        folded[is_withdrawn] = self._states.number("withdrawn")
+        other = np.flatnonzero(folded[:-1] != entities.states[:-1])
+        if len(other):
+            message = (
+                f"{ENTITIES.path} says a state of {entities.ids.shown(int(other[0]))} that the "
+                f"decisions in {DECISIONS.path} do not lead to"
+            )
+            self._findings.add("lineage_differs", message, ENTITIES.path)
         return count
 
-    def _read_named(self, table: LineageTable) -> int:
-        """A table of what others refer to."""
-        ids = []
-        for piece in self._pieces(table, ("agent", "parameters") if table is CALLS else ()):
-            ids.append(words_of(piece[table.key_columns[0]]))
-            if table is CALLS:
-                self._refer(CALLS, AGENTS, "agent", piece["agent"].dictionary)
-                _check_objects("parameters", piece["parameters"].dictionary)
-            if table is ACTIVITIES:
-                self._refer(ACTIVITIES, AGENTS, "agents", piece["agents"].flatten())
-                _check_objects("configuration", piece["configuration"])
-        known = SortedIds(ids)
-        self._check_order(table, known)
-        for place, words in self._wanted.pop(table.name, []):
-            if np.any(missing := known.places(words) < 0):
-                self._add_broken(place, table, words[missing])
+    def _check_successors(
+        self, piece: pa.RecordBatch, places: Places, verdicts: Sequence[str]
+    ) -> None:
+        """An edit has a successor, which was edited from the entity; nothing else has one."""
+        successors = piece["successor"]
+        is_there = numbers_in(successors.is_valid()).astype(bool)
+        is_edit = np.array([one == "edit" for one in verdicts])
+        later = np.full(len(places), -1, np.int64)
+        later[is_there] = self._entities.ids.places(words_of(successors.drop_null()))
+        links = zip(places.tolist(), later.tolist(), strict=True)
+        is_made = np.array([after < 0 or (one, after) in self._edits for one, after in links])
+        for at in np.flatnonzero((is_there != is_edit) | ~is_made).tolist():
+            what = f"{piece['entity'][at]} has the verdict {verdicts[at]!r} and the successor"
+            message = f"{DECISIONS.path}: {what} {piece['successor'][at]}, which was not made of it"
+            self._findings.add("lineage_differs", message, DECISIONS.path)
+
+    def _remember(self, table: LineageTable, ids: Sequence[Words]) -> int:
+        """Keeps the ids of a table for those that refer to it; how many there are."""
+        known = self._known[table.name] = SortedIds(ids)
+        self._used[table.name] = np.zeros(len(known), bool)
+        if not known.is_sorted():
+            self._add_unsorted(table)
         return len(known)
 
     def _pieces(self, table: LineageTable, encoded: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The columns that are checked, a piece at a time; the `encoded` ones as dictionaries."""
         yield from pieces(self._folder, table, table.schema.names, encoded)
 
-    def _refer(self, table: LineageTable, other: LineageTable, column: str, ids: pa.Array) -> None:
-        """Remembers ids that a later table must have."""
-        words = np.unique(words_of(ids), axis=0) if other is not CALLS else words_of(ids)
-        self._wanted.setdefault(other.name, []).append((f"{table.path}: {column}", words))
+    def _check_vocabulary(self, table: LineageTable, column: str, words: pa.Array) -> None:
+        known = _VOCABULARY[table.name, column]
+        for word in words.to_pylist()[:_MOST_WORDS]:
+            if word not in known:
+                self._add_word(table, column, word, known)
+
+    def _add_word(
+        self, table: LineageTable, column: str, word: str, known: Collection[str]
+    ) -> None:
+        wanted = ", ".join(sorted(known)) if len(known) < _FEW else "one that Loupe knows"
+        message = f"{table.path}: {column} {word!r:.100} is unknown; it must be {wanted}"
+        self._findings.add("lineage_unknown_word", message, table.path)
+
+    def _refer(self, table: LineageTable, other: LineageTable, column: str, words: Words) -> Places:
+        """The places of ids in a table that was read before, which must have them."""
+        places = self._known[other.name].places(words)
+        self._used[other.name][places[places >= 0]] = True
+        if np.any(missing := places < 0):
+            self._add_broken(f"{table.path}: {column}", other, words[missing])
+        return places
 
     def _check_places(self, table: LineageTable, column: str, words: Words) -> Places:
         places = self._entities.ids.places(words)
         if np.any(missing := places < 0):
             self._add_broken(f"{table.path}: {column}", ENTITIES, words[missing])
         return places
-
-    def _check_order(self, table: LineageTable, ids: SortedIds) -> None:
-        if not ids.is_sorted():
-            self._add_unsorted(table)
 
     def _add_unsorted(self, table: LineageTable) -> None:
         message = f"{table.path} is not sorted by {', '.join(table.key_columns)}, or has rows twice"
@@ -263,21 +621,86 @@ class _LineageChecks:
         more = f" ({len(missing) - 1:,} more)" if len(missing) > 1 else ""
         self._findings.add("lineage_broken", message + more, place.partition(":")[0])
 
+    def check_used(self) -> None:
+        """Every row of a table must be named by another, by the rows, or by the manifest.
+
+        Where anything else is wrong, that may be why one is not.
+        """
+        if self._findings.problems:
+            return
+        stated = self._manifest.statistics.tracklets
+        decided = sum(bool(self._is_decided[one]) for one in self._tracklets)
+        told = (stated.released, stated.reviewed) if stated else (0, 0)
+        if told != (len(self._tracklets), decided):
+            message = f"{MANIFEST} counts other tracklets than the rows and {DECISIONS.path} have"
+            self._findings.add("statistics_differ", message, MANIFEST)
+        self._used[CALLS.name] ^= self._calls.is_left_out  # these are named by nothing
+        for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES):
+            if len(idle := np.flatnonzero(~self._used[table.name])):
+                ids = {CALLS.name: self._calls.ids, ENTITIES.name: self._entities.ids}
+                known = ids.get(table.name) or self._known[table.name]
+                message = f"{table.path} has {known.shown(int(idle[0]))}, which nothing came of"
+                self._findings.add("lineage_unused", message, table.path)
+
     def check_manifest(self) -> None:
-        """Sources, prompts and videos of the manifest must be there."""
-        for name, kind in (("sources", "source"), ("prompts", "prompt"), ("videos", "video")):
-            ids = [one.entity_id for one in getattr(self._manifest, name)]
+        """Sources, prompts, videos and models of the manifest must be those of the lineage."""
+        stated = self._manifest
+        for kind, many in (
+            ("source", stated.sources),
+            ("prompt", stated.prompts),
+            ("video", stated.videos),
+        ):
+            ids = [one.entity_id for one in many]
             places = self._entities.ids.places(words_of_texts(ids))
+            self._used[ENTITIES.name][places[places >= 0]] = True
             for entity_id, is_wrong in zip(ids, self._is_none_of(places, (kind,)), strict=True):
                 if is_wrong:
                     message = f"{ENTITIES.path} has no {kind} {entity_id}; {MANIFEST} names it"
                     self._findings.add("lineage_incomplete", message, ENTITIES.path)
-        stated = [(one.entity_id, "licence", one.licence) for one in self._manifest.sources]
-        stated += [(one.entity_id, "text", one.text) for one in self._manifest.prompts]
-        for entity_id, what, said in stated:
-            (place,) = self._entities.ids.places(words_of_texts([entity_id]))
-            if place >= 0 and self._told[place] not in numbers_of((said, published_text(said))):
-                message = f"{MANIFEST} says another {what} of {entity_id} than {ENTITIES.path}"
+        for source in stated.sources:
+            values = source.model_dump(exclude={"entity_id"})
+            self._check_record(source.entity_id, Source(**values))
+        for prompt in stated.prompts:
+            values = prompt.model_dump(exclude={"entity_id"})
+            self._check_record(prompt.entity_id, PromptText(**values))
+        for video in stated.videos:
+            self._check_video(video)
+        self._check_models()
+
+    def _check_record(self, entity_id: str, record: EntityRecord) -> None:
+        """What the manifest says must make the payload that the lineage has."""
+        if entity_id not in self._payloads:
+            return
+        state, payload, withheld = self._payloads[entity_id]
+        if (payload, tuple(withheld)) != published_payload(record.kind, state, record.payload()):
+            message = (
+                f"{MANIFEST} says of the {record.kind} {entity_id} what {ENTITIES.path} does not"
+            )
+            self._findings.add("lineage_differs", message, MANIFEST)
+
+    def _check_video(self, video: ReleasedVideo) -> None:
+        _, payload, withheld = self._payloads.get(video.entity_id, ("", None, []))
+        if payload is None or withheld:
+            return
+        known = Video.model_validate_json(payload)
+        told = (known.source, known.file_path, known.sha256, known.facts.duration_seconds)
+        if told != (video.source, video.file_path, video.sha256, video.duration_seconds):
+            message = (
+                f"{MANIFEST} says of the video {video.entity_id} what {ENTITIES.path} does not"
+            )
+            self._findings.add("lineage_differs", message, MANIFEST)
+
+    def _check_models(self) -> None:
+        """Calls, tokens and money must add up; models without a call must have written."""
+        stated = self._manifest.models
+        if tuple(one for one in stated if one.calls) != self._models:
+            message = f"{MANIFEST} says of models what the calls in {CALLS.path} do not add up to"
+            self._findings.add("lineage_differs", message, MANIFEST)
+        for one in stated:
+            name = f"{one.name}@{one.revision}"
+            unused = ModelUse.unused(one.name, one.revision)
+            if not one.calls and (one != unused or name not in self._fingerprints.authors):
+                message = f"{MANIFEST} lists the model {name}, of which the lineage has no text"
                 self._findings.add("lineage_differs", message, MANIFEST)
 
     def check_rows(self, shard: str) -> None:
@@ -297,11 +720,60 @@ class _LineageChecks:
                 for column, kinds in _ROW_COLUMNS.items():
                     self._check_named(shard, self._rows, piece, column, kinds)
                 for column, (said, what) in _SAID.items():
-                    self._check_said(shard, self._rows, piece, column, said, what)
+                    self._check_said(shard, piece, column, said, what, self._entities.content)
+                for column, said in _AUTHORS.items():
+                    self._check_said(shard, piece, column, said, "the author", self._entities.facts)
+                self._check_images(shard, piece)
+                self._check_made(shard, piece)
                 self._check_described(shard, self._rows, piece, self._described)
                 self._check_sources(shard, self._rows, piece, self._reached)
                 self._rows += piece.num_rows
                 give_back()
+
+    def _check_images(self, shard: str, piece: pa.RecordBatch) -> None:
+        """Identity, path, size, contrast and terms of rows must be those of their images."""
+        places = self._entities.ids.places(words_of(piece["image_entity_id"]))
+        columns = [name for name in _IMAGE_COLUMNS if name in piece.schema.names]
+        said = self._fingerprints.of_rows(piece.select(columns).to_pylist())
+        other = (places >= 0) & ~self._entities.is_partial[places]
+        other &= self._entities.facts[places] != said
+        if np.any(other):
+            at = int(np.flatnonzero(other)[0])
+            what = f"says other facts of its image {piece['image_entity_id'][at]} than"
+            self._add_of_row(shard, at, f"{what} {ENTITIES.path}")
+
+    def _check_made(self, shard: str, piece: pa.RecordBatch) -> None:
+        """How captions came about, and whether people decided on them, must follow from links."""
+        found, origins, reviewed = (
+            _values(piece, name)
+            for name in ("caption_entity_ids", "caption_origins", "caption_reviewed")
+        )
+        if found is None or origins is None or reviewed is None:
+            return
+        rows, ids = found
+        if not (np.array_equal(rows, origins[0]) and np.array_equal(rows, reviewed[0])):
+            return  # named with the other faults of rows
+        places = self._entities.ids.places(words_of(ids))
+        edited, prompted = self._is_edited[places], self._is_prompted[places]
+        is_rewrite = np.isin(self._entities.kinds[places], self._kinds.among(("rewrite",)))
+        wanted = edited | self._is_decided[places]
+        is_other = (places >= 0) & (numbers_in(reviewed[1]).astype(bool) != wanted)
+        if np.any(is_other):
+            at = int(np.flatnonzero(is_other)[0])
+            what = f"says whether a person decided on {ids[at]} otherwise than"
+            self._add_of_row(shard, int(rows[at]), f"{what} {DECISIONS.path}")
+        possible = np.select(
+            [is_rewrite & edited, is_rewrite, edited, prompted], [0, 1, 2, 3], default=4
+        )
+        for at, (origin, kind) in enumerate(zip(origins[1].to_pylist(), possible, strict=True)):
+            if places[at] >= 0 and origin not in _ORIGINS[kind]:
+                what = f"says that {ids[at]} is {origin!r}, otherwise than {DERIVATIONS.path}"
+                self._add_of_row(shard, int(rows[at]), what)
+                return
+
+    def _add_of_row(self, shard: str, at: int, what: str) -> None:
+        row = self._rows + at + 1
+        self._findings.add("lineage_differs", f"{shard}: row {row} {what}", shard, row)
 
     def _check_named(
         self, shard: str, before: int, piece: pa.RecordBatch, column: str, kinds: tuple[str, ...]
@@ -311,6 +783,9 @@ class _LineageChecks:
             return
         rows, values = found
         places = self._entities.ids.places(words_of(values))
+        self._used[ENTITIES.name][places[places >= 0]] = True
+        if kinds == ("tracklet",):
+            self._tracklets.update(places[places >= 0].tolist())
         wrong = self._is_none_of(places, kinds)
         if np.any(wrong):
             row = before + int(rows[wrong][0]) + 1
@@ -326,7 +801,13 @@ class _LineageChecks:
                 self._findings.add("lineage_turned_down", f"{shard}: {what}", shard, row)
 
     def _check_said(
-        self, shard: str, before: int, piece: pa.RecordBatch, column: str, said: str, what: str
+        self,
+        shard: str,
+        piece: pa.RecordBatch,
+        column: str,
+        said: str,
+        what: str,
+        wanted: NDArray[np.int64],
     ) -> None:
         found, beside = _values(piece, column), _values(piece, said)
         if found is None or beside is None:
@@ -335,12 +816,11 @@ class _LineageChecks:
         if not np.array_equal(rows, beside[0]):
             return  # named with the other faults of rows
         places = self._entities.ids.places(words_of(ids))
-        other = (places >= 0) & (self._told[places] != numbers_of(beside[1].to_pylist()))
+        other = (places >= 0) & (wanted[places] != numbers_of(beside[1].to_pylist()))
         if np.any(other):
             at = int(np.flatnonzero(other)[0])
-            row = before + int(rows[at]) + 1
-            message = f"row {row} has not {what} of {ids[at].as_py()} that {ENTITIES.path} tells"
-            self._findings.add("lineage_differs", f"{shard}: {message}", shard, row)
+            told = f"has not {what} of {ids[at]} that {ENTITIES.path} tells"
+            self._add_of_row(shard, int(rows[at]), told)
 
     def _check_described(
         self, shard: str, before: int, piece: pa.RecordBatch, described: Places
@@ -399,6 +879,26 @@ class _LineageChecks:
                 self._findings.add("source_unreached", f"{shard}: {what}", shard, row)
 
 
+def _lists(piece: pa.RecordBatch, table: LineageTable) -> list[list[Any]]:
+    """The columns of a table."""
+    return [piece[name].to_pylist() for name in table.schema.names]
+
+
+def _taken(column: pa.DictionaryArray, rows: Marks) -> set[str]:
+    """The words that a column has in these rows."""
+    words = column.dictionary.to_pylist()
+    return {words[at] for at in np.unique(numbers_in(column.indices)[rows]).tolist()}
+
+
+def _is_withheld(kind: str, payload: str | None, withheld: Sequence[str]) -> bool:
+    """Whether this may be left out of an entity of a kind that is released so."""
+    if payload is None or WITHHELD_WHOLE in withheld:
+        return payload is None and list(withheld) == [WITHHELD_WHOLE]
+    values = json.loads(payload)
+    may_go = {*WITHHELD.get(kind, ()), *(values if isinstance(values, dict) else ())}
+    return len(set(withheld)) == len(withheld) and may_go >= set(withheld)
+
+
 def _check_objects(column: str, texts: pa.Array) -> None:
     """A column of JSON objects.
 
@@ -417,8 +917,10 @@ def _check_objects(column: str, texts: pa.Array) -> None:
 def _columns(file: pq.ParquetFile) -> list[str]:
     """The leaves of rows that are read, as far as there are any."""
     leaves = {file.schema.column(place).path for place in range(len(file.schema))}
-    wanted = (*_ROW_COLUMNS, *(said for said, _ in _SAID.values()), "source")
-    return [one for one in wanted if one in leaves or f"{one}.list.element" in leaves]
+    wanted = {*_ROW_COLUMNS, *(said for said, _ in _SAID.values()), *_AUTHORS.values()}
+    wanted |= {*_IMAGE_COLUMNS, "caption_origins", "caption_reviewed"}
+    found = {one for one in wanted if one in leaves or f"{one}.list.element" in leaves}
+    return sorted(found | {one for one in leaves if one.startswith("contrast.")})
 
 
 def _values(piece: pa.RecordBatch, column: str) -> tuple[Places, pa.Array] | None:

@@ -72,7 +72,7 @@ def verify_withdrawals(
         message = f"{WITHDRAWALS} tells of {', '.join(foreign)}; wanted {manifest.dataset} alone"
         findings.add("withdrawals_foreign", message, WITHDRAWALS)
     told = withdrawn_before(notices)
-    if manifest.documents_version > 1 and manifest.withdrawn != told:  # stated from then on
+    if manifest.withdrawn != told:
         _find_other_counts(findings, f"{WITHDRAWALS} tells of {sum(one.rows for one in told):,}")
     _find_withdrawn(folder, notices, shards, scratch, findings)
 

@@ -83,6 +83,7 @@ class RowChecks:
         self._licensed = {source.name for source in manifest.sources}
         self._videos = {video.entity_id: video for video in manifest.videos}
         self._seen_videos: Counter[str] = Counter()
+        self._people: dict[str, set[int]] = {}
         self._leaks = LeakChecks(folder, manifest, findings, decode=decode)
         self._contamination = ContaminationChecks(manifest, findings, decode=decode)
         self._images = ImageChecks(
@@ -276,6 +277,7 @@ class RowChecks:
             what = f"was cut out of {crop['video']!r}, which {MANIFEST} does not list so"
             self._report("video_unknown", what, at)
         self._seen_videos[crop["video_entity_id"]] += 1
+        self._people.setdefault(crop["video_entity_id"], set()).add(at.row["id"])
 
     def _count(self, row: Row, *, is_new: bool) -> None:
         split, captions = row["split"], len(row["captions"])
@@ -305,12 +307,17 @@ class RowChecks:
         for checks in (self._tasks, self._contrasts, self._terms):
             checks.check_totals()
         for video in self._manifest.videos:
-            if (got := self._seen_videos[video.entity_id]) != video.images:
-                message = (
-                    f"the Parquet files hold {got:,} images of {video.file_path!r}; "
-                    f"{MANIFEST} says {video.images:,}"
-                )
-                self._findings.add("totals_differ", message, MANIFEST)
+            people = len(self._people.get(video.entity_id, ()))
+            for what, got, stated in (
+                ("images", self._seen_videos[video.entity_id], video.images),
+                ("identities", people, video.identities),
+            ):
+                if got != stated:
+                    message = (
+                        f"the Parquet files hold {got:,} {what} of {video.file_path!r}; "
+                        f"{MANIFEST} says {stated:,}"
+                    )
+                    self._findings.add("totals_differ", message, MANIFEST)
         for listed in (self._manifest.sources, self._manifest.prompts, self._manifest.videos):
             for one in listed:
                 self._entities.update(f"{one.entity_id}\n".encode())

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-_ID_BYTES = 16
+ID_BYTES = 16
 
 
 class Record(BaseModel):
@@ -33,8 +33,12 @@ def canonical_json(value: Mapping[str, Any] | Iterable[Any] | str | float | None
 
 def digest_of(*parts: str) -> str:
     """A 128-bit BLAKE2b digest over `parts`, as 32 hex digits; parts cannot run into each other."""
-    framed = b"".join([b"%d:%b" % (len(data), data) for data in map(str.encode, parts)])
-    return hashlib.blake2b(framed, digest_size=_ID_BYTES).hexdigest()
+    return hashlib.blake2b(framed(*parts), digest_size=ID_BYTES).hexdigest()
+
+
+def framed(*parts: str) -> bytes:
+    """The bytes that `digest_of` hashes: each part behind its length."""
+    return b"".join([b"%d:%b" % (len(data), data) for data in map(str.encode, parts)])
 
 
 def entity_id(

@@ -1,6 +1,6 @@
 """What a release says of itself: its manifest, its statistics, and what is wrong with a copy."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator
 
@@ -121,6 +121,12 @@ class ModelUse(Record):
     tokens_out: Count | None
     cost: str | None
     currency: str | None
+
+    @classmethod
+    def unused(cls, name: str, revision: str) -> Self:
+        """A model that wrote something, of which no call is known."""
+        nothing = {"calls": 0, "tokens_in": 0, "tokens_out": 0}
+        return cls(name=name, revision=revision, parameters={}, cost=None, currency=None, **nothing)
 
 
 class Distribution(Record):
@@ -454,8 +460,8 @@ class Manifest(Record):
     lower tiers that were found to be all in this one. `lineage` counts the rows of the tables of
     what all this was derived from, and `withdrawn` what was withdrawn from earlier releases.
     `about` is what the curators state of it, and `terms` what holds for all of its images together.
-    `documents_version` says how its documents are worded: a verification makes those anew that it
-    words in the same way.
+    `documents_version` says how its documents are worded: a verification makes them again, and
+    finds fault with a version that it does not know.
     """
 
     schema_version: Literal[1] = 1

@@ -21,7 +21,7 @@ from release.lineage_tables import (
     LineageTable,
     write_table,
 )
-from release.manifest import read_manifest
+from release.manifest import MANIFEST, read_manifest
 from release.verify_lineage import verify_lineage
 from schemas.release import LineageStatistics, Problem
 from tests.release.lineage_worlds import KINDS
@@ -131,8 +131,7 @@ def _set(
 def test_what_was_turned_down_is_no_row(folder: Path, state: str) -> None:
     caption = pq.read_table(folder / SHARD)["caption_entity_ids"].to_pylist()[4][1]
     _set(folder, ENTITIES, "state", state, lambda row: row["id"] == caption)
-    (problem,) = found(folder)
-    assert (problem.fault, problem.row) == ("lineage_turned_down", 5)
+    assert ("lineage_turned_down", 5) in {(one.fault, one.row) for one in found(folder)}
 
 
 def test_an_image_that_does_not_lead_to_its_source_is_named(folder: Path) -> None:
@@ -144,8 +143,7 @@ def test_an_image_that_does_not_lead_to_its_source_is_named(folder: Path) -> Non
             row for row in rows if (row["child"], row["role"]) != (fifth, "sampled_from")
         ],
     )
-    (problem,) = found(folder)
-    assert (problem.fault, problem.row) == ("source_unreached", 5)
+    assert ("source_unreached", 5) in {(one.fault, one.row) for one in found(folder)}
 
 
 @pytest.mark.parametrize(
@@ -169,9 +167,7 @@ def test_a_name_of_nothing_is_found(folder: Path, table: LineageTable, column: s
 
 def test_an_agent_of_an_activity_must_be_there(folder: Path) -> None:
     _set(folder, ACTIVITIES, "agents", [NOBODY], lambda _: True)
-    (problem,) = found(folder)
-    assert problem.fault == "lineage_broken"
-    assert NOBODY in problem.message
+    assert any(one.fault == "lineage_broken" and NOBODY in one.message for one in found(folder))
 
 
 @pytest.mark.parametrize("table", [ENTITIES, DERIVATIONS, DECISIONS, CALLS, AGENTS])
@@ -198,8 +194,8 @@ def test_counts_are_held_against_the_manifest(folder: Path, table: LineageTable)
 def test_what_is_no_id_makes_a_table_unreadable(folder: Path, value: str | None) -> None:
     last = _rows(folder, DERIVATIONS)[-1]
     _set(folder, DERIVATIONS, "parent", value, lambda row: row == last)
-    (problem,) = found(folder)
-    assert (problem.fault, problem.file) == ("lineage_unreadable", DERIVATIONS.path)
+    unreadable = ("lineage_unreadable", DERIVATIONS.path)
+    assert unreadable in {(one.fault, one.file) for one in found(folder)}
 
 
 def test_other_columns_are_no_such_table(folder: Path) -> None:
@@ -240,7 +236,11 @@ def test_flipped_bits_are_named_and_end_in_no_traceback(folder: Path, table: Lin
         (folder / table.path).write_bytes(data)
         findings = Findings()
         verify_lineage(folder, manifest, [SHARD], findings)
-        assert {one.file.partition("/")[0] for one in findings.problems} <= {"lineage", "data"}
+        assert {one.file for one in findings.problems} <= {
+            *(one.path for one in TABLES),
+            SHARD,
+            MANIFEST,
+        }
         unreadable += findings.has("lineage_unreadable")
     assert unreadable > _FLIPS // 10
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from release.files import digest_of_file
-from release.manifest import manifest_text, named, read_files, read_manifest
+from release.manifest import read_manifest
 from release.notices import mark_release
 from release.notices_files import (
     WITHDRAWALS,
@@ -20,9 +19,11 @@ from release.notices_files import (
 from release.notices_sources import known_of, notices_at, notices_of_home
 from release.notices_words import told_rows, withdrawn_sentence
 from release.verify import verify_release
+from release.withdrawn_before import withdrawn_before
 from schemas.errors import IntegrityError, UsageError
-from schemas.release import DOCUMENTS_VERSION, ReleasedFile
+from schemas.release import Manifest
 from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
+from tests.release.forging import name_anew
 from tests.release.notice_samples import SHARD, notice_of, rows_of
 
 
@@ -191,20 +192,19 @@ def test_where_there_are_no_notices_it_is_said(copy: Path, tmp_path: Path) -> No
         notices_at(copy / "ufine3c.json")
 
 
-def with_withdrawals(folder: Path, data: bytes, documents_version: int = 1) -> Path:
-    """A release that tells of these withdrawals in a file, and of none in its manifest.
-
-    So did those of the first version of documents.
-    """
+def with_withdrawals(folder: Path, data: bytes, *, counted: bool = True) -> Path:
+    """A release that tells of these withdrawals in a file, and counts them in its manifest."""
     (folder / WITHDRAWALS).write_bytes(data)
-    files = list(read_files(folder / "manifest.json"))
-    told = ReleasedFile(
-        path=WITHDRAWALS, sha256=digest_of_file(folder / WITHDRAWALS), size_bytes=len(data)
-    )
-    files = sorted([*files, told], key=lambda file: file.path)
-    earlier = read_manifest(folder).model_copy(update={"documents_version": documents_version})
-    manifest = named(earlier, files)
-    (folder / "manifest.json").write_bytes(b"".join(manifest_text(manifest, files)))
+
+    def count(manifest: Manifest) -> Manifest:
+        try:
+            notices = read_notices(folder / WITHDRAWALS).notices
+        except IntegrityError:
+            return manifest
+        told = withdrawn_before(notices) if counted else ()
+        return manifest.model_copy(update={"withdrawn": told})
+
+    name_anew(folder, change=count)
     return folder
 
 
@@ -233,7 +233,7 @@ def test_a_release_that_is_rid_of_what_it_says_was_withdrawn_is_sound(copy: Path
 
 
 def test_a_manifest_that_tells_of_other_withdrawals_is_named(copy: Path) -> None:
-    with_withdrawals(copy, later_notice(copy, row("f" * 32)), DOCUMENTS_VERSION)
+    with_withdrawals(copy, later_notice(copy, row("f" * 32)), counted=False)
     (problem,) = verify_release(copy)
     assert (problem.fault, problem.file) == ("withdrawals_differ", WITHDRAWALS)
 

@@ -1,0 +1,159 @@
+"""What entities of a lineage say, as numbers that the rows of a release are compared with.
+
+Of each entity two hashes are remembered: of the field that names its content (the bytes of an
+image, the words of a text), and of the other facts that its row repeats. The hash is Python's own,
+keyed differently in every process, so that nobody can aim at it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic_core import from_json
+
+from release.lineage_ids import array_of, numbers_in
+from release.publishable import published_name
+
+_CONTENT = {"image": "sha256", "caption": "text", "rewrite": "text"}
+_AUTHORED = frozenset({"caption", "rewrite", "strategy"})
+"""Kinds whose records name the model or person that wrote them."""
+_IMAGE = ("source", "identity", "split", "file_path", "width_px", "height_px", "task", "tier")
+_CONTRAST = ("difference", "detail", "plan", "way", "anchor_id")
+_ROW_IMAGE = (
+    *("source", "identity", "split", "source_file_path", "width_px", "height_px", "task", "tier"),
+)
+_ROW_CONTRAST = ("difference", "detail", "plan", "way", "anchor_entity_id")
+_CROP = ("tracklet_entity_id", "frame", "time_seconds", "score")
+_UNTOLD = 0
+_MOST_AUTHORS = 100_000
+Numbers = NDArray[np.int64]
+Places = NDArray[np.int64]
+
+
+class Fingerprints(NamedTuple):
+    """Of each entity; 0 where its kind says nothing that rows repeat.
+
+    `content` is the hash of an image's digest or of a text, `facts` of what else its row says.
+    """
+
+    content: Numbers
+    facts: Numbers
+
+
+class PayloadFingerprints:
+    """Reads payloads; `authors` are those of all texts and strategies.
+
+    `licences` are those of sources by their names: an image under one of its source's states no
+    terms of its own.
+    """
+
+    def __init__(self, licences: Mapping[str, set[str]]) -> None:
+        self._licences = licences
+        self.authors: set[str] = set()
+
+    def of_crops(self, payloads: pa.Array, ids: pa.Array) -> Iterator[int]:
+        """The hashes of the frames of tracklets, as `hash_of_crop` has those of rows.
+
+        Raises:
+            ValueError: a payload is no tracklet.
+        """
+        for payload, id_ in zip(payloads.to_pylist(), ids.to_pylist(), strict=True):
+            try:
+                for frame in from_json(payload)["frames"] if payload is not None else ():
+                    yield hash_of_crop(
+                        {**frame, "tracklet_entity_id": id_}, frame["crop"]["sha256"]
+                    )
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{id_} must be a tracklet; got {payload!r:.100}") from error
+
+    def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> Numbers:
+        """The hashes of what rows say of their images, as `Fingerprints.facts`."""
+        return numbers_of(map(self._facts_of_row, rows))
+
+    def of(self, kinds: pa.DictionaryArray, payloads: pa.Array) -> Fingerprints:
+        """The fingerprints of these entities.
+
+        Raises:
+            ValueError: a payload is no JSON object with the fields of its kind.
+        """
+        content = np.full(len(payloads), _UNTOLD, np.int64)
+        facts = np.full(len(payloads), _UNTOLD, np.int64)
+        indices = numbers_in(kinds.indices)
+        for index, kind in enumerate(kinds.dictionary.to_pylist()):
+            if kind not in _CONTENT and kind not in _AUTHORED:
+                continue
+            places = np.flatnonzero(indices == index)
+            texts = payloads.take(array_of(places)).to_pylist()
+            pairs = [self._pair(kind, text) for text in texts]
+            if pairs:
+                content[places], facts[places] = np.array(pairs, np.int64).T
+        return Fingerprints(content, facts)
+
+    def _pair(self, kind: str, payload: str | None) -> tuple[int, int]:
+        if payload is None:
+            return _UNTOLD, _UNTOLD
+        try:
+            values = from_json(payload)
+            if kind in _AUTHORED:
+                author = published_name(values.get("author") or values["source"])
+                if len(self.authors) < _MOST_AUTHORS:
+                    self.authors.add(author)
+                field = _CONTENT.get(kind)
+                return hash(values[field]) if field else _UNTOLD, hash(author)
+            return hash(values["sha256"]), hash(self._facts_of_image(values))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(
+                f"a payload must be the record of a {kind}; got {payload!r:.100}"
+            ) from error
+
+    def _facts_of_image(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        contrast, own = values.get("contrast"), values.get("attribution") or {}
+        return (
+            *map(values.get, _IMAGE),
+            *(map(contrast.get, _CONTRAST) if contrast else ()),
+            *self._terms(values["source"], own),
+        )
+
+    def _facts_of_row(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        contrast = row.get("contrast")
+        return (
+            *map(row.get, _ROW_IMAGE),
+            *(map(contrast.get, _ROW_CONTRAST) if contrast else ()),
+            *self._terms(row["source"], row),
+        )
+
+    def _terms(self, source: str, own: Mapping[str, Any]) -> tuple[Any, ...]:
+        licence, creator, page = map(own.get, ("licence", "creator", "source_url"))
+        if creator is None and page is None and licence in self._licences.get(source, ()):
+            licence = None
+        return licence, creator, page
+
+
+def hash_of_crop(crop: Mapping[str, Any], sha256: str) -> int:
+    """The hash of what is known of an image that was cut out of a video."""
+    return hash((sha256, *map(crop.get, _CROP), *crop["box_xyxy"]))
+
+
+def numbers_of(values: Iterable[Any]) -> Numbers:
+    """The hashes of what rows say."""
+    return np.fromiter(map(hash, values), np.int64)
+
+
+def images_of(derivations: Sequence[tuple[Places, Places]], is_image: NDArray[np.bool_]) -> Places:
+    """The place of the image that each entity describes; -1 for those that describe none.
+
+    `derivations` are places of texts and of what they were made of; `is_image` has one more at its
+    end, as the result has.
+    """
+    described = np.full(len(is_image), -1, np.int64)
+    nothing = np.empty(0, np.int64)
+    below = np.concatenate([nothing, *(one for one, _ in derivations)])
+    above = np.concatenate([nothing, *(one for _, one in derivations)])
+    count = -1
+    while count != (count := int(np.count_nonzero(described >= 0))):
+        reached = np.where(is_image[above], above, described[above])
+        new = (reached >= 0) & (described[below] < 0)
+        described[below[new]] = reached[new]
+    return described
