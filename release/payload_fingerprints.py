@@ -17,8 +17,8 @@ from release.lineage_ids import array_of, numbers_in
 from release.publishable import published_name
 
 _CONTENT = {"image": "sha256", "caption": "text", "rewrite": "text"}
-_AUTHORED = frozenset({"caption", "rewrite", "strategy"})
-"""Kinds whose records name the model or person that wrote them."""
+_AUTHORED = frozenset({"caption", "rewrite", "strategy", "track"})
+"""Kinds whose records name the model, tracker or person that made them."""
 _IMAGE = ("source", "identity", "split", "file_path", "width_px", "height_px", "task", "tier")
 _CONTRAST = ("difference", "detail", "plan", "way", "anchor_id")
 _ROW_IMAGE = (

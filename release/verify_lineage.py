@@ -666,6 +666,9 @@ class _LineageChecks:
         for video in stated.videos:
             self._check_video(video)
         self._check_models()
+        for tracker in set(stated.trackers) - self._fingerprints.authors:
+            message = f"{MANIFEST} lists the tracker {tracker}, of which the lineage has no track"
+            self._findings.add("lineage_differs", message, MANIFEST)
 
     def _check_record(self, entity_id: str, record: EntityRecord) -> None:
         """What the manifest says must make the payload that the lineage has."""

@@ -20,6 +20,8 @@ EXEMPT = (
     "manifest.json:version",
     "manifest.json:about.",
     "manifest.json:statistics.agreement.",
+    "manifest.json:statistics.contrasts.without_",
+    "manifest.json:statistics.contrasts.left_out.",
     "manifest.json:statistics.rewrites.rejected",
     "manifest.json:statistics.rewrites.pending",
 )
