@@ -67,7 +67,7 @@ class DescribedImage(NamedTuple):
 
 
 class CallRow(NamedTuple):
-    """An answered model call, without its text; `count` are alike."""
+    """An answered model call, without its text; it stands for `alike` of them."""
 
     name: str
     revision: str
@@ -76,7 +76,7 @@ class CallRow(NamedTuple):
     tokens_out: int | None
     cost: float | None
     currency: str | None
-    count: int = 1
+    alike: int = 1
 
 
 class _Node(NamedTuple):

@@ -34,13 +34,13 @@ class _Total:
 
     def add(self, call: CallRow) -> None:
         """Adds calls that are alike; a sum with something unknown in it is unknown."""
-        self.calls += call.count
-        self.tokens_in = _sum(self.tokens_in, call.tokens_in, call.count)
-        self.tokens_out = _sum(self.tokens_out, call.tokens_out, call.count)
+        self.calls += call.alike
+        self.tokens_in = _sum(self.tokens_in, call.tokens_in, call.alike)
+        self.tokens_out = _sum(self.tokens_out, call.tokens_out, call.alike)
         if call.cost is None or self.cost is None:
             self.cost = None
         else:
-            self.cost += Decimal(repr(call.cost)) * call.count
+            self.cost += Decimal(repr(call.cost)) * call.alike
 
 
 def model_uses(calls: Iterable[CallRow], authors: Iterable[str]) -> tuple[ModelUse, ...]:

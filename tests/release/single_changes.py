@@ -186,7 +186,7 @@ def _other(value: Any, known: list[Any], chance: Random) -> Any:
         case [*items]:
             return _other_list(items, chance)
         case {**fields} if fields:
-            key = chance.choice(sorted(fields))
+            key = chance.choice(sorted(map(str, fields)))
             return {**fields, key: _other(fields[key], [], chance)}
         case None:
             return chance.choice(others) if others else None
