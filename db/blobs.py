@@ -1,5 +1,7 @@
 """The blob store: bytes under the name of their SHA-256, on any fsspec file system."""
 
+import contextlib
+import fcntl
 import os
 import re
 import tempfile
@@ -8,7 +10,6 @@ from pathlib import Path
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from db.work import is_gone, process_owner
 from schemas.base import sha256_of
 from schemas.errors import (
     BlobMismatchError,
@@ -27,6 +28,7 @@ _SUFFIXES = {
     "application/json": ".json",
     "text/plain": ".txt",
 }
+_INCOMING = "blob-"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -146,19 +148,31 @@ class BlobStore:
 
 
 def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
-    """Writes to a file of this process in `incoming`, and moves it to `path` when it is whole."""
+    """Writes to a locked file in `incoming`, and moves it to `path` when it is whole.
+
+    The lock ends with the process, in whatever namespace or container it runs. Between a file and
+    its lock, and on a network file system that keeps locks to one machine, another process may take
+    it for abandoned: then it is written again.
+    """
     for folder in (path.parent, incoming):
         folder.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=incoming, prefix=f"{_as_name(process_owner())}~")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    while True:
+        handle, temporary = tempfile.mkstemp(dir=incoming, prefix=_INCOMING)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _try_lock(file.fileno())
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(temporary).replace(path)
+        except FileNotFoundError:
+            if not incoming.is_dir() or not path.parent.is_dir():
+                raise
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        else:
+            return
 
 
 def _flush(folder: Path) -> None:
@@ -171,15 +185,17 @@ def _flush(folder: Path) -> None:
 
 
 def _remove_abandoned(incoming: Path) -> None:
-    """Removes what killed processes left half written; living ones are left alone."""
-    for file in incoming.glob("*~*~*~*"):
-        if is_gone(_as_owner(file.name.rpartition("~")[0])):
-            file.unlink(missing_ok=True)
+    """Removes what killed processes left half written; what is being written is locked."""
+    for file in incoming.glob(f"{_INCOMING}*"):
+        with contextlib.suppress(OSError), file.open("r+b") as opened:
+            if _try_lock(opened.fileno()):
+                file.unlink()
 
 
-def _as_name(owner: str) -> str:
-    return owner.replace("/", "~")
-
-
-def _as_owner(name: str) -> str:
-    return name.replace("~", "/")
+def _try_lock(file: int) -> bool:
+    """Locks an open file until it is closed; False where another holds it, or nothing can."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -65,17 +65,45 @@ class CostRow(NamedTuple):
     currency: str | None
 
 
-def record_call(store: Store, call: NewCall) -> None:
-    """Stores a call in a transaction of its own. A call that is stored already stays as it is."""
+@retried
+def claim_call(store: Store, key: str) -> str | None:
+    """Claims a call before its request is sent; gives the claim's id.
+
+    None where the call is stored by now, or claimed by somebody else, who is buying the answer.
+    """
+    with store.write() as connection:
+        claim_id = store.claims.take(connection, call_subject(key))
+        # An answer is stored and its claim released at once: with the claim, we see the answer.
+        stored = select(ModelCall.key).where(ModelCall.key == key)
+        if claim_id is not None and connection.execute(stored).first() is not None:
+            store.claims.release(connection, claim_id)
+            return None
+        return claim_id
+
+
+def call_subject(key: str) -> str:
+    """What a claim on the call with that key names."""
+    return f"call/{key}"
+
+
+def record_call(store: Store, call: NewCall, claim_id: str | None = None) -> bool:
+    """Stores a call in a transaction of its own, and gives the claim on it back.
+
+    A call that is stored already stays as it is. False where the claim had been taken over: then
+    another may have stored its own answer.
+    """
     agent = AgentRef.of_model(call.model)
-    _store_row(store, agent, _row(call, agent))
+    return _store_row(store, agent, _row(call, agent), claim_id)
 
 
 @retried
-def _store_row(store: Store, agent: AgentRef, row: dict[str, Any]) -> None:
+def _store_row(
+    store: Store, agent: AgentRef, row: dict[str, Any], claim_id: str | None = None
+) -> bool:
     with store.write() as connection:
         register_agents(connection, [agent])
         insert_new(connection, ModelCall, [row])
+        return claim_id is None or store.claims.release(connection, claim_id)
 
 
 def spool_call(folder: Path, call: NewCall) -> None:

@@ -1,33 +1,30 @@
 """Searches as calls: reserved before they are sent, stored when they return, counted by day.
 
-A search has one row of `model_call`. It is there, `in_flight` under a lease, before anything is
+A search has one row of `model_call`. It is there, `in_flight` with the id of a claim, before it is
 sent: so runs side by side see what each other has asked and what is left of the budget. When the
 answer comes, the row becomes that of the answer. A failure worth another try leaves the key free,
 and a row of its own where the service counted it; so does a run that was killed (`lost`: whether
 the service counted it, nobody knows).
 """
 
-import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from db.agents import AgentRef, register_agents
-from db.calls import SEARCH_STAGE
+from db.calls import SEARCH_STAGE, call_subject
 from db.store import Store, retried
 from db.tables.provenance import Agent
 from db.tables.work import ModelCall
-from db.work import is_gone, process_owner
 from schemas.base import digest_of
 from schemas.chat import ModelRef
 from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
 
 IN_FLIGHT = "in_flight"
 LOST = "lost"
-LEASE_SECONDS = 900.0  # longer than a search with all its retries takes
 
 
 class NewSearch(NamedTuple):
@@ -49,9 +46,9 @@ class DailyBudget(NamedTuple):
 
 
 class Reserved(NamedTuple):
-    """The search is this caller's to send; `lease` is what proves it."""
+    """The search is this caller's to send; the claim is what proves it."""
 
-    lease: str
+    claim_id: str
 
 
 class Busy(NamedTuple):
@@ -87,21 +84,22 @@ def reserve_search(
         row = _row_of(connection, search.key)
         if row is not None and row.status != IN_FLIGHT:
             return _outcome(row)
-        if row is not None:
-            if _is_alive(row.response):
-                return Busy()
+        claim_id = store.claims.take(connection, call_subject(search.key))
+        if claim_id is None:
+            return Busy()
+        if row is not None:  # its claim has ended
             _set_aside(connection, search.key, status=LOST)
         used = _requests_since(connection, search.service, budget.day_began)
         if budget.most is not None and used >= budget.most:
+            store.claims.release(connection, claim_id)
             return Spent(used)
         register_agents(connection, [agent])
-        lease = _new_lease()
-        connection.execute(insert(ModelCall), _new_row(search, agent, lease))
-        return Reserved(lease)
+        connection.execute(insert(ModelCall), _new_row(search, agent, claim_id))
+        return Reserved(claim_id)
 
 
 @retried
-def reserve_retry(store: Store, search: NewSearch, lease: str, budget: DailyBudget) -> bool:
+def reserve_retry(store: Store, search: NewSearch, claim_id: str, budget: DailyBudget) -> bool:
     """Counts one more request of a search under way; False where the budget allows none."""
     with store.write() as connection:
         _take_turn(connection, search.service)
@@ -109,14 +107,14 @@ def reserve_retry(store: Store, search: NewSearch, lease: str, budget: DailyBudg
         if budget.most is not None and used >= budget.most:
             return False
         more = {"tokens_in": ModelCall.tokens_in + 1}
-        return connection.execute(_own(search.key, lease).values(more)).rowcount == 1
+        return connection.execute(_own(search.key, claim_id).values(more)).rowcount == 1
 
 
 @retried
 def settle_search(
     store: Store,
     search: NewSearch,
-    lease: str,
+    claim_id: str,
     outcome: SearchOutcome,
     budget: DailyBudget,
     costs: Costs,
@@ -124,30 +122,33 @@ def settle_search(
 ) -> float | None:
     """Stores what came back, in a transaction of its own; gives what it cost.
 
-    Where the lease ran out and another took the search over, its outcome stands.
+    Where the claim ended and another took the search over, its outcome stands.
     """
     with store.write() as connection:
         _take_turn(connection, search.service)
-        reserved = _reserved(connection, search.key, lease)
+        reserved = _reserved(connection, search.key, claim_id)
         before = _requests_since(connection, search.service, budget.day_began) - reserved
         cost = costs(outcome.requests, max(0, before))
         values = {**_columns(outcome), "cost": cost, "currency": currency}
         if isinstance(outcome, SearchFailure) and outcome.retriable:
             if outcome.requests == 0:
-                connection.execute(delete(ModelCall).where(*_is_own(search.key, lease)))
+                connection.execute(delete(ModelCall).where(*_is_own(search.key, claim_id)))
+                store.claims.release(connection, claim_id)
                 return None
             values["key"] = uuid4().hex
-        connection.execute(_own(search.key, lease).values(values))
+        connection.execute(_own(search.key, claim_id).values(values))
+        store.claims.release(connection, claim_id)
         return cost
 
 
 @retried
-def abandon_search(store: Store, search: NewSearch, lease: str) -> None:
+def abandon_search(store: Store, search: NewSearch, claim_id: str) -> None:
     """Gives a search up whose request may or may not have been sent: it counts, as `lost`."""
     with store.write() as connection:
         connection.execute(
-            _own(search.key, lease).values(key=uuid4().hex, status=LOST, response=lease)
+            _own(search.key, claim_id).values(key=uuid4().hex, status=LOST, response=claim_id)
         )
+        store.claims.release(connection, claim_id)
 
 
 @retried
@@ -177,17 +178,17 @@ def _row_of(connection: Connection, key: str) -> Row[str, str] | None:
     return connection.execute(query).one_or_none()
 
 
-def _reserved(connection: Connection, key: str, lease: str) -> int:
-    query = select(ModelCall.tokens_in).where(*_is_own(key, lease))
+def _reserved(connection: Connection, key: str, claim_id: str) -> int:
+    query = select(ModelCall.tokens_in).where(*_is_own(key, claim_id))
     return connection.execute(query).scalar_one_or_none() or 0
 
 
-def _is_own(key: str, lease: str) -> tuple[Any, ...]:
-    return ModelCall.key == key, ModelCall.status == IN_FLIGHT, ModelCall.response == lease
+def _is_own(key: str, claim_id: str) -> tuple[Any, ...]:
+    return ModelCall.key == key, ModelCall.status == IN_FLIGHT, ModelCall.response == claim_id
 
 
-def _own(key: str, lease: str) -> Any:
-    return update(ModelCall).where(*_is_own(key, lease))
+def _own(key: str, claim_id: str) -> Any:
+    return update(ModelCall).where(*_is_own(key, claim_id))
 
 
 def _set_aside(connection: Connection, key: str, status: str) -> None:
@@ -195,20 +196,7 @@ def _set_aside(connection: Connection, key: str, status: str) -> None:
     connection.execute(update(ModelCall).where(ModelCall.key == key).values(values))
 
 
-def _new_lease() -> str:
-    expires_at = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
-    return json.dumps(
-        {"lease": uuid4().hex, "owner": process_owner(), "expires_at": expires_at.isoformat()}
-    )
-
-
-def _is_alive(lease: str) -> bool:
-    held = json.loads(lease)
-    is_over = datetime.fromisoformat(held["expires_at"]) <= datetime.now(UTC)
-    return not is_over and not is_gone(held["owner"])
-
-
-def _new_row(search: NewSearch, agent: AgentRef, lease: str) -> dict[str, Any]:
+def _new_row(search: NewSearch, agent: AgentRef, claim_id: str) -> dict[str, Any]:
     return {
         "key": search.key,
         "agent_id": agent.id,
@@ -217,7 +205,7 @@ def _new_row(search: NewSearch, agent: AgentRef, lease: str) -> dict[str, Any]:
         "prompt_digest": "",
         "parameters": search.parameters,
         "request": search.request.model_dump(mode="json"),
-        "response": lease,
+        "response": claim_id,
         "status": IN_FLIGHT,
         "tokens_in": 1,
         "tokens_out": 0,

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from db.claims import Claims
 from db.engine import (
     DatabaseLostError,
     faults_as_errors,
@@ -49,6 +50,7 @@ class Store:
         self.engine = engine
         self.spool = spool
         self.patience_seconds = patience_seconds
+        self.claims = Claims(self.write)
         # SQLite has one writer; threads of ours queue here instead of polling for its lock
         alone = engine.dialect.name == "sqlite"
         self._turn: AbstractContextManager[object] = threading.Lock() if alone else nullcontext()

@@ -1,18 +1,14 @@
 """Work: which inputs of a plan are pending, who has claimed them, and what became of them.
 
 A *plan* is (stage, version, configuration); its key and an input make the key of a piece of work.
-Pending is what has no work row. Runs side by side share the pending inputs by leases on chunks.
+Pending is what has no work row. Runs side by side share the pending inputs by
+claims on chunks (`db.claims`).
 """
 
-import os
-import socket
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from uuid import uuid4
 
-import psutil
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -25,7 +21,6 @@ from sqlalchemy import (
     insert,
     select,
     true,
-    update,
 )
 from sqlalchemy.orm import aliased
 
@@ -39,8 +34,6 @@ from db.tables.provenance import Activity, Association, Derivation, Entity, Plan
 from db.tables.work import Claim, Work
 from schemas.base import canonical_json, digest_of
 from schemas.records import Rejection
-
-LEASE_SECONDS = 60.0
 
 _ENTITY_COLUMNS = (
     "id",
@@ -77,7 +70,7 @@ class Pending(NamedTuple):
 
 
 class ClaimedChunk(NamedTuple):
-    """Inputs that this process alone works on until the lease ends."""
+    """Inputs that this process alone works on until its claim ends."""
 
     claim_id: str
     inputs: tuple[StoredEntity, ...]
@@ -113,27 +106,6 @@ def register_plan(store: Store, stage: str, version: str, configuration: dict[st
         return connection.execute(select(Plan.id).where(Plan.key == key)).scalar_one()
 
 
-@cache
-def process_owner() -> str:
-    """This process as the owner of leases: host, process id and the time it started."""
-    started = psutil.Process().create_time()
-    return f"{socket.gethostname()}/{os.getpid()}/{started:.3f}"
-
-
-def is_gone(owner: str) -> bool:
-    """Whether `owner` is known to have ended; False for processes on other hosts."""
-    host, pid, started = owner.rsplit("/", 2)
-    if host != socket.gethostname():
-        return False
-    try:
-        process = psutil.Process(int(pid))
-        if process.status() == psutil.STATUS_ZOMBIE:  # killed; its parent has not noticed yet
-            return True
-        return abs(process.create_time() - float(started)) > 1.0
-    except psutil.NoSuchProcess:
-        return True
-
-
 @retried
 def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
     """How many inputs the plan has still to work on, claimed or not."""
@@ -151,17 +123,16 @@ def claim_chunk(
     after: int = 0,
     passed_over: Collection[int] = (),
 ) -> ClaimedChunk | None:
-    """Leases up to `size` pending inputs numbered above `after`, or None when there are none.
+    """Claims up to `size` pending inputs numbered above `after`, or None when there are none.
 
     Those in `passed_over` are left for others.
     """
     with store.write() as connection:
         _lock_plan(connection, plan_id)
-        _drop_ended_claims(connection, plan_id)
+        store.claims.drop_ended(connection)
+        subject = _subject(plan_id, pending.dataset)
         claimed = exists().where(
-            Claim.plan_id == plan_id,
-            Claim.dataset == pending.dataset,
-            Entity.seq.between(Claim.lower, Claim.upper),
+            Claim.subject == subject, Entity.seq.between(Claim.lower, Claim.upper)
         )
         query = (
             select_entities()
@@ -173,10 +144,8 @@ def claim_chunk(
         inputs = tuple(map(StoredEntity._make, connection.execute(query).all()))
         if not inputs:
             return None
-        claim_id = _insert_claim(
-            connection, plan_id, pending.dataset, inputs[0].seq, inputs[-1].seq
-        )
-    return ClaimedChunk(claim_id, inputs)
+        claim_id = store.claims.take(connection, subject, inputs[0].seq, inputs[-1].seq)
+    return ClaimedChunk(claim_id, inputs) if claim_id else None
 
 
 def _is_none_of(inputs: Collection[int]) -> ColumnElement[bool]:
@@ -217,69 +186,35 @@ def _lock_plan(connection: Connection, plan_id: int) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(plan_id)))
 
 
-def _drop_ended_claims(connection: Connection, plan_id: int) -> None:
-    now = datetime.now(UTC)
-    connection.execute(delete(Claim).where(Claim.plan_id == plan_id, Claim.expires_at <= now))
-    owners = connection.execute(select(Claim.owner).where(Claim.plan_id == plan_id).distinct())
-    if gone := [owner for (owner,) in owners if is_gone(owner)]:
-        connection.execute(delete(Claim).where(Claim.owner.in_(gone)))
+def _subject(plan_id: int, dataset: str) -> str:
+    """What claims on a plan's work on a dataset name."""
+    return f"plan/{plan_id}/{dataset}"
 
 
 @retried
 def claim_whole(store: Store, plan_id: int, dataset: str) -> str | None:
-    """Leases a plan's work on a dataset as a whole; None while another has a lease on any of it."""
+    """Claims a plan's work on a dataset as a whole; None while another has a claim on any of it."""
+    subject = _subject(plan_id, dataset)
     with store.write() as connection:
         _lock_plan(connection, plan_id)
-        _drop_ended_claims(connection, plan_id)
-        query = select(Claim.id).where(Claim.plan_id == plan_id, Claim.dataset == dataset)
-        if connection.execute(query.limit(1)).first() is not None:
+        if store.claims.is_taken(connection, subject):
             return None
-        return _insert_claim(connection, plan_id, dataset, 0, 0)
-
-
-def _insert_claim(
-    connection: Connection, plan_id: int, dataset: str, lower: int, upper: int
-) -> str:
-    claim_id = uuid4().hex
-    connection.execute(
-        insert(Claim),
-        {
-            "id": claim_id,
-            "plan_id": plan_id,
-            "dataset": dataset,
-            "lower": lower,
-            "upper": upper,
-            "owner": process_owner(),
-            "expires_at": datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS),
-        },
-    )
-    return claim_id
+        return store.claims.take(connection, subject)
 
 
 @retried
 def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
-    """Whether another run holds a lease on inputs of this plan."""
+    """Whether a run, this or another, has a claim on inputs of this plan."""
     with store.write() as connection:
-        _drop_ended_claims(connection, plan_id)
-        query = select(Claim.id).where(Claim.plan_id == plan_id, Claim.dataset == dataset)
-        return connection.execute(query.limit(1)).first() is not None
+        return store.claims.is_taken(connection, _subject(plan_id, dataset))
 
 
 @retried
-def renew_claims(store: Store) -> None:
-    """Prolongs all leases of this process; to be called well within `LEASE_SECONDS`."""
-    expires_at = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
-    with store.write() as connection:
-        connection.execute(
-            update(Claim).where(Claim.owner == process_owner()).values(expires_at=expires_at)
-        )
-
-
-@retried
-def drop_claim(store: Store, claim_id: str) -> None:
-    """Gives a chunk back unfinished."""
-    with store.write() as connection:
-        connection.execute(delete(Claim).where(Claim.id == claim_id))
+def drop_claims(store: Store, *claim_ids: str) -> None:
+    """Gives claims back, of work that is unfinished."""
+    if claim_ids:
+        with store.write() as connection:
+            connection.execute(delete(Claim).where(Claim.id.in_(claim_ids)))
 
 
 @retried
@@ -302,7 +237,7 @@ def commit_chunk(
 ) -> None:
     """Stores a chunk's entities, derivations, decisions and work rows in one transaction.
 
-    Inputs that another run has worked on meanwhile (the lease had been taken over) keep its
+    Inputs that another run has worked on meanwhile (the claim had been taken over) keep its
     results; those of this run are left out, so that no input has two. What hangs on something that
     was withdrawn meanwhile is stored as withdrawn.
 
@@ -316,7 +251,7 @@ def commit_chunk(
         _insert_entities(connection, activity_id, entities)
         append_decisions(connection, [d for result in own for d in result.decisions])
         if claim_id is not None:
-            connection.execute(delete(Claim).where(Claim.id == claim_id))
+            store.claims.release(connection, claim_id)
 
 
 def store_activity(

@@ -3,14 +3,18 @@
 What an edit comes to is measured and judged elsewhere, as often as the settings for that change.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import itemgetter
 from typing import NamedTuple
 
 from db.agents import AgentRef
+from db.claims import pauses
 from db.entities import NewEntity, children_of, fetch, new_entity
-from db.work import ActivityRecord, register_plan, store_activity
+from db.store import Store, retried
+from db.work import ActivityRecord, drop_claims, register_plan, store_activity
 from flows.context import RunContext
 from models.image_editor import ImageEditor
 from models.image_editors import build_image_editor
@@ -84,14 +88,37 @@ class RecordedEditor:
             ModelError: the editor cannot go on; what it made before is stored.
             SystemExit: the run is to stop; so is what it made before.
         """
-        stored = self._stored({one.strategy_id for one in asked.values()})
-        keys = {place: self._key(one.request) for place, one in asked.items()}
-        known: dict[str, MadeEdit | EditFailure] = {**self._failed, **stored}
-        found = {place: known[key] for place, key in keys.items() if key in known}
-        missing = [place for place in asked if place not in found]
-        for number, outcome in self._made([asked[place] for place in missing]):
-            found[missing[number]] = outcome
+        found: dict[int, MadeEdit | EditFailure] = {}
+        waiting = pauses()
+        with self._context.store.claims.renewed():
+            while missing := {place: asked[place] for place in asked if place not in found}:
+                found |= self._made_or_known(missing)
+                if len(found) < len(asked):  # somebody else is making the rest
+                    self._context.budget.stop.check()
+                    time.sleep(next(waiting))
         return found
+
+    def _made_or_known(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
+        """What came of the edits that nobody else is making."""
+        keys = {place: self._key(one.request) for place, one in asked.items()}
+        claims = _claim_edits(self._context.store, keys)
+        try:
+            # A claim ends after its edit was stored: what others made before ours began is found.
+            found = self._known(asked)
+            ours = [place for place in claims if place not in found]
+            for number, outcome in self._made([asked[place] for place in ours]):
+                found[ours[number]] = outcome
+                drop_claims(self._context.store, claims.pop(ours[number]))
+        finally:
+            drop_claims(self._context.store, *claims.values())
+        return found
+
+    def _known(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
+        """What was made before, and what failed in this run."""
+        stored = self._stored({one.strategy_id for one in asked.values()})
+        known: dict[str, MadeEdit | EditFailure] = {**self._failed, **stored}
+        keys = {place: self._key(one.request) for place, one in asked.items()}
+        return {place: known[key] for place, key in keys.items() if key in known}
 
     def _key(self, request: EditRequest) -> str:
         return request.key(self._spec.ref, self._spec.parameters)
@@ -173,3 +200,14 @@ class RecordedEditor:
         )
         with self._context.store.write() as connection:
             store_activity(connection, activity, [entity])
+
+
+@retried
+def _claim_edits(store: Store, keys: Mapping[int, str]) -> dict[int, str]:
+    """The claims on those edits that nobody else has claimed."""
+    with store.write() as connection:
+        taken = {
+            place: store.claims.take(connection, f"edit/{key}")
+            for place, key in sorted(keys.items(), key=itemgetter(1))  # in one order by all runs
+        }
+    return {place: claim_id for place, claim_id in taken.items() if claim_id is not None}

@@ -1,11 +1,15 @@
 """A chat model whose every call is stored as it returns, and is never made twice."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any
 
-from db.calls import NewCall, find_call, record_call, spool_call
+from db.calls import NewCall, claim_call, find_call, record_call, spool_call
+from db.claims import pauses
 from db.store import Store
+from db.work import drop_claims
 from flows.stopping import current_stop
 from models.chat import ChatModel, RetryingModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
@@ -89,35 +93,47 @@ class RecordedChatModel:
         return request.key(self.ref, self.parameters)
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """As the model does; equal requests are sent once."""
+        """As the model does; equal requests are sent once, by all runs on the store together."""
         stream = _Stream(self._store, self._budget, self.key)
-        stop = self._budget.stop
-        try:
-            for sent, outcome in self._model.answer(stream.unknown(requests)):
-                request = stream.sent[sent]
-                self._record(request, outcome, stream)
-                stream.finish(self.key(request), outcome)
-                stop.end()
+        to_send: Iterable[ChatRequest] = stream.unknown(requests)
+        with self._store.claims.renewed(), closing(stream):
+            while True:
+                for sent, outcome in self._model.answer(to_send):
+                    request = stream.sent[sent]
+                    stream.finish(self.key(request), self._record(request, outcome, stream))
+                    yield from stream.take_ready()
+                stream.sent.clear()
+                waiting = pauses()
+                while not (to_send := stream.left_to_us()) and stream.claimed_elsewhere:
+                    yield from stream.take_ready()
+                    time.sleep(next(waiting))
                 yield from stream.take_ready()
-        finally:
-            stop.end(stream.in_flight)
-        yield from stream.take_ready()
+                if not to_send:
+                    break
         if stream.failed:
             kept = f"; paid answers that wait: {stream.spooled}, in {self._store.spool}"
             raise ServiceError(f"{stream.failed}{kept if stream.spooled else ''}")
-        stop.check()
+        self._budget.stop.check()
         if stream.stopped_by:
             raise BudgetReachedError(f"{stream.stopped_by}; run again to go on")
 
-    def _record(self, request: ChatRequest, outcome: ChatOutcome, stream: "_Stream") -> None:
-        """Stores a call; where the database is lost, it and all that follow go to the spool."""
+    def _record(self, request: ChatRequest, outcome: ChatOutcome, stream: "_Stream") -> ChatOutcome:
+        """Stores a call; where the database is lost, it and all that follow go to the spool.
+
+        Returns:
+            What counts as the outcome: where the claim was lost, the answer that another stored.
+        """
+        key = self.key(request)
+        claim_id = stream.claims[key]
         if isinstance(outcome, ChatFailure) and outcome.retriable:
-            return
+            if stream.failed is None:
+                drop_claims(self._store, claim_id)
+            return outcome
         known = outcome.tokens_in, outcome.tokens_out
         counted = _with_estimates(known, request, outcome)
         self._budget.spend(sum(counted), self._cost(*counted))
         call = NewCall(
-            key=self.key(request),
+            key=key,
             model=self.ref,
             parameters=self.parameters,
             request=request,
@@ -128,8 +144,8 @@ class RecordedChatModel:
         )
         try:
             if stream.failed is None:
-                record_call(self._store, call)
-                return
+                was_ours = record_call(self._store, call, claim_id)
+                return outcome if was_ours else find_call(self._store, key) or outcome
         except ServiceError as error:
             if self._store.spool is None:
                 raise
@@ -137,6 +153,7 @@ class RecordedChatModel:
         if self._store.spool is not None:
             spool_call(self._store.spool, call)
             stream.spooled += 1
+        return outcome
 
     def _cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
         return None if self._prices is None else self._prices.cost(tokens_in, tokens_out)
@@ -160,7 +177,11 @@ def _estimate(text: str) -> int:
 
 
 class _Stream:
-    """One stream of requests: which were sent, and who waits for which answer."""
+    """One stream of requests: which were sent, and who waits for which answer.
+
+    A call is claimed before it is sent. One that another has claimed is left aside; in the end its
+    answer is taken from the store, or it is claimed after all.
+    """
 
     def __init__(self, store: Store, budget: Budget, key: Callable[[ChatRequest], str]) -> None:
         self._store = store
@@ -169,7 +190,10 @@ class _Stream:
         self._finished: dict[str, ChatOutcome] = {}
         self._waiting: dict[str, list[int]] = {}
         self._ready: list[tuple[int, ChatOutcome]] = []
+        self._is_over = False
         self.sent: list[ChatRequest] = []
+        self.claims: dict[str, str] = {}  # on the calls in flight, by their keys
+        self.claimed_elsewhere: dict[str, ChatRequest] = {}
         self.stopped_by: str | None = None
         self.failed: ServiceError | None = None
         self.spooled = 0
@@ -180,34 +204,56 @@ class _Stream:
             key = self._key(request)
             if key in self._waiting:
                 self._waiting[key].append(position)
-                continue
-            if self.failed:
+            elif key in self._finished:
+                self._ready.append((position, self._finished[key]))
+            else:
+                self._waiting[key] = [position]
+                if self._must_send(key, request):
+                    yield request
+            if self._is_over or self.failed:
                 return
-            try:
-                outcome = self._finished.get(key) or find_call(self._store, key)
-            except ServiceError as error:  # what is in flight is still to be kept
-                self.failed = error
-                return
-            if outcome is not None:
-                self._finished[key] = outcome
-                self._ready.append((position, outcome))
-                continue
-            if stopped_by := self._budget.reached():
-                self.stopped_by = stopped_by
-                return
-            if not self._budget.stop.begin():
-                return
-            self._waiting[key] = [position]
-            self.sent.append(request)
-            yield request
 
-    @property
-    def in_flight(self) -> int:
-        """How many requests were sent whose outcome is not there."""
-        return len(self._waiting)
+    def left_to_us(self) -> list[ChatRequest]:
+        """The requests that others had claimed and got no answer to: now they are claimed by us."""
+        left, self.claimed_elsewhere = self.claimed_elsewhere, {}
+        return [request for key, request in left.items() if self._must_send(key, request)]
+
+    def _must_send(self, key: str, request: ChatRequest) -> bool:
+        """Whether the answer is not known, and is ours to get; then the call is claimed."""
+        if self._is_over or self.failed:
+            return False
+        try:
+            if (outcome := find_call(self._store, key)) is not None:
+                self._answer(key, outcome)
+                return False
+            self.stopped_by = self._budget.reached()
+            self._is_over = self.stopped_by is not None or not self._budget.stop.begin()
+            return not self._is_over and self._claim(key, request)
+        except ServiceError as error:  # what is in flight is still to be kept
+            self.failed = error
+            return False
+
+    def _claim(self, key: str, request: ChatRequest) -> bool:
+        claim_id = None
+        try:
+            claim_id = claim_call(self._store, key)
+        finally:
+            if claim_id is None:
+                self._budget.stop.end()
+        if claim_id is None:
+            self.claimed_elsewhere[key] = request
+            return False
+        self.claims[key] = claim_id
+        self.sent.append(request)
+        return True
 
     def finish(self, key: str, outcome: ChatOutcome) -> None:
-        """Notes the outcome of a request that was sent."""
+        """Notes the outcome of a request that was sent, and is stored."""
+        del self.claims[key]
+        self._answer(key, outcome)
+        self._budget.stop.end()
+
+    def _answer(self, key: str, outcome: ChatOutcome) -> None:
         self._finished[key] = outcome
         self._ready.extend((position, outcome) for position in self._waiting.pop(key))
 
@@ -215,3 +261,11 @@ class _Stream:
         """What can be given back by now, each once."""
         ready, self._ready = self._ready, []
         yield from ready
+
+    def close(self) -> None:
+        """Gives up the calls that did not return."""
+        try:
+            if self.failed is None:
+                drop_claims(self._store, *self.claims.values())
+        finally:
+            self._budget.stop.end(len(self.claims))

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from db.agents import AgentRef
+from db.claims import pauses
 from db.entities import StoredEntity
 from db.work import (
     ActivityRecord,
@@ -24,19 +25,16 @@ from db.work import (
     claim_chunk,
     commit_chunk,
     count_pending,
-    drop_claim,
+    drop_claims,
     live_claims,
     register_plan,
     worked_inputs,
 )
 from flows.context import RunContext
 from flows.execution import open_executor
-from flows.leases import renewed_leases
 from flows.report import StageReport, StageResult
 
 MAX_CHUNKS = 1000
-_FIRST_PAUSE_SECONDS = 0.01
-_LONGEST_PAUSE_SECONDS = 1.0
 T = TypeVar("T")
 
 
@@ -88,7 +86,7 @@ def run_stage(
         return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id)
 
     def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
-        pause = _FIRST_PAUSE_SECONDS
+        waiting = pauses()
         while not report.stalled:
             before, claimed = report.finished, 0
             # Asked before claiming: what others let go of from here on is found by the claims.
@@ -98,15 +96,14 @@ def run_stage(
                 claimed += 1
                 yield chunk
             if report.finished > before:
-                pause = _FIRST_PAUSE_SECONDS
+                waiting = pauses()
             elif in_flight or claimed:
-                report.wait_for_more(pause)  # chunks in flight, here or in a run side by side
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                report.wait_for_more(next(waiting))  # chunks in flight, here or in another run
             else:
                 return
 
     def give_back(chunk: ClaimedChunk) -> None:
-        drop_claim(context.store, chunk.claim_id)
+        drop_claims(context.store, chunk.claim_id)
 
     return _run(context, stage, total, chunks, run_chunk, give_back)
 
@@ -186,7 +183,7 @@ def _run(
 
     try:
         with (
-            renewed_leases(context.store),
+            context.store.claims.renewed(),
             open_executor(
                 context.executor(stage.title, stage.workers), context.stop_sending
             ) as executor,
@@ -202,7 +199,7 @@ def _run(
 
 @contextmanager
 def _given_back(chunk: T, give_back: Callable[[T], None]) -> Iterator[None]:
-    """Gives `chunk` back where the block fails: a lease of ours would be renewed for ever."""
+    """Gives `chunk` back where the block fails: a claim of ours would be renewed for ever."""
     try:
         yield
     except BaseException:

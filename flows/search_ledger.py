@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from db.claims import pauses
 from db.search_calls import (
     Busy,
     DailyBudget,
@@ -28,8 +29,6 @@ from schemas.errors import BudgetReachedError, ConfigurationError, LoupeError
 from schemas.image_search import SearchFailure, SearchOutcome, SearchPrices, SearchRequest
 
 _STOPS = ("quota_exhausted", "rate_limited")
-_FIRST_PAUSE_SECONDS = 0.02
-_LONGEST_PAUSE_SECONDS = 1.0
 
 
 Clock = Callable[[], datetime]
@@ -116,7 +115,7 @@ class RecordedSearch:
         if isinstance(words, SearchFailure):
             return words
         key = self.key(words, count, page)
-        pause = _FIRST_PAUSE_SECONDS
+        waiting = pauses()
         while (known := self._known(key, count, page)) is None:
             self._refuse_beyond_limits()
             new = NewSearch(
@@ -130,12 +129,11 @@ class RecordedSearch:
             taken = reserve_search(self._store, new, self._today())
             match taken:
                 case Busy():
-                    self._sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                    self._sleep(next(waiting))
                 case Spent(requests):
                     raise BudgetReachedError(self._spent(requests))
-                case Reserved(lease):
-                    return self._ask(new, lease, may_retry)
+                case Reserved(claim_id):
+                    return self._ask(new, claim_id, may_retry)
                 case _:
                     return self._search.read_again(taken, count, page)
         return known
@@ -149,20 +147,20 @@ class RecordedSearch:
         stored = find_search(self._store, key)
         return None if stored is None else self._search.read_again(stored, count, page)
 
-    def _ask(self, new: NewSearch, lease: str, may_retry: Callable[[], bool]) -> SearchOutcome:
+    def _ask(self, new: NewSearch, claim_id: str, may_retry: Callable[[], bool]) -> SearchOutcome:
         stop = self._budget.stop
         if not stop.begin():
             nothing = SearchFailure(reason="not_asked", detail="the run stops", retriable=True)
-            self._settle(new, lease, nothing)
+            self._settle(new, claim_id, nothing)
             stop.check()
 
         def is_allowed() -> bool:
             is_wanted = not stop.is_requested and may_retry()
-            return is_wanted and reserve_retry(self._store, new, lease, self._today())
+            return is_wanted and reserve_retry(self._store, new, claim_id, self._today())
 
         try:
-            outcome = self._sent(new, lease, is_allowed)
-            cost = self._settle(new, lease, outcome)
+            outcome = self._sent(new, claim_id, is_allowed)
+            cost = self._settle(new, claim_id, outcome)
         finally:
             stop.end()
         self._budget.spend(0, cost)
@@ -170,21 +168,22 @@ class RecordedSearch:
             self._stop(outcome)
         return outcome
 
-    def _sent(self, new: NewSearch, lease: str, is_allowed: Callable[[], bool]) -> SearchOutcome:
+    def _sent(self, new: NewSearch, claim_id: str, is_allowed: Callable[[], bool]) -> SearchOutcome:
         request = new.request
         try:
-            return self._search.search(request.query, request.count, request.page, is_allowed)
+            with self._store.claims.renewed():
+                return self._search.search(request.query, request.count, request.page, is_allowed)
         except LoupeError as error:  # what concerns all queries is found before one is sent
             nothing = SearchFailure(reason="not_asked", detail=str(error), retriable=True)
-            self._settle(new, lease, nothing)
+            self._settle(new, claim_id, nothing)
             raise
         except BaseException:
-            abandon_search(self._store, new, lease)
+            abandon_search(self._store, new, claim_id)
             raise
 
-    def _settle(self, new: NewSearch, lease: str, outcome: SearchOutcome) -> float | None:
+    def _settle(self, new: NewSearch, claim_id: str, outcome: SearchOutcome) -> float | None:
         day = self._day_of(new.asked_at)
-        return settle_search(self._store, new, lease, outcome, day, self._cost, self._currency)
+        return settle_search(self._store, new, claim_id, outcome, day, self._cost, self._currency)
 
     def _stop(self, failure: SearchFailure) -> None:
         if failure.reason == "quota_exhausted":

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text
+from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from db.tables.base import Base, Digest, Number
@@ -42,19 +42,31 @@ class Checkpoint(Base):
     state: Mapped[bytes] = mapped_column(LargeBinary)
 
 
-class Claim(Base):
-    """A lease on a chunk of pending inputs, from `lower` to `upper`, until `expires_at`."""
+class Process(Base):
+    """A process that makes claims: where it runs (`db.processes`), and its heartbeat.
 
-    __tablename__ = "claim"
-    __table_args__ = (Index("ix_claim_plan", "plan_id", "dataset"),)
+    `beats` counts up as long as it lives, `beat_at` is the last time by the database's clock.
+    """
+
+    __tablename__ = "process"
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
-    plan_id: Mapped[int]
-    dataset: Mapped[str] = mapped_column(Text)
+    place: Mapped[str] = mapped_column(Text)
+    beats: Mapped[int] = mapped_column(Number)
+    beat_at: Mapped[datetime]
+
+
+class Claim(Base):
+    """A process does what `subject` names, or what has a number from `lower` to `upper` in it."""
+
+    __tablename__ = "claim"
+    __table_args__ = (UniqueConstraint("subject", "lower"),)
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    subject: Mapped[str] = mapped_column(Text)
     lower: Mapped[int] = mapped_column(Number)
     upper: Mapped[int] = mapped_column(Number)
-    owner: Mapped[str] = mapped_column(Text)
-    expires_at: Mapped[datetime]
+    process_id: Mapped[str] = mapped_column(ForeignKey("process.id", ondelete="CASCADE"))
 
 
 class ModelCall(Base):

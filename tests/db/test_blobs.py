@@ -1,8 +1,9 @@
 """The blob store: the same on a folder and on S3."""
 
-import os
+import fcntl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import boto3
@@ -138,16 +139,32 @@ def test_a_bucket_that_is_not_there_is_named(blobs_url: str) -> None:
 
 
 def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    """What is still being written is locked, in whatever namespace or container its writer is."""
     incoming = tmp_path / "blobs" / "incoming"
     incoming.mkdir(parents=True)
-    host = os.uname().nodename
-    abandoned = incoming / f"{host}~{os.getpid()}~1.000~abc"
-    foreign = incoming / "another-host~1~1.000~abc"
-    unknown = incoming / "not~ours"
-    for file in (abandoned, foreign, unknown):
+    abandoned, growing, unknown = (incoming / name for name in ("blob-a", "blob-b", "not-ours"))
+    for file in (abandoned, growing, unknown):
         file.write_bytes(b"half")
-    BlobStore(str(tmp_path / "blobs"))
-    assert sorted(incoming.iterdir()) == [foreign, unknown]
+    with growing.open("ab") as written:
+        fcntl.flock(written, fcntl.LOCK_EX)
+        BlobStore(str(tmp_path / "blobs"))
+    assert sorted(incoming.iterdir()) == [growing, unknown]
+
+
+def test_a_blob_is_written_again_where_it_was_taken_for_abandoned(tmp_path: Path) -> None:
+    blobs, over = BlobStore(str(tmp_path / "blobs")), threading.Event()
+
+    def sweep_everything() -> None:
+        while not over.wait(0.001):
+            for file in (tmp_path / "blobs" / "incoming").glob("*"):
+                file.unlink(missing_ok=True)
+
+    pictures = [f"picture {number}".encode() for number in range(20)]
+    with ThreadPoolExecutor() as threads:
+        threads.submit(sweep_everything)
+        written = [blobs.put(picture, JPEG) for picture in pictures]
+        over.set()
+    assert [blobs.read(one, JPEG) for one in written] == pictures
 
 
 def test_a_url_of_an_unknown_kind_is_refused() -> None:

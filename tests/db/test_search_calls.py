@@ -1,9 +1,8 @@
-"""A search is one caller's while its lease holds; who loses it neither stores nor counts twice."""
+"""A search is one caller's while its claim holds; who loses it neither stores nor counts twice."""
 
-import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from db.search_calls import (
     LOST,
@@ -23,6 +22,8 @@ from db.store import Store
 from db.tables.work import ModelCall
 from schemas.chat import ModelRef
 from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
+from tests.db.samples import hand_over_claims
+from tests.separation import ended_place
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = DailyBudget(NOW.replace(hour=0), None)
@@ -39,11 +40,11 @@ def new(query: str = "a cat") -> NewSearch:
 def reserve(store: Store, query: str = "a cat", most: int | None = None) -> str:
     taken = reserve_search(store, new(query), DAY._replace(most=most))
     assert isinstance(taken, Reserved), taken
-    return taken.lease
+    return taken.claim_id
 
 
-def settle(store: Store, lease: str, outcome: SearchOutcome = FOUND) -> None:
-    settle_search(store, new(), lease, outcome, DAY, lambda *_: None, None)
+def settle(store: Store, claim_id: str, outcome: SearchOutcome = FOUND) -> None:
+    settle_search(store, new(), claim_id, outcome, DAY, lambda *_: None, None)
 
 
 def statuses(store: Store) -> list[str]:
@@ -55,40 +56,32 @@ def counted(store: Store) -> int:
     return requests_since(store, SERVICE, DAY.day_began)
 
 
-def held_elsewhere(store: Store, ends: timedelta) -> None:
-    """Lets a process of another host hold every search that is under way."""
-    expires_at = (datetime.now(UTC) + ends).isoformat()
-    lease = {"lease": "another", "owner": "another-host/1/0.0", "expires_at": expires_at}
-    with store.write() as connection:
-        connection.execute(update(ModelCall).values(response=json.dumps(lease)))
-
-
 def test_a_search_under_way_is_waited_for(store: Store) -> None:
-    lease = reserve(store)
+    claim_id = reserve(store)
     assert reserve_search(store, new(), DAY) == Busy()
     assert find_search(store, new().key) is None
-    settle(store, lease)
+    settle(store, claim_id)
     assert reserve_search(store, new(), DAY) == find_search(store, new().key) == FOUND
 
 
-def test_a_lease_of_another_host_holds(store: Store) -> None:
+def test_a_claim_of_another_machine_holds(store: Store) -> None:
     reserve(store)
-    held_elsewhere(store, timedelta(seconds=60))
+    hand_over_claims(store)
     assert reserve_search(store, new(), DAY) == Busy()
     assert counted(store) == 1
 
 
-def test_a_lease_that_has_ended_is_taken_over(store: Store) -> None:
+def test_a_claim_that_has_ended_is_taken_over(store: Store) -> None:
     reserve(store)
-    held_elsewhere(store, timedelta(seconds=-1))
+    hand_over_claims(store, ended_place())
     assert isinstance(reserve_search(store, new(), DAY), Reserved)
     assert statuses(store) == ["in_flight", LOST]
     assert counted(store) == 2, "whether the first was sent, nobody knows"
 
 
-def test_who_lost_the_lease_changes_nothing(store: Store) -> None:
+def test_who_lost_the_claim_changes_nothing(store: Store) -> None:
     first = reserve(store)
-    held_elsewhere(store, timedelta(seconds=-1))
+    hand_over_claims(store, ended_place())
     second = reserve(store)
     settle(store, first, SearchFailure(reason="x", detail="", retriable=False))
     assert not reserve_retry(store, new(), first, DAY)
@@ -109,12 +102,12 @@ def test_a_failure_leaves_the_key_free_and_counts(store: Store) -> None:
 
 
 def test_reservations_and_retries_count_at_once(store: Store) -> None:
-    lease = reserve(store, most=3)
+    claim_id = reserve(store, most=3)
     budget = DAY._replace(most=3)
-    assert reserve_retry(store, new(), lease, budget)
+    assert reserve_retry(store, new(), claim_id, budget)
     reserve(store, "a dog", most=3)
-    assert not reserve_retry(store, new(), lease, budget)
+    assert not reserve_retry(store, new(), claim_id, budget)
     assert reserve_search(store, new("a bird"), budget) == Spent(3)
-    settle(store, lease)
+    settle(store, claim_id)
     assert counted(store) == 2
     reserve(store, "a bird", most=3)

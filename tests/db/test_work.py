@@ -1,14 +1,10 @@
-"""Work: pending inputs, leases on chunks, and chunks that are committed whole or not at all."""
+"""Work: pending inputs, claims on chunks, and chunks that are committed whole or not at all."""
 
-import os
-import subprocess
-import sys
 import threading
 from datetime import UTC, datetime, timedelta
 
-import psutil
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from db.decisions import NewDecision
@@ -24,19 +20,24 @@ from db.work import (
     claim_whole,
     commit_chunk,
     count_pending,
-    drop_claim,
-    is_gone,
+    drop_claims,
     live_claims,
-    process_owner,
     register_plan,
-    renew_claims,
     worked_inputs,
 )
 from schemas.records import Rejection
-from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, row_count, store_entities
+from tests.db.samples import (
+    DATASET,
+    SOFTWARE,
+    activity_of,
+    caption,
+    hand_over_claims,
+    row_count,
+    store_entities,
+)
+from tests.separation import ended_place
 
 CAPTIONS = Pending(DATASET, "caption", ("proposed",))
-ELSEWHERE = "another-host/1/0.000"
 
 
 @pytest.fixture
@@ -54,15 +55,6 @@ def claim(store: Store, plan_id: int, size: int = 4, after: int = 0) -> ClaimedC
 
 def inputs(chunk: ClaimedChunk) -> set[int]:
     return {one.seq for one in chunk.inputs}
-
-
-def hand_over(store: Store, owner: str, expires_at: datetime | None = None) -> None:
-    """Makes all leases those of another process."""
-    values: dict[str, object] = {"owner": owner}
-    if expires_at is not None:
-        values["expires_at"] = expires_at
-    with store.write() as connection:
-        connection.execute(update(Claim).values(values))
 
 
 def commit(store: Store, plan_id: int, chunk: ClaimedChunk) -> None:
@@ -109,92 +101,50 @@ def test_chunks_that_are_claimed_at_once_do_not_overlap(store: Store, plan_id: i
     assert row_count(store, Work) == 10 + 10, "ten imports, ten rewrites"
 
 
-def test_a_lease_is_respected_until_it_ends(store: Store, plan_id: int) -> None:
+def test_a_claim_is_respected_until_it_ends(store: Store, plan_id: int) -> None:
     theirs = claim(store, plan_id)
-    hand_over(store, ELSEWHERE)
+    hand_over_claims(store)
     rest = claim(store, plan_id, size=100)
     assert inputs(theirs) | inputs(rest) == {one.seq for one in (*theirs.inputs, *rest.inputs)}
     assert not inputs(theirs) & inputs(rest)
-    drop_claim(store, rest.claim_id)
+    drop_claims(store, rest.claim_id)
     assert live_claims(store, plan_id, DATASET)
 
-    hand_over(store, ELSEWHERE, datetime.now(UTC) - timedelta(seconds=1))
+    store.claims.lease_seconds = 0
     assert inputs(claim(store, plan_id)) == inputs(theirs)
 
 
-def test_a_lease_of_a_process_that_died_is_taken_over_at_once(store: Store, plan_id: int) -> None:
+def test_a_claim_of_a_process_that_died_is_taken_over_at_once(store: Store, plan_id: int) -> None:
     theirs = claim(store, plan_id)
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    hand_over(store, owner_of(child.pid))
-    child.wait()
+    hand_over_claims(store, ended_place())
     assert inputs(claim(store, plan_id)) == inputs(theirs)
 
 
-def test_what_is_leased_as_a_whole_is_leased_once(store: Store, plan_id: int) -> None:
+def test_what_is_claimed_as_a_whole_is_claimed_once(store: Store, plan_id: int) -> None:
     ours = claim_whole(store, plan_id, DATASET)
     assert ours is not None
     assert claim_whole(store, plan_id, DATASET) is None, "threads of one process are two runs"
     assert claim_whole(store, plan_id, "another") is not None
-    drop_claim(store, ours)
+    drop_claims(store, ours)
     assert claim_whole(store, plan_id, DATASET) is not None
 
 
-def test_a_whole_lease_is_taken_over_where_it_ended_or_its_process_died(
+def test_a_whole_claim_is_taken_over_where_it_ended_or_its_process_died(
     store: Store, plan_id: int
 ) -> None:
     claim_whole(store, plan_id, DATASET)
-    hand_over(store, ELSEWHERE)
+    hand_over_claims(store)
     assert claim_whole(store, plan_id, DATASET) is None
-    hand_over(store, ELSEWHERE, datetime.now(UTC) - timedelta(seconds=1))
+    hand_over_claims(store, ended_place(), "a dead process")
     assert claim_whole(store, plan_id, DATASET) is not None
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    hand_over(store, owner_of(child.pid))
-    child.wait()
+    hand_over_claims(store, "", "a silent process")
+    store.claims.lease_seconds = 0
     assert claim_whole(store, plan_id, DATASET) is not None
-
-
-def owner_of(pid: int) -> str:
-    host = process_owner().rsplit("/", 2)[0]
-    return f"{host}/{pid}/{psutil.Process(pid).create_time():.3f}"
-
-
-def test_a_process_that_was_killed_but_not_yet_buried_is_gone() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    owner = owner_of(child.pid)
-    assert not is_gone(owner)
-    child.kill()
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and left a zombie
-    assert is_gone(owner)
-    child.communicate()
-    assert is_gone(owner)
-
-
-def test_a_process_id_that_went_to_somebody_else_is_gone() -> None:
-    host, pid, started = process_owner().rsplit("/", 2)
-    assert not is_gone(process_owner())
-    assert is_gone(f"{host}/{pid}/{float(started) - 100:.3f}")
-    assert not is_gone(ELSEWHERE), "who knows what runs on other hosts"
-
-
-def test_renewing_prolongs_our_leases_alone(store: Store, plan_id: int) -> None:
-    claim(store, plan_id)
-    soon = datetime.now(UTC) + timedelta(seconds=5)
-    hand_over(store, ELSEWHERE, soon)
-    renew_claims(store)
-    assert expiries(store) == [soon]
-    hand_over(store, process_owner())
-    renew_claims(store)
-    assert expiries(store)[0] > soon + timedelta(seconds=30)
-
-
-def expiries(store: Store) -> list[datetime]:
-    with store.read() as connection:
-        return list(connection.execute(select(Claim.expires_at)).scalars())
 
 
 def test_a_chunk_given_back_can_be_claimed_again(store: Store, plan_id: int) -> None:
     first = claim(store, plan_id)
-    drop_claim(store, first.claim_id)
+    drop_claims(store, first.claim_id)
     assert not live_claims(store, plan_id, DATASET)
     assert inputs(claim(store, plan_id)) == inputs(first)
 
@@ -242,7 +192,7 @@ def test_a_chunk_with_one_bad_row_leaves_nothing(store: Store, plan_id: int) -> 
 
 
 def test_an_input_that_was_worked_on_meanwhile_keeps_its_result(store: Store, plan_id: int) -> None:
-    """Its lease had ended, another run took it over, and both models gave different answers."""
+    """Its claim had ended, another run took it over, and both models gave different answers."""
     chunk = claim(store, plan_id, size=2)
     one, two = chunk.inputs
     theirs, ours, fresh = (caption(number, [("edited_from", one.id)]) for number in (1, 2, 3))

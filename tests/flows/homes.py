@@ -49,7 +49,7 @@ def contents_of(home: Path) -> dict[str, Counter[Any]]:
         "ELSE response END, tokens_in, tokens_out FROM model_call WHERE status <> 'lost'",
         "decisions": "SELECT entity_id, verdict, reason, agent_id FROM decision",
         "release": "SELECT id FROM release",
-        "claims": "SELECT owner FROM claim",
+        "claims": "SELECT subject FROM claim",
     }
     with closing(sqlite3.connect(home / "loupe.db")) as database:
         found = {name: Counter(database.execute(query)) for name, query in queries.items()}

@@ -1,7 +1,6 @@
 """A killed run costs nothing: SIGKILL at twenty random moments changes neither bytes nor bills."""
 
 import random
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,10 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
-import psutil
 import pytest
 
-from db.blobs import BlobStore
 from release.verify import verify_release
 from schemas.records import Granularity
 from services.process import PLAIN_HTTP
@@ -247,29 +244,6 @@ def test_twenty_kills_change_neither_the_release_nor_the_bill(
     assert files_of(killed) == files_of(undisturbed)
     assert problems_of(killed) == []
     assert contents_of(killed) == contents_of(undisturbed)
-
-
-def test_what_a_killed_process_left_half_written_goes(tmp_path: Path) -> None:
-    incoming = tmp_path / "incoming"
-    incoming.mkdir()
-    dead, living = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
-    try:
-        files = [incoming / half_written_by(process) for process in (dead, living)]
-        for file in files:
-            file.write_bytes(b"half of a pict")
-        dead.kill()
-        dead.wait()
-        BlobStore(str(tmp_path))
-        assert list(incoming.iterdir()) == files[1:]
-    finally:
-        living.kill()
-        living.wait()
-
-
-def half_written_by(process: subprocess.Popen[bytes]) -> str:
-    """What the blob store calls a file before it has its place."""
-    started = psutil.Process(process.pid).create_time()
-    return f"{socket.gethostname()}~{process.pid}~{started:.3f}~x1y2z3"
 
 
 def run_undisturbed(build: Build, home: Path) -> Timeline:

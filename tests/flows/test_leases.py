@@ -2,18 +2,16 @@
 
 import threading
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
 from db.store import Store
 from db.tables.work import Claim
 from db.work import claim_whole, register_plan
 from flows.context import RunContext
 from flows.leases import sole_run
-from tests.db.samples import row_count
+from tests.db.samples import hand_over_claims, row_count
 from tests.flows.runs import context_of
 
 
@@ -49,18 +47,11 @@ def test_a_run_that_fails_lets_the_next_one_in(context: RunContext) -> None:
         assert row_count(context.store, Claim) == 1
 
 
-def test_a_run_waits_for_a_lease_that_nobody_renews(context: RunContext) -> None:
+def test_a_run_waits_for_a_claim_that_nobody_renews(context: RunContext) -> None:
     plan_id = register_plan(context.store, "validate", "1", {"whole": "validate"})
     assert claim_whole(context.store, plan_id, "set")
-    set_claims(context.store, owner="another-host/1/0.0")
-    ended = threading.Timer(0.2, lambda: set_claims(context.store, expires_at=datetime.now(UTC)))
-    ended.start()
+    hand_over_claims(context.store)
+    context.store.claims.lease_seconds = 0.2
     started = time.monotonic()
     with sole_run(context, "set", "validate", "1"):
         assert time.monotonic() - started > 0.15
-    ended.join()
-
-
-def set_claims(store: Store, **values: object) -> None:
-    with store.write() as connection:
-        connection.execute(update(Claim).values(**values))

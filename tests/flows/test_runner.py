@@ -4,25 +4,25 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import update
 
 from db.entities import StoredEntity, find, new_entity
 from db.store import Store
 from db.tables.provenance import Entity
 from db.tables.work import Claim, Work
 from db.work import Pending, WorkResult, claim_chunk, count_pending, register_plan
+from flows import runner
 from flows.context import RunContext
 from flows.report import Deferred, StageReport, StageResult
 from flows.runner import Stage, run_stage, run_stream
 from schemas.records import Caption, Rejection, Rewrite
-from tests.db.samples import DATASET, caption, row_count, store_entities
+from tests.db.samples import DATASET, caption, hand_over_claims, row_count, store_entities
 from tests.flows.runs import context_of
 
 CAPTIONS = Pending(DATASET, "caption", ("proposed",))
@@ -114,8 +114,7 @@ def test_a_stage_is_over_with_its_last_chunk(
 ) -> None:
     """Whoever waits for chunks in flight is told of those of this run, and need not look again."""
     waits = told_of_waiting(monkeypatch)
-    for pause in ("_FIRST_PAUSE_SECONDS", "_LONGEST_PAUSE_SECONDS"):
-        monkeypatch.setattr(f"flows.runner.{pause}", 3600.0)
+    monkeypatch.setattr(runner, "pauses", lambda: repeat(3600.0))
 
     def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
         waits.wait()
@@ -245,15 +244,12 @@ def test_a_run_waits_for_the_chunks_of_another(
     """What another process has claimed is not ours, but the stage is not over without it."""
     plan_id = register_plan(context.store, STAGE.name, STAGE.version, STAGE.configuration)
     claim_chunk(context.store, plan_id, CAPTIONS, 2)
-    other, waits = "another-host/1/0.0", told_of_waiting(monkeypatch)
-    with context.store.write() as connection:
-        connection.execute(update(Claim).values(owner=other))
+    waits = told_of_waiting(monkeypatch)
+    hand_over_claims(context.store)
 
     def end_lease() -> None:
         waits.wait()
-        with context.store.write() as connection:
-            ended = update(Claim).where(Claim.owner == other)
-            connection.execute(ended.values(expires_at=datetime.now(UTC)))
+        context.store.claims.lease_seconds = 0
 
     thread = threading.Thread(target=end_lease)
     thread.start()

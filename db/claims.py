@@ -1,0 +1,174 @@
+"""Claims: who is doing what, so that runs side by side never do, or buy, one thing twice.
+
+A claim is on a subject (a model call, a plan's work on a dataset) or on a range of numbers within
+one. It belongs to a process: a random id with a heartbeat in the store. A claim ends with the
+heartbeat of its process, and at once where the process is seen to have died (`db.processes`).
+
+No two machines' clocks are ever compared. On PostgreSQL the server's clock says how old a heartbeat
+is. SQLite has no clock of its own (its `now` is that of the caller): there a heartbeat has ended
+when it did not change while a lease passed on the monotonic clock of the process that waits for it.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import Connection, delete, func, null, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from db.processes import is_process_dead, own_place
+from db.tables.work import Claim, Process
+from schemas.errors import ServiceError
+
+_log = logging.getLogger(__name__)
+LEASE_SECONDS = 60.0
+"""How long the claims of a process outlive its last heartbeat."""
+_BEATS_A_LEASE = 6
+
+
+def process_id() -> str:
+    """This process as the owner of claims: a random id; a forked child has another."""
+    return _random_id(os.getpid())
+
+
+@cache
+def _random_id(_pid: int) -> str:
+    return uuid4().hex
+
+
+class Claims:
+    """The claims of one store, as this process makes them and sees those of others.
+
+    Methods that are given a connection take part in its transaction. Safe in threads.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[], AbstractContextManager[Connection]],
+        lease_seconds: float = LEASE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.lease_seconds = lease_seconds
+        self._write = write
+        self._clock = clock
+        self._renewals = 0  # blocks of `renewed` that are under way
+        self._changing = threading.Lock()
+        self._stop = threading.Event()
+        self._renewal: threading.Thread | None = None
+        self._heard: dict[str, tuple[int, float]] = {}  # of each process: beats, and since when
+
+    def take(
+        self, connection: Connection, subject: str, lower: int = 0, upper: int = 0
+    ) -> str | None:
+        """Claims a subject, or numbers from `lower` to `upper` within it; gives the claim's id.
+
+        None where somebody holds a claim on the subject that begins at `lower`; threads of one
+        process keep each other out, too.
+        """
+        self.beat(connection)
+        claim_id = uuid4().hex
+        values = {
+            "id": claim_id,
+            "subject": subject,
+            "lower": lower,
+            "upper": upper,
+            "process_id": process_id(),
+        }
+        new = _dialect(connection).insert(Claim).on_conflict_do_nothing().returning(Claim.id)
+        if connection.execute(new, values).first() is None:
+            self.drop_ended(connection)
+            if connection.execute(new, values).first() is None:
+                return None
+        return claim_id
+
+    def release(self, connection: Connection, claim_id: str) -> bool:
+        """Gives a claim back; False where another has taken it over."""
+        gone = connection.execute(delete(Claim).where(Claim.id == claim_id))
+        return gone.rowcount == 1
+
+    def is_taken(self, connection: Connection, subject: str) -> bool:
+        """Whether anybody holds a claim on the subject or a part of it."""
+        self.drop_ended(connection)
+        query = select(Claim.id).where(Claim.subject == subject)
+        return connection.execute(query.limit(1)).first() is not None
+
+    def beat(self, connection: Connection) -> None:
+        """Prolongs all claims of this process; due well within `lease_seconds`."""
+        row = {"id": process_id(), "place": own_place(), "beats": 0, "beat_at": func.now()}
+        connection.execute(
+            _dialect(connection)
+            .insert(Process)
+            .values(row)
+            .on_conflict_do_update(
+                index_elements=[Process.id],
+                set_={"beats": Process.beats + 1, "beat_at": func.now()},
+            )
+        )
+
+    @contextmanager
+    def renewed(self) -> Iterator[None]:
+        """Keeps this process's claims alive from a thread while the block runs; blocks may nest."""
+        with self._changing:
+            self._renewals += 1
+            if self._renewals == 1:
+                self._stop.clear()
+                self._renewal = threading.Thread(target=self._keep_beating, daemon=True)
+                self._renewal.start()
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._renewals -= 1
+                if self._renewals == 0 and self._renewal is not None:
+                    self._stop.set()
+                    self._renewal.join()
+
+    def _keep_beating(self) -> None:
+        while not self._stop.wait(self.lease_seconds / _BEATS_A_LEASE):
+            try:
+                with self._write() as connection:
+                    self.beat(connection)
+            except ServiceError as error:
+                _log.warning("claims are not renewed: %s", error)  # the next time they may be
+
+    def drop_ended(self, connection: Connection) -> None:
+        """Drops the processes that died or fell silent, and with them their claims."""
+        has_clock = connection.dialect.name == "postgresql"
+        # Nobody could be heard while the server was down.
+        heard_at = func.greatest(Process.beat_at, func.pg_postmaster_start_time())
+        age = func.extract("epoch", func.now() - heard_at) if has_clock else null()
+        query = select(Process.id, Process.place, Process.beats, age).order_by(Process.id)
+        others = connection.execute(query.where(Process.id != process_id())).all()
+        for id_, place, beats, seconds in others:
+            silent = self._watched(id_, beats) if seconds is None else float(seconds)
+            if silent >= self.lease_seconds or is_process_dead(place):
+                # Claims go with their process; one that was heard of meanwhile stays.
+                same = (Process.id == id_, Process.beats == beats)
+                connection.execute(delete(Process).where(*same))
+
+    def _watched(self, id_: str, beats: int) -> float:
+        """For how many seconds that heartbeat has stood still, as far as was seen from here."""
+        now = self._clock()
+        counted, since = self._heard.get(id_, (None, now))
+        if counted != beats:
+            since = now
+        self._heard[id_] = (beats, since)
+        return now - since
+
+
+def pauses() -> Iterator[float]:
+    """Ever more seconds, for who waits for a claim of somebody else: from 0.01 to 1."""
+    seconds = 0.01
+    while True:
+        yield seconds
+        seconds = min(2 * seconds, 1.0)
+
+
+def _dialect(connection: Connection) -> Any:
+    return postgresql if connection.dialect.name == "postgresql" else sqlite

@@ -1,0 +1,141 @@
+"""A claim is one process's as long as its heart beats; the dead are known only by neighbours."""
+
+import os
+import subprocess
+import sys
+import time
+
+from db.claims import Claims, process_id
+from db.processes import is_process_dead, own_place, place_of
+from db.store import Store
+from db.tables.work import Claim, Process
+from db.work import drop_claims
+from tests.db.samples import hand_over_claims, row_count
+from tests.separation import OWN_NAMESPACE, ended_place, require
+
+
+def take(store: Store, subject: str = "a call") -> str | None:
+    with store.write() as connection:
+        return store.claims.take(connection, subject)
+
+
+def test_a_subject_is_claimed_once_until_it_is_given_back(store: Store) -> None:
+    ours = take(store)
+    assert ours is not None
+    assert take(store) is None, "threads of one process keep each other out, too"
+    assert take(store, "another call") is not None
+    drop_claims(store, ours)
+    assert take(store) is not None
+
+
+def test_a_claim_of_a_silent_process_is_taken_over_after_its_lease(store: Store) -> None:
+    take(store)
+    hand_over_claims(store)
+    assert take(store) is None
+    store.claims.lease_seconds = 0
+    assert take(store) is not None
+    assert (row_count(store, Claim), row_count(store, Process)) == (1, 1)
+
+
+def test_a_claim_of_a_dead_neighbour_is_taken_over_at_once(store: Store) -> None:
+    take(store)
+    hand_over_claims(store, ended_place())
+    assert take(store) is not None
+
+
+def test_who_lost_a_claim_cannot_release_that_of_the_new_owner(store: Store) -> None:
+    first = take(store)
+    hand_over_claims(store, ended_place())
+    assert first is not None
+    assert take(store) is not None
+    with store.write() as connection:
+        assert not store.claims.release(connection, first)
+    assert take(store) is None
+
+
+def test_a_heartbeat_that_is_watched_ends_by_the_watchers_own_clock(sqlite_store: Store) -> None:
+    """SQLite has no clock of its own, and those of two processes may be far apart."""
+    now = [1000.0]
+    watching = Claims(sqlite_store.write, lease_seconds=60, clock=lambda: now[0])
+
+    def is_taken() -> bool:
+        with sqlite_store.write() as connection:
+            return watching.is_taken(connection, "a call")
+
+    take(sqlite_store)
+    hand_over_claims(sqlite_store)
+    for seconds in (0, 59):
+        now[0] = 1000.0 + seconds
+        assert is_taken()
+    with sqlite_store.write() as connection:
+        connection.exec_driver_sql("UPDATE process SET beats = beats + 1 WHERE id LIKE 'another%'")
+    now[0] += 59
+    assert is_taken(), "its heart has beaten meanwhile"
+    now[0] += 60
+    assert not is_taken()
+
+
+def test_claims_are_renewed_while_a_slow_request_is_under_way(store: Store) -> None:
+    store.claims.lease_seconds = 0.3
+    other = Store(store.engine)  # as another process sees it
+    other.claims.lease_seconds = 0.3
+    with store.claims.renewed():
+        take(store)
+        before = beats(store)
+        time.sleep(0.5)
+        assert beats(store) > before
+    after = beats(store)
+    time.sleep(0.2)
+    assert beats(store) == after, "nobody beats for a process that does nothing"
+
+
+def beats(store: Store) -> int:
+    with store.read() as connection:
+        query = f"SELECT beats FROM process WHERE id = '{process_id()}'"  # noqa: S608 our own id
+        return int(connection.exec_driver_sql(query).scalar_one())
+
+
+def test_a_forked_child_is_a_process_of_its_own() -> None:
+    """It would otherwise keep the claims of its parent alive, and take them for its own."""
+    program = (
+        "import os; from db.claims import process_id; ours = process_id(); child = os.fork();"
+        "os._exit(process_id() == ours) if child == 0 else"
+        " exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_process_that_was_killed_but_not_yet_buried_is_dead() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    place = place_of(child.pid)
+    assert not is_process_dead(place)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and left a zombie
+    assert is_process_dead(place)
+    child.communicate()
+    assert is_process_dead(place)
+
+
+def test_a_process_id_that_went_to_somebody_else_is_dead() -> None:
+    machine, pid, started = own_place().rsplit("/", 2)
+    assert not is_process_dead(own_place())
+    assert is_process_dead(f"{machine}/{pid}/{int(started) - 1}")
+
+
+def test_nothing_is_known_of_other_boots_other_namespaces_and_unknown_places() -> None:
+    machine, pid, started = own_place().rsplit("/", 2)
+    boot, *namespaces = machine.split("~")
+    for other in (["another-boot", *namespaces], [boot, "pid:[1]", *namespaces[1:]]):
+        assert not is_process_dead(f"{'~'.join(other)}/{pid}/{int(started) - 1}"), other
+    assert not is_process_dead("")
+
+
+def test_a_process_in_another_pid_namespace_has_a_place_of_its_own() -> None:
+    require("unshare")
+    program = "from db.processes import own_place; print(own_place())"
+    python = (sys.executable, "-c", program)
+    inside = subprocess.check_output([*OWN_NAMESPACE, *python], text=True).strip()
+    assert inside.endswith("/1/" + inside.rpartition("/")[2])
+    assert not is_process_dead(inside), "nothing can be known of it, though it has ended"
+    foreign_proc = [option for option in OWN_NAMESPACE if option != "--mount-proc"]
+    assert subprocess.check_output([*foreign_proc, *python], text=True).strip() == ""

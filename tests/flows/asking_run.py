@@ -1,0 +1,63 @@
+"""A run in a process of its own that asks a counting server about every caption of a store.
+
+python -m tests.flows.asking_run DATABASE-URL FOLDER SERVER-URL PLAN
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from db.entities import StoredEntity
+from db.store import Store
+from db.work import Pending, WorkResult
+from flows.asking import ask, without_answer
+from flows.ledger import RecordedChatModel
+from flows.report import StageResult
+from flows.runner import Stage, run_stage
+from models.openai_chat import OpenAIChatModel
+from schemas.chat import ChatAnswer, ChatRequest
+from schemas.profile import OpenAIChat, Prices
+from schemas.records import Caption
+from tests.db.samples import DATASET
+from tests.flows.runs import context_of
+
+PRICES = Prices(input_per_million=1_000_000, output_per_million=1_000_000)
+CHUNK = 10
+
+
+def main(database_url: str, folder: str, server_url: str, plan: str) -> None:
+    """Asks about every caption, once it is told to begin; prints what this run paid for.
+
+    That is: calls, their cost, and how many captions were left without an answer.
+    """
+    context = context_of(Store.open(database_url), Path(folder))
+    spec = OpenAIChat(
+        provider="openai", name="counting", revision="1", base_url=server_url, max_in_flight=4
+    )
+
+    def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        model = RecordedChatModel(
+            OpenAIChatModel(spec), context.store, DATASET, PRICES, context.budget
+        )
+        outcomes = ask(model, (_question(caption.record(Caption).text) for caption in captions))
+        return [
+            WorkResult(caption.seq)
+            if isinstance(outcome := outcomes.get(number), ChatAnswer)
+            else without_answer(caption, "ask", outcome)
+            for number, caption in enumerate(captions)
+        ]
+
+    print("ready", flush=True)  # noqa: T201
+    sys.stdin.readline()
+    stage = Stage("ask", "1", DATASET, {"plan": plan}, chunk_size=CHUNK)
+    report = run_stage(context, stage, Pending(DATASET, "caption", ("proposed",)), work)
+    print(context.budget.calls, context.budget.cost, sum(report.deferred.values()))  # noqa: T201
+    context.store.close()
+
+
+def _question(text: str) -> ChatRequest:
+    return ChatRequest(purpose="ask", prompt=f"Is this clear? {text}", prompt_digest="d")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
