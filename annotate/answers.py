@@ -36,6 +36,10 @@ class UnclearAnswer(Record):
     problem: str
 
 
+class QuarantinedAnswer(UnclearAnswer):
+    """An annotation that never counts, whatever it says: another than the assignee speaks."""
+
+
 class AnnotationRecord(EntityRecord):
     """An answer as an entity, from which a person's edit is derived.
 

@@ -14,6 +14,10 @@ class DeskUnavailableError(ServiceError):
     """The server did not answer, or with a fault: whether it did what was asked is not known."""
 
 
+class DeskFaultError(DeskUnavailableError):
+    """The server failed over what was asked, or its answer cannot be read: asking again is idle."""
+
+
 class ProjectSpec(NamedTuple):
     """A project as it should stand on the server, found again by its `marker`."""
 
@@ -32,14 +36,22 @@ class NewTask(NamedTuple):
 
 
 class RemoteAnnotation(NamedTuple):
-    """An annotation as it lies on the server; `cancelled` means that the task was skipped."""
+    """An annotation as it lies on the server; `cancelled` means that the task was skipped.
+
+    `user_id` is who changed it last, `made_by` who is named as its author. `result` is what the
+    server holds, whatever that is; where that could not be read, `fault` says why, and `result` is
+    what the server sent, as text.
+    """
 
     id: int
     user_id: int
-    result: list[dict[str, Any]]
+    result: Any
     cancelled: bool
     updated_at: datetime
     lead_time_seconds: float | None
+    created_at: datetime | None = None
+    made_by: int | None = None
+    fault: str = ""
 
 
 class RemoteTask(NamedTuple):
@@ -114,6 +126,8 @@ class ReviewDesk(Protocol):
         self, project_id: int, since: datetime | None = None, after: int = 0
     ) -> Iterator[RemoteTask]:
         """The tasks of a project in the order of their numbers, complete or an error.
+
+        What an annotation holds may make it unreadable, but no other.
 
         Args:
             project_id: the number of the project.

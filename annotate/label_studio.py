@@ -1,6 +1,7 @@
 """Label Studio as a review desk: the workspace of one account on it."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import count
@@ -10,6 +11,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from annotate.desk import (
     OPENED_WITH,
+    DeskFaultError,
     DeskUnavailableError,
     NewTask,
     ProjectCounts,
@@ -28,10 +30,9 @@ _DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 # Everything else (predictions above all) is left out, which makes a page five times as fast. The
 # field `drafts` would hold those of our own account only; `draft_exists` speaks of everybody's.
 # Annotations are cut down to the same list of names.
-_TASK_FIELDS = (
-    "id,data,updated_at,draft_exists,annotations,"
-    "completed_by,updated_by,result,was_cancelled,lead_time"
-)
+_TASK_FIELDS = "id,data,updated_at,draft_exists,annotations,completed_by,updated_by,was_cancelled"
+# What somebody may have made unreadable.
+_ANSWER_FIELDS = "created_at,result,lead_time"
 
 
 class _Annotation(BaseModel):
@@ -40,20 +41,23 @@ class _Annotation(BaseModel):
     id: int
     completed_by: int | None
     updated_by: int | None = None
-    result: list[dict[str, Any]] | None
+    result: Any = None
     was_cancelled: bool | None
+    created_at: datetime | None = None
     updated_at: datetime
-    lead_time: float | None
+    lead_time: Any = None
 
     def remote(self) -> RemoteAnnotation:
         """The annotation in our own words."""
         return RemoteAnnotation(
             id=self.id,
             user_id=self.updated_by or self.completed_by or 0,
-            result=self.result or [],
+            result=[] if self.result is None else self.result,
             cancelled=bool(self.was_cancelled),
             updated_at=self.updated_at,
-            lead_time_seconds=self.lead_time,
+            lead_time_seconds=_seconds(self.lead_time),
+            created_at=self.created_at,
+            made_by=self.completed_by,
         )
 
 
@@ -179,11 +183,23 @@ class LabelStudioDesk:
         """The tasks of a project, by number; with `since`, those that were touched then or later.
 
         Pages start after the last number seen rather than at an offset, so that tasks deleted
-        meanwhile do not hide others, and each is checked against the total that it states.
+        meanwhile do not hide others, and each is checked against the total that it states. A page
+        that cannot be read is taken in smaller pieces, down to the one task whose annotations are
+        then read one by one.
         """
+        size = BATCH
         while True:
-            page = self._page_of_tasks(project_id, after, since)
-            yield from (task.remote() for task in page.tasks)
+            try:
+                page = self._page_of_tasks(project_id, after, since, size)
+                tasks = [task.remote() for task in page.tasks]
+            except DeskFaultError:
+                if size > 1:
+                    size //= 10
+                    continue
+                page = self._page_of_tasks(project_id, after, since, size, answers=False)
+                tasks = [self._one_by_one(task.remote()) for task in page.tasks]
+            yield from tasks
+            size = min(BATCH, size * 10)
             if len(page.tasks) == page.total:
                 return
             if not page.tasks or page.tasks[-1].id <= after:
@@ -244,7 +260,32 @@ class LabelStudioDesk:
             )
         return numbers
 
-    def _page_of_tasks(self, project_id: int, after: int, since: datetime | None) -> _TaskPage:
+    def _one_by_one(self, task: RemoteTask) -> RemoteTask:
+        """The task with its annotations as far as each can be read."""
+        read = tuple(map(self._alone, task.annotations))
+        return task._replace(annotations=read)
+
+    def _alone(self, annotation: RemoteAnnotation) -> RemoteAnnotation:
+        what = f"show annotation {annotation.id}"
+        text = ""
+        try:
+            answer = self._connection.get(f"api/annotations/{annotation.id}/", {}, what)
+            text = answer.decode("utf-8", "backslashreplace")
+            return self._parsed(_Annotation, answer, what).remote()
+        except ServiceError as error:
+            if isinstance(error, DeskUnavailableError) and not isinstance(error, DeskFaultError):
+                raise  # it says nothing of this one
+            return annotation._replace(result=text, fault=str(error))
+
+    def _page_of_tasks(
+        self,
+        project_id: int,
+        after: int,
+        since: datetime | None,
+        size: int,
+        *,
+        answers: bool = True,
+    ) -> _TaskPage:
         conditions = [_condition("id", "greater", "Number", after)]
         if since is not None:
             moment = since.astimezone(UTC).strftime(_DATETIME)
@@ -257,9 +298,9 @@ class LabelStudioDesk:
             "project": project_id,
             "query": json.dumps(query),
             "page": 1,
-            "page_size": BATCH,
+            "page_size": size,
             "fields": "all",
-            "include": _TASK_FIELDS,
+            "include": f"{_TASK_FIELDS},{_ANSWER_FIELDS}" if answers else _TASK_FIELDS,
             "resolve_uri": "false",
         }
         what = f"list the tasks of project {project_id}"
@@ -274,10 +315,17 @@ class LabelStudioDesk:
             return kind.model_validate_json(body)
         except ValidationError as error:
             problem = error.errors()[0]
-            raise ServiceError(
+            raise DeskFaultError(
                 f"Label Studio at {self.url}, asked to {what}, answers in a form that is not "
                 f"known: {problem['msg']} at {problem['loc']}"
             ) from error
+
+
+def _seconds(lead_time: Any) -> float | None:
+    """The time that an answer took, where that is what it says."""
+    if isinstance(lead_time, bool) or not isinstance(lead_time, int | float):
+        return None
+    return float(lead_time) if math.isfinite(lead_time) and lead_time >= 0 else None
 
 
 def _condition(field: str, operator: str, kind: str, value: Any) -> dict[str, Any]:

@@ -6,7 +6,8 @@ hint at most. Where a project holds less than it did (somebody deleted, or the d
 an older state), all of it is read anew.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -16,7 +17,13 @@ from annotate.queues import HOUSE, Queue
 from annotate.received import Notice, Reader, Reading
 from annotate.reports import PullReport, ReconcileReport
 from annotate.standing import settle
-from db.annotations import annotations_of, unclear_annotations, undecided_items
+from db.annotations import (
+    UnclearAnnotation,
+    annotations_of,
+    discard_annotations,
+    unclear_annotations,
+    undecided_items,
+)
 from db.entities import pages
 from db.reviews import (
     WAITING,
@@ -29,6 +36,7 @@ from db.reviews import (
     tasks_by_key,
 )
 from db.store import Store
+from schemas.errors import ServiceError, UsageError
 
 _PAGE = 500
 # Changes become visible in the order in which they are committed, not in that of their times.
@@ -48,21 +56,27 @@ def pull(
         code_revision: the revision of our code, for provenance.
         flow_run: the flow run in which this happens, for provenance.
 
+    A workspace that cannot be read keeps nobody else's answers back.
+
     Raises:
-        ServiceError: the desk refuses, or stays unavailable.
+        ServiceError: the desk refuses, or stays unavailable, whichever workspace is asked for.
     """
     reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
     found = _Found()
-    for seat in _seats(store, queue):
-        project_id = find_project(desks, queue, seat)
-        if project_id is not None:
-            found = found.plus(_pull_project(store, desks(seat.assignee), project_id, reader))
+    unreached = _Unreached()
+    for seat in (seats := _seats(store, queue)):
+        with unreached.noting(seat):
+            project_id = find_project(desks, queue, seat)
+            if project_id is not None:
+                found = found.plus(_pull_project(store, desks(seat.assignee), project_id, reader))
+    unreached.raise_if_all(seats)
     late = _decide_the_rest(store, queue, reader)
     return PullReport(
         queue=queue.name,
-        unclear=_unclear(store, queue),
+        unclear=unclear(store, queue.name),
         deleted=found.deleted,
         foreign=found.foreign,
+        unreached=unreached.sentences,
         **found.reading.plus(Reading(decided=late))._asdict(),
     )
 
@@ -73,38 +87,111 @@ def reconcile(
     """Compares all tasks and answers on the desk with the store, and mends what can be mended here.
 
     Raises:
-        ServiceError: the desk refuses, or stays unavailable.
+        ServiceError: the desk refuses, or stays unavailable, whichever workspace is asked for.
     """
     reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
     stored = review_tasks(store, queue.name)
     report = ReconcileReport(queue=queue.name)
     missing = {key for key, task in stored.items() if task.state in WAITING}
-    for seat in _seats(store, queue):
-        project_id = find_project(desks, queue, seat)
+    unreached = _Unreached()
+    for seat in (seats := _seats(store, queue)):
         ours = {key: task for key, task in stored.items() if _seat(task) == seat}
-        if project_id is None:
-            gone = _deleted(store, ours, set())
-            report = report.model_copy(update={"deleted": report.deleted + gone})
+        with unreached.noting(seat):
+            report, there = _reconcile_seat(store, desks, queue, reader, seat, ours, report)
+            missing -= there
             continue
-        desk = desks(seat.assignee)
-        standing = settle(store, desk, project_id, ours)
-        missing -= standing.there.keys()
-        found = _read(store, reader, standing.there.values(), all_of=ours)
-        new = found.reading
-        report = report.model_copy(
-            update={
-                "on_desk": report.on_desk + len(standing.there),
-                "adopted": report.adopted + standing.adopted,
-                "duplicates": report.duplicates + standing.duplicates,
-                "foreign": report.foreign + standing.foreign,
-                "recovered": report.recovered + new.accepted + new.edited + new.rejected,
-                "deleted": report.deleted + found.deleted,
-                "decided": report.decided + new.decided,
-            }
-        )
+        missing -= ours.keys()  # nobody knows
+    unreached.raise_if_all(seats)
     entity_ids = sorted(stored[key].entity_id for key in missing)
     decided = report.decided + _decide_the_rest(store, queue, reader)
-    return report.model_copy(update={"missing": tuple(entity_ids), "decided": decided})
+    change = {
+        "missing": tuple(entity_ids),
+        "decided": decided,
+        "unreached": unreached.sentences,
+    }
+    return report.model_copy(update=change)
+
+
+def _reconcile_seat(
+    store: Store,
+    desks: Desks,
+    queue: Queue,
+    reader: Reader,
+    seat: Seat,
+    ours: Mapping[str, StoredTask],
+    report: ReconcileReport,
+) -> tuple[ReconcileReport, set[str]]:
+    """The report with what was found at a seat, and the keys of the tasks that are there."""
+    project_id = find_project(desks, queue, seat)
+    if project_id is None:
+        gone = _deleted(store, ours, set())
+        return report.model_copy(update={"deleted": report.deleted + gone}), set()
+    standing = settle(store, desks(seat.assignee), project_id, ours)
+    found = _read(store, reader, standing.there.values(), all_of=ours)
+    new = found.reading
+    change = {
+        "on_desk": report.on_desk + len(standing.there),
+        "adopted": report.adopted + standing.adopted,
+        "duplicates": report.duplicates + standing.duplicates,
+        "foreign": report.foreign + standing.foreign,
+        "recovered": report.recovered + new.accepted + new.edited + new.rejected,
+        "deleted": report.deleted + found.deleted,
+        "decided": report.decided + new.decided,
+    }
+    return report.model_copy(update=change), set(standing.there)
+
+
+class _Unreached:
+    """The seats that could not be read, and why."""
+
+    def __init__(self) -> None:
+        self._faults: dict[Seat, ServiceError] = {}
+
+    @contextmanager
+    def noting(self, seat: Seat) -> Iterator[None]:
+        """Notes that the seat cannot be read, and goes on after the block."""
+        try:
+            yield
+        except ServiceError as error:
+            self._faults[seat] = error
+
+    def raise_if_all(self, seats: Sequence[Seat]) -> None:
+        """Raises the first fault where no seat could be read."""
+        if self._faults and len(self._faults) == len(seats):
+            raise next(iter(self._faults.values()))
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What to tell people, a sentence a seat."""
+        return tuple(f"{seat.shown}: {error}" for seat, error in self._faults.items())
+
+
+def discard(
+    store: Store, desks: Desks, queue: Queue, annotation_ids: Sequence[int]
+) -> tuple[Notice, ...]:
+    """Discards answers that count for nothing, by their numbers; gives what they were.
+
+    A task that waits for a clear answer goes off the desk with all that is unclear in it; the next
+    push sends it anew. What is discarded stays in the store.
+
+    Raises:
+        UsageError: a number is none of an unclear or quarantined answer of the queue.
+        ServiceError: the desk refuses, or stays unavailable; nothing is discarded.
+    """
+    found = [
+        one for one in unclear_annotations(store, queue.name) if one.remote_id in annotation_ids
+    ]
+    if unknown := sorted(set(annotation_ids) - {one.remote_id for one in found}):
+        raise UsageError(
+            f"queue {queue.name} has no unclear answer with the number "
+            f"{', '.join(map(str, unknown))}; loupe queue stats {queue.name} shows which it has"
+        )
+    for task in {one.task.key: one.task for one in found if one.task.state == "unclear"}.values():
+        desk = desks(task.assignee)
+        if task.task_id is not None and task.server == desk.server_name:
+            desk.delete_tasks(task.project_id, [task.task_id])
+    discard_annotations(store, found)
+    return tuple(map(_notice, found))
 
 
 def _decide_the_rest(store: Store, queue: Queue, reader: Reader) -> int:
@@ -217,7 +304,7 @@ def _deleted(
         (annotation.remote_id, tasks[key].entity_id)
         for key, annotations in annotations_of(store, tasks).items()
         for annotation in annotations
-        if (key, annotation.remote_id) not in seen
+        if (key, annotation.remote_id) not in seen and annotation.state != "discarded"
     }
     return tuple(
         Notice(entity_id=entity_id, annotation_id=remote_id, detail=detail)
@@ -225,8 +312,12 @@ def _deleted(
     )
 
 
-def _unclear(store: Store, queue: Queue) -> tuple[Notice, ...]:
-    return tuple(
-        Notice(entity_id=entity_id, annotation_id=remote_id, detail=problem)
-        for entity_id, remote_id, problem in unclear_annotations(store, queue.name)
+def unclear(store: Store, queue: str) -> tuple[Notice, ...]:
+    """What counts for nothing in a queue, until it is mended or discarded."""
+    return tuple(map(_notice, unclear_annotations(store, queue)))
+
+
+def _notice(found: UnclearAnnotation) -> Notice:
+    return Notice(
+        entity_id=found.task.entity_id, annotation_id=found.remote_id, detail=found.problem
     )

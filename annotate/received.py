@@ -1,5 +1,7 @@
 """Annotations as they come back from the desk: recognised, read, stored and decided on."""
 
+import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -7,21 +9,25 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.answers import QuarantinedAnswer, ReviewAnswer, UnclearAnswer
 from annotate.deciding import Decider, Shown, annotation_entity, load_shown
 from annotate.desk import RemoteAnnotation, RemoteTask
 from annotate.drift import enforce
+from annotate.interfaces.page import malformed
 from annotate.interfaces.registry import interface_of
 from annotate.queues import HOUSE, Queue
 from annotate.resolution import Answer
 from db.agents import AgentRef
 from db.annotations import (
+    AnnotationState,
     NewAnnotation,
     StoredAnnotation,
+    annotations_numbered,
     annotations_of,
     entity_states,
     insert_annotations,
 )
+from db.annotators import annotators
 from db.entities import StoredEntity
 from db.gold import NewCheck, gold_answers, record_checks
 from db.reviews import (
@@ -36,7 +42,7 @@ from db.store import Store
 from db.work import register_plan
 from schemas.base import Record, canonical_json, digest_of
 
-VERSION = "2"
+VERSION = "3"
 _REGION_FIELDS = ("from_name", "to_name", "type", "value")
 
 
@@ -69,14 +75,20 @@ class Reading(NamedTuple):
 
 
 class Received(NamedTuple):
-    """An annotation of ours, with what is needed to read it."""
+    """An annotation of ours, with what is needed to read it.
+
+    `content` is what is kept of it. `problem` says why it cannot be read or must not count; what is
+    `quarantined` is no word of the task's assignee on this task.
+    """
 
     key: str
     task: StoredTask
     agent: AgentRef
-    regions: list[dict[str, Any]]
+    content: dict[str, Any]
     remote: RemoteAnnotation
     opened_with: str
+    problem: str = ""
+    quarantined: bool = False
 
     def notice(self, detail: str) -> Notice:
         """A notice about it."""
@@ -104,6 +116,7 @@ class Reader:
         self._queue = queue
         self._server = server
         self._interface = interface_of(queue)
+        self._colleagues = {one.pseudonym for one in annotators(store) if one.server == server}
         plan = {"queue": queue.name, "interface": queue.interface, "overlap": queue.overlap}
         plan_id = register_plan(store, "review", VERSION, plan)
         self._decider = Decider(queue, plan_id, code_revision, flow_run)
@@ -120,7 +133,7 @@ class Reader:
                 for stored in before.get(received.task.key, ())
                 if stored.remote_id == received.remote.id
             ]
-            if received.remote.cancelled:
+            if received.remote.cancelled and not received.quarantined:
                 reading = reading.plus(_skipping(received, answered=bool(same)))
                 if _is_skipped(received):
                     skipped.add(received.task.key)
@@ -142,14 +155,48 @@ class Reader:
 
     def _received(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Iterator[Received]:
         """The annotations of these tasks, each task's oldest first: the last one counts."""
-        users = [annotation.user_id for _, task in page for annotation in task.annotations]
+        remotes = [annotation for _, task in page for annotation in task.annotations]
+        users = [one.user_id for one in remotes] + [one.made_by for one in remotes if one.made_by]
         names = pseudonyms(self._store, self._server, users)
+        numbers = {one.id for one in remotes}
+        earlier = annotations_numbered(self._store, self._server, sorted(numbers))
+        elsewhere: dict[int, list[StoredAnnotation]] = defaultdict(list)
+        for stored in earlier:
+            elsewhere[stored.remote_id].append(stored)
         for task, remote_task in page:
             for remote in sorted(remote_task.annotations, key=_by_time):
-                agent = AgentRef("person", names[remote.user_id])
-                regions = _content(remote)
-                key = _annotation_key(task, remote, agent, regions)
-                yield Received(key, task, agent, regions, remote, remote_task.opened_with)
+                people = [names[remote.user_id], names[remote.made_by or remote.user_id]]
+                strange = self._not_the_assignee(task, people)
+                strange = strange or _moved(task, remote, elsewhere[remote.id])
+                problem = remote.fault or malformed(self._interface.config, remote.result)
+                agent = AgentRef("person", people[0])
+                content = _content(remote, readable=not problem)
+                key = _annotation_key(task, remote, agent, content)
+                yield Received(
+                    key,
+                    task,
+                    agent,
+                    content,
+                    remote,
+                    remote_task.opened_with,
+                    strange or problem,
+                    quarantined=bool(strange),
+                )
+
+    def _not_the_assignee(self, task: StoredTask, people: Sequence[str]) -> str:
+        """Why these people may not answer the task; "" where they may.
+
+        In the house's own workspace nobody answers who has a workspace of their own.
+        """
+        if task.assignee == HOUSE:
+            others = sorted({name for name in people if name in self._colleagues})
+            whose = "the house"
+        else:
+            others = sorted({name for name in people if name != task.assignee})
+            whose = task.assignee
+        if not others:
+            return ""
+        return f"made or changed by {' and '.join(others)}, but the task is for {whose} alone"
 
     def _store_all(self, new: Sequence[Received], skipped: set[str]) -> Reading:
         shown = load_shown(self._store, [received.task.entity_id for received in new])
@@ -168,7 +215,11 @@ class Reader:
         return counts.plus(_tally(stored, states))
 
     def _read(self, received: Received, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        answer = self._interface.read_annotation(received.regions, shown)
+        if received.quarantined:
+            return QuarantinedAnswer(problem=received.problem)
+        if received.problem:
+            return UnclearAnswer(problem=received.problem)
+        answer = self._interface.read_annotation(received.content["regions"], shown)
         if isinstance(answer, ReviewAnswer) and received.opened_with:
             return answer.model_copy(update={"opened_with": received.opened_with})
         return answer
@@ -249,17 +300,43 @@ def _by_time(remote: RemoteAnnotation) -> tuple[datetime, int]:
     return (remote.updated_at, remote.id)
 
 
-def _content(remote: RemoteAnnotation) -> list[dict[str, Any]]:
-    """The regions without what Label Studio adds for itself (its ids change at every save)."""
+def _moved(task: StoredTask, remote: RemoteAnnotation, earlier: Sequence[StoredAnnotation]) -> str:
+    """Whether an annotation lay on another task before: "" where it did not.
+
+    A server that was set back gives a number again, to what is made later than all that it had
+    under that number before.
+    """
+    for stored in earlier:
+        older = remote.created_at is None or remote.created_at <= stored.annotated_at
+        if stored.review_task_key != task.key and older:
+            return f"it was an answer to another task before ({stored.review_task_key[:12]})"
+    return ""
+
+
+def _content(remote: RemoteAnnotation, *, readable: bool) -> dict[str, Any]:
+    """What is kept of an annotation: its regions, or what came instead of any.
+
+    The regions are kept without what Label Studio adds for itself (its ids change at every save).
+    """
+    if not readable:
+        unread = remote.result if isinstance(remote.result, str) else _as_text(remote.result)
+        return {"unread": ascii(unread)[1:-1] if not unread.isascii() else unread}
     regions = [
         {field: region[field] for field in _REGION_FIELDS if field in region}
         for region in remote.result
     ]
-    return sorted(regions, key=canonical_json)
+    return {"regions": sorted(regions, key=canonical_json)}
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (RecursionError, ValueError, TypeError) as error:
+        return f"not to be written as JSON: {type(error).__name__}"
 
 
 def _annotation_key(
-    task: StoredTask, remote: RemoteAnnotation, agent: AgentRef, regions: list[dict[str, Any]]
+    task: StoredTask, remote: RemoteAnnotation, agent: AgentRef, content: Mapping[str, Any]
 ) -> str:
     """Holds the time of the change: who says A, then B, then A again has said three things."""
     return digest_of(
@@ -267,7 +344,7 @@ def _annotation_key(
         task.key,
         str(remote.id),
         agent.id,
-        canonical_json(regions),
+        canonical_json(content),
         remote.updated_at.isoformat(),
     )
 
@@ -282,8 +359,7 @@ def _is_known(received: Received, before: Sequence[StoredAnnotation]) -> bool:
     if not before:
         return False
     last = before[-1]
-    content = {"regions": received.regions}
-    return last.agent_id == received.agent.id and last.result == content
+    return last.agent_id == received.agent.id and last.result == received.content
 
 
 def _answer(received: Received, answer: ReviewAnswer) -> Answer:
@@ -303,18 +379,25 @@ def _new_annotation(read: Read) -> NewAnnotation:
         task=received.task,
         agent=received.agent,
         remote_id=received.remote.id,
-        result={"regions": received.regions},
+        result=received.content,
         answer=answer.model_dump(mode="json"),
         lead_time_seconds=received.remote.lead_time_seconds,
         annotated_at=received.remote.updated_at,
+        state=_state(answer),
     )
+
+
+def _state(answer: ReviewAnswer | UnclearAnswer) -> AnnotationState:
+    if isinstance(answer, QuarantinedAnswer):
+        return "quarantined"
+    return "unclear" if isinstance(answer, UnclearAnswer) else "clear"
 
 
 def _tally(stored: Sequence[Read], states: Mapping[str, str]) -> Reading:
     reading = Reading()
     for received, answer in stored:
         if isinstance(answer, UnclearAnswer):
-            if received.task.state == "answered":
+            if received.task.state == "answered" and not received.quarantined:
                 detail = f"{answer.problem}; the clear answer before it stands"
                 reading = reading.plus(Reading(remarks=(received.notice(detail),)))
             continue  # otherwise told of at every pull until it is mended, from the store

@@ -43,12 +43,14 @@ class PullReport(Record):
         decided: items that are decided now, by the new answers or because fewer are wanted.
         conflicts: items on which the new answers do not agree; an adjudicator is asked.
         returned: answers that no longer count, because their author's gold answers were too bad.
-        unclear: answers that are none: their tasks stay open.
+        unclear: answers that are none (their tasks stay open), and those that are quarantined, as
+            it is not the task's assignee who speaks; told of until mended or discarded.
         remarks: answers that were understood otherwise than their form says.
         deleted: answers that are gone from the desk; what they decided stands, as only a decision
             undoes a decision.
         too_late: answers about something that was withdrawn meanwhile.
         foreign: tasks that are none of ours.
+        unreached: whose answers could not be read now, and why.
     """
 
     queue: str
@@ -65,6 +67,7 @@ class PullReport(Record):
     deleted: tuple[Notice, ...] = ()
     too_late: tuple[Notice, ...] = ()
     foreign: tuple[int, ...] = ()
+    unreached: tuple[str, ...] = ()
 
 
 class ReconcileReport(Record):
@@ -80,6 +83,7 @@ class ReconcileReport(Record):
         recovered: answers that no pull had seen.
         deleted: answers that are gone from the desk; what they decided stands.
         decided: items that were decided now.
+        unreached: whose tasks could not be looked at now, and why; nothing of theirs is `missing`.
     """
 
     queue: str
@@ -91,3 +95,4 @@ class ReconcileReport(Record):
     recovered: int = 0
     deleted: tuple[Notice, ...] = ()
     decided: int = 0
+    unreached: tuple[str, ...] = ()

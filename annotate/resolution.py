@@ -37,8 +37,9 @@ def resolve(
 ) -> Outcome:
     """The outcome of the answers about one item; their order does not matter.
 
-    The last word of an adjudicator stands above all. Below `overlap` answers the item waits. Where
-    all agree with the first, the first stands: it is the one that nobody could have copied from.
+    The last word of an adjudicator stands above all. Of several opinions of one person the last
+    counts. Below `overlap` people the item waits. Where all agree with the first, the first stands:
+    it is the one that nobody could have copied from.
 
     Args:
         answers: the answers that count, one a task.
@@ -49,7 +50,8 @@ def resolve(
     in_order = sorted(answers, key=_by_time)
     if settled := [answer for answer in in_order if answer.purpose == "adjudication"]:
         return Outcome("settled", (settled[-1],))
-    opinions = [answer for answer in in_order if answer.purpose == "review"]
+    by_person = {answer.person: answer for answer in in_order if answer.purpose == "review"}
+    opinions = sorted(by_person.values(), key=_by_time)
     if len(opinions) < overlap:
         return Outcome("waiting")
     if independent:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from pydantic.warnings import PydanticDeprecatedSince20
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from annotate.desk import DeskUnavailableError
+from annotate.desk import DeskFaultError, DeskUnavailableError
 from schemas.errors import ServiceError
 
 T = TypeVar("T")
@@ -88,7 +88,9 @@ class Connection:
             yield
         except ApiError as error:
             status = error.status_code or 0
-            kind = DeskUnavailableError if status >= _SERVER_ERROR else ServiceError
+            kind = DeskUnavailableError if status > _SERVER_ERROR else ServiceError
+            if status == _SERVER_ERROR:
+                kind = DeskFaultError
             raise kind(f"{sentence}: status {status}, {_said(error.body)}") from error
         except httpx.HTTPError as error:
             raise DeskUnavailableError(f"{sentence}: {type(error).__name__}, {error}") from error

@@ -21,9 +21,11 @@ from annotate.statistics_records import (
     ItemCounts,
     QueueStatistics,
     Return,
+    UnclearTask,
 )
 from annotate.work_forecast import forecast
 from annotate.work_tally import Tally, useful_per_day, work_of
+from db.annotations import UnclearAnnotation, unclear_annotations
 from db.gold import StoredCheck, all_checks
 from db.returns import StoredReturn, returns
 from db.review_statistics import (
@@ -70,6 +72,7 @@ def queue_statistics(
         agreement=agreement(answers.shared, facts),
         gold=_gold(queue, [check for found in checks.values() for check in found]),
         returns=tuple(map(_return, returned)),
+        unclear=tuple(map(_unclear, unclear_annotations(store, queue.name))),
         forecast=forecast(needed, useful_per_day(work.days, now.date()), now.date()),
         annotators=tuple(
             AnnotatorStatistics(
@@ -173,4 +176,14 @@ def _return(stored: StoredReturn) -> Return:
         gold_answers=stored.answers,
         tasks=stored.tasks,
         state=stored.state,
+    )
+
+
+def _unclear(found: UnclearAnnotation) -> UnclearTask:
+    return UnclearTask(
+        annotation_id=found.remote_id,
+        entity_id=found.task.entity_id,
+        assignee=found.task.assignee,
+        state=found.state,
+        problem=found.problem,
     )

@@ -128,6 +128,19 @@ class AnnotatorStatistics(Record):
     returns: int
 
 
+class UnclearTask(Record):
+    """An answer that counts for nothing: whose task it lies on, and what is wrong.
+
+    `state` is unclear, where the task waits for a clear one, or quarantined.
+    """
+
+    annotation_id: int
+    entity_id: str
+    assignee: str
+    state: str
+    problem: str
+
+
 class QueueStatistics(Record):
     """What became of a queue until `at`."""
 
@@ -140,5 +153,6 @@ class QueueStatistics(Record):
     agreement: Agreement
     gold: GoldAccuracy
     returns: tuple[Return, ...]
+    unclear: tuple[UnclearTask, ...]
     forecast: Forecast
     annotators: tuple[AnnotatorStatistics, ...]

@@ -6,14 +6,14 @@ The last annotation of a task is the one that counts; all are kept.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, Select, case, func, insert, select, true
+from sqlalchemy import Connection, Select, and_, case, func, insert, or_, select, true, update
 from sqlalchemy.orm import aliased
 
 from db.agents import AgentRef, register_agents
 from db.entities import NewEntity, pages
-from db.reviews import WAITING, StoredTask
+from db.reviews import TASK_COLUMNS, WAITING, StoredTask
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, ReviewTask
@@ -23,12 +23,16 @@ ANNOTATED_BY = "annotated_by"
 """The roles in which an entity stands to an answer about it, and an answer to what it made."""
 
 
+AnnotationState = Literal["clear", "unclear", "quarantined", "discarded"]
+
+
 class StoredAnnotation(NamedTuple):
     """An annotation that was received before."""
 
     key: str
     review_task_key: str
     remote_id: int
+    state: str
     agent_id: str
     result: dict[str, Any]
     answer: dict[str, Any]
@@ -47,6 +51,17 @@ class NewAnnotation(NamedTuple):
     lead_time_seconds: float | None
     annotated_at: datetime
     entity: NewEntity | None = None
+    state: AnnotationState = "clear"
+
+
+class UnclearAnnotation(NamedTuple):
+    """An annotation that counts for nothing, and why; `state` is unclear or quarantined."""
+
+    key: str
+    task: StoredTask
+    remote_id: int
+    state: str
+    problem: str
 
 
 class CountedAnswer(NamedTuple):
@@ -115,9 +130,10 @@ def counted_answers(
             ReviewTask.entity_id.in_(page),
             ReviewTask.state == "answered",
             ReviewTask.gold.is_(False),
+            Annotation.state == "clear",
         )
         answers = map(CountedAnswer._make, connection.execute(query))
-        last = {answer.task_key: answer for answer in answers if "verdict" in answer.answer}
+        last = {answer.task_key: answer for answer in answers}
         for answer in sorted(last.values(), key=_by_time):
             found[answer.entity_id].append(answer)
     return found
@@ -129,7 +145,11 @@ def answered_since(store: Store, queue: str, moment: datetime) -> dict[str, int]
     query = (
         select(ReviewTask.assignee, func.count(ReviewTask.key.distinct()))
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
-        .where(ReviewTask.queue == queue, Annotation.annotated_at >= moment)
+        .where(
+            ReviewTask.queue == queue,
+            Annotation.annotated_at >= moment,
+            Annotation.state.in_(("clear", "unclear")),
+        )
         .group_by(ReviewTask.assignee)
     )
     with store.read() as connection:
@@ -170,21 +190,78 @@ def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
 
 
 @retried
-def unclear_annotations(store: Store, queue: str) -> list[tuple[str, int, str]]:
-    """The answers of a queue that were none: (entity, number on the server, problem)."""
+def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
+    """What the lead of a queue has to know of, oldest first.
+
+    That is what is quarantined, and the last annotation of each task that waits for a clear one.
+    """
     query = (
-        select(ReviewTask.key, ReviewTask.entity_id, Annotation.remote_id, Annotation.answer)
+        select(*TASK_COLUMNS, *_PROBLEM_COLUMNS)
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
-        .where(ReviewTask.queue == queue, ReviewTask.state == "unclear")
+        .where(
+            ReviewTask.queue == queue,
+            or_(
+                Annotation.state == "quarantined",
+                and_(Annotation.state == "unclear", ReviewTask.state == "unclear"),
+            ),
+        )
         .order_by(Annotation.annotated_at, Annotation.key)
     )
     with store.read() as connection:
-        last = {row.key: row for row in connection.execute(query)}
-    return [
-        (row.entity_id, row.remote_id, row.answer["problem"])
-        for row in last.values()
-        if "problem" in row.answer
+        rows: list[Any] = [*connection.execute(query)]
+    found = [
+        UnclearAnnotation(row[-4], StoredTask._make(row[:-4]), row[-3], row[-2], row[-1])
+        for row in rows
     ]
+    last = {
+        (one.task.key, one.remote_id if one.state == "quarantined" else None): one.key
+        for one in found
+    }
+    shown = set(last.values())
+    return [one for one in found if one.key in shown]
+
+
+@retried
+def annotations_numbered(
+    store: Store, server: str, remote_ids: Iterable[int]
+) -> list[StoredAnnotation]:
+    """The annotations that were received under these numbers of a server, oldest first."""
+    found: list[StoredAnnotation] = []
+    with store.read() as connection:
+        for page in pages(remote_ids):
+            query = (
+                select(*_COLUMNS)
+                .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
+                .where(ReviewTask.server == server, Annotation.remote_id.in_(page))
+                .order_by(Annotation.annotated_at, Annotation.key)
+            )
+            found += map(StoredAnnotation._make, connection.execute(query))
+    return found
+
+
+@retried
+def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) -> None:
+    """Marks annotations as dealt with; tasks that waited for them alone are open, and nowhere."""
+    keys = {one.key for one in annotations}
+    tasks = {one.task.key for one in annotations if one.task.state == "unclear"}
+    with store.write() as connection:
+        for page in pages(sorted(tasks)):
+            connection.execute(
+                update(Annotation)
+                .where(
+                    Annotation.review_task_key.in_(page),
+                    Annotation.state.in_(("unclear", "quarantined")),
+                )
+                .values(state="discarded")
+            )
+            waiting = ReviewTask.key.in_(page), ReviewTask.state == "unclear"
+            connection.execute(
+                update(ReviewTask).where(*waiting).values(state="open", task_id=None)
+            )
+        for page in pages(sorted(keys)):
+            connection.execute(
+                update(Annotation).where(Annotation.key.in_(page)).values(state="discarded")
+            )
 
 
 def last_decisions(connection: Connection, entity_ids: Iterable[str]) -> dict[str, LastDecision]:
@@ -260,6 +337,7 @@ def _row(annotation: NewAnnotation, now: datetime) -> dict[str, Any]:
         "review_task_key": annotation.task.key,
         "agent_id": annotation.agent.id,
         "remote_id": annotation.remote_id,
+        "state": annotation.state,
         "result": annotation.result,
         "answer": annotation.answer,
         "lead_time_seconds": annotation.lead_time_seconds,
@@ -272,8 +350,15 @@ _COLUMNS = (
     Annotation.key,
     Annotation.review_task_key,
     Annotation.remote_id,
+    Annotation.state,
     Annotation.agent_id,
     Annotation.result,
     Annotation.answer,
     Annotation.annotated_at,
+)
+_PROBLEM_COLUMNS: tuple[Any, ...] = (
+    Annotation.key.label("annotation_key"),
+    Annotation.remote_id,
+    Annotation.state.label("annotation_state"),
+    Annotation.answer["problem"].as_string(),
 )

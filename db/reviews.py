@@ -64,7 +64,7 @@ class Cursor(NamedTuple):
 @retried
 def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
     """All tasks of a queue by their keys, oldest first."""
-    query = select(*_TASK_COLUMNS).where(ReviewTask.queue == queue)
+    query = select(*TASK_COLUMNS).where(ReviewTask.queue == queue)
     with store.read() as connection:
         rows = connection.execute(query.order_by(ReviewTask.pushed_at, ReviewTask.key))
         return {row.key: StoredTask._make(row) for row in rows}
@@ -76,7 +76,7 @@ def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
     found: dict[str, StoredTask] = {}
     with store.read() as connection:
         for page in pages(keys):
-            rows = connection.execute(select(*_TASK_COLUMNS).where(ReviewTask.key.in_(page)))
+            rows = connection.execute(select(*TASK_COLUMNS).where(ReviewTask.key.in_(page)))
             found.update((row.key, StoredTask._make(row)) for row in rows)
     return found
 
@@ -294,7 +294,7 @@ _PLACE = (
         task_id=bindparam("as_task"),
     )
 )
-_TASK_COLUMNS = (
+TASK_COLUMNS = (
     ReviewTask.key,
     ReviewTask.queue,
     ReviewTask.entity_id,

@@ -1,10 +1,12 @@
 """What the pages have in common: regions, choices, images, and foreign text made harmless."""
 
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from annotate.interfaces.interface import TaskContent
 from annotate.sdk import parse_config
@@ -57,6 +59,100 @@ def with_text_keys(config: str) -> str:
 def image_address(images_url: str, sha256: str) -> str:
     """Where the annotator's browser finds an image."""
     return f"{images_url.rstrip('/')}/{sha256}"
+
+
+class Control(NamedTuple):
+    """Something on a page that answers; `offered` is None where each task has choices of its own.
+
+    `name` is a pattern, since a page may repeat a control for each row of its data.
+    """
+
+    name: re.Pattern[str]
+    kind: str
+    target: str
+    single: bool
+    offered: frozenset[str] | None
+
+
+_VALUES = {"choices": "choices", "textarea": "text"}
+"""What the value of a region is called, by the region's type."""
+_SHOWN_CHARACTERS = 60
+
+
+@cache
+def controls(config: str) -> tuple[Control, ...]:
+    """The controls of a page."""
+    root = ET.fromstring(config)  # noqa: S314 - our own page
+    return tuple(
+        Control(
+            re.compile(r"\d+".join(map(re.escape, re.split(r"{{\w+}}", tag.get("name", ""))))),
+            tag.tag.lower(),
+            tag.get("toName", ""),
+            tag.get("choice", "").startswith("single"),
+            _offered(tag),
+        )
+        for tag in root.iter()
+        if tag.tag.lower() in _VALUES
+    )
+
+
+def _offered(tag: ET.Element) -> frozenset[str] | None:
+    if tag.tag != "Choices" or tag.get("value", "").startswith("$"):
+        return None
+    return frozenset(one.get("alias", one.get("value", "")) for one in tag.iter("Choice"))
+
+
+def malformed(config: str, result: Any) -> str:
+    """Why the page cannot have made these regions; "" where it can.
+
+    Each region is looked at by itself; the first that is wrong is named.
+    """
+    if not isinstance(result, list):
+        return f"an answer must be a list of regions; got {_shown(result)}"
+    chosen: set[str] = set()
+    for number, region in enumerate(result, start=1):
+        if problem := _malformed_region(config, region, chosen):
+            return f"region {number} {problem}"
+    return ""
+
+
+def _malformed_region(config: str, region: Any, chosen: set[str]) -> str:
+    """What is wrong with a region; `chosen` collects the controls with one choice only."""
+    if not isinstance(region, dict):
+        return f"must be an object; got {_shown(region)}"
+    name = region.get("from_name")
+    fitting = (one for one in controls(config) if one.name.fullmatch(str(name)))
+    control = next(fitting, None)
+    if control is None or not isinstance(name, str):
+        return f"must name a control of the page; got {_shown(name)}"
+    kind = _VALUES[control.kind]
+    if region.get("type") != control.kind:
+        return f"({name}) must be of the type {control.kind}; got {_shown(region.get('type'))}"
+    if region.get("to_name") != control.target:
+        return f"({name}) must be about {control.target}; got {_shown(region.get('to_name'))}"
+    value = region.get("value")
+    given = value.get(kind) if isinstance(value, dict) else value
+    if not isinstance(given, list) or not all(map(_is_text, given)):
+        return f"({name}) must hold a list of texts as its {kind}; got {_shown(given)}"
+    if control.offered is not None and (unknown := [x for x in given if x not in control.offered]):
+        return f"({name}) must hold choices that the page offers; got {_shown(unknown[0])}"
+    if control.single and (len(given) != 1 or name in chosen):
+        return f"({name}) must hold one choice; got {_shown(given)}"
+    if control.single:
+        chosen.add(name)
+    return ""
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a text that can be stored."""
+    return isinstance(value, str) and not re.search("[\0\ud800-\udfff]", value)
+
+
+def _shown(value: Any) -> str:
+    """A value in a message; deep ones are cut before they are walked through."""
+    if isinstance(value, list | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    return ascii(value)[:_SHOWN_CHARACTERS]
 
 
 def values(result: Sequence[dict[str, Any]], control: str, kind: str) -> list[str]:

@@ -63,15 +63,20 @@ class TrackletSelection(LabellingPage):
     ) -> ReviewAnswer | UnclearAnswer:
         """What the regions of an annotation say about the tracklet that was shown.
 
-        Frames that are not the tracklet's are ignored. Cuts count only where it is split, and that
-        it is the same person as elsewhere only where it is not: it would not be clear who is.
+        Cuts count only where it is split, and that it is the same person as elsewhere only where it
+        is not: it would not be clear who is.
         """
+        tracklet = shown.record(Tracklet)
+        for control, options in _offered(tracklet).items():
+            if unknown := set(values(result, control, "choices")) - set(options):
+                problem = f"{control} must be of what the page offers; got {min(unknown)!a}"
+                return UnclearAnswer(problem=problem)
         verdict = only_choice(result, VERDICT)
         if verdict == "reject":
             return read_rejection(result)
         if verdict not in (KEEP, SPLIT):
             return UnclearAnswer(problem="no verdict was chosen")
-        return _selection(result, shown.record(Tracklet), verdict)
+        return _selection(result, tracklet, verdict)
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
@@ -214,16 +219,22 @@ def _predictions(tracklet: Tracklet) -> list[dict[str, Any]]:
     return [{"model_version": tracklet.author, "result": regions}] if regions else []
 
 
+def _offered(tracklet: Tracklet) -> dict[str, list[str]]:
+    """What the page offers in each control."""
+    numbers = [str(frame.frame) for frame in tracklet.frames]
+    others = [other.tracklet_id for other, _ in _numbered(tracklet.others)]
+    return {DROPPED: numbers, CUTS: numbers[1:], SAME: others}
+
+
 def _selection(
     result: Sequence[dict[str, Any]], tracklet: Tracklet, verdict: str
 ) -> ReviewAnswer | UnclearAnswer:
-    numbers = [str(frame.frame) for frame in tracklet.frames]
-    others = [other.tracklet_id for other, _ in _numbered(tracklet.others)]
+    offered = _offered(tracklet)
     choices = {
         VERDICT: (verdict,),
-        DROPPED: _chosen(result, DROPPED, numbers),
-        CUTS: _chosen(result, CUTS, numbers[1:]) if verdict == SPLIT else (),
-        SAME: _chosen(result, SAME, others) if verdict == KEEP else (),
+        DROPPED: _chosen(result, DROPPED, offered[DROPPED]),
+        CUTS: _chosen(result, CUTS, offered[CUTS]) if verdict == SPLIT else (),
+        SAME: _chosen(result, SAME, offered[SAME]) if verdict == KEEP else (),
     }
     if verdict == SPLIT and not choices[CUTS]:
         return UnclearAnswer(problem="split, but nowhere")

@@ -48,7 +48,9 @@ class ReviewImage(Base):
 class Annotation(Base):
     """What came back from Label Studio for a review task; `key` is made from its content.
 
-    `result` is what the page says, `answer` how it was understood.
+    `result` is what the page says, `answer` how it was understood. `state` is clear, unclear (it is
+    no answer), quarantined (it is somebody else's, or lay on another task before; it never counts)
+    or discarded (one of these two that the lead has dealt with).
     """
 
     __tablename__ = "annotation"
@@ -56,7 +58,8 @@ class Annotation(Base):
     key: Mapped[str] = mapped_column(Digest, primary_key=True)
     review_task_key: Mapped[str] = mapped_column(ForeignKey("review_task.key"), index=True)
     agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
-    remote_id: Mapped[int]
+    remote_id: Mapped[int] = mapped_column(index=True)
+    state: Mapped[str] = mapped_column(String(16), index=True)
     result: Mapped[dict[str, Any]]
     answer: Mapped[dict[str, Any]]
     lead_time_seconds: Mapped[float | None]

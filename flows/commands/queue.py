@@ -33,6 +33,7 @@ _COLUMNS = (
     "edited",
     "open",
     "answered",
+    "unclear",
 )
 _STATES = ("proposed", "accepted", "rejected", "superseded")
 _SHOWN_NOTICES = 10
@@ -47,7 +48,8 @@ PolicyOption = Annotated[
 
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
-    """Show the queues in use: who looks, what became of their entities, open and answered tasks."""
+    """Show the queues in use: who looks, what became of their entities, tasks, unclear answers."""
+    from db.annotations import unclear_annotations
     from db.reviews import WAITING, count_states, count_tasks
     from flows.queues import declared_queues, queues_in_use
 
@@ -65,6 +67,7 @@ def list_(as_json: JsonOption = False) -> None:
                 *(counts.get(state, 0) for state in _STATES),
                 sum(tasks.get((queue.name, state), 0) for state in WAITING),
                 tasks.get((queue.name, "answered"), 0),
+                len(unclear_annotations(store, queue.name)),
             ]
         )
     if as_json:
@@ -102,7 +105,10 @@ def push(
 
 @app.command()
 def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
-    """Fetch what people answered and turn it into decisions. Exit code 1 if some are unclear."""
+    """Fetch what people answered and turn it into decisions.
+
+    Exit code 1 if some are unclear, or if somebody's answers could not be read.
+    """
     from annotate.pull import pull as pull_queue
     from flows.context import code_revision
     from flows.desk import open_desks
@@ -118,13 +124,16 @@ def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
     else:
         for report in reports:
             _show_pull(report)
-    if any(report.unclear for report in reports):
+    if any(report.unclear or report.unreached for report in reports):
         raise typer.Exit(1)
 
 
 @app.command()
 def reconcile(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
-    """Compare all our tasks and answers with Label Studio's. Exit code 1 if some are missing."""
+    """Compare all our tasks and answers with Label Studio's.
+
+    Exit code 1 if some are missing, or if somebody's could not be looked at.
+    """
     from annotate.pull import reconcile as reconcile_queue
     from flows.context import code_revision
     from flows.desk import open_desks
@@ -140,8 +149,32 @@ def reconcile(queue: QueuesArgument = None, as_json: JsonOption = False) -> None
     else:
         for report in reports:
             _show_reconcile(report)
-    if any(report.missing for report in reports):
+    if any(report.missing or report.unreached for report in reports):
         raise typer.Exit(1)
+
+
+@app.command()
+def discard(
+    queue: Annotated[str, typer.Argument(help="The queue, as `loupe queue list` names it.")],
+    annotations: Annotated[
+        list[int], typer.Argument(help="Numbers of annotations, as `loupe queue stats` shows them.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Discard unclear or quarantined answers: kept, but told of no more, and asked for again.
+
+    Where the task has no other answer, it is taken off the desk; the next push sends it anew.
+    """
+    from annotate.pull import discard as discard_answers
+    from flows.desk import open_desks
+
+    settings, store = _open()
+    (chosen,) = _queues(settings, store, queue)
+    discarded = discard_answers(store, open_desks(settings, store), chosen, annotations)
+    if as_json:
+        print_json([notice.model_dump() for notice in discarded])
+    else:
+        out.print(f"{queue}: {len(discarded):,} answers discarded")
 
 
 @app.command()
@@ -181,7 +214,8 @@ def _look(name: str | None) -> None:
         for chosen in _queues(settings, store, name):
             try:
                 pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
-                if pulled.accepted + pulled.edited + pulled.rejected + pulled.decided:
+                news = pulled.accepted + pulled.edited + pulled.rejected + pulled.decided
+                if news or pulled.unreached:
                     _show_pull(pulled)
                 pushed = push_queue(store, desks, chosen, images_url(settings))
                 if pushed.pushed or pushed.closed:
@@ -234,11 +268,12 @@ def _show_pull(report: "PullReport") -> None:
         f"{report.rejected:,} rejected, {report.skipped:,} skipped; {report.decided:,} items "
         f"decided, {report.conflicts:,} in conflict, {report.returned:,} answers returned"
     )
-    _show_notices("unclear, still open", report.unclear)
+    _show_notices("unclear", report.unclear)
     _show_notices("understood otherwise", report.remarks)
     _show_notices("deleted there", report.deleted)
     _show_notices("too late", report.too_late)
     _show_foreign(report.foreign)
+    _show_unreached(report.unreached)
 
 
 def _show_reconcile(report: "ReconcileReport") -> None:
@@ -250,6 +285,7 @@ def _show_reconcile(report: "ReconcileReport") -> None:
     )
     _show_notices("deleted there", report.deleted)
     _show_foreign(report.foreign)
+    _show_unreached(report.unreached)
 
 
 def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
@@ -267,3 +303,8 @@ def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
 def _show_foreign(task_ids: Sequence[int]) -> None:
     if task_ids:
         err.print(f"  {len(task_ids):,} tasks in that project are none of ours", markup=False)
+
+
+def _show_unreached(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        err.print(f"  not read, {sentence}", markup=False, soft_wrap=True)

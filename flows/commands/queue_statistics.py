@@ -98,6 +98,7 @@ def show(statistics: "QueueStatistics") -> None:
     _show_work(statistics)
     _show_quality(statistics)
     _show_agreement(statistics)
+    _show_unclear(statistics)
 
 
 def forecast_sentence(statistics: "QueueStatistics") -> str:
@@ -178,6 +179,23 @@ def _show_agreement(statistics: "QueueStatistics") -> None:
         print_table("", ("texts", "items", "similarity", "attributes"), texts)
     if not agreement.items:
         out.print("no agreement: no item was answered by two people")
+
+
+def _show_unclear(statistics: "QueueStatistics") -> None:
+    """What counts for nothing until it is mended, or discarded with `loupe queue discard`."""
+    people = {one.annotator: _who(one) for one in statistics.annotators}
+    rows = [
+        [
+            str(one.annotation_id),
+            one.entity_id[:12],
+            people.get(one.assignee, one.assignee) or "the house",
+            one.state,
+            one.problem,
+        ]
+        for one in statistics.unclear
+    ]
+    if rows:
+        print_table("", ("annotation", "entity", "task of", "state", "problem"), rows)
 
 
 def _kappa(agreement: "OwnChoiceAgreement | None") -> str:

@@ -107,19 +107,36 @@ class MemoryDesk:
     def annotate(
         self,
         task_id: int,
-        result: list[dict[str, Any]],
+        result: Any,
         annotation_id: int | None = None,
         user_id: int | None = None,
         cancelled: bool = False,
+        made_by: int | None = None,
     ) -> int:
         """Answers a task, or changes an answer; gives the annotation's number."""
         number = annotation_id or next(self.server.numbers)
         now, person = self.server.tick(), user_id or self.user_id
-        made = RemoteAnnotation(number, person, result, cancelled, now, 4.0)
         project = self._project_of(task_id)
+        before = [a.created_at for a in project[task_id].annotations if a.id == number]
+        created = before[0] if before else now
+        made = RemoteAnnotation(number, person, result, cancelled, now, 4.0, created, made_by)
         others = tuple(a for a in project[task_id].annotations if a.id != number)
         project[task_id] = project[task_id]._replace(annotations=(*others, made), updated_at=now)
         return number
+
+    def move_annotation(self, annotation_id: int, task_id: int) -> None:
+        """Puts an answer on another task, as Label Studio did for whoever named one."""
+        found = [
+            annotation
+            for tasks in self.tasks.values()
+            for task in tasks.values()
+            for annotation in task.annotations
+            if annotation.id == annotation_id
+        ]
+        self.delete_annotation(annotation_id)
+        project, now = self._project_of(task_id), self.server.tick()
+        moved = tuple(annotation._replace(updated_at=now) for annotation in found)
+        project[task_id] = project[task_id]._replace(annotations=moved, updated_at=now)
 
     def delete_annotation(self, annotation_id: int) -> None:
         """Removes an answer."""

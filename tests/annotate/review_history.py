@@ -134,6 +134,7 @@ class History:
             review_task_key=task_key,
             agent_id=_agent(person).id,
             remote_id=self._keys,
+            state="clear",
             result={"regions": []},
             answer=answer.model_dump(mode="json") if isinstance(answer, ReviewAnswer) else answer,
             lead_time_seconds=seconds,

@@ -1,6 +1,7 @@
 """What `ReviewDesk` promises, held by Label Studio: a person answers, the service account looks."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -38,11 +39,18 @@ def workplace(
     (person,) = label_studio.annotators(store, "Emil Desk")
     store.close()
     token = load_workspaces(label_studio.home)[person.pseudonym].token
-    with httpx.Client(base_url=label_studio.url, trust_env=False, timeout=120) as client:
-        refresh = {"refresh": person.token.get_secret_value()}
+    with signed_in(label_studio.url, person.token) as client:
+        yield Workplace(LabelStudioDesk(label_studio.url, token), person, client)
+
+
+@contextmanager
+def signed_in(url: str, token: SecretStr) -> Iterator[httpx.Client]:
+    """A program that acts for whoever has the token."""
+    with httpx.Client(base_url=url, trust_env=False, timeout=120) as client:
+        refresh = {"refresh": token.get_secret_value()}
         access = client.post("/api/token/refresh/", json=refresh).raise_for_status().json()
         client.headers["Authorization"] = f"Bearer {access['access']}"
-        yield Workplace(LabelStudioDesk(label_studio.url, token), person, client)
+        yield client
 
 
 @pytest.fixture
@@ -120,6 +128,31 @@ def test_an_answer_comes_back_as_it_was_given(workplace: Workplace, project: int
     assert annotation.result[0]["value"] == {"text": ["yes"]}
     assert (annotation.cancelled, annotation.lead_time_seconds) == (False, 2.5)
     assert abs(annotation.updated_at - datetime.now(UTC)) < timedelta(minutes=10)
+
+
+def test_an_answer_that_cannot_be_read_keeps_no_other_back(
+    workplace: Workplace, label_studio: LabelStudioServer, project: int
+) -> None:
+    desk = workplace.desk
+    first, spoilt, last = desk.import_tasks(project, new_tasks(3))
+    for number in (first, spoilt, last):
+        answer(workplace, number)
+    kept = load_workspaces(label_studio.home)[workplace.person.pseudonym].token
+    nested = "[" * 600 + "]" * 600
+    body = f'{{"result": [{{"from_name": "note", "to_name": "text", "value": {nested}}}]}}'
+    with signed_in(label_studio.url, kept) as keeper:  # the gate lets nobody else do it
+        path = f"/api/tasks/{spoilt}/annotations/"
+        headers = {"Content-Type": "application/json"}
+        made = keeper.post(path, content=body, headers=headers).raise_for_status().json()["id"]
+    tasks = {task.id: task for task in desk.list_tasks(project)}
+    assert list(tasks) == [first, spoilt, last]
+    read = [one for task in tasks.values() for one in task.annotations if not one.fault]
+    assert [one.result[0]["value"] for one in read] == [{"text": ["yes"]}] * 3
+    (unread,) = [one for task in tasks.values() for one in task.annotations if one.fault]
+    assert unread.id == made
+    assert unread.user_id != workplace.person.user_id
+    assert "recursion limit" in unread.fault
+    assert nested in unread.result.replace(" ", "")
 
 
 def test_a_skipped_task_counts_as_an_annotation(workplace: Workplace, project: int) -> None:

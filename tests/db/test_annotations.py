@@ -9,6 +9,7 @@ from db.annotations import (
     NewAnnotation,
     answered_since,
     counted_answers,
+    discard_annotations,
     insert_annotations,
     last_decisions,
     standing_successors,
@@ -16,7 +17,7 @@ from db.annotations import (
 )
 from db.decisions import NewDecision, append_decisions
 from db.entities import new_entity
-from db.reviews import StoredTask, set_task_states
+from db.reviews import StoredTask, review_tasks, set_task_states
 from db.store import Store
 from schemas.records import Rewrite
 from tests.db.review_samples import QUEUE, START, Desk, store_rewrites
@@ -41,6 +42,7 @@ def annotation(task: StoredTask, minute: int, answer: dict[str, object]) -> NewA
         answer=answer,
         lead_time_seconds=4.0,
         annotated_at=moment(minute),
+        state="unclear" if "problem" in answer else "clear",
     )
 
 
@@ -97,9 +99,32 @@ def test_the_last_clear_answer_of_each_task_counts(store: Store, item: str) -> N
 def test_an_unclear_answer_is_told_of_until_it_is_mended(store: Store, item: str) -> None:
     task = Desk(store).give(item, "reviewer-ann")
     receive(store, annotation(task, 1, {"problem": "no verdict was chosen"}), state="unclear")
-    assert unclear_annotations(store, QUEUE) == [(item, 1, "no verdict was chosen")]
+    (found,) = unclear_annotations(store, QUEUE)
+    assert (found.task.entity_id, found.remote_id) == (item, 1)
+    assert (found.state, found.problem) == ("unclear", "no verdict was chosen")
     receive(store, annotation(task, 2, {"verdict": "accept"}))
     assert unclear_annotations(store, QUEUE) == []
+
+
+def test_what_is_quarantined_is_told_of_until_it_is_discarded(store: Store, item: str) -> None:
+    task = Desk(store).give(item, "reviewer-ann")
+    forged = annotation(task, 1, {"problem": "somebody else's"})._replace(state="quarantined")
+    receive(store, forged, annotation(task, 2, {"verdict": "accept"}))
+    assert [one.remote_id for one in unclear_annotations(store, QUEUE)] == [1]
+    discard_annotations(store, unclear_annotations(store, QUEUE))
+    assert unclear_annotations(store, QUEUE) == []
+    assert [task.state for task in review_tasks(store, QUEUE).values()] == ["answered"]
+
+
+def test_a_task_whose_unclear_answer_is_discarded_is_open_and_nowhere(
+    store: Store, item: str
+) -> None:
+    task = Desk(store).give(item, "reviewer-ann")
+    receive(store, annotation(task, 1, {"problem": "no verdict was chosen"}), state="unclear")
+    discard_annotations(store, unclear_annotations(store, QUEUE))
+    assert unclear_annotations(store, QUEUE) == []
+    (after,) = review_tasks(store, QUEUE).values()
+    assert (after.state, after.task_id) == ("open", None)
 
 
 def test_what_people_made_of_an_entity_stands_while_it_is_accepted(store: Store, item: str) -> None:

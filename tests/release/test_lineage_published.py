@@ -158,6 +158,7 @@ def answered(store: Store, entity_id: str, key: str) -> None:
         "review_task_key": key,
         "agent_id": PERSON.id,
         "remote_id": 1,
+        "state": "clear",
         "result": {"note": SECRET},
         "answer": {"note": SECRET},
         "annotated_at": now,

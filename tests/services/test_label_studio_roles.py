@@ -4,11 +4,14 @@ Every request that Label Studio describes is made in an annotator's name against
 a colleague and of the house, once with their token and once with their browser's session.
 """
 
+import json
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -282,6 +285,72 @@ def test_an_annotator_cannot_smuggle_in_a_number_of_somebody_else(workplace: Wor
             json={"result": [], "parent_annotation": foreign.annotation},
         )
     assert [in_body.status_code, as_form.status_code, parent.status_code] == [403, 403, 403]
+
+
+def _carrying(**numbers: int) -> Iterator[tuple[str, bytes]]:
+    """Bodies that hold these numbers for Label Studio, but not in UTF-8."""
+    forged = dict(numbers)
+    in_utf_7 = {
+        f"+{b64encode(name.encode('utf-16-be')).decode().rstrip('=')}-": number
+        for name, number in forged.items()
+    }
+    yield "application/json; charset=utf-7", json.dumps({"lead_time": 1, **in_utf_7}).encode()
+    inside = "".join(f', "{name}": {number}' for name, number in forged.items())
+    escaped = inside.replace('"', "\\u0022")
+    text = f'{{"started_at": "\\u0022{escaped}, \\u0022comment\\u0022: \\u0022"}}'
+    yield "application/json; charset=unicode_escape", text.encode()
+    yield "application/json; charset=utf-8; charset=utf-7", json.dumps(in_utf_7).encode()
+    yield "application/json", json.dumps(forged).encode("utf-16")
+    yield "application/json", json.dumps(forged).encode()
+    yield "application/x-www-form-urlencoded", urlencode(forged).encode()
+
+
+def test_an_answer_cannot_be_moved_into_a_colleagues_workspace_or_given_their_name(
+    workplace: Workplace,
+) -> None:
+    own, foreign = workplace.own, workplace.foreign["ben"]
+    kept = load_workspaces(workplace.server.home)[workplace.ben.pseudonym].token.get_secret_value()
+    before = everything_of(workplace.server, kept, foreign)
+    answers = []
+    with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
+        forged = {"project": foreign.project, "task": foreign.task, "completed_by": foreign.user}
+        for method, path in (
+            ("PATCH", f"/api/annotations/{own.annotation}/"),
+            ("PUT", f"/api/annotations/{own.annotation}/"),
+            ("POST", f"/api/tasks/{own.task}/annotations/"),
+            ("PATCH", f"/api/drafts/{own.draft}/"),
+        ):
+            for content_type, body in _carrying(**forged):
+                headers = {"Content-Type": content_type}
+                answer = anna.request(method, path, content=body, headers=headers)
+                answers.append((answer.status_code, method, path, content_type))
+        headers = {"X-HTTP-Method-Override": "PATCH", "Content-Type": "application/json"}
+        path = f"/api/annotations/{own.annotation}/?_method=PATCH&task={foreign.task}"
+        forced = anna.post(path, content=b"{}", headers=headers)
+        answers.append((forced.status_code, "POST", path, "overridden"))
+        path = f"/api/annotations/{own.annotation}/?task={foreign.task}&task={own.task}"
+        answers.append((anna.patch(path, json={}).status_code, "PATCH", path, "in the query"))
+        mine = anna.get(f"/api/annotations/{own.annotation}/").raise_for_status().json()
+    assert [one for one in answers if one[0] not in REFUSED] == []
+    assert (mine["task"], mine["project"], mine["completed_by"]) == (
+        own.task,
+        own.project,
+        own.user,
+    )
+    assert everything_of(workplace.server, kept, foreign) == before
+
+
+def test_an_answer_that_nobody_could_read_again_is_refused_in_a_sentence(
+    workplace: Workplace,
+) -> None:
+    path = f"/api/tasks/{workplace.own.task}/annotations/"
+    deep = b'{"result": [{"value": ' + b"[" * 600 + b"]" * 600 + b"}]}"
+    large = json.dumps({"result": [{"value": "x" * (1 << 20)}]}).encode()
+    with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
+        for body, said in ((deep, "at most 16 levels"), (large, "at most 1,048,576 bytes")):
+            answer = anna.post(path, content=body, headers={"Content-Type": "application/json"})
+            assert answer.status_code == 403
+            assert said in answer.json()["detail"]
 
 
 def test_the_list_of_users_shows_the_own_workspace_alone(workplace: Workplace) -> None:

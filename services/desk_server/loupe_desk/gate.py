@@ -8,21 +8,36 @@ granted that there is one organisation only, it checks neither roles nor, in pla
 is.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from loupe_desk.body import BodyRefusedError, media_type, read_body, written
+
 
 class Pass(NamedTuple):
-    """How a route may be used; `kind` is what the number in its path stands for."""
+    """How a route may be used.
+
+    `kind` is what the number in its path stands for, `fields` are those that a body may hold.
+    """
 
     methods: tuple[str, ...] = ("GET",)
     kind: str | None = None
+    fields: tuple[str, ...] = ()
 
 
 _READ_WRITE = ("GET", "POST", "PATCH", "DELETE")
+_WRITING = ("POST", "PATCH", "PUT")
+# What Label Studio's page sends. Whose an answer is, and on which task, is none of it.
+_ANSWER = (
+    *("result", "lead_time", "started_at", "was_cancelled", "ground_truth", "comment", "id"),
+    *("draft_id", "parent_annotation", "parent_prediction"),
+)
+_DRAFT = (*_ANSWER, "was_postponed", "annotation")
+_TAB = ("id", "project", "data")
+# What the page adds to every body; it is handed on where a route needs it.
+_WITH_EVERYTHING = ("project",)
 PASSES: Mapping[str, Pass] = {
     # pages, and what they are made of
     "main": Pass(),
@@ -40,11 +55,11 @@ PASSES: Mapping[str, Pass] = {
     "core.views.serve_file": Pass(),
     # one's own account
     "current-user-whoami": Pass(),
-    "current-user-hotkeys": Pass(("GET", "PATCH")),
-    "product-tour": Pass(("GET", "PATCH")),
+    "current-user-hotkeys": Pass(("GET", "PATCH"), fields=("custom_hotkeys",)),
+    "product-tour": Pass(("GET", "PATCH"), fields=("name", "state", "interaction_data")),
     "jwt_auth:token_manage": Pass(("GET", "POST")),
-    "jwt_auth:token_refresh": Pass(("POST",)),
-    "jwt_auth:token_blacklist": Pass(("POST",)),
+    "jwt_auth:token_refresh": Pass(("POST",), fields=("refresh",)),
+    "jwt_auth:token_blacklist": Pass(("POST",), fields=("refresh",)),
     # what there is to label
     "user-list": Pass(),
     "projects:api:project-list": Pass(),
@@ -54,23 +69,27 @@ PASSES: Mapping[str, Pass] = {
     "projects:api:label-stream-history": Pass(kind="project"),
     "data_manager:dm-columns": Pass(),
     "data_manager:dm-project": Pass(),
-    "data_manager:dm-actions": Pass(("GET", "POST")),
-    "data_manager:api:view-list": Pass(("GET", "POST")),
-    "data_manager:api:view-detail": Pass(("GET", "PATCH", "PUT"), "view"),
+    "data_manager:dm-actions": Pass(
+        ("GET", "POST"), fields=("project", "filters", "ordering", "selectedItems")
+    ),
+    "data_manager:api:view-list": Pass(("GET", "POST"), fields=_TAB),
+    "data_manager:api:view-detail": Pass(("GET", "PATCH", "PUT"), "view", _TAB),
     "labels_manager:api-labels:label_link-list": Pass(),
     "ml:api:ml-list": Pass(),
     "tasks:api:task-list": Pass(),
     "tasks:api:task-detail": Pass(kind="task"),
     # answers, and drafts of them
-    "tasks:api:task-annotations": Pass(("GET", "POST"), "task"),
-    "tasks:api:task-drafts": Pass(("GET", "POST"), "task"),
-    "tasks:api:task-annotations-drafts": Pass(("GET", "POST"), "task"),
-    "tasks:api-annotations:annotation-detail": Pass(_READ_WRITE, "annotation"),
+    "tasks:api:task-annotations": Pass(("GET", "POST"), "task", _ANSWER),
+    "tasks:api:task-drafts": Pass(("GET", "POST"), "task", _DRAFT),
+    "tasks:api:task-annotations-drafts": Pass(("GET", "POST"), "task", _DRAFT),
+    "tasks:api-annotations:annotation-detail": Pass(_READ_WRITE, "annotation", _ANSWER),
     "tasks:api-annotations:annotation-convert-to-draft": Pass(("POST",), "annotation"),
-    "tasks:api-drafts:draft-detail": Pass(_READ_WRITE, "draft"),
+    "tasks:api-drafts:draft-detail": Pass(_READ_WRITE, "draft", _DRAFT),
 }
 _FORMS = ("user-login", "logout")
 _ACTIONS = ("next_task",)
+# Nothing here takes them for more than they are, and nothing newer shall.
+_REFUSED_HEADERS = ("HTTP_CONTENT_ENCODING", "HTTP_X_HTTP_METHOD_OVERRIDE")
 # What a number is called in paths, queries and bodies, and what it stands for.
 _NUMBERS = {
     "project": "project",
@@ -97,11 +116,17 @@ class WorkspaceGate:
         self, request: HttpRequest, _view: object, _arguments: object, numbers: dict[str, Any]
     ) -> HttpResponse | None:
         """A refusal, or None to go on; called when Label Studio knows who asks and for what."""
-        if not only_labels(request.user) or _is_allowed(request, numbers):
+        if not only_labels(request.user):
             return None
-        return JsonResponse(
-            {"detail": "This is not part of labelling in your workspace."}, status=403
-        )
+        try:
+            allowed = _is_allowed(request, numbers)
+        except BodyRefusedError as error:
+            return _refusal(f"This request is refused: {error}.")
+        return None if allowed else _refusal("This is not part of labelling in your workspace.")
+
+
+def _refusal(detail: str) -> HttpResponse:
+    return JsonResponse({"detail": detail}, status=403)
 
 
 def only_labels(user: Any) -> bool:
@@ -117,35 +142,36 @@ def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
     if route in _FORMS:
         return True
     acts = route == "data_manager:dm-actions" and request.method == "POST"
-    if acts and request.GET.get("id") not in _ACTIONS:
+    if acts and any(action not in _ACTIONS for action in request.GET.getlist("id") or [None]):
         return False
-    try:
-        body = _json_body(request)
-    except ValueError:
+    if any(header in request.META for header in _REFUSED_HEADERS):
         return False
+    media_type(request.META.get("CONTENT_TYPE", ""))  # its charset is also that of the query
+    fields = given.fields if request.method in _WRITING else ()
+    body = read_body(
+        request.META.get("CONTENT_TYPE", ""), request.body, (*fields, *_WITH_EVERYTHING)
+    )
+    _hand_on(request, {name: value for name, value in body.items() if name in fields})
+    sources = [path_numbers.items(), body.items()]
+    sources += [[(name, one) for one in found] for name, found in request.GET.lists()]
     mentioned = [
-        (kind, source[name])
-        for source in (path_numbers, request.GET.dict(), body)
-        for name, kind in _NUMBERS.items()
-        if source.get(name)  # the page says 0 for none
+        (_NUMBERS[name], number)
+        for source in sources
+        for name, number in source
+        if name in _NUMBERS and number not in (None, 0, "", "0")  # the page says 0 for none
     ]
     if given.kind:
         mentioned.append((given.kind, path_numbers["pk"]))
     return all(_is_at_home(request.user, kind, number) for kind, number in mentioned)
 
 
-def _json_body(request: HttpRequest) -> dict[str, Any]:
-    """The fields of the body.
-
-    Raises:
-        ValueError: it is no JSON object, so that what Label Studio would read in it is not known.
-    """
+def _hand_on(request: HttpRequest, body: Mapping[str, Any]) -> None:
+    """Puts what was read in the place of what came: Label Studio reads that and nothing else."""
     if not request.body:
-        return {}
-    body = json.loads(request.body)
-    if request.content_type != "application/json" or not isinstance(body, dict):
-        raise ValueError("the body must be a JSON object")
-    return body
+        return
+    request._body = written(body)
+    request.META["CONTENT_LENGTH"] = str(len(request._body))
+    request.META["CONTENT_TYPE"] = "application/json"
 
 
 def _owns_workspace(user: Any) -> bool:

@@ -1,0 +1,150 @@
+"""What a request of somebody who labels may carry: one JSON object, in one reading.
+
+The gate decides by what it reads in a body, and Label Studio acts on what it reads there itself. So
+that both read the same, everything that could be read in two ways is refused (other charsets,
+duplicate names, byte order marks, numbers that are none), and Label Studio gets the body written
+anew from what the gate has read.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+MOST_BYTES = 1 << 20
+MOST_LEVELS = 16
+"""A page's answer has five levels, a tab's filters have nine."""
+_DIGITS = 19
+_INTEGERS = range(-(2**63), 2**63)
+_SOUND_TEXT = re.compile("[^\0\ud800-\udfff]*")
+# Nothing but the charset may follow the type, and only once.
+_CONTENT_TYPE = re.compile(r'([\w.+-]+/[\w.+-]+)\s*(?:;\s*charset="?utf-?8"?\s*)?', re.IGNORECASE)
+
+
+class BodyRefusedError(ValueError):
+    """A body that is not handed on; the message says what is wrong with it."""
+
+
+def media_type(content_type: str) -> str:
+    """The media type of a `Content-Type` header; "" where there is none.
+
+    Raises:
+        BodyRefusedError: it names another charset than UTF-8, or anything else besides.
+    """
+    if not content_type.strip():
+        return ""
+    match = _CONTENT_TYPE.fullmatch(content_type.strip())
+    if match is None:
+        raise BodyRefusedError(
+            "the Content-Type must be a media type, with no parameter but charset=utf-8; "
+            f"got {content_type[:100]!r}"
+        )
+    return match[1].lower()
+
+
+def read_body(content_type: str, body: bytes, fields: Collection[str]) -> dict[str, Any]:
+    """The fields of a JSON object that holds no others than `fields`.
+
+    Raises:
+        BodyRefusedError: it is none, is too large, or holds something else.
+    """
+    if len(body) > MOST_BYTES:
+        raise BodyRefusedError(f"a body must have at most {MOST_BYTES:,} bytes; got {len(body):,}")
+    kind = media_type(content_type)
+    if not body:
+        return {}
+    if kind != "application/json":
+        raise BodyRefusedError(f"a body must be of the type application/json; got {kind!r}")
+    value = _parsed(body)
+    if not isinstance(value, dict):
+        raise BodyRefusedError("a body must be a JSON object")
+    if unknown := sorted(value.keys() - set(fields)):
+        allowed = ", ".join(sorted(fields)) or "nothing"
+        raise BodyRefusedError(f"a body may hold {allowed} here; got {unknown[0][:100]!r}")
+    _check(value)
+    for name, (fits, expected) in _SHAPES.items():
+        if value.get(name) is not None and not fits(value[name]):
+            raise BodyRefusedError(f"{name!r} must be {expected}")
+    return value
+
+
+def written(value: Mapping[str, Any]) -> bytes:
+    """The body as Label Studio gets it: ASCII, which reads the same in every charset left."""
+    return json.dumps(value, allow_nan=False).encode("ascii")
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(
+            body.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_constant
+        )
+    except BodyRefusedError:
+        raise
+    except RecursionError as error:
+        raise BodyRefusedError(f"a body must have at most {MOST_LEVELS} levels") from error
+    except ValueError as error:
+        raise BodyRefusedError("a body must be JSON in UTF-8") from error
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise BodyRefusedError("a body must not hold a name twice in the same object")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise BodyRefusedError(f"a body must not hold {name}")
+
+
+def _check(body: Mapping[str, Any]) -> None:
+    """Refuses what a database or a reader of JSON cannot give back as it is."""
+    values: list[Any] = [body]
+    for _ in range(MOST_LEVELS + 1):
+        names = [name for one in values if isinstance(one, dict) for name in one]
+        for value in (*names, *values):
+            _check_value(value)
+        nested = [one for one in values if isinstance(one, dict | list)]
+        values = [
+            child for one in nested for child in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not values:
+            return
+    raise BodyRefusedError(f"a body must have at most {MOST_LEVELS} levels")
+
+
+def _check_value(value: Any) -> None:
+    if isinstance(value, str) and not _SOUND_TEXT.fullmatch(value):
+        raise BodyRefusedError("a text must hold no zero bytes and no lone surrogates")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BodyRefusedError("a number must be finite")
+    if isinstance(value, int) and value not in _INTEGERS:
+        raise BodyRefusedError("an integer must have at most 64 bits")
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether it is a whole number, or the digits of one: the page takes some from its address."""
+    if isinstance(value, str):
+        return value.isascii() and value.isdigit() and len(value) < _DIGITS
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# Label Studio would read a text as JSON, or as a number ("nan"): nothing that is checked here.
+_SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "result": (_is_list_of_objects, "a list of objects"),
+    "lead_time": (_is_number, "a number"),
+    "project": (_is_whole, "a whole number"),
+    "draft_id": (_is_whole, "a whole number"),
+    "annotation": (_is_whole, "a whole number"),
+    "parent_annotation": (_is_whole, "a whole number"),
+    "parent_prediction": (_is_whole, "a whole number"),
+}

@@ -1,0 +1,298 @@
+"""Answers that no page makes: none stops a pull, none counts, and the lead is told of each."""
+
+import random
+from collections import Counter
+from copy import deepcopy
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from annotate.answers import ReviewAnswer
+from annotate.desk import NewTask, ProjectCounts
+from annotate.interfaces.page import controls
+from annotate.interfaces.registry import interface_of
+from annotate.projects import Seat, project_spec
+from annotate.pull import discard, pull
+from annotate.queues import HOUSE, Queue, shipped
+from annotate.resolution import Answer, resolve
+from annotate.statistics import queue_statistics
+from db.entities import NewEntity, find
+from db.reviews import StoredTask, announce_tasks, place_tasks, review_tasks
+from db.tables.review import Annotation
+from schemas.base import entity_id
+from schemas.errors import ServiceError, UsageError
+from tests.annotate.answering import Regions, accepting, rejecting
+from tests.annotate.interfaces.proposed import one_of_each_kind
+from tests.annotate.interfaces.regions import ticked, written
+from tests.annotate.interfaces.texts import DESCRIPTIONS
+from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
+from tests.annotate.office import hire, push, work
+from tests.annotate.world import DATASET, REWRITE, World
+
+ANSWERS = 500
+ONE = shipped().queue(DATASET, "rewrites")
+TWO = ONE.model_copy(update={"overlap": 2})
+GENUINE: dict[str, Regions] = {
+    "tracklets": [ticked("verdict", "keep"), ticked("same_person", f"{1:032x}")],
+    "descriptions": [ticked("verdict", "accept"), written("text", DESCRIPTIONS[0])],
+    "rewrites": [ticked("verdict", "accept"), written("text", "A person walks.")],
+    "selections": [ticked("verdict", "reject"), ticked("problems", "other")],
+    "captions": [ticked("verdict", "edit"), written("text", "A person walks.")],
+    "confusions": [ticked("fit", "own")],
+    "duplicates": [ticked("verdict", "accept")],
+    "strategies": [ticked("verdict", "accept"), ticked("type", "Entity Attribute")],
+    "candidates": [ticked("verdict", "accept")],
+    "groups": [ticked("verdict", "accept"), written("text_0_1", "A person walks.")],
+    "choices": [ticked("pick", "3")],
+}
+JUNK: tuple[Any, ...] = (
+    *(None, True, 5, -1.5, "x", "", [], {}, [[]], [5], [None], [["accept"]], [{"a": "b"}]),
+    *({"choices": 5}, {"choices": "accept"}, {"choices": {"accept": 1}}, "\ud800", "a\0b"),
+    *(["\ud800"], ["a\0b"], ["accept\ud800"], 10**400, float("inf"), float("nan")),
+)
+
+
+def deep(levels: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def on_its_page(queue: Queue, regions: Regions) -> Regions:
+    """The regions as the page sends them, with what they are about."""
+    targets = {one.name: one.target for one in controls(interface_of(queue).config)}
+    return [
+        {**region, "to_name": target, "id": "Ab3", "origin": "manual"}
+        for region in regions
+        for name, target in targets.items()
+        if name.fullmatch(region["from_name"])
+    ]
+
+
+def mutated(regions: Regions, chance: random.Random) -> Any:
+    """The answer with one thing in it that no page makes."""
+    result: Any = deepcopy(regions)
+    region = chance.choice(result)
+    kind = "choices" if region["type"] == "choices" else "text"
+    lists = [one for one in JUNK if not isinstance(one, list)] + [[5], [[]], ["\ud800"], ["a\0"]]
+    match chance.randrange(10):
+        case 0:
+            return chance.choice([one for one in JUNK if one not in (None, [])])
+        case 1:
+            result.insert(chance.randrange(len(result) + 1), chance.choice(JUNK))
+        case 2:
+            region.pop(chance.choice(["from_name", "to_name", "type", "value"]))
+        case 3:
+            name = chance.choice(["from_name", "to_name", "type"])
+            region[name] = chance.choice([*JUNK, "verdict_", "textarea ", "Choices"])
+        case 4:
+            region["value"] = chance.choice(JUNK)
+        case 5:
+            region["value"][kind] = chance.choice(lists)
+        case 6:
+            region["value"][kind].append(chance.choice([5, None, {}, [], "\ud800", "\0"]))
+        case 7:
+            region["value"] = {"rectanglelabels": region["value"][kind]}
+        case 8:
+            region["value"][kind] = deep(chance.choice([10, 150, 600, 3000]))
+        case _:
+            choice = next(one for one in result if one["type"] == "choices")
+            choice["value"]["choices"] = [chance.choice(["ACCEPT", " accept", "аccept", "", "0x"])]
+    return result
+
+
+def asked(world: World, office: MemoryOffice, step: str) -> tuple[Queue, list[int]]:
+    """A queue with two tasks for the house, and their numbers."""
+    queue = shipped().queue("people", step).model_copy(update={"overlap": 1})
+    shown, desk = one_of_each_kind()[queue.kind].shown, office(HOUSE)
+    kind, payload = shown.kind, shown.payload
+    made = [
+        NewEntity(entity_id(name, kind, payload), name, kind, payload, None, None, (), None)
+        for name in ("people", "others")
+    ]
+    world.keep(*made)
+    project = desk.ensure_project(project_spec(queue, Seat(HOUSE, "review")))
+    keys = {one.id: queue.task_key(one.id) for one in made}
+    tasks = [
+        StoredTask(key, queue.name, about, HOUSE, "review", False, desk.url, project, None, "open")
+        for about, key in keys.items()
+    ]
+    announce_tasks(world.store, tasks, {})
+    numbers = desk.import_tasks(project, [NewTask(key, {"key": key}, []) for key in keys.values()])
+    place_tasks(world.store, desk.url, project, dict(zip(keys.values(), numbers, strict=True)))
+    return queue, numbers
+
+
+def states(world: World) -> dict[str, int]:
+    """How many annotations are in which state."""
+    with world.store.read() as connection:
+        return dict(Counter(connection.execute(select(Annotation.state)).scalars()))
+
+
+def spoil(world: World, answers: int, seed: int) -> None:
+    """Mutates answers of every queue kind; none stops a pull, none counts, the good ones do."""
+    chance = random.Random(seed)
+    office = MemoryOffice()
+    good = 0
+    for step, genuine in GENUINE.items():
+        queue, (spoilt, sound) = asked(world, office, step)
+        regions = on_its_page(queue, genuine)
+        assert len(regions) == len(genuine), step
+        each = -(-answers // len(GENUINE))
+        for _ in range(each):
+            office(HOUSE).annotate(spoilt, mutated(regions, chance))
+        office(HOUSE).annotate(sound, regions)
+        good += 1
+        report = pull(world.store, office, queue)
+        assert report.accepted + report.edited + report.rejected == 1, (step, report)
+        (told,) = report.unclear
+        assert told.detail
+        assert pull(world.store, office, queue).unclear == report.unclear, step
+    found = states(world)
+    assert found == {"clear": good, "unclear": each * len(GENUINE)}
+    assert found["unclear"] >= answers
+
+
+def test_of_500_mutated_answers_of_every_kind_none_stops_a_pull_and_none_counts(
+    world: World,
+) -> None:
+    spoil(world, ANSWERS, seed=1)
+
+
+@pytest.mark.soak
+def test_of_20000_mutated_answers_none_stops_a_pull_and_none_counts(world: World) -> None:
+    spoil(world, 20_000, seed=2)
+
+
+def test_the_lead_sees_what_is_unclear_and_discards_it_so_that_it_is_asked_again(
+    world: World,
+) -> None:
+    office = MemoryOffice()
+    queue, (spoilt, sound) = asked(world, office, "rewrites")
+    desk = office(HOUSE)
+    number = desk.annotate(spoilt, [{"from_name": "verdict", "value": "x"}])
+    desk.annotate(sound, on_its_page(queue, GENUINE["rewrites"]))
+    pull(world.store, office, queue)
+    (shown,) = queue_statistics(world.store, queue, datetime.now(UTC)).unclear
+    assert (shown.annotation_id, shown.state) == (number, "unclear")
+    assert shown.problem == "region 1 (verdict) must be of the type choices; got None"
+    with pytest.raises(UsageError, match="has no unclear answer with the number 99"):
+        discard(world.store, office, queue, [number, 99])
+    (gone,) = discard(world.store, office, queue, [number])
+    assert gone.annotation_id == number
+    assert sorted(desk.only_project) == [sound]
+    assert pull(world.store, office, queue).unclear == ()
+    assert states(world) == {"clear": 1, "discarded": 1}
+    open_tasks = [
+        one for one in review_tasks(world.store, queue.name).values() if one.state == "open"
+    ]
+    assert [(one.entity_id, one.task_id) for one in open_tasks] == [(gone.entity_id, None)]
+
+
+class BrokenDesk(MemoryDesk):
+    """A workspace whose tasks cannot be listed."""
+
+    def count(self, project_id: int) -> ProjectCounts:
+        raise ServiceError(f"project {project_id} is not to be read")
+
+
+def test_a_workspace_that_cannot_be_read_keeps_nobody_elses_answers_back(world: World) -> None:
+    office = MemoryOffice()
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    world.add()
+    push(world.store, office, TWO)
+    work(world.store, office, bea, accepting)
+    broken = BrokenDesk(office.server, specs=office(ann).specs, tasks=office(ann).tasks)
+
+    def desks(assignee: str) -> MemoryDesk:
+        return broken if assignee == ann else office(assignee)
+
+    report = pull(world.store, desks, TWO)
+    assert (report.accepted, len(report.unreached)) == (1, 1)
+    assert report.unreached[0].startswith(f"review by {ann}: ")
+
+
+def test_an_answer_counts_only_if_the_tasks_assignee_gave_it(world: World) -> None:
+    office = MemoryOffice()
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    world.add()
+    push(world.store, office, TWO)
+    own, foreign = (office(name).open_tasks()[0].id for name in (ann, bea))
+    anns = office(ann).user_id
+    office(ann).annotate(own, accepting(REWRITE))
+    forged = office(bea).annotate(foreign, accepting(REWRITE), user_id=anns)
+    report = pull(world.store, office, TWO)
+    assert (report.accepted, report.decided) == (1, 0)
+    (told,) = report.unclear
+    assert told.annotation_id == forged
+    assert told.detail == f"made or changed by {ann}, but the task is for {bea} alone"
+    (entity,) = find(world.store, DATASET, "rewrite")
+    assert entity.state == "proposed"
+
+    office(bea).annotate(foreign, [], user_id=anns, cancelled=True)
+    assert pull(world.store, office, TWO).skipped == 0
+    office(bea).annotate(foreign, rejecting(REWRITE))
+    assert pull(world.store, office, TWO).conflicts == 1
+    office(bea).annotate(foreign, accepting(REWRITE), forged, user_id=anns)
+    assert len(pull(world.store, office, TWO).unclear) >= 1
+    (entity,) = find(world.store, DATASET, "rewrite")
+    assert entity.state == "proposed"
+
+
+def test_an_answer_that_is_given_another_name_does_not_count(world: World) -> None:
+    office = MemoryOffice()
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    world.add()
+    push(world.store, office, TWO)
+    (task,) = office(bea).open_tasks()
+    forged = office(bea).annotate(task.id, accepting(REWRITE), made_by=office(ann).user_id)
+    report = pull(world.store, office, TWO)
+    assert (report.accepted, [one.annotation_id for one in report.unclear]) == (0, [forged])
+
+
+def test_whoever_has_a_workspace_of_their_own_has_no_word_in_that_of_the_house(
+    world: World,
+) -> None:
+    office = MemoryOffice()
+    world.add()
+    push(world.store, office, ONE)
+    (task,) = office(HOUSE).open_tasks()
+    ann = hire(world.store, office, "ann")
+    office(HOUSE).annotate(task.id, accepting(REWRITE), user_id=office(ann).user_id)
+    report = pull(world.store, office, ONE)
+    assert (report.accepted, len(report.unclear)) == (0, 1)
+
+
+def test_an_answer_that_was_seen_on_another_task_does_not_count_there(world: World) -> None:
+    office = MemoryOffice()
+    ann = hire(world.store, office, "ann")
+    for number in range(2):
+        world.add(f"{REWRITE} {number}")
+    push(world.store, office, ONE)
+    first, second = (task.id for task in office(ann).open_tasks())
+    moved = office(ann).annotate(first, accepting(f"{REWRITE} 0"))
+    assert pull(world.store, office, ONE).accepted == 1
+    office(ann).move_annotation(moved, second)
+    report = pull(world.store, office, ONE)
+    assert report.accepted == 0
+    (told,) = report.unclear
+    assert told.annotation_id == moved
+    assert "it was an answer to another task before" in told.detail
+    assert pull(world.store, office, ONE).unclear == (told,)
+
+
+def test_one_person_who_answers_twice_is_not_two_people() -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    yes = ReviewAnswer(verdict="accept")
+    answers = [Answer("ann", "review", yes, key, noon) for key in ("a", "b")]
+    outcome = resolve(answers, 2, lambda one, other: one == other, independent=False)
+    assert outcome.state == "waiting"

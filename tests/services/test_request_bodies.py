@@ -1,0 +1,105 @@
+"""What the gate of our Label Studio hands on: one JSON object, which has one reading."""
+
+import json
+from itertools import product
+
+import pytest
+
+from services.desk_server.loupe_desk.body import (
+    MOST_BYTES,
+    MOST_LEVELS,
+    BodyRefusedError,
+    read_body,
+    written,
+)
+
+JSON = "application/json"
+FIELDS = ("result", "lead_time", "draft_id", "started_at")
+ANSWER = {
+    "result": [{"from_name": "text", "value": {"text": ["a hat ✓", "ein Hut 🎩"]}}],
+    "lead_time": 2.5,
+    "draft_id": None,
+}
+
+
+def nested(levels: int) -> bytes:
+    return b'{"result": [{"value": ' + b"[" * levels + b"]" * levels + b"}]}"
+
+
+def test_what_is_handed_on_reads_the_same_in_every_charset_that_python_reads_ascii_in() -> None:
+    read = read_body("application/json; charset=UTF-8", json.dumps(ANSWER).encode(), FIELDS)
+    assert read == ANSWER
+    for charset in ("ascii", "utf-8", "utf-8-sig", "latin-1", "cp1252"):
+        assert json.loads(written(read).decode(charset)) == ANSWER, charset
+    assert read_body("", b"", FIELDS) == read_body("text/plain", b"", ()) == {}
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json; charset=utf-7",
+        "application/json; charset=unicode_escape",
+        "application/json; charset=utf-8; charset=utf-7",
+        "application/json; charset=utf-7; charset=utf-8",
+        "application/json; x=1; charset=utf-8",
+        "application/json; charset*=utf-8''utf-7",
+        "application/json, application/json; charset=utf-7",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=b",
+        "text/plain",
+        "",
+    ],
+)
+def test_a_body_in_anything_but_json_in_utf_8_is_refused(content_type: str) -> None:
+    with pytest.raises(BodyRefusedError):
+        read_body(content_type, b'{"lead_time": 1}', FIELDS)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps(ANSWER).encode("utf-16"),
+        json.dumps(ANSWER).encode("utf-8-sig"),
+        b'{"lead_time": 1, "lead_time": 2}',
+        b'{"result": [{"value": {}, "value": {"choices": ["accept"]}}]}',
+        b'{"lead_time": 1, "task": 5}',
+        b'{"+AHAAcgBvAGoAZQBjAHQ-": 5}',
+        b'{"\\u0074ask": 5}',
+        b'{"completed_by": 5}',
+        b'{"lead_time": NaN}',
+        b'{"lead_time": 1e999}',
+        b'{"lead_time": "nan"}',
+        b'{"lead_time": true}',
+        b'{"result": "[]"}',
+        b'{"result": {}}',
+        b'{"result": [[]]}',
+        b'{"result": [{"value": "\\ud800"}]}',
+        b'{"result": [{"\\u0000": 1}]}',
+        b'{"result": [{"value": 9223372036854775808}]}',
+        b"[]",
+        b"5",
+        b"{",
+        b"\xff",
+        nested(MOST_LEVELS),
+        nested(600),
+        nested(200_000),
+        b'{"started_at": "' + b"x" * MOST_BYTES + b'"}',
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+def test_a_body_that_two_readers_could_read_differently_or_not_at_all_is_refused(
+    body: bytes,
+) -> None:
+    with pytest.raises(BodyRefusedError):
+        read_body(JSON, body, FIELDS)
+
+
+def test_no_charset_that_python_knows_carries_a_name_past_the_gate() -> None:
+    """What is handed on holds no name that was not read, whatever charset a body is written in."""
+    charsets = ("utf-7", "utf-16", "utf-16-le", "utf-32", "utf-8-sig", "unicode_escape", "cp037")
+    for charset, name in product(charsets, ("task", "project", "completed_by")):
+        body = json.dumps({name: 5}).encode(charset)
+        hidden = b'{"' + "".join(f"\\u{ord(c):04x}" for c in name).encode() + b'": 5}'
+        for one in (body, hidden):
+            with pytest.raises(BodyRefusedError):
+                read_body(JSON, one, FIELDS)
