@@ -107,7 +107,10 @@ def test_a_dropped_tracklet_is_rejected_with_its_reason() -> None:
         ([ticked("verdict", "keep", "split")], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected without a reason"),
         ([ticked("verdict", "split")], "split, but nowhere"),
-        ([ticked("verdict", "split"), ticked("cuts", NUMBERS[0])], "split, but nowhere"),
+        (
+            [ticked("verdict", "split"), ticked("cuts", NUMBERS[0])],
+            f"cuts must be of what the page offers; got {NUMBERS[0]!r}",
+        ),
         (
             [ticked("verdict", "keep"), ticked("dropped", *NUMBERS)],
             "all frames are dropped, but the tracklet is not",
