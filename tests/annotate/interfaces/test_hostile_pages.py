@@ -1,0 +1,111 @@
+"""Every labelling page in a real Label Studio, with markup wherever a stranger's text may stand."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pydantic import ValidationError
+
+from annotate.answers import ReviewAnswer
+from annotate.interfaces.adjudication import (
+    adjudication_config,
+    adjudication_data,
+    adjudication_instructions,
+)
+from annotate.interfaces.interface import Interface, TaskContent
+from annotate.interfaces.registry import INTERFACES
+from annotate.queues import Step, shipped
+from db.entities import StoredEntity, fetch
+from schemas.base import EntityRecord
+from schemas.proposals import Candidate, CaptionGroup, Strategy, Tracklet
+from schemas.quality import ChoiceTest, Confusion
+from schemas.records import Caption, Image, Rewrite
+from schemas.selection import Selection
+from schemas.similar_images import DuplicateQuestion
+from tests.annotate.browser import PAGE_TEST, Bench
+from tests.annotate.interfaces.proposed import Proposal, one_of_each_kind, photograph, proposal
+from tests.annotate.interfaces.test_caption_verification import a_caption
+from tests.annotate.world import REWRITE, SOURCE, World
+
+ATTACK = (
+    '"><img src=x onerror=parent.hacked=top.hacked=1><svg onload=top.hacked=2>'
+    "<script>top.hacked=3</script><iframe srcdoc='<script>top.hacked=4</script>'></iframe>"
+    "[x](javascript:top.hacked=5) {{constructor.constructor('top.hacked=6')()}} $image ${7*7}"
+)
+pytestmark = [*PAGE_TEST, pytest.mark.slow]
+RECORDS: tuple[type[EntityRecord], ...] = (
+    Candidate, Caption, CaptionGroup, ChoiceTest, Confusion, DuplicateQuestion, Image, Rewrite,
+    Selection, Strategy, Tracklet,
+)  # fmt: skip
+
+
+class Adjudicated:
+    """A page below the panel that shows answers: both at once."""
+
+    def __init__(self, page: Interface) -> None:
+        self.name = f"hostile {page.name}"
+        self.config = adjudication_config(page)
+        self.instructions = adjudication_instructions(page)
+
+
+def hostile(record: EntityRecord) -> EntityRecord:
+    """The record with the attack in each text that may hold one."""
+    content = json.loads(record.payload())
+
+    def attacked(inner: Any) -> None:
+        for key in inner if isinstance(inner, dict) else range(len(inner)):
+            if isinstance(inner[key], dict | list):
+                attacked(inner[key])
+            elif isinstance(inner[key], str):
+                before = inner[key]
+                inner[key] = f"{before} {ATTACK}"
+                try:
+                    type(record).model_validate_json(json.dumps(content))
+                except ValidationError:
+                    inner[key] = before
+
+    attacked(content)
+    return type(record).model_validate_json(json.dumps(content))
+
+
+def hostile_proposal(one: Proposal) -> Proposal:
+    kind = next(kind for kind in RECORDS if kind.kind == one.shown.kind)
+    made = proposal(hostile(kind.model_validate_json(one.shown.payload)))
+    return Proposal(made.shown, one.pictures)
+
+
+def in_a_store(world: World, kind: str) -> tuple[StoredEntity, dict[str, bytes]]:
+    """A rewrite or a caption, whose pages look up images, checks and doubts."""
+    picture, _ = photograph(2)
+    if kind == "caption":
+        shown = a_caption(world, f"A red coat. {ATTACK}", checked=True, doubts=(ATTACK,))
+    else:
+        wanted = world.add(f"{REWRITE} {ATTACK}", f"{SOURCE} {ATTACK}", picture=picture.data)
+        shown = fetch(world.store, [wanted])[wanted]
+    return shown, {picture.picture.sha256: picture.data}
+
+
+@pytest.mark.parametrize("step", shipped().steps.values(), ids=shipped().steps)
+def test_nothing_that_a_stranger_wrote_runs(bench: Bench, tmp_path: Path, step: Step) -> None:
+    world, page = World(tmp_path), INTERFACES[step.interface]
+    if step.kind in ("rewrite", "caption"):
+        shown, pictures = in_a_store(world, step.kind)
+    else:
+        shown, pictures = hostile_proposal(one_of_each_kind()[step.kind])
+    (content,) = page.contents(world.store, [shown], bench.images_url)
+    one = {"verdict": ("accept",), "fit": ("own",), "pick": ("1",)}
+    other = {"verdict": ("reject",), "fit": ("both",), "pick": ("2",)}
+    answers = [
+        ReviewAnswer(verdict="accept", choices=one),
+        ReviewAnswer(verdict="reject", choices=other, reason=ATTACK, texts={"text": ATTACK}),
+    ]
+    content = TaskContent(
+        content.data | adjudication_data(page, shown, answers), content.predictions, content.images
+    )
+    opened = bench.open(cast("Interface", Adjudicated(page)), content, pictures)
+    opened.read_instructions()
+    assert "onerror" in json.dumps(content.data)
+    opened.browser_page.wait_for_timeout(2000)
+    ran = [frame.evaluate("window.hacked") for frame in opened.browser_page.frames]
+    assert not any(ran), ran
