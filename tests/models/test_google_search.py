@@ -172,6 +172,16 @@ def test_retries_end_where_the_caller_says(server: SearchServer) -> None:
     assert (failed.requests, len(server.seen)) == (1, 1)
 
 
+def test_a_run_that_stops_in_the_pause_before_a_retry_sends_nothing_after_it(
+    server: SearchServer,
+) -> None:
+    server.faults = [Reply(500, {})] * 3
+    stopped: list[float] = []
+    search = GoogleImageSearch(google_spec(server.base_url), sleep=stopped.append)
+    failure(search.search("a cat", 5, may_retry=lambda: not stopped))
+    assert len(server.seen) == 1
+
+
 @pytest.mark.parametrize("status", [401, 403, 404, 301])
 def test_settings_that_are_wrong_are_named_so(server: SearchServer, status: int) -> None:
     location = {"Location": f"{server.base_url}elsewhere"}
