@@ -34,7 +34,7 @@ from prefect.client.schemas.filters import (
     WorkPoolFilter,
     WorkPoolFilterName,
 )
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.states import AwaitingRetry
 from prefect.utilities.processutils import setup_signal_handlers_worker
@@ -126,14 +126,19 @@ class LoupeWorker(ProcessWorker):
         pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[self._work_pool_name]))
         runs = await self.client.read_flow_runs(flow_run_filter=crashed, work_pool_filter=pool)
         for run in runs:
-            # A run that was refused has neither begun nor been lost.
-            if not run.run_count and run.state_name != LOST:
-                continue
             states = await self.client.read_flow_run_states(run.id)
-            crashes = sum(state.is_crashed() for state in states)
-            if crashes <= RERUNS:
-                message = f"Crashed; started again ({crashes} of {RERUNS} times)."
+            if is_to_run_again(run, states):
+                message = f"Crashed, and started again (at most {RERUNS} times)."
                 await self.client.set_flow_run_state(run.id, AwaitingRetry(message=message))
+
+
+def is_to_run_again(run: FlowRun, states: Sequence[State[Any]]) -> bool:
+    """Whether a crashed run had begun or was lost, and has not crashed too often by now.
+
+    A run that was refused has neither begun nor been lost.
+    """
+    has_begun = bool(run.run_count) or run.state_name == LOST
+    return has_begun and sum(state.is_crashed() for state in states) <= RERUNS
 
 
 def reason_to_refuse(

@@ -41,7 +41,7 @@ class LocalRequestsOnly:
             return f"this server answers to {' and '.join(sorted(self._hosts))} only"
         if not self._origins.issuperset(origins):
             return "pages of other origins may not talk to this server"
-        is_foreign = headers.get("sec-fetch-site", "none") not in _OWN_PAGE
+        is_foreign = not origins and headers.get("sec-fetch-site", "none") not in _OWN_PAGE
         if is_foreign and headers.get("sec-fetch-dest") != "document":
             return "pages of other origins may not load anything from this server"
         return None

@@ -9,10 +9,11 @@ from uuid import uuid4
 import httpx
 import psutil
 import pytest
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.responses import DeploymentResponse
+from prefect.states import Crashed, Pending, Running
 
-from flows.prefect_worker import JOB_TEMPLATE, LOST, reason_to_refuse
+from flows.prefect_worker import JOB_TEMPLATE, LOST, is_to_run_again, reason_to_refuse
 from profiles.settings import Settings, load_settings
 from schemas.errors import ServiceError
 from services.credentials import load_credentials
@@ -45,10 +46,10 @@ def stub(word: str = "nothing") -> str:
     return word
 
 @flow(name="endless")
-def endless() -> None:
-    with Path("begun.txt").open("a") as begun:
-        begun.write(f"{os.getpid()}\\n")
-    if len(Path("begun.txt").read_text().split()) < 2:
+def endless(begun: str) -> None:
+    with Path(begun).open("a") as file:
+        file.write(f"{os.getpid()}\\n")
+    if len(Path(begun).read_text().split()) < 2:
         time.sleep(3600)
 """
 STUB_DEPLOYMENTS = """
@@ -100,6 +101,18 @@ class Prefect(NamedTuple):
     def state(self, run: str) -> dict[str, Any]:
         state: dict[str, Any] = self.ask(f"flow_runs/{run}", {}, "GET").json()["state"]
         return state
+
+    def names_of_states(self, run: str) -> list[str]:
+        states = self.ask(f"flow_run_states/?flow_run_id={run}", {}, "GET").json()
+        return [state["name"] for state in states]
+
+    def begin_endless(self, begun: str) -> tuple[str, int]:
+        """A run that is under way for good, and the process that it is in."""
+        create = f"deployments/{self.deployment('endless')}/create_flow_run"
+        run = str(self.ask(create, {"parameters": {"begun": begun}}).json()["id"])
+        path = self.workplace / begun
+        wait_until(lambda: path.exists() and bool(path.read_text().strip()))
+        return run, int(path.read_text())
 
     def ended(self, run: str) -> dict[str, Any]:
         """The state that the run ends in."""
@@ -223,12 +236,16 @@ def test_requests_that_only_foreign_pages_send_are_refused(prefect: Prefect) -> 
             {"Origin": f"http://{LOOPBACK}:1"},
             {"Host": f"example.org:{port}"},
             {"Host": LOOPBACK},
-            {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"},
         ):
             assert client.post(runs, content="{}", headers=own | changed).status_code == 403, (
                 changed
             )
+        other_name = {"Origin": f"http://localhost:{port}", "Sec-Fetch-Site": "cross-site"}
+        assert client.post(runs, content="{}", headers=own | other_name).status_code == 200
         assert client.post(runs, content="{}", headers=own, auth=("x", "y")).status_code == 401
+        for destination, status in (("iframe", 403), ("script", 403), ("document", 200)):
+            asked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": destination}
+            assert client.get(f"{prefect.url}/docs", headers=asked).status_code == status
     assert socket_status(prefect.url, {"Origin": prefect.url}) == 101
     for changed in ({"Origin": "https://example.org"}, {"Host": f"example.org:{port}"}):
         assert socket_status(prefect.url, changed) == 403, changed
@@ -282,27 +299,49 @@ def test_the_worker_refuses_what_loupe_up_did_not_register(
     assert (problem in found) if problem and found else (found == problem)
 
 
+@pytest.mark.parametrize(
+    ("run_count", "states", "expected"),
+    [
+        (1, [Running(), Crashed()], True),
+        (2, [Running(), Crashed(), Running(), Crashed(name=LOST)], True),
+        (3, 3 * [Running(), Crashed()], False),
+        (0, [Pending(), Crashed(name=LOST)], True),
+        (0, 3 * [Pending(), Crashed(name=LOST)], False),
+        (0, [Pending(), Crashed()], False),  # it was refused
+    ],
+)
+def test_a_crashed_run_is_started_again_at_most_twice(
+    run_count: int, states: list[State[Any]], *, expected: bool
+) -> None:
+    run = FlowRun(flow_id=uuid4(), run_count=run_count, state=states[-1])
+    run.state_name = states[-1].name
+    assert is_to_run_again(run, states) is expected
+
+
 @pytest.mark.prefect
 @pytest.mark.slow
 def test_a_run_whose_worker_and_process_were_killed_is_run_again_to_its_end(
     prefect: Prefect,
 ) -> None:
-    begun = prefect.workplace / "begun.txt"
-    created = f"deployments/{prefect.deployment('endless')}/create_flow_run"
-    run = prefect.ask(created, {}).json()["id"]
-    wait_until(lambda: begun.exists() and len(begun.read_text().split()) == 1)
+    run, process = prefect.begin_endless("killed.txt")
     worker = recorded(prefect.home, WORKER)
     assert worker is not None
     psutil.Process(worker.pid).kill()
-    psutil.Process(int(begun.read_text())).kill()
+    psutil.Process(process).kill()
     prefect.start()
     assert prefect.state(run)["type"] == "RUNNING"
     wait_until(lambda: prefect.state(run)["type"] == "COMPLETED")
-    states = [
-        one["name"] for one in prefect.ask(f"flow_run_states/?flow_run_id={run}", {}, "GET").json()
-    ]
-    assert states.count(LOST) == 1
-    assert states.count("AwaitingRetry") == 1
+    assert prefect.names_of_states(run).count(LOST) == 1
+    assert prefect.names_of_states(run).count("AwaitingRetry") == 1
+
+
+@pytest.mark.prefect
+def test_a_cancelled_run_ends_and_is_not_started_again(prefect: Prefect) -> None:
+    run, process = prefect.begin_endless("cancelled.txt")
+    profiles = {"PREFECT_PROFILES_PATH": str(prefect_profiles(prefect.home))}
+    prefect.command("flow-run", "cancel", run, **profiles)
+    assert prefect.ended(run)["type"] == "CANCELLED"
+    wait_until(lambda: not psutil.pid_exists(process))
 
 
 def test_secrets_of_the_environment_reach_runs_by_name_only(
