@@ -34,6 +34,7 @@ from flows.commands.filter import app as noise_filter
 from flows.commands.metrics import app as metrics
 from flows.commands.output import err
 from flows.commands.recos import app as recos
+from flows.commands.release_opening import within_memory
 from flows.stopping import stopped_by_signals
 from schemas.errors import LoupeError
 
@@ -57,7 +58,7 @@ app.command()(train.train)
 app.command()(duplicates.duplicates)
 app.command()(quarantine.quarantine)
 app.command()(cost.cost)
-app.command()(lineage.lineage)
+app.command()(within_memory(lineage.lineage))
 app.add_typer(queue.app, name="queue")
 app.add_typer(annotator.app, name="annotator")
 app.add_typer(quality.app, name="quality")

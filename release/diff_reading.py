@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from release.diff_form import ComparableRow, comparable_row
 from release.manifest import MANIFEST, named, read_files, read_manifest
 from release.notices_files import erasure_of
+from release.parquet_bounds import opened_parquet
 from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
@@ -102,6 +102,7 @@ def _columns(folder: Path, files: dict[str, ReleasedFile]) -> tuple[str, ...]:
     if not shards:
         return ()
     try:
-        return tuple(pq.read_schema(folder / shards[0], memory_map=False).names)
-    except (pa.ArrowException, OSError) as error:
+        with opened_parquet(folder / shards[0]) as file:
+            return tuple(file.schema_arrow.names)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise IntegrityError(f"{folder / shards[0]}: it cannot be read as Parquet") from error

@@ -1,6 +1,7 @@
 """From rows of `lineage/` to the lineage of entities, as `db.lineage` tells it from the store."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -116,6 +117,10 @@ def _activity(row: Row) -> ActivityNode:
 
 
 def _call(row: Row) -> CallNode:
+    if row["cost"] is not None and not math.isfinite(row["cost"]):
+        raise IntegrityError(
+            f"{CALLS.path} says that {row['key']} cost {row['cost']}; it must be a finite number"
+        )
     return CallNode(
         key=row["key"],
         agent_id=row["agent"],

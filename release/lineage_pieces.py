@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from release.lineage_tables import LineageTable
+from release.parquet_bounds import bounded_batches, opened_parquet
 
 PIECE_ROWS = 1 << 14
 READING_FAULTS = (
@@ -38,12 +38,12 @@ def pieces(
     """
     path = folder / table.path
     try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
+        with opened_parquet(path) as file:
             if not file.schema_arrow.equals(table.schema):
                 names = file.schema_arrow.names
                 raise ValueError(f"its columns must be {table.schema.names}; got {names}")
-        with pq.ParquetFile(path, read_dictionary=list(encoded), pre_buffer=False) as file:
-            for piece in file.iter_batches(PIECE_ROWS, columns=list(columns), use_threads=False):
+        with opened_parquet(path, read_dictionary=list(encoded)) as file:
+            for piece in bounded_batches(file, path, PIECE_ROWS, columns=list(columns)):
                 if piece.num_rows:
                     _check(table, piece)
                     yield piece

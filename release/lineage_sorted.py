@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from release.lineage_tables import LineageTable
+from release.parquet_bounds import opened_parquet
 from schemas.errors import IntegrityError
 
 _LOOK = "`loupe release verify` tells what is wrong"
@@ -21,12 +23,12 @@ class SortedTable:
     def __init__(self, folder: Path, table: LineageTable) -> None:
         self._path = folder / table.path
         self._table = table
+        self._opened = ExitStack()
         self._key = table.schema.names[0]
 
     def close(self) -> None:
         """Closes the file, if it was opened."""
-        if "_file" in self.__dict__:
-            self._file.close()
+        self._opened.close()
 
     def rows(self, keys: Iterable[str]) -> Iterator[dict[str, object]]:
         """The rows with these keys, in their order.
@@ -55,8 +57,8 @@ class SortedTable:
     @cached_property
     def _file(self) -> pq.ParquetFile:
         try:
-            file = pq.ParquetFile(self._path, memory_map=True, pre_buffer=False)
-        except (pa.ArrowException, OSError) as error:
+            file = self._opened.enter_context(opened_parquet(self._path, memory_map=True))
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise self._fault(error) from error
         if not file.schema_arrow.equals(self._table.schema):
             raise self._fault(f"its columns must be {self._table.schema.names}")

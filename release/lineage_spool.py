@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from release.lineage_tables import TABLES, LineageTable
+from release.parquet_bounds import bounded_batches, opened_parquet
 from schemas.errors import IntegrityError
 
 _PREFIX = 16
@@ -66,16 +66,15 @@ def _unpacked(folder: Path, table: LineageTable, spool: Path) -> _Unpacked:
     starts = [0]
     try:
         with (
-            pq.ParquetFile(folder / table.path, memory_map=True, pre_buffer=False) as file,
+            opened_parquet(folder / table.path, memory_map=True) as file,
             pa.OSFile(str(target), "wb") as sink,
             prefixes.open("wb") as numbers,
             pa.ipc.new_file(sink, table.schema) as writer,
         ):
-            for group in range(file.metadata.num_row_groups):
-                for batch in file.read_row_group(group, use_threads=False).to_batches():
-                    writer.write_batch(batch)
-                    numbers.write(_numbers(batch.column(key)).tobytes())
-                    starts.append(starts[-1] + batch.num_rows)
+            for batch in bounded_batches(file, folder / table.path, table.group_rows):
+                writer.write_batch(batch)
+                numbers.write(_numbers(batch.column(key)).tobytes())
+                starts.append(starts[-1] + batch.num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise IntegrityError(
             f"{folder / table.path} cannot be read ({error}); "

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile
+from release.parquet_bounds import opened_parquet
 from schemas.release import ReleasedFile
 
 FOLDER = "lineage"
@@ -171,7 +172,7 @@ def same_rows(first: Path, second: Path) -> bool:
         ValueError: one of them cannot be read.
         OSError: likewise.
     """
-    with pq.ParquetFile(first) as ours, pq.ParquetFile(second) as theirs:
+    with opened_parquet(first) as ours, opened_parquet(second) as theirs:
         sizes = [
             [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)]
             for file in (ours, theirs)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from release.files import DigestingFile
 from release.ordering import SPLITS
+from release.parquet_bounds import bounded_batches, opened_parquet
 from release.row_form import FORMS, PLAIN, RowForm
 from release.rows import ReleaseRow
 from schemas.records import Split
@@ -280,7 +281,7 @@ def read_parquet_batches(path: Path) -> Iterator[RowBatch]:
             facts = file.metadata.row_group(group)
             rows = max(1, _BATCH_BYTES * facts.num_rows // max(1, facts.total_byte_size))
             size = min(rows, facts.num_rows, _GROUP_ROWS)
-            for batch in file.iter_batches(size, row_groups=[group], use_threads=False):
+            for batch in bounded_batches(file, path, size, row_groups=[group]):
                 images, paths = batch.column("image").flatten()
                 rest = batch.drop_columns(["image"])
                 yield RowBatch(rest.to_pylist(), _views(images), paths.to_pylist())
@@ -308,14 +309,14 @@ def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Itera
         ValueError: it is not a Parquet file with these columns (on the first faulty rows).
     """
     with _opened(path) as file:
-        for batch in file.iter_batches(_READ_ROWS, columns=columns, use_threads=False):
+        for batch in bounded_batches(file, path, _READ_ROWS, columns=columns):
             yield from batch.to_pylist()
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
-        with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+        with opened_parquet(path, memory_map=False) as file:
             if not any(map(file.schema_arrow.equals, _SCHEMAS)):
                 more = [name for name in COLUMNS if name not in SCHEMA.names]
                 raise ValueError(

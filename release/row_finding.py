@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from release.manifest import MANIFEST, read_manifest
+from release.parquet_bounds import opened_parquet
 from release.parquet_rows import shards_among
 from schemas.errors import IntegrityError, UsageError
 
@@ -38,7 +38,7 @@ def find_row(
     columns = [*columns, "file_path"]
     try:
         row = _read_row(folder, number, columns)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise IntegrityError(f"the rows of {folder} cannot be read ({error}); {_LOOK}") from error
     if row is None:
         if number <= (count := count_rows(folder)):
@@ -58,17 +58,17 @@ def find_row(
 def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] | None:
     before = 0
     for shard in _shards(folder):
-        metadata = pq.read_metadata(shard)
-        if number > before + metadata.num_rows:
-            before += metadata.num_rows
-            continue
-        with pq.ParquetFile(shard) as file:
+        with opened_parquet(shard) as file:
+            metadata = file.metadata
+            if number > before + metadata.num_rows:
+                before += metadata.num_rows
+                continue
             for group in range(metadata.num_row_groups):
                 rows = metadata.row_group(group).num_rows
                 if number > before + rows:
                     before += rows
                     continue
-                table = file.read_row_group(group, columns)
+                table = file.read_row_group(group, columns, use_threads=False)
                 row: dict[str, Any] = table.slice(number - before - 1, 1).to_pylist()[0]
                 return row
     return None

@@ -58,6 +58,7 @@ from release.lineage_tables import (
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
+from release.parquet_bounds import bounded_batches, opened_parquet
 from release.parquet_rows import read_parquet_rows
 from release.payload_fingerprints import (
     PayloadFingerprints,
@@ -718,8 +719,9 @@ class _LineageChecks:
             self._reached = self._sources_reached()
             is_image = np.isin(self._entities.kinds, self._kinds.among(("image",)))
             self._described = images_of(self._describing, is_image)
-        with pq.ParquetFile(self._folder / shard, pre_buffer=False) as file:
-            for piece in file.iter_batches(PIECE_ROWS, columns=_columns(file), use_threads=False):
+        path = self._folder / shard
+        with opened_parquet(path) as file:
+            for piece in bounded_batches(file, path, PIECE_ROWS, columns=_columns(file)):
                 for column, kinds in _ROW_COLUMNS.items():
                     self._check_named(shard, self._rows, piece, column, kinds)
                 for column, (said, what) in _SAID.items():

@@ -7,6 +7,7 @@ from flows.commands.release_contamination import contamination
 from flows.commands.release_diff import diff
 from flows.commands.release_export import export
 from flows.commands.release_list import list_, show
+from flows.commands.release_opening import within_memory
 from flows.commands.release_proofs import check_proof, prove
 from flows.commands.release_rebuild import rebuild
 from flows.commands.release_report import report
@@ -19,14 +20,14 @@ app = typer.Typer(
 )
 app.command()(build)
 app.command("list")(list_)
-app.command()(show)
-app.command()(verify)
-app.command()(report)
-app.command()(diff)
+app.command()(within_memory(show))
+app.command()(within_memory(verify))
+app.command()(within_memory(report))
+app.command()(within_memory(diff))
 app.command()(rebuild)
-app.command()(export)
-app.command()(upload)
-app.command()(contamination)
-app.command()(sign)
-app.command()(prove)
-app.command()(check_proof)
+app.command()(within_memory(export))
+app.command()(within_memory(upload))
+app.command()(within_memory(contamination))
+app.command()(within_memory(sign))
+app.command()(within_memory(prove))
+app.command()(within_memory(check_proof))

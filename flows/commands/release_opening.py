@@ -1,9 +1,10 @@
 """What commands on releases share: the store, a progress bar, arguments and an option."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, ParamSpec, TypeVar
 
 import typer
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from release.build import Progress
     from schemas.withdrawal import WithdrawalNotice
 
+P = ParamSpec("P")
+T = TypeVar("T")
+MEMORY_BYTES: Final = 4 << 30
+"""What a command that reads a release may use beside what the program holds."""
 FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
 NameArgument = Annotated[
     str, typer.Argument(help="DATASET (its newest), DATASET@VERSION, or an id's beginning.")
@@ -92,3 +97,39 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     except ConfigurationError as error:
         warn(f"withdrawals that only the store of this installation knows are left out: {error}")
         return notices_of_home(settings.home)
+
+
+def within_memory(command: Callable[P, T]) -> Callable[P, T]:
+    """A command that reads what strangers may have made, in `MEMORY_BYTES` at most.
+
+    Linux holds the limit, since what a file says of its own sizes may be a lie.
+    """
+
+    @wraps(command)
+    def bounded(*args: P.args, **kwargs: P.kwargs) -> T:
+        import resource
+
+        from schemas.errors import IntegrityError
+
+        facts = Path("/proc/self/statm")
+        if not facts.exists():  # only Linux enforces it
+            return command(*args, **kwargs)
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+        held = int(facts.read_text().split()[5]) * resource.getpagesize()
+        most = held + MEMORY_BYTES
+        hard = before[1]
+        resource.setrlimit(
+            resource.RLIMIT_DATA,
+            (most if hard == resource.RLIM_INFINITY else min(most, hard), hard),
+        )
+        try:
+            return command(*args, **kwargs)
+        except MemoryError as error:
+            raise IntegrityError(
+                f"reading it needs more than {MEMORY_BYTES:,} bytes of memory, which no release "
+                f"does; `loupe release verify` may tell which file is wrong"
+            ) from error
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+
+    return bounded

@@ -1,0 +1,106 @@
+"""Opens the Parquet files of releases, which anybody may have written, and reads them in bounds.
+
+What a file says of its sizes is compared with limits before anything of it is read. As that may be
+a lie, what comes out is counted as it comes: no file gives more than `MOST_EXPANSION` times its own
+size and `FREE_BYTES`, far more than ids and pictures can be compressed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+MOST_EXPANSION = 200
+FREE_BYTES = 64 << 20
+GROUP_BYTES = 512 << 20
+"""Of a row group, which some readers hold as a whole."""
+BATCH_BYTES = 1 << 30
+"""The most that a batch can come to where a value of a dictionary stands in all of its rows."""
+_FOOTER_BYTES = 64 << 20
+_MOST_PARTS = 1_000_000
+_MOST_TEXT = 16 << 20
+_TAIL = 8
+
+
+@contextmanager
+def opened_parquet(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
+    """A Parquet file whose footer keeps to the limits; `options` are for `ParquetFile`.
+
+    Raises:
+        ValueError: it states sizes beyond the limits.
+        Exception: whatever pyarrow raises of what is no Parquet file.
+    """
+    size = path.stat().st_size
+    _refuse_footer(path, size)
+    with pq.ParquetFile(
+        path,
+        pre_buffer=False,
+        thrift_string_size_limit=_MOST_TEXT,
+        thrift_container_size_limit=_MOST_PARTS,
+        **options,
+    ) as file:
+        _refuse_large(file.metadata, size)
+        yield file
+
+
+def bounded_batches(
+    file: pq.ParquetFile, path: Path, rows: int, **options: Any
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a file that `opened_parquet` gave; `options` are for `iter_batches`.
+
+    Raises:
+        ValueError: more comes out of it than any release holds in so many bytes.
+    """
+    left = _most_bytes(path.stat().st_size)
+    most = min(rows, _safe_rows(file.metadata))
+    for batch in file.iter_batches(most, use_threads=False, **options):
+        left -= batch.nbytes
+        if left < 0:
+            raise ValueError(
+                f"it unpacks to more than {MOST_EXPANSION} times its size, which no release does"
+            )
+        yield batch
+
+
+def _refuse_footer(path: Path, size: int) -> None:
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TAIL))
+        stated = int.from_bytes(file.read(4), "little")
+    if stated > min(_FOOTER_BYTES, size):
+        raise ValueError(f"its footer is said to have {stated:,} bytes, which no release has")
+
+
+def _refuse_large(facts: pq.FileMetaData, size: int) -> None:
+    """Raises ValueError where a file states more rows, parts or bytes than a release has."""
+    parts = facts.num_row_groups * facts.num_columns
+    if parts > _MOST_PARTS:
+        raise ValueError(f"it has {parts:,} columns of row groups; {_MOST_PARTS:,} are allowed")
+    groups = [facts.row_group(place) for place in range(facts.num_row_groups)]
+    rows = sum(group.num_rows for group in groups)
+    if max(rows, facts.num_rows) > size:
+        raise ValueError(f"it states {max(rows, facts.num_rows):,} rows in {size:,} bytes")
+    sizes = [group.total_byte_size for group in groups]
+    if (largest := max(sizes, default=0)) > GROUP_BYTES:
+        raise ValueError(
+            f"a row group of it unpacks to {largest:,} bytes; {GROUP_BYTES:,} are allowed"
+        )
+    if (total := sum(sizes)) > (most := _most_bytes(size)):
+        raise ValueError(f"it unpacks to {total:,} bytes; of its size {most:,} are allowed")
+
+
+def _most_bytes(size: int) -> int:
+    return MOST_EXPANSION * size + FREE_BYTES
+
+
+def _safe_rows(facts: pq.FileMetaData) -> int:
+    """Of how many rows a batch may be, whatever value of a dictionary each of them repeats."""
+    columns = (
+        facts.row_group(place).column(number)
+        for place in range(facts.num_row_groups)
+        for number in range(facts.num_columns)
+    )
+    sizes = (one.total_uncompressed_size for one in columns if one.has_dictionary_page)
+    return max(1, BATCH_BYTES // max(1, *sizes, 1))

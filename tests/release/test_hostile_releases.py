@@ -1,0 +1,194 @@
+"""Releases that strangers made to do harm, right by every digest, end in one sentence each."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from flows.cli import app
+from release.export.formats import FORMATS
+from release.lineage_tables import CALLS, DERIVATIONS, ENTITIES, LineageTable
+from release.manifest import MANIFEST
+from release.parquet_bounds import bounded_batches, opened_parquet
+from schemas.errors import LoupeError
+from tests.release.forging import lying_in, name_anew
+
+SHARD = "data/test-00000-of-00001.parquet"
+SECONDS = 120
+"""Of each command; on a machine that does nothing else they take about two."""
+Rows = list[dict[str, Any]]
+
+
+def rewrite(folder: Path, path: str, change: Callable[[Rows], object], **options: Any) -> None:
+    table = pq.read_table(folder / path)
+    rows = table.to_pylist()
+    change(rows)
+    (folder / path).unlink()
+    pq.write_table(
+        pa.Table.from_pylist(rows, table.schema), folder / path, compression="zstd", **options
+    )
+
+
+def first(**values: Any) -> Callable[[Rows], object]:
+    return lambda rows: rows[0].update(values)
+
+
+def every(**values: Any) -> Callable[[Rows], object]:
+    return lambda rows: [row.update(values) for row in rows]
+
+
+def in_rows(change: Callable[[Rows], object]) -> Callable[[Path], object]:
+    return lambda folder: rewrite(folder, SHARD, change)
+
+
+def in_table(table: LineageTable, change: Callable[[Rows], object]) -> Callable[[Path], object]:
+    return lambda folder: rewrite(folder, table.path, change)
+
+
+def in_json(text: str) -> Callable[[Path], object]:
+    """The first identity is another value."""
+
+    def write(folder: Path) -> None:
+        path = folder / "ufine3c.json"
+        known = path.read_text("utf-8")
+        path.unlink()
+        path.write_text(known.replace('"id": 1,', f'"id": {text},', 1), "utf-8")
+
+    return write
+
+
+def stated(*path: str, value: Any) -> Callable[[Path], object]:
+    """A value of the manifest; its id is not right then, which hides nothing else."""
+
+    def write(folder: Path) -> None:
+        values = json.loads((folder / MANIFEST).read_text("utf-8"))
+        above = values
+        for step in path[:-1]:
+            above = above[int(step) if isinstance(above, list) else step]
+        above[path[-1]] = value
+        (folder / MANIFEST).write_text(json.dumps(values), "utf-8")
+
+    return write
+
+
+def wide(folder: Path) -> None:
+    (folder / SHARD).unlink()
+    columns = {f"c{number}": pa.nulls(1, pa.int8()) for number in range(20_000)}
+    pq.write_table(pa.table(columns), folder / SHARD)
+
+
+def many_empty_rows(folder: Path) -> None:
+    (folder / CALLS.path).unlink()
+    nothing = [pa.nulls(3_000_000, type_) for type_ in CALLS.schema.types]
+    table = pa.Table.from_arrays(nothing, schema=CALLS.schema)
+    pq.write_table(table, folder / CALLS.path, compression="zstd")
+
+
+def linked(folder: Path) -> None:
+    (folder / SHARD).unlink()
+    (folder / SHARD).symlink_to("/etc/hostname")
+
+
+def piped(folder: Path) -> None:
+    (folder / ENTITIES.path).unlink()
+    os.mkfifo(folder / ENTITIES.path)
+
+
+def cyclic(rows: Rows) -> None:
+    rows[0]["parent"] = rows[0]["child"]
+    rows[1].update(child=rows[0]["child"], parent=rows[0]["child"])
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "a giant caption": in_rows(first(captions=["a" * 150_000_000, "b", "c", "d"])),
+    "a giant word of a dictionary in every row": in_rows(every(source="s" * 8_000_000)),
+    "a giant word in the lineage": in_table(CALLS, every(parameters="p" * 20_000_000)),
+    "many columns": wide,
+    "millions of rows of nothing": many_empty_rows,
+    "deep nesting": in_table(CALLS, every(parameters='{"a":' * 50_000 + "1" + "}" * 50_000)),
+    "nesting just as deep as JSON allows": in_table(
+        CALLS, every(parameters='{"a":' * 900 + "1" + "}" * 900)
+    ),
+    "a payload of deep nesting": in_table(ENTITIES, every(payload="[" * 100_000)),
+    "a huge number": in_json("1" * 1_000_000),
+    "not a number": in_json("NaN"),
+    "a cost that is no number": in_table(CALLS, every(cost=float("nan"))),
+    "tokens of another sign": in_table(CALLS, every(tokens_in=-(2**63))),
+    "ids twice": in_table(ENTITIES, lambda rows: rows.insert(0, rows[0])),
+    "a cycle": in_table(DERIVATIONS, cyclic),
+    "paths that lead out": in_rows(every(file_path="../../out.jpg", source_file_path="/etc/x")),
+    "an absolute path": in_rows(first(file_path="/tmp/1.jpg")),  # noqa: S108 - never written
+    "control characters": in_rows(first(source="\x1b[2J\u202e=cmd|' /C calc'!A0 <script>")),
+    "a dataset that leads out": stated("dataset", value="../../out"),
+    "a manifest of wrong types": stated("statistics", value=[{}]),
+    "a manifest of absurd numbers": stated("statistics", "images", value=10**400),
+    "a link": linked,
+    "a pipe": piped,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_releases_end_in_a_sentence(
+    name: str, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+    folder, out = tmp_path / "release", tmp_path / "out"
+    shutil.copytree(sound, folder)
+    paths = lying_in(folder)
+    HOSTILE[name](folder)
+    if all((folder / path).is_file() and not (folder / path).is_symlink() for path in paths):
+        seal(folder, paths)
+    commands = [
+        ["release", "verify", folder],
+        ["release", "show", folder],
+        ["release", "diff", sound, folder],
+        ["release", "report", folder, "--out", out / "report"],
+        ["lineage", "1", "--release", folder],
+        *(["release", "export", folder, "--format", one, "--out", out / one] for one in FORMATS),
+    ]
+    before = written(tmp_path)
+    for command in commands:
+        began = time.monotonic()
+        told = CliRunner().invoke(app, list(map(str, command)))
+        assert time.monotonic() - began < SECONDS, command
+        assert is_a_sentence(told), (name, command, told.exception, told.output[-500:])
+        assert command[1] != "verify" or told.exit_code == 1, (name, told.output[-500:])
+    assert {path for path in written(tmp_path) - before if not path.startswith("home")} == set()
+
+
+def seal(folder: Path, paths: list[str]) -> None:
+    """Digests, root and id as the files have them, and documents where they can be made."""
+    try:
+        name_anew(folder, paths)
+    except ValueError:
+        assert not (folder / MANIFEST).is_symlink()
+
+
+def written(home: Path) -> set[str]:
+    """Everything that lies there, but in the folder that commands may write to."""
+    found = (path.relative_to(home).as_posix() for path in home.rglob("*"))
+    return {path for path in found if path.partition("/")[0] != "out"}
+
+
+def is_a_sentence(told: Result) -> bool:
+    """Whether a command ended as it should, in order or by an error that is meant for users."""
+    error = told.exception
+    return error is None or isinstance(error, (LoupeError, SystemExit))
+
+
+def test_what_a_footer_hides_is_counted_as_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "words.parquet"
+    words = pa.array(["w" * 1_000_000] * 200)
+    pq.write_table(pa.table({"word": words}), path, compression="zstd")
+    with opened_parquet(path) as file, pytest.raises(ValueError, match="unpacks to more than 200"):
+        for _ in bounded_batches(file, path, 10):
+            pass
