@@ -102,5 +102,6 @@ def _safe_rows(facts: pq.FileMetaData) -> int:
         for place in range(facts.num_row_groups)
         for number in range(facts.num_columns)
     )
-    sizes = (one.total_uncompressed_size for one in columns if one.has_dictionary_page)
-    return max(1, BATCH_BYTES // max(1, *sizes, 1))
+    sizes = [one.total_uncompressed_size for one in columns if one.has_dictionary_page]
+    largest: int = max(sizes, default=1)
+    return max(1, BATCH_BYTES // max(1, largest))
