@@ -728,8 +728,9 @@ class _LineageChecks:
                     self._check_said(shard, piece, column, said, what, self._entities.content)
                 for column, said in _AUTHORS.items():
                     self._check_said(shard, piece, column, said, "the author", self._entities.facts)
-                self._check_images(shard, piece)
-                self._check_made(shard, piece)
+                if not self._findings.tells_of(shard):  # else these may follow from that
+                    self._check_images(shard, piece)
+                    self._check_made(shard, piece)
                 self._check_described(shard, self._rows, piece, self._described)
                 self._check_sources(shard, self._rows, piece, self._reached)
                 self._rows += piece.num_rows
