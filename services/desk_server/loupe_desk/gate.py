@@ -32,7 +32,7 @@ _WRITING = ("POST", "PATCH", "PUT")
 # What Label Studio's page sends. Whose an answer is, and on which task, is none of it.
 _ANSWER = (
     *("result", "lead_time", "started_at", "was_cancelled", "ground_truth", "comment", "id"),
-    *("draft_id", "parent_annotation", "parent_prediction"),
+    *("draft_id", "parent_annotation", "parent_prediction", "unique_id"),
 )
 _DRAFT = (*_ANSWER, "was_postponed", "annotation")
 _TAB = ("id", "project", "data")
