@@ -1,21 +1,23 @@
 """A run in a process of its own that asks a counting server about every caption of a store.
 
-python -m tests.flows.asking_run DATABASE-URL FOLDER SERVER-URL PLAN
+python -m tests.flows.asking_run DATABASE-URL FOLDER SERVER-URL PLAN [MAX-COST]
 """
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from db.entities import StoredEntity
 from db.store import Store
 from db.work import Pending, WorkResult
 from flows.asking import ask, without_answer
-from flows.ledger import RecordedChatModel
+from flows.ledger import Budget, RecordedChatModel
 from flows.report import StageResult
 from flows.runner import Stage, run_stage
 from models.openai_chat import OpenAIChatModel
 from schemas.chat import ChatAnswer, ChatRequest
+from schemas.errors import BudgetReachedError
 from schemas.profile import OpenAIChat, Prices
 from schemas.records import Caption
 from tests.db.samples import DATASET
@@ -25,12 +27,15 @@ PRICES = Prices(input_per_million=1_000_000, output_per_million=1_000_000)
 CHUNK = 10
 
 
-def main(database_url: str, folder: str, server_url: str, plan: str) -> None:
+def main(
+    database_url: str, folder: str, server_url: str, plan: str, max_cost: str | None = None
+) -> None:
     """Asks about every caption, once it is told to begin; prints what this run paid for.
 
     That is: calls, their cost, and how many captions were left without an answer.
     """
-    context = context_of(Store.open(database_url), Path(folder))
+    budget = Budget(max_cost=None if max_cost is None else float(max_cost))
+    context = context_of(Store.open(database_url), Path(folder), budget)
     spec = OpenAIChat(
         provider="openai", name="counting", revision="1", base_url=server_url, max_in_flight=4
     )
@@ -50,8 +55,11 @@ def main(database_url: str, folder: str, server_url: str, plan: str) -> None:
     print("ready", flush=True)  # noqa: T201
     sys.stdin.readline()
     stage = Stage("ask", "1", DATASET, {"plan": plan}, chunk_size=CHUNK)
-    report = run_stage(context, stage, Pending(DATASET, "caption", ("proposed",)), work)
-    print(context.budget.calls, context.budget.cost, sum(report.deferred.values()))  # noqa: T201
+    deferred = 0
+    with suppress(BudgetReachedError):
+        report = run_stage(context, stage, Pending(DATASET, "caption", ("proposed",)), work)
+        deferred = sum(report.deferred.values())
+    print(budget.calls, budget.cost, deferred)  # noqa: T201
     context.store.close()
 
 

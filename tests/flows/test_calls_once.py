@@ -1,6 +1,7 @@
 """Runs side by side buy every answer once, whatever separates them; a killed one loses little."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from db.claims import LEASE_SECONDS
 from db.store import Store
 from tests.db.samples import caption, store_entities
 from tests.separation import OWN_NAMESPACE, require
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.timeout(240)
 
 CALLS = 240
 DELAY_SECONDS = 0.1
+IN_FLIGHT = 2 * 4  # of a run: two chunks at once, four requests each
 
 
 class Bill(NamedTuple):
@@ -40,11 +43,14 @@ class World(NamedTuple):
     def start(
         self,
         plan: str = "one",
+        max_cost: float | None = None,
         wrapped_in: Sequence[str] = (),
         variables: dict[str, str] | None = None,
     ) -> subprocess.Popen[str]:
         program = [sys.executable, "-m", "tests.flows.asking_run"]
         arguments = [self.database_url, str(self.folder), self.server.base_url, plan]
+        if max_cost is not None:
+            arguments.append(str(max_cost))
         return subprocess.Popen(
             [*wrapped_in, *program, *arguments],
             cwd=REPOSITORY,
@@ -141,3 +147,30 @@ def test_runs_of_different_plans_share_the_calls_that_both_need(world: World) ->
     runs = [world.start("one"), world.start("another")]
     begin(*runs)
     expect_each_call_once(world, *runs)
+
+
+def test_a_neighbour_takes_over_at_once_from_a_killed_run(world: World) -> None:
+    killed = world.start()
+    begin(killed)
+    world.wait_until_bought(CALLS // 4)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    time.sleep(2 * DELAY_SECONDS)  # what was in flight is counted
+    other = world.start()
+    begin(other)
+    begun = time.monotonic()
+    bill = bill_of(other)
+    assert time.monotonic() - begun < LEASE_SECONDS / 2, "a dead neighbour is not waited for"
+    assert world.distinct == CALLS
+    assert world.bought - CALLS <= IN_FLIGHT, "only what was in flight is asked again"
+    assert bill.deferred == 0
+
+
+def test_runs_side_by_side_spend_no_more_than_their_own_budgets(world: World) -> None:
+    limit = 400.0  # tokens at a price of one; a call has about twenty
+    runs = [world.start(plan, max_cost=limit) for plan in ("one", "another")]
+    begin(*runs)
+    bills = [bill_of(run) for run in runs]
+    assert world.bought == world.distinct == sum(bill.calls for bill in bills) < CALLS
+    for bill in bills:
+        assert limit <= bill.cost < limit + IN_FLIGHT * 40, bill
