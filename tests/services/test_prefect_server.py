@@ -30,7 +30,7 @@ from services.prefect_server import (
     start_prefect_worker,
     worker_variables,
 )
-from services.process import LOOPBACK, PLAIN_HTTP, free_port, recorded, stop
+from services.process import LOOPBACK, PLAIN_HTTP, free_port, recorded, running, stop
 from tests.services.foreign_page import attack
 
 STUB_FLOW = """
@@ -328,6 +328,7 @@ def test_a_run_whose_worker_and_process_were_killed_is_run_again_to_its_end(
     assert worker is not None
     psutil.Process(worker.pid).kill()
     psutil.Process(process).kill()
+    wait_until(lambda: running(prefect.home, WORKER) is None)
     prefect.start()
     assert prefect.state(run)["type"] == "RUNNING"
     wait_until(lambda: prefect.state(run)["type"] == "COMPLETED")
