@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _DIGITS = 32
-_CAPITALS = np.frombuffer(b"ABCDEF", np.uint8)
 Words = NDArray[np.uint64]
 """Ids of 128 bits, shape (n, 2): the first and the last 64 bits of each."""
 
@@ -49,8 +48,8 @@ def words_of(ids: pa.Array) -> Words:
     ends = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1]
     if np.any(np.diff(ends) != _DIGITS):
         raise ValueError(f"an id must have {_DIGITS} hex digits")
-    digits = digits[int(ends[0]) : int(ends[-1])]
-    if np.any(np.isin(np.frombuffer(digits, np.uint8), _CAPITALS)):
+    digits = digits[int(ends[0]) : int(ends[-1])].to_pybytes()
+    if digits != digits.lower():
         raise ValueError("the hex digits of an id must be lower-case")
     try:
         data = binascii.unhexlify(digits)
