@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -106,14 +106,16 @@ def _parsed(url: str) -> URL:
 def _open_sqlite(url: URL) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise ConfigurationError(f"the SQLite database must be a file; got {shown_url(url)}")
+    file = Path(str(url.database))
     try:
-        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
             f"the folder of the database {shown_url(url)} cannot be made: {error.strerror}"
         ) from error
     if is_read_only(url):
         return _open_sqlite_to_read(url)
+    _close_to_others(file)
     engine = create_engine(
         url,
         pool_use_lifo=True,  # few connections in use, so few caches, and warm ones
@@ -156,6 +158,18 @@ def _begin_to_read(connection: Connection) -> None:
             f"read-only, so that nothing can be stored"
         )
     connection.exec_driver_sql("BEGIN")
+
+
+def _close_to_others(file: Path) -> None:
+    """Lets nobody but the owner read a SQLite file, made if absent: it knows who pseudonyms are.
+
+    SQLite gives the files that it makes beside it the same mode.
+    """
+    with suppress(OSError):  # not ours to change, or not to be made, which SQLite says better
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        for one in (file, *(file.with_name(f"{file.name}{end}") for end in ("-wal", "-shm"))):
+            if one.is_file() and (mode := one.stat().st_mode) & 0o077:
+                one.chmod(mode & 0o700)
 
 
 def _set_pragmas(connection: Any, _record: ConnectionPoolEntry) -> None:

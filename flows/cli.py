@@ -4,6 +4,7 @@ import errno
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import typer
 from rich.markup import escape
@@ -36,7 +37,7 @@ from flows.commands.output import err
 from flows.commands.recos import app as recos
 from flows.commands.release_opening import within_memory
 from flows.stopping import stopped_by_signals
-from schemas.errors import LoupeError
+from schemas.errors import ConfigurationError, LoupeError
 
 _STOPPED = (130, 143)  # by Ctrl-C (Typer makes the same of it), and by SIGTERM
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -50,6 +51,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def begin(context: typer.Context) -> None:
+    """Closes to other users, as a command ends, what it wrote below the home."""
+    context.call_on_close(_close_home)
+
+
 app.command()(demo.demo)
 app.command("run")(build.run)
 app.command("import")(sources.import_)
@@ -74,6 +83,13 @@ app.command()(services.up)
 app.command()(services.down)
 app.command()(services.status)
 app.command()(doctor.doctor)
+
+
+def _close_home() -> None:
+    from profiles.settings import load_settings
+
+    with suppress(ConfigurationError):  # said already, by whatever wanted the settings
+        load_settings()
 
 
 def main(command: Callable[[], object] = app) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from profiles.home import close_home
 from schemas.errors import ConfigurationError
 
 PREFIX = "LOUPE_"
@@ -96,18 +97,22 @@ class Settings(BaseSettings):
 def load_settings(**overrides: object) -> Settings:
     """The settings in force: `overrides` before environment variables before defaults.
 
+    A home that exists is closed to other users.
+
     Raises:
         ConfigurationError: a value is wrong, or a `LOUPE_` variable is none that we know.
     """
     _refuse_unknown_variables()
     try:
-        return Settings.model_validate(overrides)
+        settings = Settings.model_validate(overrides)
     except ValidationError as error:
         problems = "; ".join(
             f"{PREFIX}{str(problem['loc'][0]).upper()}: {problem['msg']}, got {problem['input']!r}"
             for problem in error.errors()
         )
         raise ConfigurationError(f"the settings cannot be used: {problems}") from error
+    close_home(settings.home)
+    return settings
 
 
 def _absolute(path: object) -> Path:

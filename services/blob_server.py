@@ -88,7 +88,7 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
     """
     url = f"http://{LOOPBACK}:{port}"
     listed = [argument for origin in origins for argument in ("--origin", origin)]
-    settings.home.mkdir(parents=True, exist_ok=True)
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     spec = ServiceSpec(
         name=NAME,
         command=(sys.executable, "-m", "services.blob_server", "--port", str(port), *listed),

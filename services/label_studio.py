@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError
 from services.credentials import Credentials, load_credentials, save_token
-from services.private_files import locked, services_folder
+from services.private_files import locked, private_folder, services_folder
 from services.process import (
     LOOPBACK,
     PLAIN_HTTP,
@@ -78,8 +78,7 @@ def label_studio_variables(
     home: Path, database_url: str = "", ssrf_protection: bool = True
 ) -> dict[str, str]:
     """The environment of Label Studio's own programs; it holds secrets."""
-    data = home / "label-studio"
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    data = private_folder(home, "label-studio")
     return {
         **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
         **_hardening(ssrf_protection),

@@ -126,6 +126,7 @@ def _ask(settings: Settings, command: str, people: list[dict[str, Any]]) -> list
             text=True,
             timeout=_SECONDS,
             check=False,
+            umask=0o077,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServiceError(f"Label Studio's accounts could not be changed: {error}") from error

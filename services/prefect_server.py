@@ -18,7 +18,7 @@ from profiles.loader import load_profile
 from profiles.settings import PREFIX, Settings
 from schemas.errors import ServiceError
 from services.credentials import load_credentials
-from services.private_files import write_private
+from services.private_files import private_folder, write_private
 from services.process import (
     LOOPBACK,
     PLAIN_HTTP,
@@ -57,8 +57,7 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
         ServiceError: it could not be started.
     """
     url = f"http://{LOOPBACK}:{port}"
-    data = home / "prefect"
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    data = private_folder(home, "prefect")
     spec = ServiceSpec(
         name=SERVER,
         command=(sys.executable, "-m", "flows.prefect_app", "--port", str(port)),
@@ -104,6 +103,7 @@ def start_prefect_worker(
             "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(_HEARTBEAT_SECONDS),
         },
         timeout_seconds=_START_SECONDS,
+        keeps_umask=True,
     )
     return start(home, spec, lambda: _has_polled(home, server_url, since))
 

@@ -10,10 +10,21 @@ from pathlib import Path
 
 def services_folder(home: Path) -> Path:
     """`<home>/services`, made if absent, mode 700: records, logs and credentials of our servers."""
-    folder = home / "services"
-    folder.mkdir(parents=True, exist_ok=True)
+    return private_folder(home, "services")
+
+
+def private_folder(home: Path, name: str) -> Path:
+    """`<home>/<name>`, made if absent; neither it nor the home is open to anybody else."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = home / name
+    folder.mkdir(exist_ok=True)
     folder.chmod(0o700)
     return folder
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open(…, opener=)`: a file that is made has mode 600, whatever the umask is."""
+    return os.open(path, flags, 0o600)
 
 
 def write_private(path: Path, text: str) -> None:
@@ -33,6 +44,6 @@ def write_private(path: Path, text: str) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path` between processes; a process that dies lets go of it."""
-    with path.open("a") as file:
+    with open(path, "a", opener=private_opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

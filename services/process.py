@@ -23,7 +23,12 @@ from pydantic import Field, ValidationError
 
 from schemas.base import Record
 from schemas.errors import ServiceError
-from services.private_files import locked, services_folder, write_private
+from services.private_files import (
+    locked,
+    private_opener,
+    services_folder,
+    write_private,
+)
 
 LOOPBACK = "127.0.0.1"
 PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -44,7 +49,8 @@ class ServiceSpec(Record):
     """How to start a server. Secrets belong into `environment`: command lines are public.
 
     `port` is None for a process that listens nowhere. `port_option` is the option of `loupe up`
-    that chooses another port.
+    that chooses another port. What a server writes can be read by its owner alone, but where it
+    `keeps_umask` because it writes what users asked for, too.
     """
 
     name: str
@@ -55,6 +61,7 @@ class ServiceSpec(Record):
     port: int | None = None
     port_option: str | None = None
     timeout_seconds: float = Field(default=60.0, gt=0)
+    keeps_umask: bool = False
 
 
 class RunningService(Record):
@@ -201,7 +208,7 @@ def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.
     log = folder / f"{spec.name}.log"
     if log.exists():
         log.replace(log.with_suffix(".previous.log"))
-    with log.open("wb") as output:
+    with open(log, "wb", opener=private_opener) as output:
         try:
             process = subprocess.Popen(
                 spec.command,
@@ -211,6 +218,7 @@ def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=-1 if spec.keeps_umask else 0o077,
             )
         except OSError as error:
             raise ServiceError(f"{spec.name} could not be started: {error}") from error

@@ -1,7 +1,9 @@
 """The command line: what it prints, what it answers, and how it refuses."""
 
 import errno
+import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,19 @@ def test_importing_hostile_input_keeps_the_rest(
     assert set(done.json["rejected"]) >= set(REASONS.values())
     captions = [one.record(Caption).text for one in find(home_store, "hostile", "caption")]
     assert sorted(captions) == sorted([CAPTION, INJECTION])
+
+
+def test_what_a_command_wrote_at_home_is_closed_to_others_and_what_was_asked_for_is_not(
+    loupe: Loupe, home: Path, source: Path, tmp_path: Path
+) -> None:
+    before = os.umask(0o022)
+    try:
+        assert loupe("import", "json-lines", write_hostile(source), "--name", "p").exit_code == 1
+        assert loupe("queue", "stats", "--html", tmp_path / "page.html").exit_code == 0
+    finally:
+        os.umask(before)
+    assert [path for path in (home, *home.rglob("*")) if path.stat().st_mode & 0o077] == []
+    assert stat.S_IMODE((tmp_path / "page.html").stat().st_mode) == 0o644
 
 
 def test_quarantine_names_file_record_field_and_reason(loupe: Loupe, source: Path) -> None:

@@ -85,15 +85,15 @@ def test_no_secret_is_on_the_command_line(label_studio: LabelStudioServer) -> No
 
 
 @pytest.mark.label_studio
-def test_nobody_can_sign_up_without_an_invitation(client: httpx.Client) -> None:
-    client.get("/user/signup/")
+def test_nobody_can_sign_up(client: httpx.Client) -> None:
+    client.get("/user/login/")
     form = {
         "email": "stranger@example.org",
         "password": "a-long-password",
         "csrfmiddlewaretoken": client.cookies["csrftoken"],
     }
-    referer = {"Referer": str(client.base_url.join("/user/signup/"))}
-    assert client.post("/user/signup/", data=form, headers=referer).status_code == 403
+    referer = {"Referer": str(client.base_url.join("/user/login/"))}
+    assert client.post("/user/signup/", data=form, headers=referer).status_code == 401
 
 
 @pytest.mark.label_studio

@@ -1,4 +1,8 @@
-"""What somebody may do in a workspace that is not theirs to run: label, and nothing else.
+"""What may be done without a login, and in a workspace that is not one's own: label, nothing else.
+
+Without a session or a token there is the login page, what it is made of, and whether the server is
+up. Everything else that Label Studio would answer (its metrics, its version, its documentation) is
+refused.
 
 The owner of an organisation (its service account, or the installation's own account) may do what
 Label Studio allows. Everybody else in it gets through to the pages and requests that labelling
@@ -11,6 +15,7 @@ is.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from loupe_desk.body import BodyRefusedError, media_type, read_body, written
@@ -86,6 +91,14 @@ PASSES: Mapping[str, Pass] = {
     "tasks:api-annotations:annotation-convert-to-draft": Pass(("POST",), "annotation"),
     "tasks:api-drafts:draft-detail": Pass(_READ_WRITE, "draft", _DRAFT),
 }
+WITHOUT_LOGIN: Mapping[str, Pass] = {
+    "user-login": Pass(("GET", "POST")),
+    "jwt_auth:token_refresh": Pass(("POST",)),
+    "health": Pass(),
+    "core.utils.static_serve.serve": Pass(),
+    "core.views.serve_file": Pass(),
+    "django.views.generic.base.RedirectView": Pass(),  # the icon of the page
+}
 _FORMS = ("user-login", "logout")
 _ACTIONS = ("next_task",)
 # Nothing here takes them for more than they are, and nothing newer shall.
@@ -103,7 +116,10 @@ _NUMBERS = {
 
 
 class WorkspaceGate:
-    """Django middleware that refuses, with status 403, what has no pass."""
+    """Django middleware that refuses what has no pass: with status 403, or 401 without a login.
+
+    A page that is asked for without a login becomes the login page.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -116,6 +132,8 @@ class WorkspaceGate:
         self, request: HttpRequest, _view: object, _arguments: object, numbers: dict[str, Any]
     ) -> HttpResponse | None:
         """A refusal, or None to go on; called when Label Studio knows who asks and for what."""
+        if not request.user.is_authenticated:
+            return None if _has_pass(request, WITHOUT_LOGIN) else _refuse_stranger(request)
         if not only_labels(request.user):
             return None
         try:
@@ -134,11 +152,23 @@ def only_labels(user: Any) -> bool:
     return bool(user.is_authenticated and not user.is_superuser and not _owns_workspace(user))
 
 
+def _has_pass(request: HttpRequest, passes: Mapping[str, Pass]) -> bool:
+    given = passes.get(request.resolver_match.view_name)
+    return given is not None and request.method in (*given.methods, "HEAD", "OPTIONS")
+
+
+def _refuse_stranger(request: HttpRequest) -> HttpResponse:
+    is_page = request.method == "GET" and "text/html" in request.headers.get("Accept", "")
+    if is_page:
+        return redirect_to_login(request.get_full_path(), "user-login")
+    return JsonResponse({"detail": "Log in first, or send a token."}, status=401)
+
+
 def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
-    route = request.resolver_match.view_name
-    given = PASSES.get(route)
-    if given is None or request.method not in (*given.methods, "HEAD", "OPTIONS"):
+    if not _has_pass(request, PASSES):
         return False
+    route = request.resolver_match.view_name
+    given = PASSES[route]
     if route in _FORMS:
         return True
     acts = route == "data_manager:dm-actions" and request.method == "POST"

@@ -1,0 +1,122 @@
+"""What Label Studio answers to somebody who has neither a session nor a token."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from services.environments import environment_python
+from services.label_studio import label_studio_variables
+from tests.services.fixtures import LabelStudioServer
+
+pytestmark = pytest.mark.label_studio
+
+OPEN = {
+    "/dm/1",
+    "/favicon.ico",
+    "/health/",
+    "/label-studio-frontend/1",
+    "/react-app/1",
+    "/static/1",
+    "/static/fonts/roboto/roboto.css",
+    "/sw-fallback.js",
+    "/sw.js",
+    "/user/login/",
+}
+"""The login page, what it is made of, and whether the server is up."""
+OPEN_TO_TOKENS = ("POST", "/api/token/refresh/")
+"""Where a token is shown that was given out: answers to others that it is none."""
+REFUSALS = (401, 403)
+"""403 is said to forms without the secret of the page that they are on."""
+SHADOWED = 10
+"""Routes that another one hides, as Label Studio declares them."""
+
+ROUTES = r"""
+import json, re, sys
+from pathlib import Path
+import django, label_studio
+sys.path.insert(0, str(Path(label_studio.__file__).parent))
+django.setup()
+from django.contrib.admindocs.views import simplify_regex
+from django.urls import Resolver404, get_resolver, resolve
+
+def declared(patterns, before=""):
+    for one in patterns:
+        if hasattr(one, "url_patterns"):
+            yield from declared(one.url_patterns, before + str(one.pattern))
+        else:
+            yield before + str(one.pattern), one.callback
+
+def paths(pattern, callback):
+    for value in ("1", "json", ".json", "users"):
+        path = re.sub("<[^>]*>", value, simplify_regex(pattern).replace("\\.", "."))
+        try:
+            found = resolve(path)
+        except Resolver404:
+            continue
+        if found.func is callback:
+            return path
+    return None
+
+routes = list(declared(get_resolver().url_patterns))
+json.dump([paths(*route) for route in routes], sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def routes(label_studio: LabelStudioServer, label_studio_environment: Path) -> list[str | None]:
+    """A path for every route of the server, as its own resolver knows them."""
+    variables = label_studio_variables(label_studio.home, label_studio.database_url)
+    done = subprocess.run(
+        [environment_python(label_studio_environment), "-c", ROUTES],
+        env=variables,
+        cwd=variables["LABEL_STUDIO_BASE_DATA_DIR"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    found: list[str | None] = json.loads(done.stdout[done.stdout.index("[") :])
+    return found
+
+
+@pytest.fixture
+def stranger(label_studio: LabelStudioServer) -> Iterator[httpx.Client]:
+    """A browser or program without a login."""
+    with httpx.Client(base_url=label_studio.url, trust_env=False, timeout=120) as client:
+        yield client
+
+
+def test_without_a_login_there_is_the_login_page_and_nothing_else(
+    stranger: httpx.Client, routes: list[str | None]
+) -> None:
+    paths = sorted({path for path in routes if path is not None})
+    assert len(paths) > 250
+    assert routes.count(None) <= SHADOWED
+    answered = {
+        (method, path)
+        for path in paths
+        for method in ("GET", "POST", "DELETE")
+        if stranger.request(method, path).status_code not in REFUSALS
+    }
+    assert {path for method, path in answered if method == "GET"} == OPEN
+    assert {one for one in answered if one[0] != "GET"} == {OPEN_TO_TOKENS}
+
+
+def test_a_page_that_is_asked_for_without_a_login_becomes_the_login_page(
+    stranger: httpx.Client,
+) -> None:
+    for path in ("/", "/projects/1/data?tab=1", "/metrics", "/version/", "/docs/api/"):
+        answer = stranger.get(path, headers={"Accept": "text/html"})
+        assert answer.status_code == httpx.codes.FOUND, path
+        assert re.match(r"/user/login/\?next=/", answer.headers["Location"]), path
+
+
+def test_a_made_up_token_opens_nothing(stranger: httpx.Client) -> None:
+    for headers in ({"Authorization": "Token 0" * 20}, {"Authorization": "Bearer a.b.c"}):
+        for path in ("/metrics", "/api/projects", "/api/users/", "/docs/api/schema/json/"):
+            assert stranger.get(path, headers=headers).status_code == 401, path
