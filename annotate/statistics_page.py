@@ -16,6 +16,7 @@ from annotate.statistics_records import (
     ItemCounts,
     QueueStatistics,
 )
+from schemas.pages import page_environment
 
 SHOWN_DAYS = 42
 _TEMPLATE = "statistics_page.html.j2"
@@ -78,15 +79,7 @@ class Scale(NamedTuple):
 
 def render_page(statistics: Sequence[QueueStatistics]) -> str:
     """The page; queues stand in the order in which they are given."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("annotate"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("annotate")
     environment.filters.update(
         number=lambda value: f"{value:,}",
         percent=percent,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.histogram import BINS, HistogramBar
-from flows.pages import page_environment
+from flows.pages import flow_pages
 from schemas.contrast import ChoiceCalibration, ObservedResult
 
 _TEMPLATE = "choice_report.html.j2"
@@ -79,7 +79,7 @@ def render_choice_report(
         dataset: what they are for.
     """
     return (
-        page_environment()
+        flow_pages()
         .get_template(_TEMPLATE)
         .render(
             report=calibration,

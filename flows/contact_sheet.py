@@ -18,7 +18,7 @@ from db.entities import LIVE, find, pages
 from db.store import Store
 from flows.filtered_tracks import Thresholds, as_filtered, newest_reports
 from flows.histogram import Histogram, histogram
-from flows.pages import page_environment, thumbnail_uri
+from flows.pages import flow_pages, thumbnail_uri
 from schemas.errors import UsageError
 from schemas.proposals import Picture
 from schemas.video import Track
@@ -244,7 +244,7 @@ def sheet_document(sheet: Sheet) -> dict[str, Any]:
 def render_sheet(sheet: Sheet, blobs: BlobStore) -> str:
     """The sheet as one HTML page that needs nothing else."""
     return (
-        page_environment()
+        flow_pages()
         .get_template(_TEMPLATE)
         .render(sheet=sheet, outcomes=_OUTCOMES, thumbnail=_Thumbnails(blobs))
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flows.discriminability_report import VERDICTS, DiscriminabilityReportData
-from flows.pages import page_environment
+from flows.pages import flow_pages
 from schemas.recos import CaptionVerdict
 
 _TEMPLATE = "discriminability_report.html.j2"
@@ -23,7 +23,7 @@ def render_report(report: DiscriminabilityReportData, thumbnail: Thumbnail) -> s
     """The report as one HTML page."""
     log_k = math.log(report.settings.k)
     return (
-        page_environment()
+        flow_pages()
         .get_template(_TEMPLATE)
         .render(
             report=report,

@@ -11,7 +11,7 @@ from flows.filtered_tracks import (
     find_track,
     thresholds_of,
 )
-from flows.pages import page_environment, thumbnail_uri
+from flows.pages import flow_pages, thumbnail_uri
 from schemas.video import FilterReport, Observation
 from stages.tracklets.filter_track import Judgement, judge_track
 from stages.tracklets.measurements import Measurement
@@ -133,7 +133,7 @@ def render_explanation(explanation: Explanation, blobs: BlobStore) -> str:
         one.frame: thumbnail_uri(blobs, one.crop, _SIDE_PX) for one in explanation.observations
     }
     return (
-        page_environment()
+        flow_pages()
         .get_template(_TEMPLATE)
         .render(
             explanation=explanation,

@@ -12,7 +12,7 @@ from flows.leaderboard_drawing import Plot
 from flows.leaderboard_groups import GroupTable
 from flows.leaderboard_plots import plots_of, similarity_plot
 from flows.leaderboard_text import column_title, interval_text, score_text
-from flows.pages import page_environment, shrunk_uri
+from flows.pages import flow_pages, shrunk_uri
 from release.published import CCD_TABLE
 from schemas.base import sha256_of
 from schemas.evaluation import Direction, Score, ShownItem
@@ -70,7 +70,7 @@ def write_leaderboard(board: Leaderboard, out: Path) -> Written:
 
 def render_page(board: Leaderboard) -> str:
     """The leaderboard as one HTML page."""
-    environment = page_environment()
+    environment = flow_pages()
     environment.filters["title_of"] = column_title
     environment.filters["score"] = score_text
     environment.filters["interval"] = interval_text

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from db.blobs import BlobStore
 from schemas.errors import IntegrityError
+from schemas.pages import page_environment
 from schemas.proposals import Picture
 
 if TYPE_CHECKING:
@@ -14,17 +15,9 @@ if TYPE_CHECKING:
 _JPEG_QUALITY = 82
 
 
-def page_environment() -> "Environment":
-    """The templates of `flows/templates`; what is put into them is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("flows"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def flow_pages() -> "Environment":
+    """The templates of `flows/templates`, with the filters for figures."""
+    environment = page_environment("flows")
     environment.filters.update(
         figure=figure, threshold=threshold_text, number=lambda value: f"{value:,}"
     )

@@ -21,3 +21,16 @@ def browser() -> Iterator[Any]:
         launched = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield launched
         launched.close()
+
+
+def all_pictures_show(page: Any) -> bool:
+    """Whether every picture of a page shows something, once all are loaded.
+
+    Not by `wait_for_function`, which evaluates a string in the page: its policy forbids that.
+    """
+    return bool(
+        page.evaluate(
+            "() => Promise.all([...document.images].map(one => one.decode()))"
+            ".then(() => true, () => false)"
+        )
+    )

@@ -5,14 +5,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from release.embedder_use import embedder_table
 from release.report.charts import HEIGHT, WIDTH
 from release.report.differences import ShownDifference
 from release.report.numbers import chosen, numbers_of
 from release.report.record import ReportRecord
 from release.report.stated import stated_facts
+from schemas.pages import page_environment
 from schemas.release import Manifest
 
 PAGE = "index.html"
@@ -48,13 +47,7 @@ def render_page(
     manifest: Manifest, record: ReportRecord, difference: ShownDifference | None, withdrawn: str
 ) -> str:
     """The page: everything that is told of the release as a whole."""
-    environment = Environment(
-        loader=PackageLoader("release.report"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("release.report", with_files=True)
     environment.filters.update(number=_number, web=_web)
     return environment.get_template("index.html.j2").render(
         release=manifest,

@@ -53,7 +53,7 @@ def test_the_page_says_what_was_found_and_escapes_names(tmp_path: Path) -> None:
     assert "&lt;embedder&gt;@1" in page
     assert "<b>240</b> results" in page
     assert "tells near-duplicates from other results but for" in page
-    assert "http" not in page
+    assert "://" not in page
 
 
 def test_without_results_there_is_a_page_too() -> None:

@@ -19,6 +19,7 @@ from flows.pages import figure
 from schemas.errors import UsageError
 from schemas.tracking import FilterSettings
 from schemas.video import FilterReport
+from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.filter_world import DATASET, blobs_of, store_tracks, with_crops
 from tests.stages.tracklets.samples import observation, track, walk
@@ -154,7 +155,7 @@ def test_the_page_opens_with_every_crop_in_it(
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
-    page.wait_for_function("[...document.images].every(image => image.naturalWidth > 0)")
+    assert all_pictures_show(page)
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == width

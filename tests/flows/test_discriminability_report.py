@@ -24,6 +24,7 @@ from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
 from stages.caption_validation.history import CaptionHistory
 from stages.caption_validation.loop import Draft, run_validation
+from tests.chromium import all_pictures_show
 
 SETTINGS = DiscriminabilitySettings(k=10, eta=0.6, rounds=3)
 NASTY = "A <b>bold</b> & 'quoted' \"sign\" " + "long" * 30
@@ -170,7 +171,7 @@ def test_the_page_opens_whole_in_a_browser(
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
-    page.wait_for_function("[...document.images].every(image => image.naturalWidth > 0)")
+    assert all_pictures_show(page)
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == width

@@ -26,6 +26,7 @@ from release.build import build_release
 from release.reading import ReadRelease, read_release
 from schemas.errors import IntegrityError
 from schemas.evaluation import EvaluationResult, Score
+from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.evaluation_samples import made_up
 from tests.release.worlds import small_world, store_world
@@ -262,7 +263,7 @@ def test_the_page_opens_whole_in_a_browser(
     page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    page.wait_for_function("[...document.images].every(image => image.naturalWidth > 0)")
+    assert all_pictures_show(page)
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == width

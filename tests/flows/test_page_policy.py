@@ -1,0 +1,121 @@
+"""A text that becomes part of a page, by a mistake of ours, can run and load nothing there."""
+
+import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import annotate
+import flows
+import release.report
+from db.entities import find
+from db.store import Store
+from flows.choice_report import render_choice_report
+from schemas.tracking import FilterSettings
+from tests.chromium import all_pictures_show
+from tests.flows.command_line import Loupe
+from tests.flows.filter_world import DATASET, blobs_of, store_tracks, with_crops
+from tests.flows.test_choice_report import calibrated, results
+from tests.stages.tracklets.samples import observation, track
+
+POLICY = '<meta http-equiv="Content-Security-Policy" content="{{ content_security_policy }}">'
+INJECTED = """
+<script>document.title = "taken over"</script>
+<img src="{server}/pixel.png" onerror="document.title = 'taken over'">
+<style>@import url("{server}/style.css"); body { background: url("{server}/b") }
+</style>
+<iframe src="{server}/frame"></iframe>
+<a id="link" href="javascript:document.title = 'taken over'">here</a>
+</main>"""
+
+
+class Visit:
+    """A page that was opened from the disk; what the browser says is kept."""
+
+    def __init__(self, browser: Any, path: Path) -> None:
+        self.said: list[str] = []
+        self.page = browser.new_page()
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.goto(path.as_uri())
+
+
+def test_every_page_that_we_write_states_its_policy_first() -> None:
+    packages = (Path(one.__file__ or "").parent for one in (annotate, flows, release.report))
+    templates = [path for one in packages for path in (one / "templates").glob("*.j2")]
+    pages = [one for path in templates if "<!doctype" in (one := path.read_text(encoding="utf-8"))]
+    assert len(pages) == 7
+    for page in pages:
+        head = re.search(r"<head>\n(.*)\n(.*)\n", page)
+        assert head is not None
+        assert head.groups() == ('<meta charset="utf-8">', POLICY)
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[str]]]:
+    """Where a server is that answers everything, and what it was asked for."""
+    asked: list[str] = []
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as listening:
+        Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}", asked
+        listening.shutdown()
+
+
+@pytest.mark.browser
+def test_what_got_into_a_page_runs_and_loads_nothing(
+    tmp_path: Path, browser: Any, server: tuple[str, list[str]]
+) -> None:
+    url, asked = server
+    injected = INJECTED.replace("{server}", url)
+    page = render_choice_report(calibrated([]), [], "coco").replace("</main>", injected)
+    path = tmp_path / "page.html"
+    path.write_text(page, encoding="utf-8")
+    visit = Visit(browser, path)
+    visit.page.locator("#link").click()
+    visit.page.wait_for_timeout(200)
+    assert visit.page.title() == "Search results: coco"
+    assert asked == []
+    assert any("Content Security Policy" in one for one in visit.said)
+    visit.page.close()
+
+
+@pytest.mark.browser
+def test_the_choice_report_opens_within_its_policy(tmp_path: Path, browser: Any) -> None:
+    path = tmp_path / "choices.html"
+    observed = results()
+    path.write_text(render_choice_report(calibrated(observed), observed, "coco"), encoding="utf-8")
+    visit = Visit(browser, path)
+    assert visit.said == []
+    label = visit.page.locator(".below span").last.bounding_box()
+    assert label["x"] > 300  # places in style attributes hold
+    visit.page.close()
+
+
+@pytest.mark.browser
+def test_the_explanation_of_a_track_opens_within_its_policy(
+    loupe: Loupe, home: Path, home_store: Store, tmp_path: Path, browser: Any
+) -> None:
+    observations = with_crops([observation(frame) for frame in range(16)], blobs_of(home))
+    store_tracks(home_store, [track(observations, 1)], FilterSettings())
+    (stored,) = find(home_store, DATASET, "track")
+    path = tmp_path / "page.html"
+    assert loupe("filter", "explain", stored.id, "--html", path).exit_code == 0
+    visit = Visit(browser, path)
+    assert all_pictures_show(visit.page)
+    assert visit.page.locator("img").count() == 16
+    assert visit.said == []
+    visit.page.close()
