@@ -30,21 +30,23 @@ def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
     title = f"Loupe · {queue.name}"
     if seat.purpose == "adjudication":
         return ProjectSpec(
-            project_marker(queue, seat),
+            project_marker(queue.name, seat),
             f"{title} · conflicts",
             adjudication_config(interface),
             adjudication_instructions(interface),
         )
     if seat.purpose == "second-look":
         title = f"{title} · second look"
-    return ProjectSpec(project_marker(queue, seat), title, interface.config, interface.instructions)
+    return ProjectSpec(
+        project_marker(queue.name, seat), title, interface.config, interface.instructions
+    )
 
 
-def project_marker(queue: Queue, seat: Seat) -> str:
+def project_marker(queue: str, seat: Seat) -> str:
     """The line by which the project is found again."""
-    return f"loupe-queue: {queue.name} ({seat.purpose})"
+    return f"loupe-queue: {queue} ({seat.purpose})"
 
 
 def find_project(desks: Desks, queue: Queue, seat: Seat) -> int | None:
     """The number of a seat's project, or None where there is none yet."""
-    return desks(seat.assignee).find_project(project_marker(queue, seat))
+    return desks(seat.assignee).find_project(project_marker(queue.name, seat))

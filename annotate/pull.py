@@ -21,6 +21,7 @@ from db.annotations import (
     UnclearAnnotation,
     annotations_of,
     discard_annotations,
+    entity_states,
     unclear_annotations,
     undecided_items,
 )
@@ -296,13 +297,16 @@ def _deleted(
 ) -> tuple[Notice, ...]:
     """The annotations of these tasks that were received and are no longer there.
 
-    A desk that was set back gives the number of one annotation to another: `seen` holds them with
-    the keys of their tasks.
+    Those of withdrawn items are meant to be gone. A desk that was set back gives the number of one
+    annotation to another: `seen` holds them with the keys of their tasks.
     """
     detail = "deleted on the desk; what it decided stands"
+    with store.read() as connection:
+        states = entity_states(connection, {task.entity_id for task in tasks.values()})
+    live = [key for key, task in tasks.items() if states[task.entity_id] != "withdrawn"]
     gone = {
         (annotation.remote_id, tasks[key].entity_id)
-        for key, annotations in annotations_of(store, tasks).items()
+        for key, annotations in annotations_of(store, live).items()
         for annotation in annotations
         if (key, annotation.remote_id) not in seen and annotation.state != "discarded"
     }

@@ -1,12 +1,14 @@
-"""How the tasks of one project stand on the desk, compared with the store."""
+"""How the tasks of projects stand on the desk, compared with the store; and their erasure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from annotate.desk import RemoteTask, ReviewDesk
-from db.reviews import StoredTask, place_tasks
+from annotate.projects import Desks, Seat, project_marker
+from db.reviews import StoredTask, note_erased, place_tasks
 from db.store import Store
+from schemas.errors import ServiceError
 
 
 class Standing(NamedTuple):
@@ -49,6 +51,47 @@ def settle(
     gone = [key for key in stored.keys() - there.keys() if _lay_in(stored[key], *place)]
     place_tasks(store, *place, {**moved, **dict.fromkeys(gone)})
     return Standing(there, len(moved), len(surplus), tuple(foreign))
+
+
+def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
+    """Deletes tasks with all answers on the desk, answered or not; gives how many lay there.
+
+    They are found by our keys, as a server that was set back gives numbers to others.
+
+    Raises:
+        ServiceError: some could not be deleted; those that could be are noted as gone.
+    """
+    by_project: dict[tuple[str, str, Seat], set[str]] = defaultdict(set)
+    for task in tasks:
+        by_project[task.server, task.queue, Seat(task.assignee, task.purpose)].add(task.key)
+    deleted, failures = 0, list[ServiceError]()
+    for (server, queue, seat), keys in sorted(by_project.items()):
+        try:
+            deleted += _erase_of_project(desks(seat.assignee), server, queue, seat, keys)
+        except ServiceError as error:
+            failures.append(error)
+        else:
+            note_erased(store, sorted(keys))
+    if failures:
+        raise failures[0]
+    return deleted
+
+
+def _erase_of_project(
+    desk: ReviewDesk, server: str, queue: str, seat: Seat, keys: Collection[str]
+) -> int:
+    if desk.server_name != server:
+        raise ServiceError(
+            f"{len(keys)} tasks of queue {queue} lie at {server}, and the review server of this "
+            f"installation is {desk.server_name}; set LOUPE_LABEL_STUDIO_URL and "
+            f"LOUPE_LABEL_STUDIO_TOKEN to the former to have them deleted"
+        )
+    project_id = desk.find_project(project_marker(queue, seat))
+    if project_id is None:
+        return 0
+    numbers = [task.id for task in desk.list_tasks(project_id) if task.key in keys]
+    desk.delete_tasks(project_id, numbers)
+    return len(numbers)
 
 
 def _worth_keeping(task: RemoteTask) -> tuple[bool, int]:

@@ -112,6 +112,22 @@ def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
         return sorted((row.assignee, row.purpose) for row in connection.execute(query.distinct()))
 
 
+def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
+    """The tasks that are still to be deleted on their servers, as what they hold is erased."""
+    query = select(*TASK_COLUMNS).where(ReviewTask.erased_by == withdrawal)
+    with store.read() as connection:
+        return [StoredTask._make(row) for row in connection.execute(query.order_by(ReviewTask.key))]
+
+
+@retried
+def note_erased(store: Store, keys: Iterable[str]) -> None:
+    """Notes that tasks were deleted on their server: they lie nowhere, and are not to be erased."""
+    with store.write() as connection:
+        for page in pages(keys):
+            gone = update(ReviewTask).where(ReviewTask.key.in_(page))
+            connection.execute(gone.values(task_id=None, erased_by=None))
+
+
 @retried
 def announce_tasks(
     store: Store, tasks: Sequence[StoredTask], images: Mapping[str, Sequence[ShownImage]]

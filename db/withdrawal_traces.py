@@ -3,18 +3,28 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from sqlalchemy import Connection, delete, exists, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    delete,
+    exists,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.orm import aliased
 
 from db.agents import AgentRef
-from db.annotations import counted_answers
+from db.annotations import ANNOTATED_BY, ANNOTATES, counted_answers
 from db.embeddings import Kind
 from db.engine import insert_new
 from db.entities import pages
 from db.reviews import WAITING
 from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
-from db.tables.provenance import Decision, Entity
+from db.tables.provenance import Decision, Derivation, Entity
 from db.tables.review import Annotation, Annotator, Pseudonym, ReviewImage, ReviewTask
 from db.tables.withdrawals import WithdrawnDigest
 from db.tables.work import Checkpoint
@@ -28,11 +38,18 @@ _TEXTS = ("caption", "rewrite", "confusion")
 
 
 @retried
-def close_reviews(store: Store, entity_ids: Collection[str], digests: Collection[str] = ()) -> int:
+def close_reviews(
+    store: Store,
+    entity_ids: Collection[str],
+    digests: Collection[str] = (),
+    erased_by: int | None = None,
+) -> int:
     """Closes the open questions about entities, and those that show them; gives how many.
 
     Images with one of the `digests` are shown by no question any more. What lies on the desk is
-    removed from it by the next push.
+    removed from it by the next push. With the number of a withdrawal that erases, all these tasks
+    are noted as to be deleted there, whatever their state, and with them those in whose answers a
+    text was written (`tasks_to_erase`).
     """
     closed = 0
     with store.write() as connection:
@@ -40,14 +57,60 @@ def close_reviews(store: Store, entity_ids: Collection[str], digests: Collection
             shows = exists().where(
                 ReviewImage.task_key == ReviewTask.key, ReviewImage.image_id.in_(page)
             )
+            concerned = or_(ReviewTask.entity_id.in_(page), shows)
+            if erased_by is not None:
+                answers = or_(
+                    ReviewTask.state.not_in(WAITING), ReviewTask.purpose == "adjudication"
+                )
+                written_in = and_(ReviewTask.entity_id.in_(_answered_with(page)), answers)
+                _note_to_erase(connection, or_(concerned, written_in), erased_by)
             closed += connection.execute(
                 update(ReviewTask)
-                .where(ReviewTask.state.in_(WAITING), or_(ReviewTask.entity_id.in_(page), shows))
+                .where(ReviewTask.state.in_(WAITING), concerned)
                 .values(state="closed")
             ).rowcount
         for page in pages(sorted(digests)):
             connection.execute(delete(ReviewImage).where(ReviewImage.sha256.in_(page)))
     return closed
+
+
+def _answered_with(entity_ids: Sequence[str]) -> Select[str]:
+    """The entities that people were shown when they wrote these."""
+    made, asked = aliased(Entity), aliased(Entity)
+    by, about = aliased(Derivation), aliased(Derivation)
+    return (
+        select(asked.id)
+        .join(about, about.parent_seq == asked.seq)
+        .join(by, by.parent_seq == about.child_seq)
+        .join(made, made.seq == by.child_seq)
+        .where(made.id.in_(entity_ids), by.role == ANNOTATED_BY, about.role == ANNOTATES)
+    )
+
+
+def _note_to_erase(connection: Connection, those: ColumnElement[bool], withdrawal: int) -> None:
+    """Of tasks that may lie on a server; one that was deleted there lies nowhere, and is closed."""
+    may_lie_there = or_(ReviewTask.task_id.is_not(None), ReviewTask.state.in_(WAITING))
+    connection.execute(
+        update(ReviewTask)
+        .where(those, may_lie_there, ReviewTask.erased_by.is_(None))
+        .values(erased_by=withdrawal)
+    )
+
+
+@retried
+def erase_answers_of(store: Store, person: str, withdrawal: int) -> None:
+    """Notes as to be deleted on the desk what a person was asked, and where the answers are shown.
+
+    That is where somebody else had to settle them.
+    """
+    answered = (
+        select(ReviewTask.entity_id)
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .where(Annotation.agent_id == AgentRef("person", person).id)
+    )
+    settled = and_(ReviewTask.purpose == "adjudication", ReviewTask.entity_id.in_(answered))
+    with store.write() as connection:
+        _note_to_erase(connection, or_(ReviewTask.assignee == person, settled), withdrawal)
 
 
 @retried

@@ -10,16 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from annotate.projects import Desks
+from annotate.standing import erase
 from db.as_of import UNMARKED
 from db.entities import datasets_of
 from db.evaluations import forget_examples
 from db.releases import list_releases
+from db.reviews import tasks_to_erase
 from db.withdrawal_bytes import still_needed
 from db.withdrawal_notices import holding_releases, notices_of, renumber_notices
 from db.withdrawal_steps import confirmed_patches, finish, record_step, steps_of
 from db.withdrawal_traces import (
     close_reviews,
     drop_checkpoints,
+    erase_answers_of,
     forget_person,
     forget_texts,
     forget_vectors,
@@ -34,6 +38,7 @@ from db.withdrawals import (
     withdrawn_entities,
 )
 from flows.context import RunContext
+from flows.desk import open_desks
 from flows.release_checks import release_checks
 from flows.release_signing import release_signer
 from flows.withdrawal_pages import erase_pages
@@ -66,11 +71,15 @@ class Step(NamedTuple):
 
 
 def carry_out(
-    context: RunContext, withdrawal: StoredWithdrawal, on_step: OnStep = lambda _name, _told: None
+    context: RunContext,
+    withdrawal: StoredWithdrawal,
+    on_step: OnStep = lambda _name, _told: None,
+    desks: Desks | None = None,
 ) -> None:
     """Does what is still to be done of a withdrawal; of a finished one that is nothing.
 
-    Where a release cannot be built, everything else is done all the same.
+    Where a release cannot be built, or the review server is away, everything else is done all the
+    same. The `desks` are those of the settings where none are given.
 
     Raises:
         LoupeError: a step cannot be done (one sentence says why); run it again when it can.
@@ -78,7 +87,7 @@ def carry_out(
     if withdrawal.is_finished:
         return
     while True:
-        work = _Work(context, withdrawal)
+        work = _Work(context, withdrawal, desks)
         _do(context, withdrawal, _steps(work, withdrawal), on_step)
         if finish(context.store, withdrawal.id, work.entities):
             return
@@ -142,6 +151,7 @@ def _steps(work: "_Work", withdrawal: StoredWithdrawal) -> Iterator[Step]:
     if withdrawal.request.target.sort == ANNOTATOR:
         yield Step("count answers no more", work.return_answers)
     if withdrawal.request.erases:
+        yield Step("delete on the desk", work.erase_tasks, may_overtake=True, anew=True)
         yield Step("forget vectors", work.forget, anew=True)
         yield Step("erase files", work.erase, anew=True)
         yield Step("erase pages", work.erase_pages, anew=True)
@@ -153,8 +163,11 @@ def _steps(work: "_Work", withdrawal: StoredWithdrawal) -> Iterator[Step]:
 class _Work:
     """What the steps do; each gives what it came to, and done again comes to the same."""
 
-    def __init__(self, context: RunContext, withdrawal: StoredWithdrawal) -> None:
+    def __init__(
+        self, context: RunContext, withdrawal: StoredWithdrawal, desks: Desks | None = None
+    ) -> None:
         self._context = context
+        self._desks = desks
         self._store = context.store
         self._withdrawal = withdrawal
         self.entities = 0
@@ -172,14 +185,23 @@ class _Work:
     def close_questions(self) -> Told:
         """Asks nobody any more about what is withdrawn, nor shows it."""
         erased = [blob.sha256 for blob in erased_blobs(self._store, self._withdrawal.id)]
-        return {"closed": close_reviews(self._store, self._entities(), erased)}
+        number = self._withdrawal.id if self._withdrawal.request.erases else None
+        return {"closed": close_reviews(self._store, self._entities(), erased, number)}
 
     def return_answers(self) -> Told:
         """Lets an annotator's answers count no more, and the name be forgotten where bytes go."""
         person = self._withdrawal.request.target.name
         answers = return_answers(self._store, person)
+        if self._withdrawal.request.erases:
+            erase_answers_of(self._store, person, self._withdrawal.id)
         forgotten = self._withdrawal.request.erases and forget_person(self._store, person)
         return {"answers": answers, "name_forgotten": forgotten}
+
+    def erase_tasks(self) -> Told:
+        """Deletes tasks with their answers from the review server, which is away at times."""
+        tasks = tasks_to_erase(self._store, self._withdrawal.id)
+        desks = self._desks or open_desks(self._context.settings, self._store)
+        return {"tasks": erase(self._store, desks, tasks) if tasks else 0}
 
     def forget(self) -> Told:
         """Deletes vectors of what is erased, and how far the work on it had come."""

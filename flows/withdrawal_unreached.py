@@ -1,5 +1,6 @@
 """What a withdrawal cannot reach: told at its end, with the places that are known."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 
 from db.entities import parents_of
 from db.releases import list_releases
+from db.reviews import tasks_to_erase
 from db.store import Store
 from db.withdrawal_names import names_of
 from db.withdrawal_notices import notices_of
@@ -34,12 +36,14 @@ class Unreached(NamedTuple):
             edited or cut here.
         drawn: those of them that lie below the home.
         notices: the files to be published.
+        on_desks: by review server, how many tasks lie there that are still to be deleted.
     """
 
     made: tuple[Path, ...]
     originals: dict[str, tuple[str, ...]]
     drawn: tuple[Path, ...]
     notices: tuple[Path, ...]
+    on_desks: dict[str, int]
 
     def as_json(self) -> dict[str, Any]:
         """As it is printed for programs."""
@@ -48,6 +52,7 @@ class Unreached(NamedTuple):
             "originals": {source: list(files) for source, files in self.originals.items()},
             "drawn_here": [str(path) for path in self.drawn],
             "to_publish": [str(path) for path in self.notices],
+            "on_review_servers": self.on_desks,
         }
 
 
@@ -70,6 +75,7 @@ def unreached(store: Store, home: Path, withdrawal: StoredWithdrawal) -> Unreach
         {source: tuple(sorted(files)) for source, files in sorted(originals.items())},
         tuple(_drawn(home, {file for files in originals.values() for file in files})),
         tuple(home / NOTICES / f"{dataset}.json" for dataset in sorted(told)),
+        dict(sorted(Counter(one.server for one in tasks_to_erase(store, withdrawal.id)).items())),
     )
 
 

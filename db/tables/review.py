@@ -14,7 +14,8 @@ class ReviewTask(Base):
 
     `assignee` is a pseudonym, or empty for the account of the installation itself. `state` is open,
     answered, skipped, returned (the answer no longer counts) or closed (no answer is needed any
-    more).
+    more). `erased_by` is the withdrawal for which the task, with its answers, is still to be
+    deleted on the server.
     """
 
     __tablename__ = "review_task"
@@ -31,6 +32,7 @@ class ReviewTask(Base):
     task_id: Mapped[int | None]
     state: Mapped[str] = mapped_column(String(16))
     pushed_at: Mapped[datetime]
+    erased_by: Mapped[int | None] = mapped_column(ForeignKey("withdrawal.id"))
 
 
 class ReviewImage(Base):

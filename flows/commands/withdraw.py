@@ -138,8 +138,9 @@ def _resume(context: "RunContext", as_json: bool) -> None:
         out.print("every withdrawal is finished")
     documents = []
     for one in open_:
-        with _kept(failures):
-            documents.append(_carry_out(context, one, quiet=as_json))
+        document, failure = _carry_out(context, one, quiet=as_json)
+        documents.append(document)
+        failures += [failure] if failure else []
     if as_json:
         print_json(documents)
     if failures:
@@ -156,15 +157,21 @@ def _kept(failures: list[LoupeError]) -> Iterator[None]:
 
 
 def _finish(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
-    document = _carry_out(context, withdrawal, quiet=as_json)
+    document, failure = _carry_out(context, withdrawal, quiet=as_json)
     if as_json:
         print_json(document)
+    if failure:
+        raise failure
 
 
 def _carry_out(
     context: "RunContext", withdrawal: "StoredWithdrawal", *, quiet: bool
-) -> dict[str, Any]:
-    """Does all of its steps, and tells what came of it; all that is known of it then."""
+) -> tuple[dict[str, Any], LoupeError | None]:
+    """Does all of its steps, and tells what came of it; all that is known of it then.
+
+    With it, why a step could not be done, if one could not: what is not reached is told all the
+    same.
+    """
     from db.withdrawals import find_withdrawal
     from flows.commands.withdrawals import document
     from flows.commands.withdrawals_display import told_step, unreached_display
@@ -174,15 +181,20 @@ def _carry_out(
     def on_step(name: str, told: Any) -> None:
         err.print(f"[green]✓[/green] {escape(told_step(name, told))}", soft_wrap=True)
 
-    carry_out(context, withdrawal, on_step)
+    failure: LoupeError | None = None
+    try:
+        carry_out(context, withdrawal, on_step)
+    except LoupeError as error:
+        failure = error
     done = find_withdrawal(context.store, withdrawal.key)
     left = unreached(context.store, context.settings.home, done)
     if not quiet:
-        told = f"{done.request.target} is withdrawn; look at it again with: loupe withdrawals "
-        out.print(escape(f"{told}{done.key[:12]}"), soft_wrap=True)
+        unfinished = "" if failure is None else ", though not all steps are done"
+        told = f"{done.request.target} is withdrawn{unfinished}; look at it again with: "
+        out.print(escape(f"{told}loupe withdrawals {done.key[:12]}"), soft_wrap=True)
         out.print()
         out.print(unreached_display(left), soft_wrap=True)
-    return document(context.store, done, left)
+    return document(context.store, done, left), failure
 
 
 def _show(plan: "WithdrawalPlan", alike: list[dict[str, Any]]) -> None:

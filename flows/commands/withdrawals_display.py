@@ -129,6 +129,11 @@ def unreached_display(left: "Unreached") -> Text:
 
 
 def _unreached(left: "Unreached") -> Iterator[str]:
+    for server, tasks in left.on_desks.items():
+        yield (
+            f"{many(tasks, 'task')} of the review server {server}, with texts and answers: "
+            "deleted by loupe withdraw --resume, once it answers"
+        )
     if left.notices:
         if left.made:
             yield f"made before, and still holding it: {_some(left.made)}"

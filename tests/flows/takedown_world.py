@@ -82,6 +82,7 @@ class TakedownWorld:
     def __init__(self, run: RunContext, folder: Path) -> None:
         self.run = run
         self.folder = folder
+        self.office = MemoryOffice()
         self._street: StreetWorld = write_street_world(
             folder / "street",
             5,
@@ -159,10 +160,9 @@ class TakedownWorld:
             groups_gate="required",
             sources=(self.photographs.spec("photographs"),),
         )
-        office = MemoryOffice()
         profile = load_profile("builtin")
-        while ccd_build.build_dataset(self.run, build, profile, lambda: office).waiting:
-            assert answer(self.run, office, HOUSE, right), "somebody waits for nothing"
+        while ccd_build.build_dataset(self.run, build, profile, lambda: self.office).waiting:
+            assert answer(self.run, self.office, HOUSE, right), "somebody waits for nothing"
 
     def release(self, name: str) -> Path:
         """The folder of the release called `name`, such as `walkers-0.1.0`."""

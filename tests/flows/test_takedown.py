@@ -16,10 +16,12 @@ from typer.testing import CliRunner, Result
 from db.entities import find
 from db.quarantine import quarantined
 from db.store import Store
+from db.withdrawals import find_withdrawal
 from flows.cli import app
 from flows.importing import import_source
 from flows.pages import thumbnail_uri
 from flows.task_images import picture_of
+from flows.withdrawal import carry_out
 from release.diff import compare_releases
 from release.export.exporting import export_release
 from release.export.formats import format_called
@@ -141,8 +143,12 @@ def taken(home: Path) -> Iterator[Takedown]:
         *("--ground", "privacy", "--reason", REASON, "--yes", "--json"),
     )
     done = loupe(*command)
-    assert done.exit_code == 0, done.output
-    said = json.loads(done.stdout)
+    assert done.exit_code == 1, "the review server is away"
+    told = json.loads(done.stdout)
+    assert told["not_reached"]["on_review_servers"] == {world.office.server.url: 2}
+    carry_out(world.run, find_withdrawal(store, told["key"]), desks=world.office)
+    said = json.loads(loupe("withdrawals", told["key"], "--json").stdout)
+    assert said["not_reached"]["on_review_servers"] == {}
     yield Takedown(world, copies, shown | thumbnails, stored, command, said)
     store.close()
 

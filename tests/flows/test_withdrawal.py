@@ -33,6 +33,7 @@ from schemas.base import digest_of, sha256_of
 from schemas.chat import ModelRef
 from schemas.errors import UsageError
 from schemas.records import Image, Rewrite
+from tests.annotate.memory_desk import MemoryOffice
 from tests.db.samples import store_entities
 from tests.flows.evaluation_samples import made_up
 from tests.flows.homes import bytes_of
@@ -216,7 +217,10 @@ def test_nobody_is_asked_about_it_any_more_nor_shown_it(home: Home) -> None:
     }
     shown = {tasks[one].key: [ShownImage(sha256, "image/jpeg")] for one in (ids[0], stays)}
     announce_tasks(home.store, list(tasks.values()), shown)
-    home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
+    office = MemoryOffice()
+    office.server.url = "desk"
+    asked = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
+    carry_out(home.run, home.confirmed(asked), desks=office)
     states = {one.entity_id: one.state for one in review_tasks(home.store, "people").values()}
     assert states == {ids[0]: "closed", stays: "open"}
     with home.store.read() as connection:

@@ -1,0 +1,213 @@
+"""What lies on the review server of something that is erased goes there, too, once it answers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from annotate.label_studio import LabelStudioDesk
+from annotate.projects import Desks
+from annotate.pull import pull, reconcile
+from annotate.queues import shipped
+from db.entities import fetch, find
+from db.reviews import review_tasks, tasks_to_erase
+from db.withdrawal_targets import Sort, WithdrawalTarget
+from db.withdrawals import StoredWithdrawal, list_withdrawals
+from flows.commands.withdrawals_display import unreached_display
+from flows.context import RunContext
+from flows.withdrawal import carry_out
+from flows.withdrawal_plan import confirm, plan_withdrawal, request_of
+from flows.withdrawal_unreached import Unreached, unreached
+from schemas.errors import ServiceError
+from schemas.records import Rewrite
+from schemas.withdrawal import Ground
+from tests.annotate.answering import accepting, editing
+from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
+from tests.annotate.office import hire, push, work
+from tests.annotate.world import DATASET, REWRITE, World
+from tests.flows.runs import context_of
+from tests.flows.withdrawals import OPERATOR
+from tests.services.fixtures import LabelStudioServer
+
+QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
+SECRET = "Wearing her name on a badge, the woman has a black bag."
+
+
+class Installation(NamedTuple):
+    """A store with rewrites, the desks of two people, and a run."""
+
+    world: World
+    office: MemoryOffice
+    run: RunContext
+    people: tuple[str, str]
+
+    def confirmed(self, sort: Sort, name: str, ground: Ground = "privacy") -> StoredWithdrawal:
+        target = WithdrawalTarget(sort=sort, name=name)
+        erases = True if sort == "annotator" else None
+        plan = plan_withdrawal(self.world.store, request_of(target, ground, erases))
+        return confirm(self.world.store, plan, "asked for", OPERATOR)
+
+    def left(self) -> Unreached:
+        (withdrawal,) = list_withdrawals(self.world.store)
+        return unreached(self.world.store, self.run.settings.home, withdrawal)
+
+    def entities_on_desk(self) -> list[str]:
+        """What the tasks on the desks are about."""
+        stored = review_tasks(self.world.store, QUEUE.name)
+        desks: list[MemoryDesk] = [self.office(person) for person in self.people]
+        return sorted(
+            stored[task.key].entity_id
+            for desk in desks
+            for tasks in desk.tasks.values()
+            for task in tasks.values()
+        )
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Installation]:
+    world, office = World(tmp_path), MemoryOffice()
+    run = context_of(world.store, tmp_path)
+    yield Installation(
+        world, office, run, (hire(world.store, office, "ann"), hire(world.store, office, "bea"))
+    )
+    world.store.close()
+
+
+def away(_assignee: str) -> MemoryDesk:
+    raise ServiceError("Label Studio is not running; start it with: loupe up")
+
+
+def test_while_the_server_is_away_it_is_named_and_answered_tasks_go_when_it_is_back(
+    installed: Installation,
+) -> None:
+    world, office = installed.world, installed.office
+    answered, other = world.add(), world.add(f"{REWRITE} too")
+    push(world.store, office, QUEUE)
+    for person in installed.people:
+        work(world.store, office, person, accepting)
+    pull(world.store, office, QUEUE)
+    waiting = world.add(f"{REWRITE} later")
+    push(world.store, office, QUEUE)
+    answers = installed.confirmed("entity", answered)
+    with pytest.raises(ServiceError, match="not running"):
+        carry_out(installed.run, answers, desks=away)
+    assert not list_withdrawals(world.store)[0].is_finished
+    assert installed.left().on_desks == {office.server.url: 2}
+    assert f"2 tasks of the review server {office.server.url}" in str(
+        unreached_display(installed.left())
+    )
+    carry_out(installed.run, answers, desks=office)
+    assert list_withdrawals(world.store)[0].is_finished
+    assert installed.left().on_desks == {}
+    assert installed.entities_on_desk() == sorted([other, other, waiting, waiting])
+    assert push(world.store, office, QUEUE).pushed == 0
+    assert reconcile(world.store, office, QUEUE).deleted == ()
+    assert fetch(world.store, [other])[other].state == "accepted"
+
+
+def test_on_a_ground_that_erases_nothing_answers_stay(installed: Installation) -> None:
+    world = installed.world
+    item = world.add()
+    push(world.store, installed.office, QUEUE)
+    for person in installed.people:
+        work(world.store, installed.office, person, accepting)
+    pull(world.store, installed.office, QUEUE)
+    carry_out(installed.run, installed.confirmed("entity", item, "quality"), desks=away)
+    assert installed.entities_on_desk() == [item, item]
+
+
+def test_the_answers_go_in_which_a_withdrawn_text_was_written(installed: Installation) -> None:
+    world, office = installed.world, installed.office
+    asked, other = world.add(), world.add(f"{REWRITE} too")
+    push(world.store, office, QUEUE)
+    for person in installed.people:
+        work(world.store, office, person, lambda text: editing(SECRET if text == REWRITE else text))
+    pull(world.store, office, QUEUE)
+    (edit,) = (
+        one.id
+        for one in find(world.store, DATASET, "rewrite")
+        if one.record(Rewrite).text == SECRET
+    )
+    carry_out(installed.run, installed.confirmed("entity", edit), desks=office)
+    assert asked not in installed.entities_on_desk()
+    assert installed.entities_on_desk() == [other, other]
+
+
+def test_a_person_who_is_forgotten_leaves_no_task_on_the_desk(installed: Installation) -> None:
+    world, office = installed.world, installed.office
+    item = world.add()
+    push(world.store, office, QUEUE)
+    for person in installed.people:
+        work(world.store, office, person, accepting)
+    pull(world.store, office, QUEUE)
+    ann, bea = installed.people
+    carry_out(installed.run, installed.confirmed("annotator", ann), desks=office)
+    assert [tasks for tasks in office(ann).tasks.values() if tasks] == []
+    assert len(office(bea).only_project) == 1
+    assert installed.entities_on_desk() == [item]
+
+
+def test_a_task_whose_number_was_given_to_another_is_known_by_its_key(
+    installed: Installation,
+) -> None:
+    world, office = installed.world, installed.office
+    item, other = world.add(), world.add(f"{REWRITE} too")
+    push(world.store, office, QUEUE)
+    for person in installed.people:
+        desk = office(person)
+        (project,) = desk.tasks
+        first, second = desk.tasks[project].values()  # the server was set back
+        desk.tasks[project] = {
+            first.id: second._replace(id=first.id),
+            second.id: first._replace(id=second.id),
+        }
+    carry_out(installed.run, installed.confirmed("entity", item), desks=office)
+    assert installed.entities_on_desk() == [other, other]
+
+
+def test_a_server_that_is_another_one_by_now_is_named(installed: Installation) -> None:
+    world = installed.world
+    item = world.add()
+    push(world.store, installed.office, QUEUE)
+    elsewhere = MemoryOffice()
+    elsewhere.server.url = "memory://other"
+    with pytest.raises(ServiceError, match="LOUPE_LABEL_STUDIO_URL"):
+        carry_out(installed.run, installed.confirmed("entity", item), desks=elsewhere)
+    assert installed.left().on_desks == {"memory://desk": 2}
+
+
+def _answer(server: LabelStudioServer, task: int) -> None:
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=120) as client:
+        access = client.post("/api/token/refresh/", json={"refresh": server.token}).json()
+        client.headers["Authorization"] = f"Bearer {access['access']}"
+        answer = {"result": accepting(SECRET), "lead_time": 1.0}
+        client.post(f"/api/tasks/{task}/annotations/", json=answer).raise_for_status()
+
+
+@pytest.mark.label_studio
+def test_label_studio_that_was_away_loses_the_answered_task(
+    label_studio: LabelStudioServer, tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    run = context_of(world.store, tmp_path)  # with a home in which no Label Studio runs
+    desk = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
+    queue = QUEUE.model_copy(update={"overlap": 1, "dataset": DATASET, "name": "erased-rewrites"})
+    item = world.add(SECRET)
+    desks: Desks = lambda _assignee: desk  # noqa: E731 - a desk for everybody
+    (project,) = {number for _, number in push(world.store, desks, queue).projects}
+    (task,) = desk.list_tasks(project)
+    _answer(label_studio, task.id)
+    pull(world.store, desks, queue)
+    installed = Installation(world, MemoryOffice(), run, ("", ""))
+    withdrawal = installed.confirmed("entity", item)
+    with pytest.raises(ServiceError, match="not running"):
+        carry_out(run, withdrawal)
+    assert installed.left().on_desks == {desk.server_name: 1}
+    assert len(list(desk.list_tasks(project))) == 1
+    carry_out(run, withdrawal, desks=desks)
+    assert list(desk.list_tasks(project)) == []
+    assert tasks_to_erase(world.store, withdrawal.id) == []
+    world.store.close()
