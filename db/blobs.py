@@ -1,10 +1,14 @@
 """The blob store: bytes under the name of their SHA-256, on any fsspec file system."""
 
 import contextlib
+import errno
 import fcntl
+import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 
 import fsspec
@@ -29,7 +33,16 @@ _SUFFIXES = {
     "text/plain": ".txt",
 }
 _INCOMING = "blob-"
+_MEND = "make it again from its source, a release or a backup with: loupe store check --repair"
+_PIECE_BYTES = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobFault(StrEnum):
+    """What can be wrong with a blob."""
+
+    MISSING = "missing"
+    DAMAGED = "damaged"
 
 
 def suffix_of(media_type: str) -> str:
@@ -74,16 +87,47 @@ class BlobStore:
         path = self.path_of(sha256, media_type)
         if self.has(sha256, media_type, len(data)):
             return sha256
-        try:
-            if self._is_local:
-                _write_atomically(Path(path), data, self._incoming)
-            else:
-                self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
-        except OSError as error:
-            raise ServiceError(
-                f"the blob store cannot write {path!r}: {error.strerror or error}"
-            ) from error
+        self._write(path, data)
         return sha256
+
+    def mend(self, data: bytes, media_type: str) -> str:
+        """As `put`, also where something lies there already: it is replaced.
+
+        Raises:
+            ServiceError: as of `put`.
+        """
+        sha256 = sha256_of(data)
+        self._write(self.path_of(sha256, media_type), data)
+        return sha256
+
+    def fault_of(self, sha256: str, media_type: str) -> BlobFault | None:
+        """What is wrong with a blob, of which one piece at a time is read; None if nothing is.
+
+        Raises:
+            ServiceError: the store does not answer, or we may not read in it.
+        """
+        path, digest = self.path_of(sha256, media_type), hashlib.sha256()
+        try:
+            with self._filesystem.open(path, "rb") as file:
+                while piece := file.read(_PIECE_BYTES):
+                    digest.update(piece)
+        except FileNotFoundError:
+            return BlobFault.MISSING
+        except OSError as error:
+            if error.errno == errno.EIO:  # the disk itself has lost it
+                return BlobFault.DAMAGED
+            raise ServiceError(
+                f"the blob store cannot read {path!r}: {error.strerror or error}"
+            ) from error
+        return None if digest.hexdigest() == sha256 else BlobFault.DAMAGED
+
+    def stored(self) -> Iterator[tuple[str, str]]:
+        """The file names of all blobs, with their paths, one folder in memory at a time."""
+        self._filesystem.invalidate_cache()
+        for number in range(256):
+            folder = f"{self._root}/sha256/{number:02x}"
+            for path in sorted(self._filesystem.find(folder)):
+                yield path.rpartition("/")[2], path
 
     def has(self, sha256: str, media_type: str, size: int | None = None) -> bool:
         """Whether a blob is stored (and, where `size` is given, has that many bytes)."""
@@ -104,12 +148,11 @@ class BlobStore:
         try:
             data: bytes = self._filesystem.cat_file(path)
         except FileNotFoundError as error:
-            raise MissingBlobError(f"no blob {sha256} is stored at {path!r}") from error
+            raise MissingBlobError(f"no blob {sha256} is stored at {path!r}; {_MEND}") from error
         if (found := sha256_of(data)) != sha256:
             raise BlobMismatchError(
                 f"the blob at {path!r} is damaged: its bytes have the digest {found}, "
-                f"its name says {sha256}; restore that file from a backup "
-                f"or from its source (the right one has that digest)"
+                f"its name says {sha256}; {_MEND}"
             )
         return data
 
@@ -137,6 +180,17 @@ class BlobStore:
         if self._is_local:
             _flush(Path(path).parent)
         return True
+
+    def _write(self, path: str, data: bytes) -> None:
+        try:
+            if self._is_local:
+                _write_atomically(Path(path), data, self._incoming)
+            else:
+                self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
+        except OSError as error:
+            raise ServiceError(
+                f"the blob store cannot write {path!r}: {error.strerror or error}"
+            ) from error
 
     def path_of(self, sha256: str, media_type: str) -> str:
         """Where a blob lies on the file system of the store."""

@@ -112,6 +112,7 @@ def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
         return sorted((row.assignee, row.purpose) for row in connection.execute(query.distinct()))
 
 
+@retried
 def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
     """The tasks that are still to be deleted on their servers, as what they hold is erased."""
     query = select(*TASK_COLUMNS).where(ReviewTask.erased_by == withdrawal)

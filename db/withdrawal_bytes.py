@@ -44,6 +44,10 @@ _CUT: dict[str, _Pictures] = {
 """Kinds that other pictures were made for, which nothing else is responsible for."""
 
 
+WITH_FILES = frozenset(PICTURED) | frozenset(_CUT)
+"""Kinds that may have files in the blob store."""
+
+
 def own_digests(kind: str, payload: str) -> set[str]:
     """The digests that a picture or a video is known by; none for other kinds.
 

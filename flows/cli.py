@@ -36,6 +36,7 @@ from flows.commands.metrics import app as metrics
 from flows.commands.output import err
 from flows.commands.recos import app as recos
 from flows.commands.release_opening import within_memory
+from flows.commands.store import app as store
 from flows.stopping import stopped_by_signals
 from schemas.errors import ConfigurationError, LoupeError
 
@@ -79,6 +80,7 @@ app.command()(withdraw.withdraw)
 app.command()(withdrawals.withdrawals)
 app.command()(evaluate.evaluate)
 app.command()(leaderboard.leaderboard)
+app.add_typer(store, name="store")
 app.command()(services.up)
 app.command()(services.down)
 app.command()(services.status)

@@ -6,6 +6,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from db.blob_check import sampled_faults
+from db.blobs import BlobStore
+from db.engine import is_there
+from db.store import Store
 from profiles.loader import load_profile
 from profiles.settings import Settings
 from schemas.errors import LoupeError
@@ -15,6 +19,7 @@ from services.installation import survey
 from services.model_checks import check_models
 from services.process import ServiceState
 
+_SAMPLED_FILES = 50
 _POSTGRES_FOLDER = Path("/usr/lib/postgresql")
 
 
@@ -83,6 +88,29 @@ def _check_profile(settings: Settings) -> Iterator[Finding]:
     yield from check_models(profile)
 
 
+def _check_blobs(settings: Settings) -> Iterator[Finding]:
+    """A quick look at the files of the blob store; `loupe store check` looks at all."""
+    subject = "blob store"
+    try:
+        if not is_there(settings.database_url):
+            yield Finding(subject=subject, verdict=Verdict.OK, detail="nothing is stored yet")
+            return
+        store = Store.open(settings.database_url)
+        try:
+            looked, faulty = sampled_faults(store, BlobStore(settings.blobs_url), _SAMPLED_FILES)
+        finally:
+            store.close()
+    except LoupeError as error:
+        yield lacking(subject, str(error), "loupe store check")
+        return
+    if faulty:
+        detail = f"{len(faulty)} of {looked} files that were looked at are missing or damaged"
+        yield lacking(subject, detail, "loupe store check --repair")
+    else:
+        detail = f"{looked} files that were looked at are right"
+        yield Finding(subject=subject, verdict=Verdict.OK, detail=detail)
+
+
 def _program(subject: str, path: str | Path | None, purpose: str, remedy: str) -> Finding:
     if path is None:
         return absent(subject, f"not found; {purpose}", remedy)
@@ -92,6 +120,7 @@ def _program(subject: str, path: str | Path | None, purpose: str, remedy: str) -
 _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _check_python,
     _check_profile,
+    _check_blobs,
     _check_servers,
     _check_environments,
     _check_extras,

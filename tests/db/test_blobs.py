@@ -11,7 +11,7 @@ import fsspec
 import pytest
 from moto.server import ThreadedMotoServer
 
-from db.blobs import BlobStore, suffix_of
+from db.blobs import BlobFault, BlobStore, suffix_of
 from schemas.base import sha256_of
 from schemas.errors import (
     BlobMismatchError,
@@ -98,6 +98,18 @@ def test_a_damaged_blob_is_reported_and_never_served(
     sha256 = damage(blobs, blobs_url, bytes_found)
     with pytest.raises(BlobMismatchError, match=sha256_of(bytes_found)):
         blobs.read(sha256, JPEG)
+
+
+def test_what_is_wrong_with_a_blob_is_found_and_mended(blobs: BlobStore, blobs_url: str) -> None:
+    sha256 = sha256_of(DATA)
+    assert blobs.fault_of(sha256, JPEG) is BlobFault.MISSING
+    blobs.put(DATA, JPEG)
+    assert blobs.fault_of(sha256, JPEG) is None
+    assert [name for name, _ in blobs.stored()] == [f"{sha256}.jpg"]
+    damage(blobs, blobs_url, DATA[:-1] + b"E")
+    assert blobs.fault_of(sha256, JPEG) is BlobFault.DAMAGED
+    assert blobs.mend(DATA, JPEG) == sha256
+    assert blobs.read(sha256, JPEG) == DATA
 
 
 def test_a_blob_of_the_wrong_size_is_written_anew(blobs: BlobStore, blobs_url: str) -> None:

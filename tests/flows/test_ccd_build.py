@@ -4,6 +4,8 @@ import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from annotate.projects import Desks
+from db.blob_check import BlobCheck
+from db.blobs import BlobStore
 from db.entities import LIVE, parents_of
 from db.quarantine import quarantined
 from db.store import Store
+from flows.blob_repair import mend
 from flows.ccd_build import build_dataset
 from flows.cli import app
 from flows.context import RunContext
@@ -23,7 +28,7 @@ from flows.report import BuildReport
 from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import CcdBuild
-from schemas.contrast_records import ContrastGroup
+from schemas.contrast_records import ContrastGroup, StoredEdit
 from schemas.errors import ConfigurationError
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.records import Caption, Granularity, Image
@@ -82,6 +87,36 @@ def test_groups_are_released_whole(built: RunContext) -> None:
         assert anchor["contrast"] is None
         assert set(row["captions"]).isdisjoint(anchor["captions"])
     assert {row["licence"] for row in rows} == {"CC0-1.0"}
+
+
+def test_edits_that_were_lost_are_made_again_and_drawn_again(
+    built: RunContext, tmp_path: Path
+) -> None:
+    edits = [one.record(StoredEdit).picture for one in entities(built, StoredEdit.kind)]
+    overlays = [one.record(Candidate).overlay for one in entities(built, Candidate.kind)]
+    lost = {one.sha256 for one in (*edits, *overlays) if one is not None}
+    copied = BlobStore(str(shutil.copytree(built.settings.blobs_url, tmp_path / "blobs")))
+    run = replace(built, blobs=copied)
+    before = {path: path.read_bytes() for path in (tmp_path / "blobs").rglob("*.png")}
+    for path in before:
+        if path.stem in lost:
+            path.unlink()
+    with hidden(built.settings.home / "releases"), BlobCheck(run.store, copied) as check:
+        check.run()
+        origins = {one.origin for one in mend(run, check)}
+        assert list(check.faulty()) == []
+    assert origins == {"edited again by loupe-stills-editor@1", "drawn again"}
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@contextmanager
+def hidden(folder: Path) -> Iterator[None]:
+    """A moment in which a folder is away."""
+    away = folder.rename(folder.with_name("away"))
+    try:
+        yield
+    finally:
+        away.rename(folder)
 
 
 def test_every_image_of_a_group_is_another(built: RunContext) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 import av
 import pytest
 
+from db.blob_check import BlobCheck
 from db.entities import StoredEntity, find, parents_of
 from db.quarantine import quarantined
 from db.store import Store
 from db.tables.work import Checkpoint
+from flows.blob_repair import mend
 from flows.context import RunContext
 from flows.filtering import filter_tracks, plan_filter, propose
 from flows.report import StageReport
@@ -267,6 +269,24 @@ def test_a_video_that_is_not_to_be_had_is_left_for_a_later_run(
     assert (waiting.done, dict(waiting.deferred)) == (0, {"not_filtered": 1})
     filter_tracks(run, DATASET, filtering)
     assert propose(run, DATASET, spec, plan, filtering).done == 1
+
+
+def test_crops_that_were_lost_are_cut_out_of_their_video_again(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    track(run, spec_of(videos), known_street)
+    folder = Path(run.settings.blobs_url)
+    lost = {path: path.read_bytes() for path in folder.rglob("*.jpg")}
+    for path in lost:
+        path.unlink()
+    with BlobCheck(run.store, run.blobs) as check:
+        named = check.run()
+        assert sum(1 for _ in mend(run, check)) == 0  # the videos are elsewhere
+        assert sum(1 for _ in mend(run, check, [videos])) == named > 0
+        assert list(check.faulty()) == []
+    again = {path: path.read_bytes() for path in folder.rglob("*.jpg")}
+    assert len(again) == named
+    assert again.items() <= lost.items()
 
 
 @pytest.mark.parametrize("second", ["a-copy.mp4", "z-copy.mp4"])

@@ -1,0 +1,236 @@
+"""Damaged files of the blob store made again: found elsewhere, or made as they were made before.
+
+Whatever is found counts only where its digest is the right one.
+"""
+
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image as Pictures
+
+from db.blob_check import BlobCheck, FaultyBlob
+from db.blobs import suffix_of
+from db.entities import StoredEntity, fetch, pages, parents_of
+from db.releases import list_releases
+from db.withdrawal_bytes import Blob
+from flows.captioning import WRITTEN_WITH
+from flows.context import RunContext
+from flows.edit_ledger import EDITED_FOR
+from flows.withdrawal_unreached import DRAWN
+from models.image_editors import build_image_editor
+from models.plain_pictures import plain_picture
+from release.manifest import MANIFEST, read_files
+from schemas.base import sha256_of
+from schemas.chat import ChatImage
+from schemas.contrast import EditCheckSettings
+from schemas.contrast_records import StoredEdit
+from schemas.errors import IntegrityError, LoupeError
+from schemas.image_edit import BuiltinEditor, EditRequest
+from schemas.proposals import Candidate, Picture, Strategy
+from schemas.records import Image
+from schemas.tracked_video import StageSettings
+from schemas.video import Observation, Track
+from sources.images import InspectedImage, inspect_image
+from sources.video.finding import FoundVideo
+from sources.video.inspecting import video_digest
+from sources.video.problem import VideoRefusedError
+from sources.video.reader import open_video
+from stages.image_edits.overlay import difference_overlay
+from stages.tracklets.scissors import MARGIN, cut, encode
+
+_PAGE = 2000
+_ROUNDS = 3
+"""A picture that was edited is made again of its anchor, which must be there by then; a
+measurement of both."""
+
+Data = tuple[bytes, str]
+"""The bytes of a file, and in words where they are from."""
+
+
+class Mended(NamedTuple):
+    """A file that is right again, and where its bytes are from."""
+
+    blob: Blob
+    origin: str
+
+
+def mend(context: RunContext, check: BlobCheck, folders: Sequence[Path] = ()) -> Iterator[Mended]:
+    """Makes again what `check` found wrong, as far as it can be; what it cannot stays noted there.
+
+    Args:
+        context: the run.
+        check: what is wrong.
+        folders: where sources, videos or a backup of the blob store lie; pictures that were drawn
+            here, and releases, are looked through anyhow.
+
+    Raises:
+        ServiceError: the blob store cannot be written to.
+    """
+    sources = _Sources(context, check, folders)
+    for _ in range(_ROUNDS):
+        mended = 0
+        for page in pages(check.faulty(), _PAGE):
+            for blob, (data, origin) in sources.data_of(page):
+                if check.mend(blob, data):
+                    mended += 1
+                    yield Mended(blob, origin)
+        if not mended:
+            return
+
+
+class _Sources:
+    """Where the bytes of a file may be had, from the cheapest to the dearest."""
+
+    def __init__(self, context: RunContext, check: BlobCheck, folders: Sequence[Path]) -> None:
+        self._context = context
+        self._check = check
+        self._folders = folders
+        self._drawn = [context.settings.home / name for name in DRAWN]
+
+    def data_of(self, page: Sequence[FaultyBlob]) -> Iterator[tuple[Blob, Data]]:
+        """The right bytes of as many files as can be had."""
+        wanted = {one.blob for one in page}
+        for find in (
+            self._in_backups,
+            self._in_releases,
+            self._imported,
+            self._cut_from_videos,
+            self._edited,
+            self._overlays,
+        ):
+            for blob, data in find(frozenset(wanted)):
+                if blob in wanted and sha256_of(data[0]) == blob.sha256:
+                    wanted.discard(blob)
+                    yield blob, data
+
+    def _in_backups(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
+        for blob in wanted:
+            name = f"{blob.sha256}{suffix_of(blob.media_type)}"
+            for folder in self._folders:
+                for path in (folder / name, folder / "sha256" / name[:2] / name):
+                    with suppress(OSError):
+                        yield blob, (path.read_bytes(), str(path))
+
+    def _in_releases(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
+        by_digest = {blob.sha256: blob for blob in wanted}
+        for folder in (one.folder for one in list_releases(self._context.store)):
+            with suppress(OSError, ValueError):  # the release is away, or damaged, too
+                for file in read_files(folder / MANIFEST):
+                    if (blob := by_digest.get(file.sha256)) is not None:
+                        with suppress(OSError):
+                            path = folder / file.path
+                            yield blob, (path.read_bytes(), str(path))
+
+    def _imported(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
+        """Files of sources, brought into the form in which they were imported."""
+        by_path: dict[str, set[Blob]] = defaultdict(set)
+        for blob, entity in self._naming(wanted, Image.kind):
+            by_path[entity.record(Image).file_path].add(blob)
+        for path, root in self._places(by_path, (*self._folders, *self._drawn)):
+            image = inspect_image(root, path)
+            if isinstance(image, InspectedImage):
+                for blob in by_path[path]:
+                    yield blob, (image.data, str(root / path))
+
+    def _cut_from_videos(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
+        """Crops of people, cut out of their frames again."""
+        seen: dict[tuple[str, str], dict[int, list[tuple[Blob, Observation]]]] = {}
+        for blob, entity in self._naming(wanted, Track.kind):
+            track = entity.record(Track)
+            for one in track.observations:
+                if one.crop.sha256 == blob.sha256:
+                    frames = seen.setdefault((track.video, track.video_sha256), defaultdict(list))
+                    frames[one.frame].append((blob, one))
+        videos = {path for path, _ in seen}
+        places = list(self._places(videos, (*self._folders, *self._drawn)))
+        for (path, digest), frames in seen.items():
+            for url in (str(root / path) for found, root in places if found == path):
+                with suppress(VideoRefusedError):
+                    if video_digest(FoundVideo(file_path=path, url=url)).sha256 == digest:
+                        yield from _crops(url, path, frames)
+                        break
+
+    def _edited(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
+        """Pictures that the built-in editor made, whose every edit comes out the same."""
+        store, spec = self._context.store, BuiltinEditor()
+        for blob, entity in self._naming(wanted, StoredEdit.kind):
+            edit = entity.record(StoredEdit)
+            strategies = self._parents(entity, EDITED_FOR)
+            if edit.model != str(spec.ref) or not strategies:
+                continue
+            anchor = fetch(store, strategies)[strategies[0]].record(Strategy).anchor
+            with suppress(LoupeError):  # the anchor is damaged, too: another round
+                image = ChatImage(media_type=anchor.media_type, data=self._read(anchor))
+                request = EditRequest(image=image, instruction=edit.instruction, seed=edit.seed)
+                for _, made in build_image_editor(spec).edit([request]):
+                    if (picture := getattr(made, "image", None)) is not None:
+                        yield blob, (picture.data, f"edited again by {edit.model}")
+
+    def _overlays(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
+        """Pictures of what an edit changed, drawn again."""
+        store = self._context.store
+        for blob, entity in self._naming(wanted, Candidate.kind):
+            candidate = entity.record(Candidate)
+            settings = self._parents(entity, WRITTEN_WITH)
+            if candidate.overlay is None or candidate.overlay.sha256 != blob.sha256:
+                continue
+            for one in fetch(store, settings).values():
+                check = one.record(StageSettings).values.get("check")
+                with suppress(IntegrityError, ValueError):  # one of the two is damaged, too
+                    pictures = (candidate.anchor, candidate.image)
+                    anchor, edited = (_opened(self._read(picture)) for picture in pictures)
+                    drawn = difference_overlay(
+                        anchor, edited, EditCheckSettings.model_validate(check)
+                    )
+                    yield blob, (drawn, "drawn again")
+
+    def _naming(self, blobs: Iterable[Blob], kind: str) -> Iterator[tuple[Blob, StoredEntity]]:
+        """The entities of a kind that name any of the files."""
+        found = [
+            (blob, id_) for blob in blobs for of, id_ in self._check.naming(blob) if of == kind
+        ]
+        for page in pages(found, 500):
+            entities = fetch(self._context.store, {id_ for _, id_ in page})
+            yield from ((blob, entities[id_]) for blob, id_ in page if id_ in entities)
+
+    def _places(self, paths: Iterable[str], roots: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+        """(path, folder) for each file whose path below a folder, at any depth, is one of these."""
+        by_name: dict[str, list[str]] = defaultdict(list)
+        for path in paths:
+            by_name[path.rpartition("/")[2]].append(path)
+        if not by_name:
+            return
+        for root in roots:
+            for found in root.rglob("*"):
+                for path in by_name.get(found.name, ()):
+                    if found.as_posix().endswith(f"/{path}"):
+                        yield path, Path(found.as_posix().removesuffix(f"/{path}"))
+
+    def _parents(self, entity: StoredEntity, role: str) -> list[str]:
+        return parents_of(self._context.store, [entity.id], role).get(entity.id, [])
+
+    def _read(self, picture: Picture) -> bytes:
+        return self._context.blobs.read(picture.sha256, picture.media_type)
+
+
+def _crops(
+    url: str, path: str, wanted: dict[int, list[tuple[Blob, Observation]]]
+) -> Iterator[tuple[Blob, Data]]:
+    last = max(wanted)
+    with open_video(url, file_path=path) as reader:
+        for frame in reader.frames():
+            for blob, seen in wanted.get(frame.number, ()):
+                crop = encode(cut(frame.pixels, np.array(seen.box_xyxy, np.float64), MARGIN))
+                yield blob, (crop.data, f"frame {frame.number} of {url}")
+            if frame.number >= last:
+                return
+
+
+def _opened(data: bytes) -> Pictures.Image:
+    with Pictures.open(io.BytesIO(data)) as picture:
+        return plain_picture(picture)
