@@ -9,7 +9,6 @@ from contextlib import suppress
 import typer
 from rich.markup import escape
 
-from db.engine import DATABASE_FAULTS, fault_sentence
 from flows.commands import (
     annotator,
     build,
@@ -110,14 +109,26 @@ def main(command: Callable[[], object] = app) -> None:
         told = f"{error.filename or 'a file'} cannot be {done} ({error.strerror})"
         err.print(f"[bold red]error:[/bold red] {escape(told)}", soft_wrap=True)
         sys.exit(LoupeError.exit_code)
-    except DATABASE_FAULTS as error:
-        err.print(f"[bold red]error:[/bold red] {escape(fault_sentence(error))}", soft_wrap=True)
-        sys.exit(LoupeError.exit_code)
     except SystemExit as end:
         if end.code in _STOPPED:
             told = "nothing half-finished is left, and what was stored is kept: run again to go on"
             err.print(f"stopped; {told}", soft_wrap=True)
         raise
+    except Exception as error:
+        fault = _database_fault(error)
+        if fault is None:
+            raise
+        err.print(f"[bold red]error:[/bold red] {escape(fault)}", soft_wrap=True)
+        sys.exit(LoupeError.exit_code)
+
+
+def _database_fault(error: Exception) -> str | None:
+    """What is wrong with the database in one sentence, if that is what `error` is about."""
+    if "db.engine" not in sys.modules:  # nothing has asked a database; importing it takes a second
+        return None
+    from db.engine import DATABASE_FAULTS, fault_sentence
+
+    return fault_sentence(error) if isinstance(error, DATABASE_FAULTS) else None
 
 
 if __name__ == "__main__":
