@@ -269,7 +269,7 @@ def found_of(folder: Path) -> list[Problem]:
         *((ENTITIES, name) for name in ("dataset", "kind", "state", "activity", "withheld")),
         *((DERIVATIONS, name) for name in ("child", "role", "parent")),
         *((DECISIONS, name) for name in ("entity", "number", "verdict", "agent")),
-        *((CALLS, name) for name in ("agent", "parameters", "status", "tokens_in")),
+        *((CALLS, name) for name in ("agent", "parameters", "status")),
         *((ACTIVITIES, name) for name in ("stage", "configuration", "agents")),
         *((AGENTS, name) for name in ("kind", "name", "revision")),
     ],
