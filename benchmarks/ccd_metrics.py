@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.competitors import Tiling
-from retrieval.contrastive_samples import CAPTIONS, ContrastiveSamples
-from retrieval.contrastive_scores import score_contrastive
+from retrieval.contrastive import CAPTIONS, ContrastiveSamples, score_contrastive
 from retrieval.distractors import benchmark_distractors
 from schemas.taxonomy import DifferenceType
 

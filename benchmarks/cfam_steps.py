@@ -73,7 +73,7 @@ def steps_of(settings: CfamTraining, device: Any) -> Steps:
     from torch.utils.flop_counter import FlopCounterMode
 
     from retrieval.cfam.network.model import Cfam, total_loss
-    from retrieval.cfam.network.tokens import END, START
+    from retrieval.cfam.network.pairs import END, START
 
     pairs, size = _PAIRS[device.type], settings.backbone
     model = Cfam(settings, _IDENTITIES).to(device)

@@ -27,8 +27,7 @@ from retrieval.chance import chance_scores
 from schemas.cfam import CfamLosses, CfamTraining
 from schemas.training import StepLine, ValidationLine
 from sources.demonstration import write_people_world
-from sources.demonstration.layouts import LAYOUTS
-from sources.demonstration.truth import TrueIdentity, load_truth
+from sources.demonstration.writing import LAYOUTS, TrueIdentity, load_truth
 
 WORLD_SEED = 11
 TRAINED, TESTED = 120, 50  # identities of each of the three sources
@@ -91,9 +90,8 @@ def trained(settings: CfamTraining, world: People, home: Path) -> Scored:
     """Trains, and scores the last checkpoint on people that nobody trained on."""
     import torch
 
-    from retrieval.cfam.network.training import train
-    from retrieval.cfam.network.validation import embed_pairs
-    from retrieval.cfam.network.weights import load_model
+    from retrieval.cfam.network.checkpoints import load_model
+    from retrieval.cfam.network.training import embed_pairs, train
     from retrieval.ranking import score_retrieval
 
     splits = hold_out_identities(world.trained, settings.validation_share, seed=0)
@@ -114,7 +112,7 @@ def export_clip(checkpoint: Path, target: Path) -> None:
     """The CLIP of a checkpoint as a file of weights that OpenCLIP, and so CFAM, starts from."""
     from safetensors.torch import save_file
 
-    from retrieval.cfam.network.weights import load_model
+    from retrieval.cfam.network.checkpoints import load_model
 
     state = load_model(checkpoint).backbone.clip.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, target)

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.builtin.drawing.ink import inked, pad_px
-from models.builtin.drawing.pen import Pen
+from models.builtin.drawing.pen import Pen, inked, pad_px
 from models.builtin.drawing.styles import LINE_PX
 from models.builtin.drawing.things import PAINTERS
 from models.builtin.drawing.vocabulary import COLOURS
@@ -22,10 +21,9 @@ from models.builtin.editor.changes import (
     Respell,
     Restyle,
 )
-from models.builtin.stills.lexicon import GARMENTS
-from models.builtin.stills.saying import Content, content_of_image
+from models.builtin.stills.reading import GARMENTS, Content, content_of_image
 from models.builtin.stills.seeing import PERSON, SIGN, Seen, Thing, see_still
-from sources.demonstration.stills.truth import StillTruth, TrueThing
+from sources.demonstration.stills.writing import StillTruth, TrueThing
 
 _PAD_PX = 9
 _VISIBLE = 20  # of 255, in any channel

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.demonstration.scenes import draw_scene, finish
 
 PHOTOGRAPHS = Path(__file__).parents[2] / "shared" / "data"

@@ -14,20 +14,17 @@ from typing import NamedTuple
 from PIL import Image
 
 from benchmarks.contrast_truth import content_after, faults, true_content
-from models.builtin.contrasts.model import StillsContraster
-from models.builtin.contrasts.telling_apart import is_exactly_true
-from models.builtin.editor.changes import Change, Rain
-from models.builtin.editor.grammar import read
+from models.builtin.contrasts import StillsContraster, is_exactly_true
+from models.builtin.editor.changes import Change, Rain, read
 from models.builtin.editor.model import StillsEditor
-from models.builtin.stills.saying import Content, content_of_image
+from models.builtin.stills.reading import Content, content_of_image
 from models.builtin.stills.seeing import see_still
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditRequest
 from schemas.profile import BuiltinContraster
 from schemas.refinement_request import CAPTIONS_FIELD, REFINEMENT_PURPOSE, RefinementBrief
 from schemas.strategy_request import STRATEGIES_FIELD, STRATEGY_PURPOSE, StrategyBrief
-from sources.demonstration.stills.truth import StillTruth
-from sources.demonstration.stills.writing import draw_still, jpeg_of, plan_stills
+from sources.demonstration.stills.writing import StillTruth, draw_still, jpeg_of, plan_stills
 
 SEED = 977
 _MODEL, _EDITOR = StillsContraster(BuiltinContraster()), StillsEditor(BuiltinEditor())

@@ -12,27 +12,39 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from models.builtin.drawing.figures import Figure
+from models.builtin.drawing.people_and_signs import Figure
 from models.builtin.drawing.vocabulary import COLOURS, HAIR, KINDS, SKIN, Action, Place, Style
-from models.builtin.stills.cutting import Cut, background, cut_things
-from models.builtin.stills.knowledge import NOTHING, Knowledge, fit, save_knowledge
-from models.builtin.stills.preparing import prepare
-from models.builtin.stills.seeing import Seen, letters_of, see_still
-from models.builtin.stills.shapes import (
+from models.builtin.stills.seeing import (
     NAMES,
+    NOTHING,
+    Cut,
+    Knowledge,
+    Seen,
+    background,
     colour_map,
+    cut_things,
+    fit,
     letter_features,
+    letters_of,
     place_features,
+    prepare,
+    save_knowledge,
+    see_still,
     shape_features,
 )
 from schemas.retrieval_task import RetrievalTask
-from sources.demonstration.chance import Chance
-from sources.demonstration.stills.placing import FIGURE, SIGN, Placed
-from sources.demonstration.stills.rendering import render_still
-from sources.demonstration.stills.scene import Group, Scene
-from sources.demonstration.stills.truth import StillTruth
-from sources.demonstration.stills.vocabulary import WORDS, Size
-from sources.demonstration.stills.writing import draw_still, jpeg_of, plan_stills
+from sources.demonstration.people import Chance
+from sources.demonstration.stills.composing import (
+    FIGURE,
+    SIGN,
+    WORDS,
+    Group,
+    Placed,
+    Scene,
+    Size,
+    render_still,
+)
+from sources.demonstration.stills.writing import StillTruth, draw_still, jpeg_of, plan_stills
 
 LEARNING_SEED, HELD_OUT_SEED = 40_000, 977
 _STYLES = {Style.FLAT: 4, Style.SKETCH: 1, Style.POSTER: 1, Style.MOSAIC: 1}

@@ -34,8 +34,7 @@ from benchmarks.association import (
     quality,
 )
 from models.detectors import build_detector
-from models.tracking.detector import Detections
-from models.tracking.frame import Frame
+from models.tracking.detector import Detections, Frame
 from models.tracking.tracker import PersonTracker
 from profiles.loader import load_profile
 from schemas.base import sha256_of

@@ -22,8 +22,8 @@ from flows.captioning import WRITTEN_WITH
 from flows.context import RunContext
 from flows.edit_ledger import EDITED_FOR
 from flows.withdrawal_unreached import DRAWN
-from models.image_editors import build_image_editor
-from models.plain_pictures import plain_picture
+from models.embedding import plain_picture
+from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files
 from schemas.base import sha256_of
 from schemas.chat import ChatImage

@@ -30,7 +30,7 @@ from flows.standing_validation import standing_images
 from flows.task_images import embed_stored, picture_of
 from models.embedding import Vectors
 from prompts.loader import load_prompt
-from retrieval.discriminability.validation import CaptionValidator
+from retrieval.discriminability import CaptionValidator
 from schemas.errors import ConfigurationError
 from stages.caption_validation.history import STAGE, CaptionHistory
 from stages.caption_validation.loop import Draft, ValidationOutcome, run_validation

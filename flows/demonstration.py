@@ -17,7 +17,7 @@ from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
 from sources.demonstration import DemonstrationWorld, write_people_world
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.demonstration.street import StreetWorld, write_street_world
-from sources.demonstration.truth import CITATION, LICENCE
+from sources.demonstration.writing import CITATION, LICENCE
 
 SEED = 7
 IDENTITIES = 12

@@ -16,8 +16,7 @@ from db.entities import NewEntity, children_of, fetch, new_entity
 from db.store import Store, retried
 from db.work import ActivityRecord, drop_claims, register_plan, store_activity
 from flows.context import RunContext
-from models.image_editor import ImageEditor
-from models.image_editors import build_image_editor
+from models.image_editor import ImageEditor, build_image_editor
 from schemas.contrast_records import StoredEdit
 from schemas.image_edit import (
     EditedPicture,

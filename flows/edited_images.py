@@ -19,7 +19,7 @@ from flows.report import Deferred, StageReport, StageResult
 from flows.runner import Stage, run_stage
 from flows.single import store_entity
 from flows.task_images import stored_picture
-from models.plain_pictures import plain_picture
+from models.embedding import plain_picture
 from schemas.base import digest_of
 from schemas.chat import ChatImage
 from schemas.contrast_records import ImageOrder

@@ -27,8 +27,8 @@ from flows.image_reading import ImageFile
 from models.embedding import Vectors
 from release.reading import ReadRelease, read_release
 from retrieval.embedders import pinned
+from retrieval.embeddings import read_vectors
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction
-from retrieval.precomputed import read_vectors
 from schemas.embedding import EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder, directed
 from schemas.evaluation import (
     ContrastiveResult,

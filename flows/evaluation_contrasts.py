@@ -11,16 +11,16 @@ import numpy as np
 from models.embedding import Vectors
 from release.reading import ReadRelease
 from retrieval.bootstrap import REPLICATES
-from retrieval.contrastive_evaluation import (
+from retrieval.contrastive import (
+    ContrastiveSamples,
+    contrast_accuracy,
+    contrast_similarity,
     contrastive_result,
     groups_by_difference,
     overall_accuracy,
 )
-from retrieval.contrastive_samples import ContrastiveSamples
 from retrieval.distractors import benchmark_distractors
 from retrieval.evaluation import Scored, Side, score_direction, score_setting
-from retrieval.metrics.contrast_accuracy import contrast_accuracy
-from retrieval.metrics.contrast_similarity import contrast_similarity
 from schemas.errors import IntegrityError
 from schemas.evaluation import ContrastiveResult, Direction, GroupResult, ShownItem
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from flows.progress import Progress
 from flows.report import StageReport
-from retrieval.threads import usual_workers
+from retrieval.similarity import usual_workers
 from schemas.decoders import decode_limited
 from schemas.errors import UsageError
 from schemas.limited import LimitExceededError

@@ -27,7 +27,7 @@ from flows.context import RunContext
 from flows.report import StageReport
 from flows.retiring import keep_current
 from flows.runner import Stage, run_stream
-from models.tracking.embeddings import unpacked
+from models.tracking.association import unpacked
 from schemas.base import canonical_json, digest_of
 from schemas.leaks import SplitSettings
 from schemas.nearness import ComparedImage, perceptual_hash

@@ -17,7 +17,7 @@ from flows.leaderboard_drawing import (
     wrapped_name,
 )
 from flows.leaderboard_groups import GroupTable
-from retrieval.published_errors import accuracies, error_table
+from retrieval.published import accuracies, error_table
 from schemas.evaluation import ContrastiveResult, PairSimilarities
 
 _MOST_MODELS = 8

@@ -25,8 +25,7 @@ from flows.runner import Stage, run_stage
 from flows.single import store_entity
 from flows.video_import import find_all_videos, rejection_of
 from models.detectors import build_detector, deciding_values, pinned, runs_on_gpu
-from models.tracking.detector import PersonDetector
-from models.tracking.frame import Frame
+from models.tracking.detector import Frame, PersonDetector
 from models.tracking.tracker import PersonTracker
 from schemas.base import digest_of
 from schemas.build import VideoSourceSpec

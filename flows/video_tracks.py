@@ -14,7 +14,7 @@ from flows.progress import Progress
 from flows.report import StageReport
 from flows.tracking import DetectorMaker
 from models.detectors import build_detector
-from models.tracking.frame import Frame
+from models.tracking.detector import Frame
 from models.tracking.tracker import PersonTracker
 from schemas.base import sha256_of
 from schemas.errors import UsageError

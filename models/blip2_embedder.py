@@ -5,10 +5,8 @@ from typing import Any
 
 from PIL import Image
 
-from models.embedding import Vectors
-from models.plain_pictures import plain_picture
-from models.torch_batches import Batches
-from models.torch_device import torch_device
+from models.embedding import Vectors, plain_picture
+from models.torch_batches import Batches, torch_device
 from models.transformers_loading import load_network, processor_of
 from schemas.chat import ModelRef
 from schemas.embedding import TransformersEmbedder

@@ -36,7 +36,7 @@ def pinned(spec: DetectorSpec) -> DetectorSpec:
     """
     if isinstance(spec, BuiltinDetector) or spec.checkpoint_sha256 is not None:
         return spec
-    from models.fairmot.digest import checkpoint_digest
+    from models.fairmot.detector import checkpoint_digest
 
     return spec.model_copy(update={"checkpoint_sha256": checkpoint_digest(spec.checkpoint)})
 
@@ -58,6 +58,6 @@ def runs_on_gpu(spec: DetectorSpec) -> bool:
         import torch  # noqa: F401
     except ModuleNotFoundError:
         return False  # who builds the detector is told
-    from models.torch_device import torch_device
+    from models.torch_batches import torch_device
 
     return torch_device(spec.device).type == "cuda"

@@ -27,11 +27,11 @@ def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
     """
     match spec:
         case BuiltinEmbedder():
-            from models.builtin.embedder.model import ColourLexiconEmbedder
+            from models.builtin.embedder import ColourLexiconEmbedder
 
             return ColourLexiconEmbedder(spec)
         case BuiltinStillsEmbedder():
-            from models.builtin.embedder.stills import StillsLexiconEmbedder
+            from models.builtin.embedder import StillsLexiconEmbedder
 
             return StillsLexiconEmbedder(spec)
         case OpenClipEmbedder():
@@ -71,7 +71,7 @@ def pinned(spec: PlainModelSpec) -> PlainModelSpec:
 
 
 def _open_clip_digests(spec: OpenClipEmbedder) -> dict[str, Any]:
-    from models.fairmot.digest import checkpoint_digest
+    from models.fairmot.detector import checkpoint_digest
     from models.open_clip_embedder import local_folder
     from models.weights import folder_digest
 

@@ -9,6 +9,8 @@ from PIL import Image
 
 from schemas.chat import ModelRef
 
+# The seam behind which images and texts become vectors of one space.
+
 Vectors = NDArray[np.float32]
 """Rows of unit length, of shape (n, d)."""
 
@@ -43,3 +45,21 @@ class ImageTextEmbedder(Protocol):
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """A vector for each text, of shape (n, d)."""
         ...
+
+
+# Pictures as every embedder can take them.
+
+_LONGEST_RATIO = 50
+
+
+def plain_picture(image: Image.Image) -> Image.Image:
+    """`image` in RGB; of a strip more than 50 times as long as wide, the middle.
+
+    Networks scale the shorter side to some hundred pixels: a strip would fill the memory.
+    """
+    width, height = image.size
+    if max(width, height) > _LONGEST_RATIO * min(width, height):
+        longest = _LONGEST_RATIO * min(width, height)
+        left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
+        image = image.crop((left, top, left + min(width, longest), top + min(height, longest)))
+    return image.convert("RGB")

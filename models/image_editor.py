@@ -1,10 +1,18 @@
-"""What every image editor gives: one outcome per request."""
+"""What every image editor gives, and which editor a profile names."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, assert_never, runtime_checkable
 
 from schemas.chat import ModelRef
-from schemas.image_edit import EditOutcome, EditRequest
+from schemas.image_edit import (
+    BuiltinEditor,
+    EditOutcome,
+    EditRequest,
+    ImageEditorSpec,
+    QwenImageEdit,
+)
+
+# What every image editor gives: one outcome per request.
 
 
 @runtime_checkable
@@ -34,3 +42,26 @@ class ImageEditor(Protocol):
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
         """(position, outcome) of each request, in order."""
         ...
+
+
+# From a profile's words to a model that edits images.
+
+
+def build_image_editor(spec: ImageEditorSpec) -> ImageEditor:
+    """The editor that `spec` describes, loaded and ready; only its own libraries are imported.
+
+    Raises:
+        MissingExtraError: the extra that the provider needs is not installed.
+        ModelError: the model could not be loaded.
+    """
+    match spec:
+        case BuiltinEditor():
+            from models.builtin.editor.model import StillsEditor
+
+            return StillsEditor(spec)
+        case QwenImageEdit():
+            from models.qwen_image_edit import QwenImageEditor
+
+            return QwenImageEditor(spec)
+        case _:
+            assert_never(spec)

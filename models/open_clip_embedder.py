@@ -8,11 +8,9 @@ from typing import Any
 
 from PIL import Image
 
-from models.embedding import Vectors
-from models.fairmot.digest import checkpoint_digest
-from models.plain_pictures import plain_picture
-from models.torch_batches import Batches, loading_faults
-from models.torch_device import torch_device
+from models.embedding import Vectors, plain_picture
+from models.fairmot.detector import checkpoint_digest
+from models.torch_batches import Batches, loading_faults, torch_device
 from models.weights import folder_digest, require_digest
 from schemas.chat import ModelRef
 from schemas.embedding import OpenClipEmbedder

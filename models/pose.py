@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.frame import Pixels
+from models.tracking.detector import Pixels
 from schemas import tracking
 from schemas.chat import ModelRef
 

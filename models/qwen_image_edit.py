@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.torch_batches import loading_faults
-from models.torch_device import torch_device
+from models.torch_batches import loading_faults, torch_device
 from schemas.chat import ChatImage, ModelRef
 from schemas.errors import MissingExtraError, ModelError
 from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest, QwenImageEdit

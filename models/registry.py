@@ -29,15 +29,15 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
 
             return RuleRewriter(spec)
         case BuiltinDescriber():
-            from models.builtin.describer.model import ColourDescriber
+            from models.builtin.describer import ColourDescriber
 
             return ColourDescriber(spec)
         case BuiltinCaptioner():
-            from models.builtin.captioner.model import StillsCaptioner
+            from models.builtin.captioner import StillsCaptioner
 
             return StillsCaptioner(spec)
         case BuiltinContraster():
-            from models.builtin.contrasts.model import StillsContraster
+            from models.builtin.contrasts import StillsContraster
 
             return StillsContraster(spec)
         case OpenAIChat():

@@ -1,14 +1,40 @@
-"""Embeds with a network of torch: batch by batch, to rows of unit length on the CPU."""
+"""Networks of torch: the device they run on, and embeddings batch by batch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from models.embedding import Vectors
 from schemas.chat import ModelRef
 from schemas.errors import ModelError
+
+if TYPE_CHECKING:
+    import torch
+
+
+# The device that a model runs on, from the word in a profile.
+
+
+def torch_device(name: str) -> "torch.device":
+    """`auto` is CUDA where it is there, else the CPU; other names are torch's (`cpu`, `cuda:1`).
+
+    Raises:
+        ModelError: torch knows no such device, or this machine has none.
+    """
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(1, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"the device {name!r} cannot be used: {reason}") from error
+
+
+# Embeds with a network of torch: batch by batch, to rows of unit length on the CPU.
 
 _Input = TypeVar("_Input")
 _LOADING_FAULTS = (

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.torch_device import torch_device
-from models.tracking.frame import Pixels
+from models.torch_batches import torch_device
+from models.tracking.detector import Pixels
 from schemas import tracking
 from schemas.chat import ModelRef
 from schemas.errors import MissingExtraError, ModelError

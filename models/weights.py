@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from models.fairmot.digest import checkpoint_digest
+from models.fairmot.detector import checkpoint_digest
 from schemas.errors import ModelError
 
 

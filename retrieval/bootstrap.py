@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retrieval.matches import Floats
+from retrieval.metrics import Floats
 
 REPLICATES = 1000
 SEED = 20

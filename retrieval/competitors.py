@@ -19,11 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
-from retrieval.similarity import Limits, Similarities, limits, pair_similarities
-from retrieval.threads import products_in_their_own_thread, usual_workers
+from retrieval.similarity import (
+    Limits,
+    Similarities,
+    limits,
+    pair_similarities,
+    products_in_their_own_thread,
+    usual_workers,
+)
 
 if TYPE_CHECKING:
-    from retrieval.kernels.counting import Side
+    from retrieval.kernels import Side
 
 _UNREACHED = np.inf
 """The threshold of an image without texts: nothing reaches it, and it is no query."""
@@ -127,7 +133,7 @@ class _Queries(NamedTuple):
 
     def side(self, chosen: Ids) -> "Side":
         """The chosen ones as a side of a tile, with counts of their own."""
-        from retrieval.kernels.counting import Side
+        from retrieval.kernels import Side
 
         return Side(
             self.rows[chosen],
@@ -172,7 +178,7 @@ def _count_block(
     text_block: _Block,
 ) -> _BlockCounts:
     """Counts in the product of all images, which are so many, with a block of texts."""
-    from retrieval.kernels.counting import count_tile
+    from retrieval.kernels import count_tile
 
     of_images = np.zeros(images, dtype=np.int64)
     of_texts = np.zeros((len(text_block.rows), pools), dtype=np.int64)

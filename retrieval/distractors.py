@@ -18,8 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.similarity import Similarities, pair_similarities, rounding_bound
-from retrieval.threads import products_in_their_own_thread, usual_workers
+from retrieval.similarity import (
+    Similarities,
+    pair_similarities,
+    products_in_their_own_thread,
+    rounding_bound,
+    usual_workers,
+)
 
 NEAREST = 5
 """Distractors of a sample (CCD, section 2.2)."""
@@ -118,7 +123,7 @@ def _proposed(
 
     Both have shape (block, room); where there are not so many, the last ones are −∞ and −1.
     """
-    from retrieval.kernels.nearest import keep_nearest
+    from retrieval.kernels import keep_nearest
 
     kept = np.full((len(block), room), -np.inf, dtype=np.float32)
     kept_at = np.full(kept.shape, -1)

@@ -5,7 +5,7 @@ from typing import overload
 
 import models.embedders
 from models.embedding import ImageTextEmbedder
-from models.fairmot.digest import checkpoint_digest
+from models.fairmot.detector import checkpoint_digest
 from schemas.embedding import CfamEmbedder, EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder
 from schemas.errors import FormatError, MissingExtraError
 

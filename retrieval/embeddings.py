@@ -1,14 +1,20 @@
-"""Embeddings made ready to be compared: float32 rows of unit length, checked where they come in.
+"""Embeddings made ready to be compared, and embeddings read from files."""
 
-One rule holds for all metrics: the similarity of two rows is the dot product of what `unit_rows`
-gives for them. Rows are normalised in float64 and rounded to float32 once, so the same vector has
-the same row in every array, whatever stands beside it.
-"""
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from schemas.embedding import PrecomputedEmbedder
 from schemas.errors import FormatError
+
+# Embeddings made ready to be compared: float32 rows of unit length, checked where they come in.
+#
+# One rule holds for all metrics: the similarity of two rows is the dot product of what `unit_rows`
+# gives for them. Rows are normalised in float64 and rounded to float32 once, so the same vector
+# has
+# the same row in every array, whatever stands beside it.
 
 FloatRows = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -119,3 +125,61 @@ def _refuse_rows(bad: Ids, name: str, wanted: str, got: str) -> None:
         raise FormatError(
             f"{name}: every row must be {wanted}, row {bad[0]:,} (from 0) is not: {got}"
         )
+
+
+# Arrays from `.npy` files.
+
+
+def read_array(path: Path) -> NDArray[np.generic]:
+    """The array in a file, mapped into memory; objects, which could hold code, are not read.
+
+    Raises:
+        FormatError: the file is missing, cut, or no `.npy` of numbers.
+    """
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise FormatError(f"{path} does not exist; wanted a .npy file") from None
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError) as error:  # numpy's sentence advises to load it as a pickle
+        raise FormatError(
+            f"{path} is no .npy file, is cut, or holds objects; wanted an array of numbers"
+        ) from error
+    if not isinstance(array, np.ndarray):
+        raise FormatError(f"{path} must hold one array (.npy); got an archive")
+    return array
+
+
+# Vectors that somebody else computed, read from `.npy` files in the order of a release.
+
+
+class PrecomputedVectors(NamedTuple):
+    """Rows of unit length: one an image, one a text, in the order of the release."""
+
+    images: FloatRows
+    texts: FloatRows
+
+
+def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> PrecomputedVectors:
+    """The vectors of a release with so many images and texts.
+
+    Raises:
+        FormatError: a file is missing or no `.npy` of floats, has another number of rows, holds
+            NaN or a zero row, or images and texts have vectors of different lengths.
+    """
+    found = PrecomputedVectors(
+        _read(spec.images, images, "images"), _read(spec.texts, texts, "texts")
+    )
+    check_same_space(found.texts, found.images, (str(spec.texts), str(spec.images)))
+    return found
+
+
+def _read(path: Path, wanted: int, what: str) -> FloatRows:
+    array = read_array(path)
+    if array.ndim != 2 or len(array) != wanted:
+        raise FormatError(
+            f"{path} must have a row for each of the {wanted:,} {what} of the release; "
+            f"its shape is {array.shape}"
+        )
+    return unit_rows(array, str(path))

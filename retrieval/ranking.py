@@ -23,19 +23,28 @@ from retrieval.embeddings import (
     checked_shape,
     unit_rows,
 )
-from retrieval.matches import Floats, RankedMatches
-from retrieval.metrics.average_precision import average_precision
-from retrieval.metrics.inverse_negative_penalty import inverse_negative_penalty
-from retrieval.metrics.median_rank import median_rank
-from retrieval.metrics.recall import best_ranks, rank_curve, recall_at
-from retrieval.metrics.similarity_distribution import similarity_distribution
-from retrieval.metrics.similarity_distribution_released import similarity_distribution_released
-from retrieval.similarity import limits, pair_similarities
-from retrieval.threads import products_in_their_own_thread, usual_workers
+from retrieval.metrics import (
+    Floats,
+    RankedMatches,
+    average_precision,
+    best_ranks,
+    inverse_negative_penalty,
+    median_rank,
+    rank_curve,
+    recall_at,
+    similarity_distribution,
+    similarity_distribution_released,
+)
+from retrieval.similarity import (
+    limits,
+    pair_similarities,
+    products_in_their_own_thread,
+    usual_workers,
+)
 from schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrieval.kernels.ranking import QueryBlock
+    from retrieval.kernels import QueryBlock
 
 RECALLS = (1, 5, 10)
 MEMORY_MIB = 256
@@ -54,11 +63,11 @@ class RetrievalScores:
         recalls: the k of R@k that `means` gives.
         matches: how many matches each query has in the gallery, of shape (queries,).
         best_rank: the rank of its first match, from 1; 0 without a match.
-        average_precision: see `retrieval.metrics.average_precision`.
-        similarity_distribution: see `retrieval.metrics.similarity_distribution`.
+        average_precision: see `retrieval.metrics`.
+        similarity_distribution: see `retrieval.metrics`.
         similarity_distribution_released: what the authors' calculator gives instead; it changes
             with the order of the gallery.
-        inverse_negative_penalty: see `retrieval.metrics.inverse_negative_penalty`.
+        inverse_negative_penalty: see `retrieval.metrics`.
     """
 
     gallery: int
@@ -253,7 +262,7 @@ class _Scoring(NamedTuple):
             start, spent = end, int(cost[end - 1])
 
     def _score(self, block: slice, tile: NDArray[np.float32], width: int) -> _Found:
-        from retrieval.kernels.ranking import rank_tile
+        from retrieval.kernels import rank_tile
 
         rows = unit_rows(self.queries[block], self.name, first_row=block.start)
         pairs = self._pairs(block, rows)
@@ -274,7 +283,7 @@ class _Scoring(NamedTuple):
 
     def _pairs(self, block: slice, rows: FloatRows) -> "QueryBlock":
         """The queries of a block with their matches, and nothing found above these yet."""
-        from retrieval.kernels.ranking import QueryBlock
+        from retrieval.kernels import QueryBlock
 
         firsts, counts = self.firsts[block], self.counts[block]
         starts = np.concatenate(([0], np.cumsum(counts)))
@@ -288,7 +297,7 @@ class _Scoring(NamedTuple):
 
     def _matches(self, pairs: "QueryBlock") -> RankedMatches:
         """What was counted for a block, with similarities normalised to [0, 1]."""
-        from retrieval.kernels.ranking import FIXED_POINT
+        from retrieval.kernels import FIXED_POINT
 
         matches = RankedMatches(
             gallery=len(self.gallery.rows),
@@ -304,7 +313,7 @@ class _Scoring(NamedTuple):
 
     def _by_place(self, matches: RankedMatches, rows: FloatRows) -> tuple[Floats, Floats]:
         """Similarities with the items that stand, in the gallery as given, where a rank says."""
-        from retrieval.kernels.ranking import sum_up_to
+        from retrieval.kernels import sum_up_to
 
         places = matches.ranks - 1
         at_place, up_to_place = np.empty((2, len(places)))

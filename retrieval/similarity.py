@@ -1,18 +1,23 @@
-"""Similarities of chosen pairs of rows, and how far a fast product may be from them.
+"""Similarities of chosen pairs of rows, and how far a fast product may be from them."""
 
-One rule holds for all metrics: the similarity of two unit rows is their dot product as
-`retrieval.kernels.similarity.similarity` adds it up. Products of whole blocks are faster, but what
-they give depends on the block, the library and the processor, in the last bits of a float32. So
-they only sort out what is clear: what is nearer to a threshold than `rounding_bound` is computed
-again by the rule.
-"""
-
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
+
+# Similarities of chosen pairs of rows, and how far a fast product may be from them.
+#
+# One rule holds for all metrics: the similarity of two unit rows is their dot product as
+# `retrieval.kernels.similarity` adds it up. Products of whole blocks are faster, but
+# what
+# they give depends on the block, the library and the processor, in the last bits of a float32. So
+# they only sort out what is clear: what is nearer to a threshold than `rounding_bound` is computed
+# again by the rule.
 
 Similarities = NDArray[np.float64]
 
@@ -39,7 +44,7 @@ def pair_similarities(
     `left` and `right` hold unit rows, of shapes (n, d) and (m, d); the indices have one shape, and
     the result has it, too.
     """
-    from retrieval.kernels.similarity import fill_similarities
+    from retrieval.kernels import fill_similarities
 
     found = np.empty(left_at.shape, dtype=np.float64)
     fill_similarities(left, right, left_at.ravel(), right_at.ravel(), found.reshape(-1))
@@ -65,3 +70,28 @@ def limits(thresholds: Similarities, dimension: int) -> Limits:
         np.nextafter((thresholds + bound).astype(np.float32), up),
         np.nextafter((thresholds - bound).astype(np.float32), down),
     )
+
+
+# Who shares out the processors: blocks of work go to threads, so products must not do so, too.
+
+_MOST_WORKERS = 8
+
+
+def usual_workers() -> int:
+    """As many threads as this process has processors, at most 8: each needs memory of its own."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
+    processors = len(allowed(0)) if allowed else os.cpu_count() or 1
+    return min(_MOST_WORKERS, processors)
+
+
+@contextmanager
+def products_in_their_own_thread() -> Iterator[None]:
+    """Within, NumPy computes a product of matrices in the thread that asks for it.
+
+    Left to itself, its library starts threads for each product, for which several workers then
+    wait in turn: measured, that takes half as much processor time again.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield

@@ -146,7 +146,7 @@ class PrecomputedEmbedder(_EmbedderBase):
     """Vectors that are there already, as `.npy`, a row for each image and text of the release.
 
     Rows stand in the order of the release: images by row, texts by row and then by caption. No
-    model stands behind it: `retrieval.precomputed` reads the vectors.
+    model stands behind it: `retrieval.embeddings` reads the vectors.
     """
 
     provider: Literal["precomputed"]

@@ -74,7 +74,7 @@ class Observation(Record):
     """A person in one frame, as the tracker saw them.
 
     `embedding` is the detector's re-identification vector, of unit length, as base64 of
-    little-endian float16 (see `models.tracking.embeddings`).
+    little-endian float16 (see `models.tracking.association`).
     """
 
     frame: int = Field(ge=0)

@@ -1,17 +1,17 @@
-"""COCO instances: images of which it is known what stands in them, and how often; no captions."""
+"""COCO instances: what is on an image, counted, as facts for its captions."""
 
 import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.json_stream import Element, stream_sections
 from schemas.records import Attribution, Split
 from sources.annotation_file import read_elements
 from sources.coco import split_in_name
-from sources.counted import there_are
 from sources.fields import (
     MISSING,
     Field,
@@ -24,6 +24,51 @@ from sources.fields import (
 )
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 from sources.terms import ImporterTerms
+
+if TYPE_CHECKING:
+    import inflect
+
+
+# Sentences that say how many of a thing there are.
+
+_IN_PAIRS = frozenset({"skis", "scissors", "glasses", "sunglasses", "trousers", "jeans", "shorts"})
+_WITHOUT_NUMBER = frozenset({"broccoli", "grass", "water", "bread", "fruit", "food", "furniture"})
+_SPELLED = {"tv": "TV"}
+_WORDS_UP_TO = 12
+
+
+def there_are(name: str, count: int | None) -> str:
+    """`There are two dogs.`; None is for many that nobody counted."""
+    name = _SPELLED.get(name, name)
+    if name in _WITHOUT_NUMBER:
+        return f"There is {name}."
+    if name in _IN_PAIRS:
+        return _there_are_pairs(name, count)
+    if count is None:
+        return f"There are many {_words().plural_noun(name)}."
+    if count == 1:
+        return f"There is {_words().a(name)}."
+    return f"There are {_number(count)} {_words().plural_noun(name)}."
+
+
+def _there_are_pairs(name: str, count: int | None) -> str:
+    if count == 1:
+        return f"There is a pair of {name}."
+    return f"There are {'many' if count is None else _number(count)} pairs of {name}."
+
+
+def _number(count: int) -> str:
+    return str(_words().number_to_words(count)) if count <= _WORDS_UP_TO else str(count)
+
+
+@cache
+def _words() -> "inflect.engine":
+    import inflect
+
+    return inflect.engine()
+
+
+# COCO instances: images of which it is known what stands in them, and how often; no captions.
 
 _KNOWN = {
     "images": frozenset({"file_name"}),

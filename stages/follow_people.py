@@ -8,9 +8,8 @@ the one before would have.
 import numpy as np
 from pydantic import ValidationError
 
-from models.tracking.frame import Frame
-from models.tracking.states import as_bytes, from_bytes
-from models.tracking.tracked import TrackedFrame
+from models.tracking.association import TrackedFrame, as_bytes, from_bytes
+from models.tracking.detector import Frame
 from models.tracking.tracker import PersonTracker
 from schemas.base import Record
 from schemas.errors import IntegrityError

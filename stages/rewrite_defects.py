@@ -12,7 +12,7 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
-from models.builtin.person.lexicon_file import load_lexicon
+from models.builtin.person.lexicon import load_lexicon
 from schemas.profile import FaithfulnessSettings
 from stages.refusals import refusal_in
 

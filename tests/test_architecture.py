@@ -27,7 +27,7 @@ import importlib, pkgutil, sys
 for package in sys.argv[1:]:
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
         # `network` is made of torch, `kernels` of numba: both are imported inside functions only.
-        left_out = ("migrations.", ".network.", ".kernels.", "__main__")
+        left_out = ("migrations.", ".network", ".kernels", "__main__")
         if any(part in module.name for part in left_out):
             continue
         importlib.import_module(module.name)

@@ -87,7 +87,7 @@ def metrics(
 
 def _scored(files: list[Path], memory_mib: int) -> tuple["RetrievalScores", float]:
     """The scores, and the seconds of computing: loading, imports and compiling are left out."""
-    from retrieval.npy_file import read_array
+    from retrieval.embeddings import read_array
     from retrieval.ranking import load_kernels, score_retrieval
 
     queries, gallery, query_ids, gallery_ids = (read_array(path) for path in files)
@@ -103,7 +103,7 @@ def _scored(files: list[Path], memory_mib: int) -> tuple["RetrievalScores", floa
 def _intervals(scores: "RetrievalScores", query_ids: Path) -> Limits:
     """The 95 % interval of each metric that is a mean over queries."""
     from retrieval.bootstrap import bootstrap_means
-    from retrieval.npy_file import read_array
+    from retrieval.embeddings import read_array
 
     means = bootstrap_means(scores.by_query, read_array(query_ids))
     return {name: (one.low, one.high) for name, one in means.items()}

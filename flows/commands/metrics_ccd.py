@@ -9,11 +9,14 @@ import typer
 from flows.commands.output import JsonOption, out, print_json, print_table
 
 if TYPE_CHECKING:
-    from retrieval.contrastive_samples import ContrastiveSamples
-    from retrieval.contrastive_scores import ContrastiveScores
+    from retrieval.contrastive import (
+        ContrastAccuracy,
+        ContrastiveSamples,
+        ContrastiveScores,
+        SimilaritySpread,
+        Told,
+    )
     from retrieval.distractors import BenchmarkDistractors
-    from retrieval.metrics.contrast_accuracy import ContrastAccuracy, Told
-    from retrieval.metrics.contrast_similarity import SimilaritySpread
 
 ImagesOption = Annotated[
     Path,
@@ -45,10 +48,9 @@ def ccd(
     The anchor of a group is its sample with the contrastive_type null. All in percent; ties are
     errors.
     """
-    from retrieval.contrastive_samples import contrastive_samples
-    from retrieval.contrastive_scores import score_contrastive
+    from retrieval.contrastive import contrastive_samples, score_contrastive
     from retrieval.distractors import benchmark_distractors
-    from retrieval.npy_file import read_array
+    from retrieval.embeddings import read_array
     from retrieval.sample_list import read_list
 
     listed = contrastive_samples(read_list(samples), str(samples))
@@ -69,7 +71,7 @@ def _as_json(
     scores: "ContrastiveScores",
     distractors: "BenchmarkDistractors | None",
 ) -> dict[str, Any]:
-    from retrieval.metrics.contrastive_recall import DEPTHS
+    from retrieval.contrastive import DEPTHS
 
     def by_type(value: "Callable[[Told], object]") -> dict[str, dict[str, object]]:
         return {
@@ -155,7 +157,7 @@ def _words(setting: str) -> str:
 
 def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
     """A row for each aspect with the rows of its types below, and the row of all."""
-    from retrieval.metrics.contrast_accuracy import COMPARISONS
+    from retrieval.contrastive import COMPARISONS
 
     found = scores.accuracy.values()
     pairs = next(iter(COMPARISONS.items()))

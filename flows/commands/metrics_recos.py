@@ -9,10 +9,8 @@ import typer
 from flows.commands.output import JsonOption, out, print_json, print_table
 
 if TYPE_CHECKING:
-    from retrieval.metrics.sample_recall import SampleRecall
-    from retrieval.metrics.task_recall import TaskRecall
-    from retrieval.recos_samples import RecosSamples
-    from retrieval.recos_scores import RecosScores
+    from retrieval.contrastive import SampleRecall
+    from retrieval.recos import RecosSamples, RecosScores, TaskRecall
 
 ImagesOption = Annotated[
     Path,
@@ -39,9 +37,8 @@ def recos(
     Images without captions are candidates only; where there are any, as in version 2, only text to
     image is scored. All in percent; ties are errors.
     """
-    from retrieval.npy_file import read_array
-    from retrieval.recos_samples import recos_samples
-    from retrieval.recos_scores import score_recos
+    from retrieval.embeddings import read_array
+    from retrieval.recos import recos_samples, score_recos
     from retrieval.sample_list import read_list
 
     listed = recos_samples(read_list(samples), str(samples))
@@ -55,7 +52,7 @@ def recos(
 
 
 def _as_json(samples: "RecosSamples", scores: "RecosScores") -> dict[str, Any]:
-    from retrieval.metrics.task_recall import DEPTHS
+    from retrieval.recos import DEPTHS
 
     recall = {
         f"R@{depth}": {

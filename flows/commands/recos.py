@@ -9,7 +9,7 @@ from rich.markup import escape
 from flows.commands.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
-    from retrieval.discriminability.validation import CaptionScores, TimedScores
+    from retrieval.discriminability import CaptionScores, TimedScores
 
 app = typer.Typer(
     help="Build a benchmark of tasks: how well captions tell their images from others.",
@@ -62,9 +62,8 @@ def discriminability(
     dis is the entropy of the softmax of the cosines divided by the temperature, from 0 to log k.
     What is below (1 - eta)/2 log k is over-detailed, above (1 + eta)/2 log k under-detailed.
     """
-    from retrieval.discriminability.nearest_others import load_kernels
-    from retrieval.discriminability.validation import score_captions
-    from retrieval.npy_file import read_array
+    from retrieval.discriminability import load_kernels, score_captions
+    from retrieval.embeddings import read_array
     from schemas.recos import DiscriminabilitySettings
 
     _check(eta, temperature)

@@ -1,18 +1,16 @@
 """FairMOT behind the seam of person detectors."""
 
+import hashlib
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.fairmot.digest import checkpoint_digest
-from models.fairmot.letterbox import Size, boxes_in_frame, letterbox, network_input, size_of
-from models.torch_device import torch_device
-from models.tracking.detector import Detections
-from models.tracking.frame import Frame
+from models.torch_batches import torch_device
+from models.tracking.detector import Detections, Frame, Pixels
 from schemas.chat import ModelRef
 from schemas.errors import MissingExtraError, ModelError
 from schemas.tracking import FairMOTDetector
@@ -20,9 +18,116 @@ from schemas.tracking import FairMOTDetector
 if TYPE_CHECKING:
     import torch
 
-    from models.fairmot.network.decoding import Candidates
-    from models.fairmot.network.fairmot import FairMOTNetwork, HeadMaps
+    from models.fairmot.network import Candidates, FairMOTNetwork, HeadMaps
 
+
+# The digest of a checkpoint, read once for as long as the file stays what it is.
+
+_REMEMBERED = 8
+
+
+def checkpoint_digest(path: Path) -> str:
+    """SHA-256 of a file, as 64 hex digits.
+
+    Raises:
+        ModelError: the file cannot be read.
+    """
+    try:
+        status = path.stat()
+        return _digest(path, status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        raise ModelError(
+            f"the checkpoint {str(path)!r} cannot be read: {error.strerror or error}"
+        ) from error
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _digest(path: Path, _size: int, _changed_ns: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# How a frame gets into the network, and what the network saw gets back into the frame.
+
+_PADDING = 128  # on uint8; 127.5 is what was trained with
+_CHANNEL_MAXIMUM = 255
+
+
+class Size(NamedTuple):
+    """Width and height, in pixels or in cells."""
+
+    width: int
+    height: int
+
+
+class Placement(NamedTuple):
+    """Where the frame lies in the network's input; padding in pixels."""
+
+    size: Size
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+def size_of(pixels: Pixels) -> Size:
+    """Width and height of a picture."""
+    height, width, _ = pixels.shape
+    return Size(width, height)
+
+
+def place(frame: Size, network: Size) -> Placement:
+    """The frame as large as it fits, in the middle; an odd pixel of padding goes right or below."""
+    ratio = min(network.height / frame.height, network.width / frame.width)
+    # A frame far longer than it is wide still keeps a pixel of width.
+    size = Size(max(round(frame.width * ratio), 1), max(round(frame.height * ratio), 1))
+    beside, above = (network.width - size.width) / 2, (network.height - size.height) / 2
+    return Placement(
+        size,
+        left=round(beside - 0.1),
+        top=round(above - 0.1),
+        right=round(beside + 0.1),
+        bottom=round(above + 0.1),
+    )
+
+
+def letterbox(pixels: Pixels, network: Size) -> Pixels:
+    """The picture at the network's size, its shape kept, on grey; made larger too."""
+    import cv2
+
+    placement = place(size_of(pixels), network)
+    resized = cv2.resize(np.ascontiguousarray(pixels), placement.size, interpolation=cv2.INTER_AREA)
+    boxed = np.full((network.height, network.width, 3), _PADDING, np.uint8)
+    bottom, right = network.height - placement.bottom, network.width - placement.right
+    boxed[placement.top : bottom, placement.left : right] = resized
+    return boxed
+
+
+def network_input(boxed: Pixels) -> NDArray[np.float32]:
+    """(h, w, 3) uint8 to (1, 3, h, w) float32 in [0, 1].
+
+    FairMOT carries a mean and a deviation in its options, and was trained without applying them.
+    """
+    channels_first = np.ascontiguousarray(boxed.transpose(2, 0, 1)[None], dtype=np.float32)
+    return channels_first / np.float32(_CHANNEL_MAXIMUM)
+
+
+def boxes_in_frame(
+    boxes_xyxy: NDArray[np.floating], cells: Size, frame: Size
+) -> NDArray[np.float32]:
+    """(n, 4) boxes in cells of a map of size `cells` to pixels of the frame, not clipped.
+
+    This is FairMOT's own way back: one scale for both axes about the middle, which does not know of
+    the rounding in `place` and so differs from its exact inverse by less than a cell.
+    """
+    scale = max(cells.width / cells.height * frame.height, frame.width) / cells.width
+    middle_of_cells = np.array([cells.width, cells.height] * 2) / 2
+    middle_of_frame = np.array([frame.width, frame.height] * 2) / 2
+    boxes = middle_of_frame + scale * (boxes_xyxy.astype(np.float64) - middle_of_cells)
+    return boxes.astype(np.float32)
+
+
+# FairMOT behind the seam of person detectors.
 
 _ONE_AT_A_TIME = Lock()
 
@@ -30,7 +135,7 @@ _ONE_AT_A_TIME = Lock()
 @lru_cache(maxsize=1)
 def _network(checkpoint: Path, sha256: str, device: "torch.device") -> "FairMOTNetwork":
     """The network on a device; every video's detector has the same, which remembers nothing."""
-    from models.fairmot.network.checkpoint import load_network
+    from models.fairmot.network import load_network
 
     return load_network(checkpoint, sha256).to(device)
 
@@ -76,7 +181,7 @@ class FairMOTPersonDetector:
         Raises:
             ModelError: the network does not fit into the memory of the device.
         """
-        from models.fairmot.network.fairmot import STRIDE
+        from models.fairmot.network import STRIDE
 
         with self._torch.inference_mode():
             people = self._find(network_input(letterbox(frame.pixels, self._input_size)))
@@ -100,7 +205,7 @@ class FairMOTPersonDetector:
             raise ModelError(f"{self.ref} remembers nothing; got {len(state)} bytes of state")
 
     def _find(self, images: NDArray[np.float32]) -> "Candidates":
-        from models.fairmot.network.decoding import decode, select_people
+        from models.fairmot.network import decode, select_people
 
         spec = self._spec
         candidates = decode(self._maps(images), spec.most_people)

@@ -1,16 +1,33 @@
 """Image search by Google's Custom Search JSON API."""
 
 import http.client
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import httplib2
 
 from models.image_search import always
-from models.search.asking import RAW_CHARACTERS, Attempt, Sleep, plain_query, with_retries
-from models.search.google_answers import READER, read_refusal, read_results
-from models.search.keys import read_key, without_key
-from models.search.reading import Received, Results, attempt_of, read_again
+from models.search.asking import (
+    RAW_CHARACTERS,
+    Attempt,
+    Received,
+    Results,
+    Sleep,
+    attempt_of,
+    json_of,
+    plain_query,
+    read_again,
+    read_key,
+    size_of,
+    text_of,
+    unreadable_result,
+    with_retries,
+    without_key,
+)
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.image_search import (
@@ -18,8 +35,171 @@ from schemas.image_search import (
     GoogleSearch,
     SearchAnswer,
     SearchFailure,
+    SearchHit,
     SearchOutcome,
+    UnreadableResult,
 )
+
+# What Google's Custom Search JSON API says: its answers, and its errors.
+
+_DAY_IS_OVER = frozenset({"dailyLimitExceeded", "dailyLimitExceededUnreg", "quotaExceeded"})
+_TOO_FAST = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
+_BAD_KEY = frozenset({"API_KEY_INVALID", "keyInvalid", "keyExpired", "accessNotConfigured"})
+
+
+READER: Final = "2"
+"""The version of `read_results`: answers that another one read are read again."""
+
+
+def read_results(text: str, spec: GoogleSearch, first: int, count: int) -> Results:
+    """The results of an answer, of which the first has rank `first`; without a link it is none.
+
+    The API tells no licence and no author: the licence is the one that the filter lets pass.
+
+    Raises:
+        ValueError: the text is no answer, or has no list of items where one should be.
+    """
+    answer = json_of(text)
+    if not isinstance(answer, dict):
+        raise ValueError(f"it is no object but {type(answer).__name__}")  # noqa: TRY004
+    items = answer.get("items", [])
+    if not isinstance(items, list):
+        raise ValueError(f"its items are no list but {type(items).__name__}")  # noqa: TRY004
+    hits: list[SearchHit] = []
+    unreadable: list[UnreadableResult] = []
+    for rank, item in enumerate(items[:count], start=first):
+        if isinstance(item, dict) and (link := text_of(item.get("link"))):
+            hits.append(_hit(rank, link, item, spec))
+        else:
+            unreadable.append(unreadable_result(rank, item))
+    return Results(tuple(hits), tuple(unreadable))
+
+
+def _hit(rank: int, link: str, item: dict[str, Any], spec: GoogleSearch) -> SearchHit:
+    told = item.get("image")
+    image: dict[str, Any] = told if isinstance(told, dict) else {}
+    return SearchHit(
+        rank=rank,
+        image_url=link,
+        page_url=text_of(image.get("contextLink")),
+        title=text_of(item.get("title")) or "",
+        licence=spec.licence,
+        licence_basis="filter",
+        width_px=size_of(image.get("width")),
+        height_px=size_of(image.get("height")),
+        media_type=text_of(item.get("mime")),
+    )
+
+
+class Refusal(NamedTuple):
+    """What an answer with a status of 400 and above means."""
+
+    reason: str
+    retriable: bool
+    counted: bool
+    retry: bool
+    message: str
+
+
+def read_refusal(status: int, body: str) -> Refusal:
+    """What Google means by an error: statuses alone do not tell a day's quota from a minute's."""
+    message, words = _words_of(body)
+    if status in (403, 429) and (words & _DAY_IS_OVER or "per day" in message.casefold()):
+        return Refusal("quota_exhausted", True, False, False, message)
+    if status == 429 or (status == 403 and words & _TOO_FAST):
+        return Refusal("rate_limited", True, False, True, message)
+    if status == 408:
+        return Refusal("timeout", True, True, True, message)
+    if status >= 500:
+        return Refusal("server_error", True, True, True, message)
+    if status in (401, 403, 404) or words & _BAD_KEY or "API key" in message or status < 400:
+        return Refusal("misconfigured", True, False, False, message)
+    return Refusal("refused_query", False, False, False, message)
+
+
+def _words_of(body: str) -> tuple[str, frozenset[str]]:
+    """The message of an error, and the words that say what kind it is."""
+    try:
+        error = json.loads(body)["error"]
+        message = str(error.get("message", ""))
+        parts = [*error.get("errors", []), *error.get("details", [])]
+        words = {str(part.get("reason")) for part in parts} | {str(error.get("status"))}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "", frozenset()
+    return message, frozenset(words)
+
+
+# How Google's client reaches the network: with the key, once a call, and under no other name.
+#
+# The client itself is never told the key, so that neither the addresses that it logs nor its
+# errors
+# hold it. Its transport would send a request again when a connection breaks, without a word: here
+# nothing is sent twice, since every request counts against a quota.
+
+
+class _SentOnce:
+    """A connection that is opened once: whoever wants to send again has to ask again."""
+
+    _was_open = False
+
+    def connect(self) -> None:
+        """Opens it.
+
+        Raises:
+            ConnectionResetError: it was open before.
+        """
+        if self._was_open:
+            raise ConnectionResetError("the server closed the connection without an answer")
+        super().connect()  # type: ignore[misc]
+        self._was_open = True
+
+
+class _Http(_SentOnce, httplib2.HTTPConnectionWithTimeout):  # type: ignore[misc]
+    pass
+
+
+class _Https(_SentOnce, httplib2.HTTPSConnectionWithTimeout):  # type: ignore[misc]
+    pass
+
+
+class KeyedHttp(httplib2.Http):  # type: ignore[misc]
+    """Adds the key to each address as it leaves; for one call, in one thread.
+
+    A proxy that the environment names is used for https alone, where it sees no key. Redirects are
+    not followed: the key is for this server. `received` is the type and the body of what
+    came back; None before.
+    """
+
+    def __init__(self, base_url: str, key: str, timeout_seconds: float) -> None:
+        self._is_secure = urlsplit(base_url).scheme == "https"
+        proxy = {} if self._is_secure else {"proxy_info": None}
+        super().__init__(timeout=timeout_seconds, **proxy)
+        self.follow_redirects = False
+        self._key = key
+        self.received: tuple[str, bytes] | None = None
+
+    def request(
+        self,
+        uri: str,
+        method: str = "GET",
+        body: str | None = None,
+        headers: dict[str, str] | None = None,
+        **named: Any,
+    ) -> tuple[Any, bytes]:
+        """As `httplib2.Http` does; the parameters of a long query are in the body of a POST."""
+        named["connection_type"] = _Https if self._is_secure else _Http
+        key, headers = urlencode({"key": self._key}), dict(headers or {})
+        if body:
+            body = f"{body}&{key}"
+            headers["content-length"] = str(len(body))
+        else:
+            uri = f"{uri}{'&' if urlsplit(uri).query else '?'}{key}"
+        response, content = super().request(uri, method, body, headers, **named)
+        self.received = str(response.get("content-type", "")), content
+        return response, content
+
+
+# Image search by Google's Custom Search JSON API.
 
 _MOST_HITS = 10  # a request
 _LAST_PLACE = 100  # the sum of `start` and `num`
@@ -108,8 +288,6 @@ class GoogleImageSearch:
     def _ask(self, query: str, first: int, number: int) -> Attempt:
         import httplib2
         from googleapiclient.errors import HttpError
-
-        from models.search.google_transport import KeyedHttp
 
         http_of_this = KeyedHttp(self._spec.base_url, self._key, self._spec.timeout_seconds)
         started = time.monotonic()

@@ -1,19 +1,218 @@
 """Image search by Openverse, the index of openly licensed images."""
 
+import re
+import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import httpx
+from pydantic import BaseModel, Field, ValidationError
 
 from models.image_search import always
-from models.search.asking import RAW_CHARACTERS, Attempt, Sleep, plain_query, with_retries
-from models.search.keys import without_key
-from models.search.openverse_answers import READER, is_day_over, read_results, wait_of
-from models.search.openverse_token import OpenverseTokens, TokenRefusedError
-from models.search.reading import Received, attempt_of, read_again
+from models.search.asking import (
+    RAW_CHARACTERS,
+    Attempt,
+    Received,
+    Results,
+    Sleep,
+    attempt_of,
+    json_of,
+    number_text_of,
+    plain_query,
+    read_again,
+    read_key,
+    size_of,
+    text_of,
+    unreadable_result,
+    with_retries,
+    without_key,
+)
 from schemas.chat import ModelRef
-from schemas.image_search import OpenverseSearch, SearchAnswer, SearchFailure, SearchOutcome
+from schemas.errors import ConfigurationError
+from schemas.image_search import (
+    OpenverseSearch,
+    SearchAnswer,
+    SearchFailure,
+    SearchHit,
+    SearchOutcome,
+    UnreadableResult,
+)
+from schemas.licences import licence_name
+
+# What Openverse says: its answers, and when it may be asked again.
+
+_MEDIA_TYPES: Final = {
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "png": "image/png",
+    "webp": "image/webp",
+    "gif": "image/gif",
+    "svg": "image/svg+xml",
+    "tif": "image/tiff",
+    "tiff": "image/tiff",
+}
+_AVAILABLE_IN: Final = re.compile(r"available in (\d+) second")
+
+
+READER: Final = "2"
+"""The version of `read_results`: answers that another one read are read again."""
+
+
+def read_results(text: str, first: int, count: int) -> Results:
+    """The results of an answer, of which the first has rank `first`; without an address it is none.
+
+    Raises:
+        ValueError: the text is no answer to a search.
+    """
+    page = json_of(text)
+    results = page.get("results") if isinstance(page, dict) else None
+    if not isinstance(results, list):
+        raise ValueError("it has no list of results")  # noqa: TRY004
+    hits: list[SearchHit] = []
+    unreadable: list[UnreadableResult] = []
+    for rank, result in enumerate(results[:count], start=first):
+        if isinstance(result, dict) and (url := text_of(result.get("url"))):
+            hits.append(_hit(rank, url, result))
+        else:
+            unreadable.append(unreadable_result(rank, result))
+    return Results(tuple(hits), tuple(unreadable))
+
+
+def _hit(rank: int, url: str, result: dict[str, Any]) -> SearchHit:
+    return SearchHit(
+        rank=rank,
+        image_url=url,
+        page_url=text_of(result.get("foreign_landing_url")),
+        title=text_of(result.get("title")) or "",
+        licence=_licence(result),
+        licence_url=text_of(result.get("license_url")),
+        creator=text_of(result.get("creator")),
+        width_px=size_of(result.get("width")),
+        height_px=size_of(result.get("height")),
+        media_type=_MEDIA_TYPES.get((text_of(result.get("filetype")) or "").casefold()),
+    )
+
+
+def _licence(result: dict[str, Any]) -> str | None:
+    """Its name; unknown where something is stated of it that cannot be read: a condition, maybe."""
+    stated, version = text_of(result.get("license")), number_text_of(result.get("license_version"))
+    address = text_of(result.get("license_url"))
+    read = {"license": stated, "license_version": version, "license_url": address}
+    if any(value is None and result.get(name) not in (None, "") for name, value in read.items()):
+        return None
+    return licence_name(f"{stated} {version or ''}".strip() if stated else None, address)
+
+
+def wait_of(response: httpx.Response) -> float | None:
+    """For how many seconds a server that refuses wants to be left alone, where it says so."""
+    after = response.headers.get("retry-after", "")
+    if after.isascii() and after.isdigit():
+        return float(after)
+    found = _AVAILABLE_IN.search(response.text)
+    return float(found[1]) if found else None
+
+
+def is_day_over(response: httpx.Response) -> bool:
+    """Whether one of the limits that count a day is used up."""
+    left = [
+        value
+        for name, value in response.headers.items()
+        if name.casefold().startswith("x-ratelimit-available-") and "sustained" in name.casefold()
+    ]
+    return any(value.strip().lstrip("-").isdigit() and int(value) <= 0 for value in left)
+
+
+# In whose name Openverse is asked: nobody's, that of a token, or of a registered application.
+
+_RENEWED_BEFORE_SECONDS = 60.0
+
+
+class TokenRefusedError(Exception):
+    """No token was given; holds what the server said."""
+
+    def __init__(self, what: str, raw: str, *, is_passing: bool) -> None:
+        super().__init__(what)
+        self.raw = raw
+        self.is_passing = is_passing
+
+
+class _Token(BaseModel):
+    access_token: str = Field(min_length=1)
+    expires_in: float = Field(gt=0)
+
+
+class OpenverseTokens:
+    """Gives the header that a request is sent with; a token is asked for once, and before it ends.
+
+    Raises:
+        ConfigurationError: an environment variable is not set, or one of id and secret is missing.
+    """
+
+    def __init__(
+        self, spec: OpenverseSearch, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._token = ""
+        self._ends = float("inf")
+        self._application: tuple[str, str] | None = None
+        self.secrets: list[str] = []
+        if bool(spec.client_id_variable) != bool(spec.client_secret_variable):
+            raise ConfigurationError(
+                "openverse wants client_id_variable and client_secret_variable, or neither; got one"
+            )
+        if spec.token_variable:
+            self._token = read_key(spec.token_variable, "token", spec.ref)
+            self.secrets.append(self._token)
+        elif spec.client_id_variable and spec.client_secret_variable:
+            secret = read_key(spec.client_secret_variable, "client secret", spec.ref)
+            self._application = read_key(spec.client_id_variable, "client id", spec.ref), secret
+            self.secrets.append(secret)
+
+    def header(self, client: httpx.Client) -> dict[str, str]:
+        """`Authorization`, or nothing.
+
+        Raises:
+            TokenRefusedError: the server gives no token.
+            httpx.HTTPError: it cannot be asked.
+        """
+        if self._application is None:
+            return {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        with self._lock:
+            if not self._token or self._monotonic() >= self._ends:
+                self._renew(client, *self._application)
+            return {"Authorization": f"Bearer {self._token}"}
+
+    def forget(self) -> bool:
+        """Lets the next request ask for another token; False where there can be no other."""
+        if self._application is None:
+            return False
+        with self._lock:
+            self._token = ""
+        return True
+
+    def _renew(self, client: httpx.Client, client_id: str, secret: str) -> None:
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": client_id,
+            "client_secret": secret,
+        }
+        response = client.post("v1/auth_tokens/token/", data=form)
+        if response.status_code != httpx.codes.OK:
+            what = f"gives no token, status {response.status_code}"
+            is_passing = response.status_code >= 500 or response.status_code == 429
+            raise TokenRefusedError(what, response.text, is_passing=is_passing)
+        try:
+            token = _Token.model_validate_json(response.content)
+        except ValidationError as fault:
+            raise TokenRefusedError("answers with no token", "", is_passing=True) from fault
+        self.secrets.append(token.access_token)
+        self._token = token.access_token
+        self._ends = self._monotonic() + max(0.0, token.expires_in - _RENEWED_BEFORE_SECONDS)
+
+
+# Image search by Openverse, the index of openly licensed images.
 
 _MOST_HITS = 20  # a request of somebody who is not registered
 _MOST_HITS_REGISTERED = 50

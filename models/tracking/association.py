@@ -1,19 +1,463 @@
-"""`Association`: who in this frame is who in the frames before."""
+"""Associates detections with tracks, frame by frame (FairMOT, section 3.5)."""
 
+import base64
+import io
 import math
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
-from models.tracking import lifecycle
+from models.tracking import kalman
 from models.tracking.detector import Detections
-from models.tracking.matching import match
-from models.tracking.sightings import Sightings, sightings
-from models.tracking.states import as_bytes, from_bytes
-from models.tracking.tracked import TrackedPerson
-from models.tracking.tracks import Tracks, boxes_xyxy, track_type
-from schemas.errors import ModelError, UsageError
+from models.tracking.kalman import ROWS, gate_distances
+from schemas.errors import IntegrityError, ModelError, UsageError
 from schemas.tracking import AssociationSettings
+
+# Overlap of boxes as FairMOT counts it: corners are pixels, and both belong to the box.
+
+Boxes = NDArray[np.float64]
+"""An array of shape (n, 4): left, top, right, bottom."""
+
+
+def overlaps(first: Boxes, second: Boxes) -> NDArray[np.float64]:
+    """Intersection over union of every box with every box, of shape (n, m), in [0, 1].
+
+    A side is right - left + 1 pixels long.
+    """
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    sides = np.minimum(first[:, None, 2:], second[None, :, 2:])
+    sides -= low
+    sides += 1
+    np.maximum(sides, 0, out=sides)
+    shared: NDArray[np.float64] = sides[..., 0] * sides[..., 1]
+    shared /= _areas(first)[:, None] + _areas(second) - shared
+    return shared
+
+
+def _areas(boxes: Boxes) -> NDArray[np.float64]:
+    width, height = (boxes[:, 2:] - boxes[:, :2] + 1).T
+    areas: NDArray[np.float64] = width * height
+    return areas
+
+
+# Who belongs to whom: the cheapest partial matching of rows and columns.
+
+
+class Pairs(NamedTuple):
+    """Matched rows, rising, and the column of each."""
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+
+
+def cheapest_pairs(cost: NDArray[np.floating[Any]], limit: float) -> Pairs:
+    """The partial matching of least cost, where whoever stays alone costs `limit` / 2.
+
+    A pair is worth its cost only below `limit`, since leaving both alone costs as much; and two
+    pairs can give way to a single one. Cutting all costs off at `limit` says the same to a solver
+    of full assignments: a pair at the limit then stands for two that stay alone.
+
+    Args:
+        cost: of shape (n, m); infinite where a pair must never be.
+        limit: above 0.
+    """
+    if not cost.size:
+        none = np.empty(0, np.intp)
+        return Pairs(none, none)
+    rows, columns = linear_sum_assignment(np.minimum(cost, limit))
+    worth = cost[rows, columns] < limit
+    return Pairs(rows[worth], columns[worth])
+
+
+# Embeddings as text: little-endian float16 in base64, as records carry them.
+
+
+def packed(embedding: NDArray[np.floating]) -> str:
+    """`embedding`, of shape (d,), as text; precise to about three decimal digits."""
+    return base64.b64encode(embedding.astype("<f2").tobytes()).decode("ascii")
+
+
+def unpacked(text: str) -> NDArray[np.float32]:
+    """The embedding in `text`, of shape (d,), brought back to unit length."""
+    vector = np.frombuffer(base64.b64decode(text), "<f2").astype(np.float32)
+    length = float(np.linalg.norm(vector))
+    return vector / length if length else vector
+
+
+# States as bytes: named arrays in NumPy's own format, without pickles.
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def as_bytes(arrays: Arrays) -> bytes:
+    """The arrays as one value; the same arrays give the same bytes."""
+    file = io.BytesIO()
+    named: dict[str, Any] = arrays
+    np.savez(file, **named)
+    return file.getvalue()
+
+
+def from_bytes(state: bytes, *wanted: str) -> Arrays:
+    """The arrays that `as_bytes` was given.
+
+    Raises:
+        IntegrityError: these are not the bytes of arrays, or one of `wanted` is not among them.
+    """
+    try:
+        with np.load(io.BytesIO(state), allow_pickle=False) as file:
+            return {name: file[name] for name in wanted}
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as fault:
+        raise IntegrityError(f"the saved state of a tracker cannot be read: {fault}") from fault
+
+
+# The detections of one frame in the terms of an association.
+
+
+class Sightings(NamedTuple):
+    """Detections that can be followed, in the detector's order.
+
+    Attributes:
+        boxes_xyxy: (m, 4): left, top, right, bottom.
+        boxes_xyah: (m, 4): centre, width / height, and height.
+        scores: (m,) in [0, 1].
+        looks: (m, d) of unit length; d is 0 where nothing is known of appearance.
+        sure: (m,): which are above the confidence threshold.
+    """
+
+    boxes_xyxy: NDArray[np.float64]
+    boxes_xyah: NDArray[np.float64]
+    scores: NDArray[np.float32]
+    looks: NDArray[np.float32]
+    sure: NDArray[np.bool_]
+
+    def only(self, rows: NDArray[np.intp]) -> "Sightings":
+        """Those of `rows`."""
+        return Sightings(
+            self.boxes_xyxy[rows],
+            self.boxes_xyah[rows],
+            self.scores[rows],
+            self.looks[rows],
+            self.sure[rows],
+        )
+
+
+def sightings(detections: Detections, settings: AssociationSettings) -> Sightings:
+    """What can be followed of `detections`: boxes that have width and height, scored high enough.
+
+    Without embeddings those that get a second chance only are among them.
+
+    Raises:
+        ModelError: an array is not of the shape it should be, or a number is not finite.
+    """
+    least = settings.confidence_threshold
+    looks = detections.embeddings
+    if looks is None:
+        least = min(least, settings.second_chance_threshold)
+        looks = np.empty((len(detections.scores), 0), np.float32)
+    _check(detections.boxes_xyxy, detections.scores, looks)
+    boxes = detections.boxes_xyxy.astype(np.float64)
+    sides = boxes[:, 2:] - boxes[:, :2]
+    keep = np.flatnonzero((detections.scores > least) & (sides > 0).all(axis=1))
+    boxes, sides, scores = boxes[keep], sides[keep], detections.scores[keep]
+    return Sightings(
+        boxes_xyxy=boxes,
+        boxes_xyah=_xyah(boxes, sides),
+        scores=scores,
+        looks=looks[keep],
+        sure=scores > settings.confidence_threshold,
+    )
+
+
+def _xyah(boxes: NDArray[np.float64], sides: NDArray[np.float64]) -> NDArray[np.float64]:
+    boxes_xyah = np.empty_like(boxes)
+    boxes_xyah[:, :2] = boxes[:, :2] + sides / 2
+    boxes_xyah[:, 2] = sides[:, 0] / sides[:, 1]
+    boxes_xyah[:, 3] = sides[:, 1]
+    return boxes_xyah
+
+
+def _check(
+    boxes: NDArray[np.floating[Any]],
+    scores: NDArray[np.floating[Any]],
+    looks: NDArray[np.floating[Any]],
+) -> None:
+    count = len(scores)
+    wanted = ((count, 4), (count,), (count, looks.shape[-1]))
+    names = ("boxes", "scores", "embeddings")
+    for name, part, shape in zip(names, (boxes, scores, looks), wanted, strict=True):
+        if part.shape != shape:
+            raise ModelError(
+                f"the {name} of {count} detections must be of shape {shape}; got {part.shape}"
+            )
+        if not np.isfinite(part).all():
+            raise ModelError(f"the {name} of {count} detections must all be finite numbers")
+
+
+# What a tracker says of one frame.
+
+
+class TrackedPerson(NamedTuple):
+    """A person in a frame.
+
+    Attributes:
+        number: the tracker's number for the person, from 1, unique in the video.
+        box_xyxy: (4,) float64: left, top, right, bottom in pixels of the frame, not clipped.
+        score: how sure the detector was, in [0, 1].
+        embedding: (d,) float32 of unit length, that of this frame alone; None where the detector
+            gave none.
+    """
+
+    number: int
+    box_xyxy: NDArray[np.float64]
+    score: float
+    embedding: NDArray[np.float32] | None
+
+
+class TrackedFrame(NamedTuple):
+    """The people in one frame, and the numbers that can still come back in a later one."""
+
+    people: tuple[TrackedPerson, ...]
+    alive: frozenset[int]
+
+
+# What an association remembers of those it follows: a table with a row for each.
+
+Tracks = NDArray[np.void]
+"""A table of `track_type`: first the tracked ones, then the lost ones, each in FairMOT's order."""
+
+ALONE = -1
+"""In place of a detection's row: there is none."""
+
+
+def track_type(embedding_length: int) -> np.dtype[np.void]:
+    """The columns of a table of tracks.
+
+    number: counts from 1.
+    started, seen: the frames of the first and of the last detection, from 1.
+    detection: the row of the sighting it took in the last frame, or `ALONE`.
+    score: of the last detection, but not of one that brought the track back.
+    confirmed: seen a second time in the very next frame, or begun in the first frame.
+    lost: not found in the last frame.
+    expired: was once lost for longer than remembered. A lost one is forgotten after one more frame;
+        one that came back in that frame is forgotten as soon as it is lost again.
+    motion: see `models.tracking.kalman`.
+    look: the embedding, smoothed over time; of length 0 where nothing is known of appearance.
+    """
+    columns: list[tuple[Any, ...]] = [
+        ("number", np.int64),
+        ("started", np.int64),
+        ("seen", np.int64),
+        ("detection", np.intp),
+        ("score", np.float64),
+        ("motion", np.float64, (ROWS, 4)),
+        ("look", np.float32, (embedding_length,)),
+        ("confirmed", np.bool_),
+        ("lost", np.bool_),
+        ("expired", np.bool_),
+    ]
+    return np.dtype(columns, align=True)
+
+
+def joined(*tables: Tracks) -> Tracks:
+    """The rows of all tables of one type, in order.
+
+    They are copied as bytes: NumPy would go field by field, ten times as slow.
+    """
+    kind = tables[0].dtype
+    as_bytes = np.dtype((np.void, kind.itemsize))
+    return np.concatenate([table.view(as_bytes) for table in tables]).view(kind)
+
+
+def boxes_xyxy(tracks: Tracks) -> NDArray[np.float64]:
+    """Where the tracks are: (n, 4), left, top, right, bottom."""
+    x, y, aspect, height = tracks["motion"][:, 0].T
+    half_width, half_height = aspect * height / 2, height / 2
+    corners = (x - half_width, y - half_height, x + half_width, y + half_height)
+    return np.stack(corners, axis=1)
+
+
+# Which track takes which detection of a frame, in rounds.
+#
+# With embeddings these are FairMOT's three rounds. Without them they are ours:
+#
+# 1. Whoever was followed until the last frame takes what covers its predicted box almost wholly:
+# somebody who has been away must not take the number of somebody who is plainly still there.
+# 2. All others, lost ones included, take what overlaps their predicted box at all, at a place that
+# the filter thinks possible. This is how lost ones come back.
+# 3. New, unconfirmed tracks: as published.
+# 4. Detections that the detector was unsure of can keep a followed track going, but neither begin
+# one
+# nor bring one back (the second chance of ByteTrack, Zhang et al. 2022).
+
+Mask = NDArray[np.bool_]
+Costs = NDArray[np.float64]
+
+
+class Round(NamedTuple):
+    """Some of the tracks choose among some of the sightings, those already taken left out."""
+
+    tracks: Mask
+    sightings: Mask
+    cost: Callable[[Tracks, Sightings, AssociationSettings], Costs]
+    limit: float
+
+
+def match(tracks: Tracks, found: Sightings, settings: AssociationSettings) -> None:
+    """Sets `detection` of each track to the row of the sighting it takes, or to `ALONE`.
+
+    The motions of confirmed tracks must have been predicted for this frame, and no others.
+    """
+    rounds = _published_rounds if found.looks.shape[1] else _motion_rounds
+    tracks["detection"] = ALONE
+    is_free = np.ones(len(found.scores), np.bool_)
+    for each in rounds(tracks, found, settings):
+        rows = np.flatnonzero(each.tracks & (tracks["detection"] == ALONE))
+        columns = np.flatnonzero(each.sightings & is_free)
+        if len(rows) and len(columns):
+            cost = each.cost(tracks.take(rows), found.only(columns), settings)
+            pairs = cheapest_pairs(cost, each.limit)
+            taken = columns[pairs.columns]
+            tracks["detection"][rows[pairs.rows]] = taken
+            is_free[taken] = False
+
+
+def _published_rounds(
+    tracks: Tracks, found: Sightings, settings: AssociationSettings
+) -> Iterator[Round]:
+    confirmed = tracks["confirmed"]
+    followed = confirmed & ~tracks["lost"]
+    yield Round(confirmed, found.sure, look_and_place, settings.appearance_limit)
+    yield Round(followed, found.sure, distance, settings.overlap_limit)
+    yield Round(~confirmed, found.sure, distance, settings.unconfirmed_limit)
+
+
+def _motion_rounds(
+    tracks: Tracks, found: Sightings, settings: AssociationSettings
+) -> Iterator[Round]:
+    confirmed = tracks["confirmed"]
+    followed = confirmed & ~tracks["lost"]
+    yield Round(followed, found.sure, distance, settings.plain_limit)
+    yield Round(confirmed, found.sure, distance_and_place, settings.motion_limit)
+    yield Round(~confirmed, found.sure, distance, settings.unconfirmed_limit)
+    yield Round(followed, ~found.sure, distance, settings.overlap_limit)
+
+
+def distance(tracks: Tracks, found: Sightings, _: AssociationSettings) -> Costs:
+    """1 - overlap, of shape (n, m)."""
+    return 1 - overlaps(boxes_xyxy(tracks), found.boxes_xyxy)
+
+
+def look_and_place(tracks: Tracks, found: Sightings, settings: AssociationSettings) -> Costs:
+    """Cosine distance of the looks and gate distance, weighted; infinite outside the gate."""
+    cosine = np.maximum(1 - tracks["look"] @ found.looks.T, 0)
+    return _with_place(cosine, tracks, found, settings)
+
+
+def distance_and_place(tracks: Tracks, found: Sightings, settings: AssociationSettings) -> Costs:
+    """1 - overlap and gate distance, weighted; infinite outside the gate."""
+    return _with_place(distance(tracks, found, settings), tracks, found, settings)
+
+
+def _with_place(
+    cost: NDArray[np.floating], tracks: Tracks, found: Sightings, settings: AssociationSettings
+) -> Costs:
+    place = gate_distances(tracks["motion"], found.boxes_xyah)
+    fused = (1 - settings.motion_weight) * cost + settings.motion_weight * place
+    fused[place > settings.gate] = np.inf
+    return fused
+
+
+# How tracks go on, begin, are lost, come back and are forgotten, from frame to frame.
+
+
+def predict(tracks: Tracks) -> None:
+    """Moves the confirmed tracks one frame on; lost ones no longer grow or shrink."""
+    confirmed = np.flatnonzero(tracks["confirmed"])
+    motions = tracks["motion"][confirmed]
+    motions[tracks["lost"][confirmed], 1, 3] = 0
+    tracks["motion"][confirmed] = kalman.predicted(motions)
+
+
+def correct(tracks: Tracks, found: Sightings, frame: int, memory: float) -> None:
+    """Tells the tracks what was seen of them in `frame`.
+
+    `memory` is the share of the old look in the smoothed one. Whoever comes back keeps the old
+    score, as published.
+    """
+    rows = np.flatnonzero(tracks["detection"] != ALONE)
+    seen = tracks["detection"][rows]
+    tracks["motion"][rows] = kalman.corrected(tracks["motion"][rows], found.boxes_xyah[seen])
+    if found.looks.shape[1]:
+        tracks["look"][rows] = smoothed(tracks["look"][rows], found.looks[seen], memory)
+    tracks["seen"][rows] = frame
+    tracks["confirmed"][rows] = True
+    followed = ~tracks["lost"][rows]
+    tracks["score"][rows[followed]] = found.scores[seen[followed]]
+
+
+def smoothed(
+    old: NDArray[np.float32], new: NDArray[np.float32], memory: float
+) -> NDArray[np.float32]:
+    """Looks of shape (n, d) that take in new ones, of unit length."""
+    looks = memory * old + (1 - memory) * new
+    lengths = np.sqrt(np.einsum("nd,nd->n", looks, looks))[:, None]
+    looks /= np.where(lengths > 0, lengths, 1)
+    return looks
+
+
+def begun(
+    kind: np.dtype[Any], found: Sightings, rows: NDArray[np.intp], frame: int, first_number: int
+) -> Tracks:
+    """Tracks that begin with the sightings `rows` in `frame`; those of frame 1 are confirmed."""
+    tracks = np.zeros(len(rows), kind)
+    tracks["number"] = np.arange(first_number, first_number + len(rows))
+    tracks["started"] = tracks["seen"] = frame
+    tracks["detection"] = rows
+    tracks["score"] = found.scores[rows]
+    tracks["motion"] = kalman.started(found.boxes_xyah[rows])
+    tracks["look"] = found.looks[rows]
+    tracks["confirmed"] = frame == 1
+    return tracks
+
+
+def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tracks:
+    """The tracks after `frame`: followed, new and returned ones, then the lost ones.
+
+    Unconfirmed tracks without a detection are gone, and so are expired ones. Those that expire in
+    this frame have one more to come back in, as published.
+    """
+    is_seen = tracks["detection"] != ALONE
+    was_lost = tracks["lost"].copy()
+    stays = ~is_seen & tracks["confirmed"] & ~tracks["expired"]
+    tracks["lost"] = ~is_seen
+    tracks["expired"] |= was_lost & (frame - tracks["seen"] > remembered_frames)
+    followed, returned = is_seen & ~was_lost, is_seen & was_lost
+    still_lost, newly_lost = stays & was_lost, stays & ~was_lost
+    first, *others = (np.flatnonzero(part) for part in (followed, returned, still_lost, newly_lost))
+    return joined(tracks.take(first), new, tracks.take(np.concatenate(others)))
+
+
+def without_doubles(tracks: Tracks, limit: float) -> Tracks:
+    """The tracks without those that lie on another: of a followed and a lost one the younger goes.
+
+    They lie on each other where 1 - overlap is below `limit`. Of equal age the lost one stays.
+    """
+    lost, followed = np.flatnonzero(tracks["lost"]), np.flatnonzero(~tracks["lost"])
+    if not (len(lost) and len(followed)):
+        return tracks
+    boxes = boxes_xyxy(tracks)
+    pairs = np.nonzero(1 - overlaps(boxes[followed], boxes[lost]) < limit)
+    followed, lost = followed[pairs[0]], lost[pairs[1]]
+    life = tracks["seen"] - tracks["started"]
+    younger = np.where(life[followed] > life[lost], lost, followed)
+    return np.delete(tracks, younger) if len(younger) else tracks
+
+
+# `Association`: who in this frame is who in the frames before.
 
 
 class Association:
@@ -24,7 +468,7 @@ class Association:
     between associations; in each, numbers count from 1.
 
     Where detections have no embeddings, overlap stands in for the look, detections that the
-    detector was unsure of get a second chance (see `models.tracking.matching`), and the boxes
+    detector was unsure of get a second chance (see `models.tracking.association`), and the boxes
     given out are the detections' own.
 
     `frame_rate` is that of the frames given, in 1/s: it says how long a lost person is remembered.
@@ -41,7 +485,7 @@ class Association:
 
     @property
     def tracks(self) -> Tracks:
-        """A copy of all that is followed or remembered; see `models.tracking.tracks`."""
+        """A copy of all that is followed or remembered; see `models.tracking.association`."""
         return self._tracks.copy()
 
     @property
@@ -58,11 +502,11 @@ class Association:
         found = self._like_before(sightings(detections, self._settings))
         self._frame += 1
         tracks = self._tracks
-        lifecycle.predict(tracks)
+        predict(tracks)
         match(tracks, found, self._settings)
-        lifecycle.correct(tracks, found, self._frame, self._settings.feature_memory)
-        tracks = lifecycle.after(tracks, self._begun(found), self._frame, self._remembered_frames)
-        self._tracks = lifecycle.without_doubles(tracks, self._settings.double_limit)
+        correct(tracks, found, self._frame, self._settings.feature_memory)
+        tracks = after(tracks, self._begun(found), self._frame, self._remembered_frames)
+        self._tracks = without_doubles(tracks, self._settings.double_limit)
         return self._given_out(found)
 
     def _like_before(self, found: Sightings) -> Sightings:
@@ -84,7 +528,7 @@ class Association:
         is_left[taken[taken >= 0]] = False
         rows = np.flatnonzero(is_left)
         kind = self._tracks.dtype
-        new = lifecycle.begun(kind, found, rows, self._frame, self._next_number)
+        new = begun(kind, found, rows, self._frame, self._next_number)
         self._next_number += len(new)
         return new
 

@@ -1,12 +1,27 @@
-"""The seam behind which people are found in frames."""
+"""What every person detector gives: the people of a frame."""
 
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.frame import Frame
 from schemas.chat import ModelRef
+
+# A frame of a video, as it passes from the decoder to the detector and the scissors.
+
+Pixels = NDArray[np.uint8]
+"""A picture of shape (height, width, 3), RGB, upright."""
+
+
+class Frame(NamedTuple):
+    """`number` counts the frames of the video from 0; `time_seconds` is when it is shown."""
+
+    number: int
+    time_seconds: float
+    pixels: Pixels
+
+
+# The seam behind which people are found in frames.
 
 
 class Detections(NamedTuple):

@@ -2,11 +2,8 @@
 
 import numpy as np
 
-from models.tracking.association import Association
-from models.tracking.detector import PersonDetector
-from models.tracking.frame import Frame
-from models.tracking.states import as_bytes, from_bytes
-from models.tracking.tracked import TrackedFrame
+from models.tracking.association import Association, TrackedFrame, as_bytes, from_bytes
+from models.tracking.detector import Frame, PersonDetector
 from schemas.chat import ModelRef
 from schemas.tracking import AssociationSettings
 

@@ -1,11 +1,16 @@
-"""What CFAM is trained on: images with captions, as pairs; some identities are kept to validate."""
+"""What CFAM is trained on: images with captions as pairs, some identities kept to validate."""
 
-from collections.abc import Callable, Iterable, Sequence
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from schemas.base import digest_of
 from schemas.errors import UsageError
+
+# What CFAM is trained on: images with captions, as pairs; some identities are kept to validate.
 
 _LEAST_IDENTITIES = 2
 """With one alone there is nothing to tell apart."""
@@ -99,3 +104,27 @@ def digest_of_images(
 
 def _parts(image: TrainingImage, name: str) -> tuple[str, ...]:
     return (name, image.identity, str(len(image.captions)), *image.captions)
+
+
+# One training at a time in a folder.
+
+
+@contextmanager
+def occupied(home: Path) -> Iterator[None]:
+    """Makes `home` and keeps it for this process; the system frees it however the process ends.
+
+    Raises:
+        UsageError: another process trains there, or the folder cannot be made.
+    """
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise UsageError(f"{home} cannot be made a folder: {error.strerror}") from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise UsageError(f"another process is training in {home}") from error
+    finally:
+        os.close(folder)

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from sources.demonstration.frame import Frame, Rows, between
 from sources.demonstration.people import Build, Sex, Side
+from sources.demonstration.poses import Frame, Rows, between
 from sources.demonstration.strokes import Flat, Surface
 
 # Rows of the torso: height, half width, half depth, how far forward; in metres.

@@ -5,10 +5,8 @@ import math
 import numpy as np
 
 from sources.demonstration.body import arm_tube, leg_tube, skirt_rows, torso_rows
-from sources.demonstration.colours import CLOTH, SKIN
-from sources.demonstration.fabrics import cloth, plain
-from sources.demonstration.frame import Frame, between
-from sources.demonstration.people import Garment, Jacket, Pattern, Side
+from sources.demonstration.people import CLOTH, SKIN, Garment, Jacket, Pattern, Side, cloth, plain
+from sources.demonstration.poses import Frame, between
 from sources.demonstration.strokes import Field, Mask, Surface, Texture
 
 _LEG_RADII = {

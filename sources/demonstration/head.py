@@ -5,10 +5,8 @@ import math
 import numpy as np
 
 from sources.demonstration.clothing import skin
-from sources.demonstration.colours import CLOTH, HAIR, SKIN, Rgb
-from sources.demonstration.fabrics import plain, strands
-from sources.demonstration.frame import Frame, Rows
-from sources.demonstration.people import Age, Headwear, Sex
+from sources.demonstration.people import CLOTH, HAIR, SKIN, Age, Headwear, Rgb, Sex, plain, strands
+from sources.demonstration.poses import Frame, Rows
 from sources.demonstration.strokes import Flat, Mask, Surface, Texture
 
 # Rows of the head around its middle: height, half width, half depth, how far forward.

@@ -1,10 +1,98 @@
-"""The people of the demonstration world: what can be known of a person, and a seeded draw."""
+"""People with known attributes, and what they wear."""
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import TypeVar
 
+import numpy as np
+
+from models.builtin.drawing.pen import Draws
 from schemas.base import Record
-from sources.demonstration.chance import Chance
-from sources.demonstration.colours import CLOTH, pick_apart
+from sources.demonstration.strokes import Field, Surface, Texture
+
+# Seeded draws that do not depend on the order in which other things are drawn.
+
+T = TypeVar("T")
+
+
+class Chance(Draws):
+    """A stream of draws named by `parts`: equal names give equal streams, on every machine."""
+
+    def weigh(self, options: Mapping[T, float]) -> T:
+        """One key of `options`, as likely as its weight."""
+        mark = self._generator.random() * sum(options.values())
+        for option, weight in options.items():
+            mark -= weight
+            if mark < 0:
+                return option
+        return option
+
+    def whole(self, low: int, high: int) -> int:
+        """An integer drawn evenly from low to high, both included."""
+        return int(self._generator.integers(low, high + 1))
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """The items in a drawn order."""
+        return [items[int(index)] for index in self._generator.permutation(len(items))]
+
+
+# The colours of the demonstration world: a word for each, and what it looks like.
+
+Rgb = tuple[int, int, int]
+
+CLOTH: dict[str, Rgb] = {
+    "black": (40, 40, 45),
+    "white": (238, 238, 234),
+    "gray": (140, 142, 147),
+    "dark gray": (84, 86, 92),
+    "red": (198, 40, 44),
+    "dark red": (124, 26, 38),
+    "blue": (42, 92, 190),
+    "light blue": (134, 184, 228),
+    "dark blue": (32, 44, 98),
+    "green": (44, 138, 76),
+    "dark green": (28, 76, 50),
+    "yellow": (240, 202, 54),
+    "orange": (234, 124, 36),
+    "pink": (240, 150, 180),
+    "purple": (120, 68, 156),
+    "brown": (116, 72, 42),
+    "beige": (218, 196, 156),
+    "khaki": (164, 148, 98),
+}
+"""Cloth, leather and plastic."""
+
+HAIR: dict[str, Rgb] = {
+    "black": (30, 27, 28),
+    "dark brown": (62, 42, 30),
+    "brown": (106, 70, 42),
+    "blond": (214, 176, 104),
+    "red": (160, 72, 34),
+    "gray": (150, 150, 152),
+    "white": (226, 226, 224),
+}
+
+SKIN: dict[str, Rgb] = {
+    "fair": (246, 214, 190),
+    "tan": (218, 170, 130),
+    "brown": (160, 108, 74),
+    "dark": (98, 64, 46),
+}
+
+
+def distance(first: str, second: str) -> float:
+    """How different two cloth colours look, 0 for equal (weighted Euclid in RGB)."""
+    red, green, blue = (a - b for a, b in zip(CLOTH[first], CLOTH[second], strict=True))
+    return float((0.30 * red**2 + 0.59 * green**2 + 0.11 * blue**2) ** 0.5)
+
+
+def pick_apart(chance: Chance, options: Sequence[str], *others: str, apart: float = 60) -> str:
+    """One of `options` that can be told from every colour in `others`."""
+    clear = [option for option in options if all(distance(option, o) >= apart for o in others)]
+    return chance.pick(clear or [option for option in options if option not in others])
+
+
+# The people of the demonstration world: what can be known of a person, and a seeded draw.
 
 
 class Sex(StrEnum):
@@ -293,3 +381,75 @@ def _carried(chance: Chance, sex: Sex, outer: str) -> Carried | None:
     options = _QUIET_COLOURS if kind == "briefcase" else tuple(CLOTH)
     side = None if kind == "backpack" else chance.pick((Side.LEFT, Side.RIGHT))
     return Carried(kind=kind, colour=pick_apart(chance, options, outer), side=side)
+
+
+# Textures: plain and patterned cloth, skin, hair.
+
+
+def plain(rgb: Rgb, folds: float = 0.0, brightness: float = 1.0) -> Texture:
+    """One colour, with soft folds of the given strength (0 … 0.1)."""
+    base = np.array(rgb, np.float32) * brightness
+
+    def texture(surface: Surface) -> Field:
+        if not folds:
+            return np.broadcast_to(base, (surface.turn.size, 3))
+        return np.asarray(base * (1 + folds * _folds(surface))[:, None], np.float32)
+
+    return texture
+
+
+def cloth(garment: Garment, brightness: float = 1.0) -> Texture:
+    """The garment's cloth with its pattern; a print is painted by who draws the chest."""
+    colour = plain(CLOTH[garment.colour], _FOLDS.get(garment.kind, 0.05), brightness)
+    if garment.pattern in (Pattern.PLAIN, Pattern.PRINTED) or garment.second_colour is None:
+        return colour
+    second = np.array(CLOTH[garment.second_colour], np.float32) * brightness
+    marks = {Pattern.STRIPED: _stripes, Pattern.PLAID: _plaid, Pattern.DOTTED: _dots}
+    cover = marks[garment.pattern]
+
+    def texture(surface: Surface) -> Field:
+        share = cover(surface)[:, None]
+        return np.asarray(colour(surface) * (1 - share) + second * share, np.float32)
+
+    return texture
+
+
+def strands(rgb: Rgb, style: str) -> Texture:
+    """Hair: fine strands, bent in waves where the style is wavy, and a soft shine."""
+    base = np.array(rgb, np.float32)
+
+    def texture(surface: Surface) -> Field:
+        bend = 0.012 * np.sin(48 * surface.along) if style == "wavy" else 0.0
+        lines = np.sin(330 * (surface.across + bend)) + np.sin(171 * (surface.across - bend) + 1)
+        shine = np.exp(-(((surface.along - 0.07) / 0.035) ** 2)) * (1 - surface.turn**2)
+        colour = base * (1 + 0.045 * lines)[:, None] + 26 * shine[:, None]
+        return np.asarray(colour, np.float32)
+
+    return texture
+
+
+_FOLDS = {"jeans": 0.06, "leggings": 0.02, "t-shirt": 0.04, "sweater": 0.03, "skirt": 0.05}
+
+
+def _folds(surface: Surface) -> Field:
+    along, across = surface.along, surface.across
+    wave = np.sin(19 * along + 31 * across) + np.sin(41 * across - 11 * along)
+    return np.asarray(0.6 * wave + 0.4 * np.sin(67 * along + 13 * across), np.float32)
+
+
+def _stripes(surface: Surface) -> Field:
+    return np.asarray((surface.along % 0.078) > 0.046, np.float32)
+
+
+def _plaid(surface: Surface) -> Field:
+    down = (surface.along % 0.085) < 0.026
+    right = ((surface.across + 0.013) % 0.085) < 0.026
+    return np.asarray(0.5 * down + 0.5 * right, np.float32)
+
+
+def _dots(surface: Surface) -> Field:
+    step = 0.062
+    row = np.floor(surface.along / step)
+    x = (surface.across + 0.5 * step * (row % 2)) % step - step / 2
+    y = surface.along % step - step / 2
+    return np.asarray(x * x + y * y < 0.0165**2, np.float32)

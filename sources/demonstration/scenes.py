@@ -3,8 +3,7 @@
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from sources.demonstration.chance import Chance
-from sources.demonstration.colours import Rgb
+from sources.demonstration.people import Chance, Rgb
 
 _WALLS: tuple[Rgb, ...] = (
     (168, 140, 118),

@@ -1,36 +1,177 @@
-"""Writes the demonstration world to disk in the published annotation formats.
-
-Three sources, each in a folder of its own, with different people and captions of different
-granularity, and one `truth.json` that says what every person and image really shows.
-"""
+"""Writes the world of drawn people to a folder, with its truth."""
 
 import io
 import json
 import multiprocessing
+import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 from PIL import Image
 
 from schemas.base import Record
-from schemas.records import Split
-from sources.demonstration.chance import Chance
+from schemas.records import Granularity, Split
 from sources.demonstration.descriptions import describe
 from sources.demonstration.drawing import Box, draw_person
-from sources.demonstration.layouts import LAYOUTS, Layout, annotation_row
-from sources.demonstration.people import Person, draw_person_attributes
+from sources.demonstration.people import Chance, Person, draw_person_attributes
 from sources.demonstration.poses import Pose, View, draw_pose
 from sources.demonstration.scenes import draw_scene, finish
-from sources.demonstration.truth import (
-    TRUTH_FILE,
-    DemonstrationSource,
-    DemonstrationWorld,
-    TrueIdentity,
-    TrueImage,
-    Truth,
+
+# What is known of a generated world: its sources, its people, and every image of them.
+
+LICENCE = "CC0-1.0"
+CITATION = (
+    "Loupe demonstration world: synthetic pictures drawn and described by a seeded program; "
+    "no real person is shown."
 )
+TRUTH_FILE = "truth.json"
+
+Format = Literal["cuhk-pedes", "icfg-pedes", "ufine6926"]
+
+
+class DemonstrationSource(Record):
+    """Where one generated source lies, and how to read it."""
+
+    name: str
+    format: Format
+    annotation_file: Path
+    image_root: Path
+    granularity: Granularity
+    licence: str = LICENCE
+    citation: str = CITATION
+
+
+class DemonstrationWorld(Record):
+    """A generated world: its sources and the file with the truth about them."""
+
+    folder: Path
+    seed: int
+    sources: tuple[DemonstrationSource, ...]
+    truth_file: Path
+
+
+class TrueImage(Record):
+    """What is known of one image; `file_path` is as in the annotations.
+
+    `figure` is the box of the person's pixels, in pixels of the image.
+    """
+
+    file_path: str
+    pose: Pose
+    captions: tuple[str, ...]
+    width_px: int
+    height_px: int
+    figure: Box
+
+
+class TrueIdentity(Record):
+    """What is known of one identity, whose `id` is as in the annotations."""
+
+    id: int
+    split: Split
+    person: Person
+    images: tuple[TrueImage, ...]
+
+
+class Truth(Record):
+    """Everything that is known of a world, by source name."""
+
+    seed: int
+    identities: dict[str, tuple[TrueIdentity, ...]]
+
+
+def load_truth(folder: Path) -> Truth:
+    """The truth about the world that was written to `folder`."""
+    return Truth.model_validate_json((folder / TRUTH_FILE).read_bytes())
+
+
+# How the files of each published format lie, and what one row of it looks like.
+
+
+class Layout(Record):
+    """One source: its format, its files, and how many images and captions a person gets."""
+
+    name: str
+    format: Format
+    granularity: Granularity
+    annotation_file: str
+    image_root: str
+    file_path: str
+    images_per_identity: int
+    captions_per_image: int
+    has_validation: bool = False
+
+    def path_of(self, identity: int, split: Split, position: int) -> str:
+        """The `file_path` of an identity's image, both counted from 1 and from 0."""
+        serial = (identity - 1) * self.images_per_identity + position + 1
+        return self.file_path.format(id=identity, split=split, number=position + 1, serial=serial)
+
+
+LAYOUTS = (
+    Layout(
+        name="cuhk-pedes-demo",
+        format="cuhk-pedes",
+        granularity=Granularity.COARSE,
+        annotation_file="reid_raw.json",
+        image_root="images",
+        file_path="demo/{id:04d}_{number}.jpg",
+        images_per_identity=3,
+        captions_per_image=2,
+        has_validation=True,
+    ),
+    Layout(
+        name="icfg-pedes-demo",
+        format="icfg-pedes",
+        granularity=Granularity.MEDIUM,
+        annotation_file="ICFG-PEDES.json",
+        image_root="images",
+        file_path="{split}/{id:04d}/{id:04d}_{number:03d}.jpg",
+        images_per_identity=6,
+        captions_per_image=1,
+    ),
+    Layout(
+        name="ufine6926-demo",
+        format="ufine6926",
+        granularity=Granularity.FINE,
+        annotation_file="ufine6926.json",
+        image_root=".",
+        file_path="images/{serial}.jpg",
+        images_per_identity=4,
+        captions_per_image=2,
+    ),
+)
+
+
+def annotation_row(layout: Layout, identity: TrueIdentity, image: TrueImage) -> dict[str, Any]:
+    """One image as its format has it; the order of the fields follows the published files."""
+    captions = list(image.captions)
+    if layout.format == "ufine6926":
+        return {
+            "split": identity.split,
+            "id": identity.id,
+            "file_path": image.file_path,
+            "captions": captions,
+        }
+    return {
+        "split": identity.split,
+        "captions": captions,
+        "file_path": image.file_path,
+        "processed_tokens": [_tokens(caption) for caption in captions],
+        "id": identity.id,
+    }
+
+
+def _tokens(caption: str) -> list[str]:
+    return re.findall(r"[a-z]+(?:-[a-z]+)*", caption.lower())
+
+
+# Writes the demonstration world to disk in the published annotation formats.
+#
+# Three sources, each in a folder of its own, with different people and captions of different
+# granularity, and one `truth.json` that says what every person and image really shows.
 
 _SIZES = ((128, 256), (144, 288), (160, 320), (176, 352), (192, 384))
 

@@ -15,7 +15,7 @@ from sources.rendered.rendering import (
     task_refusal,
 )
 from sources.rendered.sandbox import Limits, Outcome, ProgramResult, run_program
-from sources.rendered.sign_pairs import checked_pairs, shipped_pairs
+from sources.rendered.signs import checked_pairs, shipped_pairs
 from sources.rendered.task_image import GENERATOR, RenderedImage
 
 __all__ = [

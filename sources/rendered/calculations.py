@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from schemas.base import Record
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 
 Part = str | tuple[str, str]
 """A piece of a formula: text, or a fraction's numerator and denominator."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from schemas.base import Record
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.rendered.calculations import decimal_text, number_text
 
 Point = tuple[float, float]

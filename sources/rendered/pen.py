@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from PIL import Image, ImageDraw, ImageFont
 
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.rendered.fonts import FontShelf
 
 Point = tuple[float, float]

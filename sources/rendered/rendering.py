@@ -9,15 +9,14 @@ from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.records import Rejection
 from schemas.retrieval_task import RetrievalTask
 from schemas.sign_pairs import SignPair
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.rendered.calculation_tasks import draw_calculation_task
-from sources.rendered.code_tasks import draw_code_task
+from sources.rendered.code import draw_code_task
 from sources.rendered.fonts import FontShelf, Style
 from sources.rendered.languages import Which, available_languages
 from sources.rendered.sandbox import Limits
-from sources.rendered.sign_pairs import shipped_pairs
+from sources.rendered.signs import draw_translation_task, shipped_pairs
 from sources.rendered.task_image import Draft, RenderedImage
-from sources.rendered.translation_tasks import draw_translation_task
 
 _MOST_DRAWS = 2000
 _MOST_REFUSALS = 20

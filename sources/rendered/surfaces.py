@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from schemas.base import Record
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 
 Colour = tuple[int, int, int]
 Size = tuple[int, int]

@@ -10,7 +10,7 @@ from schemas.base import Record
 from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 
 GENERATOR = "sources.rendered@1"
 """The code that draws, and its version: another one where the same seed gives other pictures."""

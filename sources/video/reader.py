@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 from pydantic import Field
 
-from models.tracking.frame import Frame, Pixels
+from models.tracking.detector import Frame, Pixels
 from schemas.base import Record
 from schemas.limited import LimitExceededError, iterate_limited, run_limited
 from schemas.video import VideoFacts

@@ -1,7 +1,7 @@
 """The comparison of two whole descriptions."""
 
 from models.builtin.person.description import Description
-from models.builtin.person.lexicon_file import load_lexicon
+from models.builtin.person.lexicon import load_lexicon
 from schemas.faithfulness import Finding
 from stages.description_differences.hair import compare_hair
 from stages.description_differences.items import compare_items

@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.embeddings import unpacked
+from models.tracking.association import unpacked
 from schemas.video import Observation
 from stages.tracklets.measures import hash_distance
 from stages.tracklets.quality import quality

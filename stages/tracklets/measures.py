@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.frame import Frame, Pixels
+from models.tracking.detector import Frame, Pixels
 from schemas.video import CropMeasures
 from stages.tracklets.scissors import cut, is_in_view
 

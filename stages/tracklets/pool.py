@@ -5,9 +5,8 @@ from typing import NamedTuple, Self
 
 from pydantic import Field
 
-from models.tracking.embeddings import packed
-from models.tracking.frame import Frame
-from models.tracking.tracked import TrackedPerson
+from models.tracking.association import TrackedPerson, packed
+from models.tracking.detector import Frame
 from schemas.base import Record
 from schemas.records import Rejection, Sha256
 from schemas.video import Observation, Track

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.frame import Pixels
+from models.tracking.detector import Pixels
 from schemas.base import sha256_of
 from schemas.errors import LoupeError
 from schemas.proposals import Picture

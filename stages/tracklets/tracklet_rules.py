@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.tracking.embeddings import unpacked
+from models.tracking.association import unpacked
 from schemas.tracking import FilterSettings
 from schemas.video import Observation
 from stages.tracklets.choice import in_order_of_choice

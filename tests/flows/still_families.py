@@ -9,7 +9,7 @@ from schemas.build import SourceSpec
 from schemas.strategy_request import STRATEGIES_FIELD, StrategyBrief
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import StillsWorld, load_stills_truth
-from sources.demonstration.stills.truth import StillTruth
+from sources.demonstration.stills.writing import StillTruth
 from tests.flows.recos_world import stills_source
 from tests.servers.contrasting import (
     asks_for_captions,

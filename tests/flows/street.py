@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.detector import Detections, PersonDetector
-from models.tracking.frame import Frame, Pixels
+from models.tracking.detector import Detections, Frame, PersonDetector, Pixels
 from schemas.chat import ModelRef
 from schemas.tracking import DetectorSpec
 from sources.demonstration.street import (

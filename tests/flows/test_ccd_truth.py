@@ -13,9 +13,8 @@ from db.entities import fetch
 from db.store import Store
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
-from models.builtin.editor.changes import Change
-from models.builtin.editor.grammar import read
-from models.builtin.stills.saying import Content
+from models.builtin.editor.changes import Change, read
+from models.builtin.stills.reading import Content
 from profiles.loader import load_profile
 from schemas.proposals import Candidate, EditedImage, FoundImage, Picture, Strategy
 from schemas.records import Image

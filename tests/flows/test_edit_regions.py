@@ -11,8 +11,7 @@ from db.entities import StoredEntity
 from flows.ccd_build import build_dataset
 from flows.context import RunContext
 from models.builtin.drawing.vocabulary import KINDS
-from models.builtin.editor.changes import Recolour
-from models.builtin.editor.grammar import say
+from models.builtin.editor.changes import Recolour, say
 from models.builtin.editor.model import StillsEditor
 from models.builtin.stills.seeing import Thing, see_still
 from schemas.contrast import EditCheckSettings

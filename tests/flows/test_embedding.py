@@ -11,7 +11,7 @@ from db.store import Store
 from db.tables.embeddings import Embedding
 from flows.embedding import CachedEmbedder
 from flows.image_reading import ImageFile, read_ahead
-from models.builtin.embedder.model import ColourLexiconEmbedder
+from models.builtin.embedder import ColourLexiconEmbedder
 from models.embedding import ImageTextEmbedder, Vectors
 from schemas.base import sha256_of
 from schemas.embedding import BuiltinEmbedder, EmbeddingModelSpec

@@ -15,8 +15,7 @@ from flows.leaderboard_document import leaderboard_document
 from flows.leaderboard_page import render_markdown, render_page
 from release.build import build_release
 from release.reading import ReadRelease, read_release
-from retrieval.contrastive_scores import score_contrastive
-from retrieval.metrics.contrastive_recall import ContrastiveSetting
+from retrieval.contrastive import ContrastiveSetting, score_contrastive
 from schemas.embedding import BuiltinStillsEmbedder, PrecomputedEmbedder
 from schemas.evaluation import DIRECTIONS, Direction, EvaluationResult, GroupResult
 from schemas.taxonomy import DifferenceType, PrimaryType

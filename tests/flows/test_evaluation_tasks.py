@@ -14,8 +14,7 @@ from flows.leaderboard_page import render_markdown, render_page
 from release.build import build_release
 from release.reading import ReadRelease, read_release
 from release.tiers import TIERS
-from retrieval.recos_samples import RecosSamples
-from retrieval.recos_scores import score_recos
+from retrieval.recos import RecosSamples, score_recos
 from schemas.embedding import PrecomputedEmbedder
 from schemas.evaluation import EvaluationResult
 from schemas.retrieval_task import RetrievalTask, Tier

@@ -15,7 +15,7 @@ from flows.filtering import filter_tracks, plan_filter
 from flows.tracking import plan_tracking, track_videos
 from flows.video_import import import_videos, take_videos
 from models.pose import PoseModel
-from models.tracking.frame import Pixels
+from models.tracking.detector import Pixels
 from schemas import tracking
 from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef

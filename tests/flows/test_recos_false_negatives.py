@@ -13,7 +13,7 @@ from db.store import Store
 from flows.recos_build import build_dataset
 from flows.similar_images import SIMILAR_TO
 from flows.task_images import images_of_tier
-from models.builtin.embedder.stills import StillsLexiconEmbedder
+from models.builtin.embedder import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
 from schemas.confusion import ConfusionSettings, ConfusionVerdict
 from schemas.embedding import BuiltinStillsEmbedder

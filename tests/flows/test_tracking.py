@@ -17,8 +17,7 @@ from flows.filtering import filter_tracks, plan_filter, propose
 from flows.report import StageReport
 from flows.tracking import TRACKED_IN, plan_tracking, track_videos
 from flows.video_import import import_videos, take_videos
-from models.tracking.detector import Detections, PersonDetector
-from models.tracking.frame import Frame
+from models.tracking.detector import Detections, Frame, PersonDetector
 from schemas.build import VideoSourceSpec
 from schemas.errors import ModelError
 from schemas.tracked_video import TrackedVideo

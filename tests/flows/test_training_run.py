@@ -6,7 +6,7 @@ import pytest
 
 from flows.progress import SilentProgress
 from flows.training_run import TrainingRequest, run_training
-from retrieval.cfam.network.weights import load_model
+from retrieval.cfam.network.checkpoints import load_model
 from schemas.base import sha256_of
 from schemas.errors import UsageError
 from schemas.training import TrainingRecord

@@ -17,9 +17,8 @@ import pytest
 from PIL import Image
 
 from schemas.records import Granularity
-from sources.demonstration.chance import Chance
 from sources.demonstration.descriptions import describe
-from sources.demonstration.people import draw_person_attributes
+from sources.demonstration.people import Chance, draw_person_attributes
 from sources.demonstration.poses import View, draw_pose
 from tests.servers.processes import REPOSITORY
 

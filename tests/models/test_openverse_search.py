@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.search.openverse import OpenverseImageSearch
-from models.search.openverse_answers import read_results
-from models.search.openverse_token import OpenverseTokens
-from models.search.reading import text_of
+from models.search.asking import text_of
+from models.search.openverse import OpenverseImageSearch, OpenverseTokens, read_results
 from schemas.errors import ConfigurationError
 from schemas.image_search import OpenverseSearch, SearchAnswer, SearchFailure, SearchOutcome
 from services.process import free_port

@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from models.pose import PoseModel, build_pose_model
-from models.tracking.frame import Pixels
+from models.tracking.detector import Pixels
 from schemas import tracking
 from schemas.errors import ModelError
 

@@ -9,14 +9,13 @@ import numpy as np
 from PIL import Image
 
 from models.builtin.drawing.vocabulary import Style
-from models.builtin.editor.changes import Restyle
-from models.builtin.editor.grammar import say
+from models.builtin.editor.changes import Restyle, say
 from models.builtin.editor.model import StillsEditor
 from models.image_editor import ImageEditor
 from models.qwen_image_edit import QwenImageEditor
 from schemas.chat import ChatImage
 from schemas.image_edit import BuiltinEditor, EditRequest, QwenImageEdit
-from sources.demonstration.stills.rendering import render_still
+from sources.demonstration.stills.composing import render_still
 from sources.demonstration.stills.writing import plan_stills
 from tests.models.tiny_embedders import QWEN_TOKENS
 from tests.servers import tiny_models

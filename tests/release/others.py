@@ -9,7 +9,7 @@ from PIL import Image
 from release.contamination import SeenVideo
 from release.own_images import SeenImage
 from schemas.contamination import OtherKind
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.demonstration.scenes import draw_scene, finish
 
 SIZE = (160, 120)

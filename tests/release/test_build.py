@@ -358,7 +358,7 @@ def test_several_splits_and_image_formats(tmp_path: Path) -> None:
 
 def test_a_demonstration_says_so(tmp_path: Path) -> None:
     from schemas.profile import BuiltinRewriter
-    from sources.demonstration.truth import CITATION
+    from sources.demonstration.writing import CITATION
 
     drawn = source("drawn", Granularity.FINE, citation=CITATION)
     for name, of, model in (

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrieval.contrastive_samples import CAPTIONS, ContrastiveSamples, contrastive_samples
+from retrieval.contrastive import CAPTIONS, ContrastiveSamples, contrastive_samples
 from retrieval.embeddings import FloatRows, unit_rows
 from schemas.taxonomy import DifferenceType
 from tests.retrieval.literal import tied_rows

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.contrastive_samples import contrastive_samples
+from retrieval.contrastive import contrastive_samples
 from schemas.errors import FormatError
 from schemas.taxonomy import DifferenceType
 from tests.retrieval.contrastive_world import sample

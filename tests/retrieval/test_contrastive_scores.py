@@ -9,10 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.competitors import Tiling
-from retrieval.contrastive_samples import CAPTIONS, contrastive_samples
-from retrieval.contrastive_scores import ContrastiveScores, score_contrastive
-from retrieval.metrics.contrast_similarity import BINS
-from retrieval.metrics.contrastive_recall import ContrastiveSetting
+from retrieval.contrastive import (
+    BINS,
+    CAPTIONS,
+    ContrastiveScores,
+    ContrastiveSetting,
+    contrastive_samples,
+    score_contrastive,
+)
 from schemas.errors import FormatError
 from schemas.taxonomy import DifferenceType, PrimaryType
 from tests.retrieval.contrastive_world import World, contrastive_world, sample

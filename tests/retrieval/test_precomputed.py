@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from retrieval.embedders import pinned
-from retrieval.precomputed import read_vectors
+from retrieval.embeddings import read_vectors
 from schemas.base import sha256_of
 from schemas.embedding import PrecomputedEmbedder
 from schemas.errors import FormatError

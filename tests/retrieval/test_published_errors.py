@@ -2,7 +2,7 @@
 
 import pytest
 
-from retrieval.published_errors import accuracies, error_table
+from retrieval.published import accuracies, error_table
 from schemas.evaluation import DIRECTIONS, Direction
 from schemas.taxonomy import DifferenceType
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from retrieval.competitors import Collection, Tiling
 from retrieval.embeddings import FloatRows, unit_rows
-from retrieval.recos_samples import RecosSamples, recos_samples
-from retrieval.recos_scores import RecosScores, score_recos
+from retrieval.recos import RecosSamples, RecosScores, recos_samples, score_recos
 from schemas.errors import FormatError
 from schemas.retrieval_task import RetrievalTask
 from tests.retrieval.literal import competitors_of_image, competitors_of_text, tied_rows

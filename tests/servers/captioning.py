@@ -4,7 +4,7 @@ import base64
 import re
 from typing import Any
 
-from models.builtin.captioner.model import StillsCaptioner
+from models.builtin.captioner import StillsCaptioner
 from schemas.caption_request import CAPTION_PURPOSE, DIRECTION, REVISION_PURPOSE
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.confusion_request import CAPTION_TO_CONFUSE_WITH, CONFUSION_PURPOSE

@@ -10,7 +10,7 @@ from sources.description import describe_source
 from sources.importer import importer_for
 from sources.reading import read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
-from sources.total_text_words import Word, words_of
+from sources.total_text import Word, words_of
 
 ALPACA = (
     "x: [[153 161 179 195 184 177]], y: [[347 323 305 315 331 357]], ornt: [u'c'], "

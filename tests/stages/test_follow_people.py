@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
-from models.tracking.frame import Frame
-from models.tracking.states import as_bytes
+from models.tracking.association import as_bytes
+from models.tracking.detector import Frame
 from models.tracking.tracker import PersonTracker
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageDraw
 
-from models.builtin.drawing.draws import Draws
+from models.builtin.drawing.pen import Draws
 from models.builtin.drawing.vocabulary import Place, Rgb
 
 

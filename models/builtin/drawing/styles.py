@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.builtin.drawing.draws import Draws
+from models.builtin.drawing.pen import Draws
 from models.builtin.drawing.vocabulary import Style
 
 Field = NDArray[np.float32]

@@ -5,14 +5,20 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from models.builtin.drawing.figures import POSTURES
+from models.builtin.drawing.people_and_signs import POSTURES
 from models.builtin.drawing.vocabulary import KINDS, Action
-from models.builtin.editor.canvas import Canvas, Drawn, UneditableError
+from models.builtin.editor.canvas import (
+    Canvas,
+    Drawn,
+    Edited,
+    Look,
+    UneditableError,
+    aspect_of,
+    drawn_extent,
+)
 from models.builtin.editor.changes import Act, Add, Move, Remove, Replace
-from models.builtin.editor.edited import Edited
 from models.builtin.editor.layers import with_looks, without
-from models.builtin.editor.looks import Look, aspect_of, drawn_extent
-from models.builtin.stills.saying import Content, content_of_image
+from models.builtin.stills.reading import Content, content_of_image
 from models.builtin.stills.seeing import PERSON, Thing
 
 _EDGE_PX = 5.0

@@ -1,5 +1,6 @@
 """What a still camera sees where nobody is, and what differs from it."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
 
 import cv2
@@ -7,8 +8,143 @@ import numpy as np
 from cv2.typing import MatLike
 from numpy.typing import NDArray
 
-from models.builtin.pedestrians.camera import shift_between, small_grey
-from models.tracking.frame import Pixels
+from models.tracking.detector import Pixels
+
+# Arithmetic of boxes: (n, 4) arrays of left, top, right, bottom.
+
+Boxes = NDArray[np.float32]
+
+
+def areas(boxes: Boxes) -> NDArray[np.float32]:
+    """(n,): how large each box is; 0 where it is turned inside out."""
+    sides: Boxes = np.clip(boxes[:, 2:] - boxes[:, :2], 0, None)
+    return sides[:, 0] * sides[:, 1]
+
+
+def shared_areas(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
+    """(n, m): how much each of `boxes` shares with each of `others`."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    sides: Boxes = np.clip(high - low, 0, None)
+    return sides[..., 0] * sides[..., 1]
+
+
+def overlaps(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
+    """(n, m): intersection over union."""
+    shared = shared_areas(boxes, others)
+    union = areas(boxes)[:, None] + areas(others)[None, :] - shared
+    share: NDArray[np.float32] = shared / np.maximum(union, np.float32(1e-6))
+    return share
+
+
+def best_apart(
+    boxes: Boxes, scores: NDArray[np.float32], most_overlap: float, most_inside: float
+) -> NDArray[np.intp]:
+    """Indices of the boxes that stay when the better of two alike is kept, best first.
+
+    Two are alike where their intersection over union, or the share of the smaller that lies in the
+    other, is above the limits. Among equal scores the first stays.
+    """
+    order = np.argsort(-scores, kind="stable")
+    smaller = np.minimum(areas(boxes)[:, None], areas(boxes)[None, :])
+    inside = shared_areas(boxes, boxes) / np.maximum(smaller, np.float32(1e-6))
+    alike = (overlaps(boxes, boxes) > most_overlap) | (inside > most_inside)
+    kept: list[int] = []
+    for index in order:
+        if not alike[index, kept].any():
+            kept.append(int(index))
+    return np.array(kept, np.intp)
+
+
+# How far the camera has moved against a remembered picture.
+
+_SIDE_PX: Final = 256
+_FARTHEST: Final = 0.06
+_MEAN: Final = 118.0
+_EDGE_SHARE: Final = 0.85
+_MOST_APART: Final = 12.0
+_BETTER: Final = 0.85
+_LEAST_SIDE_PX: Final = 16
+
+
+class Shift(NamedTuple):
+    """The movement of a picture's content, in pixels."""
+
+    right: float
+    down: float
+
+    def __bool__(self) -> bool:
+        return self != STILL
+
+
+STILL: Final = Shift(0.0, 0.0)
+
+
+class SmallGrey(NamedTuple):
+    """A grey picture of at most 256 pixels a side, evened in light; by how much it was shrunk."""
+
+    pixels: MatLike
+    shrink: float
+
+
+def small_grey(pixels: MatLike) -> SmallGrey:
+    """`pixels`, of shape (h, w, 3), RGB, as a small grey picture."""
+    shrink = max(1.0, max(pixels.shape[:2]) / _SIDE_PX)
+    size = (max(2, round(pixels.shape[1] / shrink)), max(2, round(pixels.shape[0] / shrink)))
+    small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+    grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY).astype(np.float32)
+    return SmallGrey(grey * np.float32(_MEAN / max(1.0, float(grey.mean()))), shrink)
+
+
+def shift_between(before: SmallGrey, after: SmallGrey) -> Shift | None:
+    """How the content of `before` has moved to be that of `after`; None where it is not in it.
+
+    Phase correlation of the whole and of its quarters guesses; people who walk by mislead some of
+    the guesses. The one is taken under which most edges of `before` are where they should be.
+    """
+    edges = _edges(before.pixels)
+    best, apart = STILL, _apart(before.pixels, after.pixels, edges, STILL)
+    for guess in _guesses(before.pixels, after.pixels):
+        guessed_apart = _apart(before.pixels, after.pixels, edges, guess)
+        if guessed_apart < _BETTER * apart:
+            best, apart = guess, guessed_apart
+    if apart > _MOST_APART:
+        return None
+    return Shift(best.right * before.shrink, best.down * before.shrink)
+
+
+def _guesses(before: MatLike, after: MatLike) -> Iterator[Shift]:
+    height, width = before.shape
+    if min(height, width) < _LEAST_SIDE_PX:
+        return
+    halves = ((0, height // 2), (height // 2, height)), ((0, width // 2), (width // 2, width))
+    parts = [(rows, columns) for rows in halves[0] for columns in halves[1]]
+    for (top, bottom), (left, right) in [((0, height), (0, width)), *parts]:
+        part = np.s_[top:bottom, left:right]
+        window = cv2.createHanningWindow((right - left, bottom - top), cv2.CV_32F)
+        (across, along), _ = cv2.phaseCorrelate(
+            np.ascontiguousarray(before[part]), np.ascontiguousarray(after[part]), window
+        )
+        if max(abs(across), abs(along)) <= _FARTHEST * width:
+            yield Shift(across, along)
+
+
+def _edges(pixels: MatLike) -> NDArray[np.bool_]:
+    """Where lightness changes most."""
+    slope = cv2.magnitude(cv2.Sobel(pixels, cv2.CV_32F, 1, 0), cv2.Sobel(pixels, cv2.CV_32F, 0, 1))
+    edges: NDArray[np.bool_] = slope >= np.quantile(slope[::2, ::2], _EDGE_SHARE)
+    return edges
+
+
+def _apart(before: MatLike, after: MatLike, edges: NDArray[np.bool_], shift: Shift) -> float:
+    """Median difference on the edges of `before`, were its content moved by `shift`."""
+    move = np.array([[1, 0, -shift.right], [0, 1, -shift.down]], np.float32)
+    size = (before.shape[1], before.shape[0])
+    back = cv2.warpAffine(after, move, size, borderMode=cv2.BORDER_REPLICATE) if shift else after
+    return float(np.median(np.abs(back[edges] - before[edges])))
+
+
+# What a still camera sees where nobody is, and what differs from it.
 
 Mask = MatLike
 """(h, w): 255 where something is, 0 elsewhere."""
@@ -144,3 +280,58 @@ def _clear_shadows(mask: Mask, now: MatLike, usual: MatLike) -> None:
     high = np.maximum(np.maximum(red, green), blue)
     shadow = (low > _SHADOW[0]) & (high < _SHADOW[1]) & (high - low < _SHADOW_TINT)
     mask[rows[shadow], columns[shadow]] = 0
+
+
+# Connected regions that differ from the background.
+
+_LEAST_HEIGHT_SHARE: Final = 0.045
+_LEAST_FILL: Final = 0.2
+_GAP_SHARE: Final = 0.02
+_GHOST_SHARE: Final = 0.6
+
+
+class Blobs(NamedTuple):
+    """Regions of a mask.
+
+    Attributes:
+        boxes: (n, 4) xyxy.
+        labels: (h, w): 1 + index of the blob that a pixel belongs to, 0 for none.
+        mask: (h, w): the pixels that differ, small gaps closed.
+    """
+
+    boxes: Boxes
+    labels: np.ndarray[tuple[int, int], np.dtype[np.int32]]
+    mask: Mask
+
+
+def blobs_in(mask: Mask) -> Blobs:
+    """The regions of `mask` that are large enough for a person, gaps between limbs closed."""
+    height = mask.shape[0]
+    gap = max(3, round(_GAP_SHARE * height) | 1)
+    closed = cv2.morphologyEx(mask, cv2.MORPH_CLOSE, np.ones((gap, 3), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(closed, connectivity=8)
+    left, top, wide, high, area = stats.T
+    large = (high >= _LEAST_HEIGHT_SHARE * height) & (area >= _LEAST_FILL * wide * high)
+    large[0] = False
+    kept = np.flatnonzero(large)
+    numbers = np.zeros(count, np.int32)
+    numbers[kept] = np.arange(1, len(kept) + 1)
+    boxes = np.stack([left, top, left + wide, top + high], axis=1)[kept].astype(np.float32)
+    return Blobs(boxes, numbers[labels], closed)
+
+
+def is_ghost(frame: MatLike, usual: MatLike, blob: Mask) -> bool:
+    """Whether it is the background that shows somebody there, who has left since.
+
+    Along the outline of a thing there are edges: in the picture that shows the thing. All three
+    are cut out around the blob.
+    """
+    outline = cv2.morphologyEx(blob, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
+    return _edges_along(outline, frame) < _GHOST_SHARE * _edges_along(outline, usual)
+
+
+def _edges_along(outline: Mask, pixels: MatLike) -> float:
+    """The mean slope of lightness on the outline."""
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+    slope = cv2.magnitude(cv2.Sobel(grey, cv2.CV_32F, 1, 0), cv2.Sobel(grey, cv2.CV_32F, 0, 1))
+    return float(cv2.mean(slope, mask=outline)[0])

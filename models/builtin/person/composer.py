@@ -6,7 +6,7 @@ from random import Random
 from typing import Literal
 
 from models.builtin.person.description import Description, Thing
-from models.builtin.person.lexicon_file import load_lexicon
+from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.phrasing import Phrasing, listed, with_article
 from schemas.faithfulness import Attribute
 

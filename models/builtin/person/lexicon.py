@@ -1,11 +1,18 @@
-"""The words that descriptions of persons are made of, with their meanings and relations."""
+"""The words that descriptions of persons are made of, and mentions of them in a text."""
 
+import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
-from schemas.faithfulness import Attribute
+from schemas.faithfulness import Attribute, Span
+
+# The words that descriptions of persons are made of, with their meanings and relations.
 
 
 class Tag(StrEnum):
@@ -153,3 +160,191 @@ def _lineage(kind: str, kinds: Mapping[str, Kind]) -> Iterator[str]:
     while general is not None:
         yield general
         general = kinds[general].parent if general in kinds else None
+
+
+# Reads `lexicon.toml`, the file of words that ships with this package.
+
+
+@lru_cache(maxsize=1)
+def load_lexicon() -> Lexicon:
+    """The lexicon that ships with this package."""
+    data = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text("utf-8"))
+    values: dict[Phrase, dict[Tag, str]] = defaultdict(dict)
+    for entry in _entries(data):
+        for phrase in _phrases(entry):
+            values[phrase].setdefault(entry.tag, entry.value)
+    return Lexicon(
+        meanings={phrase: Meaning(by_tag) for phrase, by_tag in values.items()},
+        kinds={kind.name: kind for kind in _kinds(data)},
+        near_colours=frozenset(_near_colours(data)),
+        scales={name: tuple(steps) for name, steps in data["scales"].items()},
+        parts=frozenset(("marks", *data["parts"])),
+    )
+
+
+class _Entry(NamedTuple):
+    """Words of one meaning; `inflects` tells whether they have plurals."""
+
+    words: list[str]
+    tag: Tag
+    value: str
+    inflects: bool = False
+
+
+_INFLECTED = {"parts": Tag.PART, "levels": Tag.LEVEL, "pattern_nouns": Tag.PATTERN_NOUN}
+_PLAIN = {
+    "patterns": Tag.PATTERN,
+    "materials": Tag.MATERIAL,
+    "shades": Tag.SHADE,
+    "age": Tag.AGE,
+    "height": Tag.HEIGHT,
+    "build": Tag.BUILD,
+    "skin": Tag.SKIN_TONE,
+    "hair_styles": Tag.HAIR_STYLE,
+    "sleeves": Tag.SLEEVE,
+    "reaches": Tag.REACH,
+    "actions": Tag.ACTION,
+    "persons": Tag.PERSON,
+}
+_PRONOUNS = {
+    "male": (Tag.PRONOUN, "male"),
+    "female": (Tag.PRONOUN, "female"),
+    "neutral": (Tag.PRONOUN, "unknown"),
+    "male_possessive": (Tag.POSSESSIVE, "male"),
+    "female_possessive": (Tag.POSSESSIVE, "female"),
+}
+_GRAMMAR = {
+    "indefinite": (Tag.INDEFINITE, ""),
+    "definite": (Tag.DEFINITE, ""),
+    "it": (Tag.IT, ""),
+    "be": (Tag.BE, ""),
+    "conjunction": (Tag.AND, ""),
+    "of": (Tag.OF, ""),
+    "with": (Tag.WITH, ""),
+    "negation": (Tag.NEGATION, ""),
+    "wear": (Tag.WEAR, ""),
+    "carry": (Tag.CARRY, ""),
+    "reach": (Tag.REACHES, ""),
+    "prep": (Tag.PREPOSITION, ""),
+    "filler": (Tag.FILLER, ""),
+    "colour_noun": (Tag.COLOUR_NOUN, ""),
+    "side_left": (Tag.SIDE, "left"),
+    "side_right": (Tag.SIDE, "right"),
+    "long": (Tag.SIZE, "long"),
+    "short": (Tag.SIZE, "short"),
+    "medium": (Tag.SIZE, "medium"),
+    "ignore": (Tag.IGNORED, ""),
+}
+_BODY = {"figure": Tag.FIGURE, "skin": Tag.SKIN, "hair": Tag.HAIR}
+
+
+def _entries(data: dict[str, Any]) -> Iterator[_Entry]:
+    """The words of every table of the file."""
+    for name, colour in data["colours"].items():
+        yield _Entry(colour["words"], Tag.COLOUR, name)
+    for slot in data["items"].values():
+        for name, kind in slot["kinds"].items():
+            yield _Entry(kind["words"], Tag.ITEM, name, inflects=True)
+    for table, tag in _INFLECTED.items():
+        for name, words in data[table].items():
+            yield _Entry(words, tag, name, inflects=True)
+    for table, tag in _PLAIN.items():
+        for name, words in data[table].items():
+            yield _Entry(words, tag, name)
+    for table, meanings in (("pronouns", _PRONOUNS), ("grammar", _GRAMMAR)):
+        for name, words in data[table].items():
+            tag, value = meanings[name]
+            yield _Entry(words, tag, value)
+    for name, words in data["body"].items():
+        yield _Entry(words, _BODY.get(name, Tag.BODY), name, inflects=True)
+
+
+def _kinds(data: dict[str, Any]) -> Iterator[Kind]:
+    for slot, table in data["items"].items():
+        for name, kind in table["kinds"].items():
+            yield Kind(
+                name=name,
+                slot=slot,
+                attribute=Attribute(table["attribute"]),
+                parent=kind.get("under"),
+                claim=kind.get("claim", False),
+            )
+
+
+def _near_colours(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, colour in data["colours"].items():
+        for other in colour.get("near", ()):
+            yield from ((name, other), (other, name))
+
+
+def _phrases(entry: _Entry) -> Iterator[Phrase]:
+    """Each word or phrase of an entry, and its plural where it has one."""
+    for word in entry.words:
+        phrase = tuple(word.split())
+        yield phrase
+        last = phrase[-1]
+        if entry.inflects and not last.endswith("s"):
+            yield (*phrase[:-1], last + ("es" if last.endswith(("x", "ch", "sh")) else "s"))
+
+
+# Cuts a text into mentions: words and phrases with all meanings that the lexicon knows.
+
+_WORD = re.compile(
+    r"(?=[^\W_]*+['’]t\b)[^\W\d_]+(?=n['’]t\b)|n['’]t\b"  # «does» and «n't»
+    r"|[^\W_]+|['’](?:s|re|ve|d|ll|m)\b"
+    r"|[^\w\s-]|(?<!\S)-|-(?!\S)"  # any sign but the hyphen of «T-shirt»
+)
+_COMMA, _STOP, _OTHER = (Meaning({tag: ""}) for tag in (Tag.COMMA, Tag.STOP, Tag.OTHER))
+_PUNCTUATION = dict.fromkeys(',()–—"“”[]/*-', _COMMA) | dict.fromkeys(".;:!?", _STOP)
+
+
+class Mention(NamedTuple):
+    """A word or phrase of the text; `span` is in characters, `phrase` in lower case."""
+
+    phrase: str
+    span: Span
+    tags: frozenset[Tag]
+    values: Mapping[Tag, str]
+
+    def has(self, *tags: Tag) -> bool:
+        """Whether one of the meanings is one of `tags`."""
+        return not self.tags.isdisjoint(tags)
+
+    def among(self, tags: frozenset[Tag]) -> bool:
+        """Whether one of the meanings is in the set `tags`."""
+        return not self.tags.isdisjoint(tags)
+
+    def value(self, tag: Tag) -> str:
+        """The canonical name under `tag`; "" where it has none."""
+        return self.values.get(tag, "")
+
+
+NOTHING = Mention("", (0, 0), frozenset(), {})
+"""What stands before the first mention and after the last."""
+
+
+def find_mentions(text: str, lexicon: Lexicon) -> list[Mention]:
+    """The mentions of `text` in order, longest phrases first; unknown words are `OTHER`."""
+    words: list[str] = []
+    spans: list[Span] = []
+    for match in _WORD.finditer(text):
+        words.append(match[0].lower().replace("’", "'"))
+        spans.append(match.span())
+    mentions: list[Mention] = []
+    position = 0
+    while position < len(words):
+        name, length, meaning = _longest_at(words, position, lexicon)
+        span = (spans[position][0], spans[position + length - 1][1])
+        mentions.append(Mention(name, span, meaning.tags, meaning.values))
+        position += length
+    return mentions
+
+
+def _longest_at(words: list[str], start: int, lexicon: Lexicon) -> tuple[str, int, Meaning]:
+    """(phrase, its length in words, meaning) of the longest known phrase from `start` on."""
+    for length in lexicon.lengths.get(words[start], ()):
+        phrase = tuple(words[start : start + length])
+        meaning = lexicon.meanings.get(phrase)
+        if meaning is not None:
+            return " ".join(phrase), len(phrase), meaning
+    return words[start], 1, _PUNCTUATION.get(words[start], _OTHER)

@@ -4,7 +4,7 @@ import re
 from random import Random
 
 from models.builtin.person.description import Description, Place, Thing
-from models.builtin.person.lexicon_file import load_lexicon
+from models.builtin.person.lexicon import load_lexicon
 from schemas.faithfulness import Attribute, Fact, Span
 
 _SYNONYMS = {

@@ -1,18 +1,158 @@
 """The CLIP under CFAM: OpenCLIP's, with positions for tall images and long texts."""
 
 import copy
+import json
+import math
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from retrieval.cfam.network.architecture import Architecture, read_architecture
-from retrieval.cfam.network.positions import resized_grid, stretched
 from schemas.cfam import CfamBackbone
 from schemas.errors import ModelError
+
+# Which CLIPs CFAM can be built on, and their architectures in OpenCLIP's form.
+
+Architecture = Mapping[str, Any]
+"""What OpenCLIP's `CLIP` is built from: `embed_dim`, `vision_cfg`, `text_cfg`, `quick_gelu` …"""
+
+VOCABULARY = 49408
+"""Tokens of CLIP's vocabulary, start and end included."""
+_PARTS = {"embed_dim": int, "vision_cfg": dict, "text_cfg": dict}
+_STRANGE_VISION = ("timm_model_name", "attentional_pool")
+_STRANGE_TEXT = ("hf_model_name", "hf_tokenizer_name", "embed_cls", "no_causal_mask")
+
+
+def read_architecture(settings: CfamBackbone) -> Architecture:
+    """The architecture that `settings` name, checked.
+
+    Raises:
+        ModelError: OpenCLIP knows no such name, the file cannot be read, or it is no CLIP of a
+            vision transformer and a causal text transformer over CLIP's own vocabulary.
+    """
+    if settings.architecture_file is None:
+        return checked_architecture(_known(settings.architecture), repr(settings.architecture))
+    try:
+        content = json.loads(settings.architecture_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"the architecture file cannot be read: {reason}") from error
+    return checked_architecture(content, str(settings.architecture_file))
+
+
+def _known(name: str) -> Any:
+    import open_clip
+
+    architecture = open_clip.get_model_config(name.replace("/", "-"))
+    if architecture is None:
+        raise ModelError(
+            f"OpenCLIP knows no architecture {name!r}; see open_clip.list_models(), "
+            "or describe one in architecture_file"
+        )
+    return architecture
+
+
+def checked_architecture(content: Any, where: str) -> Architecture:
+    """`content`, if it is an architecture that CFAM can be built on.
+
+    Raises:
+        ModelError: it is not; the sentence names `where` and why.
+    """
+    if not _has_parts(content):
+        raise ModelError(f"{where} is no architecture of OpenCLIP; wanted {', '.join(_PARTS)}")
+    reason = _strange(content, content["vision_cfg"], content["text_cfg"])
+    if reason:
+        raise ModelError(
+            f"CFAM cannot be built on {where}: {reason}; wanted a vision transformer and a causal "
+            f"text transformer over CLIP's vocabulary of {VOCABULARY}"
+        )
+    architecture: Architecture = content
+    return architecture
+
+
+def _has_parts(content: Any) -> bool:
+    return isinstance(content, dict) and all(
+        isinstance(content.get(name), kind) for name, kind in _PARTS.items()
+    )
+
+
+def _strange(whole: Architecture, vision: Architecture, text: Architecture) -> str | None:
+    if "multimodal_cfg" in whole:
+        return "it has a third, multimodal tower"
+    for part, names in ((vision, _STRANGE_VISION), (text, _STRANGE_TEXT)):
+        for name in names:
+            if part.get(name):
+                return f"it has {name} = {part[name]!r}"
+    if isinstance(vision.get("layers"), list):
+        return "its images are seen by a ResNet"
+    if text.get("pool_type", "argmax") not in {"argmax", "eos"}:
+        return f"its texts are pooled by {text['pool_type']!r}"
+    if text.get("vocab_size", VOCABULARY) != VOCABULARY:
+        return f"its vocabulary has {text['vocab_size']} tokens"
+    return None
+
+
+# Position embeddings for images and texts of other sizes than a model was trained on.
+
+
+def resized_grid(positions: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Position embeddings of a vision transformer for another grid of patches.
+
+    The class token's embedding stays; the others are taken for a square grid, as every CLIP has
+    been published with, and interpolated bicubically (antialiased where the grid gets smaller).
+    Embeddings of the right grid come back as they are, bit for bit.
+
+    Args:
+        positions: of shape (1 + patches, width), the class token's first.
+        grid: rows and columns of patches wanted.
+
+    Raises:
+        ModelError: the number of patches is neither that of `grid` nor a square.
+    """
+    rows, columns = grid
+    patches = len(positions) - 1
+    side = math.isqrt(patches)
+    if (patches == rows * columns and side * side != patches) or (side, side) == grid:
+        return positions
+    if side * side != patches:
+        raise ModelError(
+            f"position embeddings of {patches} patches are of no square grid; "
+            f"got {patches}, wanted a square or {rows} × {columns}"
+        )
+    square = positions[1:].T.reshape(1, -1, side, side)
+    resized = functional.interpolate(square.float(), grid, mode="bicubic", antialias=True)
+    spread = resized.to(positions.dtype).reshape(-1, rows * columns).T
+    return torch.cat([positions[:1], spread])
+
+
+def stretched(positions: Tensor, length: int, kept: int) -> Tensor:
+    """Position embeddings of a text transformer for another number of tokens.
+
+    For longer texts the first `kept` embeddings stay and the rest is stretched linearly over what
+    is left, its first and last unchanged (the knowledge-preserved stretching of Long-CLIP, Zhang et
+    al., ECCV 2024, section 3.1: CLIP has learned little beyond its first twenty positions, and what
+    it learned there is worth keeping). For shorter texts the first `length` are taken. `kept` 0
+    interpolates all of them. The right length comes back as it is, bit for bit.
+
+    Args:
+        positions: of shape (tokens, width).
+        length: the number of tokens wanted.
+        kept: how many of the first embeddings are left alone.
+    """
+    if length <= len(positions):
+        return positions[:length]
+    kept = min(kept, len(positions) - 1)
+    rest = positions[kept:].T.unsqueeze(0).float()
+    longer = functional.interpolate(rest, length - kept, mode="linear", align_corners=True)
+    return torch.cat([positions[:kept], longer[0].T.to(positions.dtype)])
+
+
+# The CLIP under CFAM: OpenCLIP's, with positions for tall images and long texts.
 
 _GRID_POSITIONS = "visual.positional_embedding"
 _TEXT_POSITIONS = ("positional_embedding", "text.positional_embedding")

@@ -6,15 +6,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from models.embedding import Vectors
-from models.fairmot.digest import checkpoint_digest
-from models.plain_pictures import plain_picture
-from models.torch_batches import Batches
-from models.torch_device import torch_device
+from models.embedding import Vectors, plain_picture
+from models.fairmot.detector import checkpoint_digest
+from models.torch_batches import Batches, torch_device
 from models.weights import require_digest
-from retrieval.cfam.network.pixels import clip_pixels
-from retrieval.cfam.network.tokens import ClipTokenizer
-from retrieval.cfam.network.weights import WEIGHTS, load_model
+from retrieval.cfam.network.checkpoints import WEIGHTS, load_model
+from retrieval.cfam.network.pairs import ClipTokenizer, clip_pixels
 from schemas.chat import ModelRef
 from schemas.embedding import CfamEmbedder
 

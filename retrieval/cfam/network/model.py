@@ -3,22 +3,195 @@
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.autograd import Function
 from torch.nn import functional
 
-from retrieval.cfam.network.architecture import Architecture
-from retrieval.cfam.network.backbone import ClipBackbone, Encoded
-from retrieval.cfam.network.decoder import SharedGranularityDecoder, local_similarities
-from retrieval.cfam.network.gathering import gathered
-from retrieval.cfam.network.hard_negatives import Pairs, hard_pairs
-from retrieval.cfam.network.losses.identity import identity
-from retrieval.cfam.network.losses.info_nce import info_nce
-from retrieval.cfam.network.losses.matching import matching
-from retrieval.cfam.network.losses.similarity_distribution_matching import (
+from retrieval.cfam.network.backbone import Architecture, ClipBackbone, Encoded
+from retrieval.cfam.network.losses import (
+    Pairs,
+    hard_pairs,
+    identity,
+    info_nce,
+    matching,
     similarity_distribution_matching,
 )
-from retrieval.cfam.network.matcher import IdentityHead, Matcher
-from schemas.cfam import CfamLosses, CfamTraining
+from schemas.cfam import CfamDecoder, CfamLosses, CfamMatcher, CfamTraining
+
+# The shared granularity decoder (UFineBench, section 4.2).
+
+
+class SharedGranularityDecoder(nn.Module):
+    """K learned queries that read local vectors, of images and of texts with the same weights.
+
+    A block is the decoder block of Vaswani et al. (2017), normalised first: the queries attend to
+    each other, then to the local vectors, then pass through an MLP.
+
+    Args:
+        dimension: the length d of the local vectors that come in.
+        settings: queries K, blocks, width and heads.
+    """
+
+    def __init__(self, dimension: int, settings: CfamDecoder) -> None:
+        super().__init__()
+        width = settings.width
+        self.queries = nn.Parameter(torch.randn(settings.queries, width) * width**-0.5)
+        self.entrance = nn.Sequential(
+            nn.LayerNorm(dimension),
+            nn.Identity() if dimension == width else nn.Linear(dimension, width),
+        )
+        self.blocks = nn.ModuleList(_block(settings) for _ in range(settings.blocks))
+        self.normalisation = nn.LayerNorm(width)
+
+    def forward(self, tokens: Tensor, padding: Tensor | None = None) -> Tensor:
+        """The K fine-grained vectors of each sample, of shape (B, K, width).
+
+        Args:
+            tokens: local vectors, of shape (B, N, d).
+            padding: (B, N), true where there is no token to be read.
+        """
+        local = self.entrance(tokens)
+        found = self.queries.expand(len(tokens), -1, -1)
+        for block in self.blocks:
+            found = block(found, local, memory_key_padding_mask=padding)
+        fine: Tensor = self.normalisation(found)
+        return fine
+
+
+def _block(settings: CfamDecoder) -> nn.Module:
+    return nn.TransformerDecoderLayer(
+        settings.width,
+        settings.heads,
+        dim_feedforward=4 * settings.width,
+        dropout=0.0,
+        activation="gelu",
+        batch_first=True,
+        norm_first=True,
+    )
+
+
+def local_similarities(visual: Tensor, textual: Tensor) -> Tensor:
+    """The mean over the K queries of the cosine of the pair, for every image and every text.
+
+    The sum of K cosines is the inner product of the K unit vectors laid end to end, so that all
+    pairs are one matrix product.
+
+    Args:
+        visual: (B_images, K, width).
+        textual: (B_texts, K, width).
+
+    Returns:
+        (B_images, B_texts), within [-1, 1].
+    """
+    images = functional.normalize(visual, dim=-1).flatten(1)
+    texts = functional.normalize(textual, dim=-1).flatten(1)
+    return images @ texts.T / visual.shape[1]
+
+
+# The heads that judge a pair: do they match, and whose are they?
+
+
+class Matcher(nn.Module):
+    """Tells matching pairs from others by their fine-grained vectors (UFineBench, section 4.3).
+
+    The 2K vectors of a pair, each with a learned embedding of its modality, pass through
+    transformer blocks; the means of the visual and of the textual ones pass through an MLP.
+    """
+
+    def __init__(self, width: int, settings: CfamMatcher) -> None:
+        super().__init__()
+        self.modalities = nn.Parameter(torch.randn(2, width) * width**-0.5)
+        self.blocks = nn.ModuleList(
+            _matcher_block(width, settings.heads) for _ in range(settings.blocks)
+        )
+        self.normalisation = nn.LayerNorm(width)
+        self.judge = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
+
+    def forward(self, visual: Tensor, textual: Tensor) -> Tensor:
+        """How surely each pair matches, of shape (P,), before the sigmoid.
+
+        Args:
+            visual: (P, K, width), of the image of each pair.
+            textual: (P, K, width), of its text.
+        """
+        queries = visual.shape[1]
+        both = torch.cat([visual + self.modalities[0], textual + self.modalities[1]], dim=1)
+        for block in self.blocks:
+            both = block(both)
+        both = self.normalisation(both)
+        means = torch.cat([both[:, :queries].mean(dim=1), both[:, queries:].mean(dim=1)], dim=-1)
+        logits: Tensor = self.judge(means).squeeze(-1)
+        return logits
+
+
+class IdentityHead(nn.Module):
+    """Says whose a pair is, or that it is nobody's (UFineBench, supplement 8).
+
+    Args:
+        dimension: the length d of the global vectors.
+        identities: how many identities M there are; the last of the M + 1 classes is for pairs that
+            do not match.
+    """
+
+    def __init__(self, dimension: int, identities: int) -> None:
+        super().__init__()
+        self.fusion = nn.Sequential(
+            nn.Linear(2 * dimension, dimension), nn.LayerNorm(dimension), nn.GELU()
+        )
+        self.classes = nn.Linear(dimension, identities + 1)
+
+    def forward(self, visual: Tensor, textual: Tensor) -> Tensor:
+        """The logits of the M + 1 classes, of shape (P, M + 1), from vectors of shape (P, d)."""
+        logits: Tensor = self.classes(self.fusion(torch.cat([visual, textual], dim=-1)))
+        return logits
+
+
+def _matcher_block(width: int, heads: int) -> nn.Module:
+    return nn.TransformerEncoderLayer(
+        width,
+        heads,
+        dim_feedforward=4 * width,
+        dropout=0.0,
+        activation="gelu",
+        batch_first=True,
+        norm_first=True,
+    )
+
+
+# Rows of all processes together, so that losses over a batch see all of it on every process.
+
+
+def gathered(rows: Tensor) -> Tensor:
+    """The rows of all processes, in their order; of one process alone, the rows themselves.
+
+    Gradients flow back to the rows of every process. Where all processes compute one loss from
+    gathered rows, each gets as many times the gradient of its own rows as there are processes, of
+    which `DistributedDataParallel` takes the mean: the gradient of that loss over the whole batch.
+
+    Args:
+        rows: (B, …), as many on every process.
+    """
+    if not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return rows
+    together: Tensor = _GatheredRows.apply(rows)  # type: ignore[no-untyped-call]
+    return together
+
+
+class _GatheredRows(Function):
+    @staticmethod
+    def forward(_: Any, rows: Tensor) -> Tensor:
+        parts = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
+        distributed.all_gather(parts, rows.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(_: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].clone(memory_format=torch.contiguous_format)  # it is summed in place
+        distributed.all_reduce(total)
+        return total.chunk(distributed.get_world_size())[distributed.get_rank()]
+
+
+# CFAM (UFineBench, section 5): CLIP, the granularity decoder, and the heads of its losses.
 
 ParameterGroups = dict[Literal["pretrained", "new"], dict[str, nn.Parameter]]
 

@@ -1,44 +1,438 @@
-"""Trains CFAM: steps, validations, checkpoints (UFineBench, section 5.4).
-
-Nothing is random but by the seed and the number of the step, the epoch or the pair, so that no
-state of a random generator has to be kept: what is taken up from a checkpoint goes on as if it had
-never stopped, to the bit where the machine computes the same bits again (a CPU does).
-
-Under `accelerate launch` each process takes its part of every batch, and the losses see the vectors
-of the whole batch (`retrieval.cfam.network.gathering`): how many processes share it does not matter
-for what is learned. The first process alone validates and writes.
-"""
+"""Trains CFAM: steps, validations, checkpoints (UFineBench, section 5.4)."""
 
 import json
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
+import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from accelerate.state import AcceleratorState, GradientState, PartialState
+from numpy.typing import NDArray
+from torch import Tensor, cuda, distributed
+from torch.utils.tensorboard import SummaryWriter
 
-from models.fairmot.digest import checkpoint_digest
-from retrieval.cfam.network.checkpoints import Checkpoints
-from retrieval.cfam.network.course import course_of
-from retrieval.cfam.network.finite import Measured, require_finite
-from retrieval.cfam.network.hardware import accelerator_for, describe
-from retrieval.cfam.network.journal import Journal
-from retrieval.cfam.network.model import Cfam, total_loss
-from retrieval.cfam.network.optimiser import adam_for
-from retrieval.cfam.network.pairs import PairBatch, pair_loader, readable
-from retrieval.cfam.network.sampler import Shard
-from retrieval.cfam.network.validation import embed_pairs, retrieval_scores
-from retrieval.cfam.network.weights import load_model, save_model
-from retrieval.cfam.occupation import occupied
-from retrieval.cfam.training_data import TrainingSplits, digest_of_images, training_pairs
+from models.fairmot.detector import checkpoint_digest
+from models.torch_batches import torch_device
+from retrieval.cfam.network.checkpoints import Checkpoints, load_model, save_model
+from retrieval.cfam.network.model import Cfam, ParameterGroups, total_loss
+from retrieval.cfam.network.pairs import (
+    PairBatch,
+    image_batches,
+    pair_loader,
+    readable,
+    tokenizer_for,
+)
+from retrieval.cfam.network.sampler import BatchSequence, IdentityBatches, Shard
+from retrieval.cfam.training_data import (
+    TrainingImage,
+    TrainingPair,
+    TrainingSplits,
+    digest_of_images,
+    occupied,
+    training_pairs,
+)
+from retrieval.ranking import score_retrieval
 from schemas.base import digest_of
-from schemas.cfam import CfamTraining
-from schemas.errors import UsageError
+from schemas.cfam import CfamSchedule, CfamTraining
+from schemas.errors import ConfigurationError, IntegrityError, TrainingError, UsageError
 from schemas.training import BestCheckpoint, StepLine, TrainingProgress, ValidationLine
+
+# How the learning rate goes: up in a line, down in half a cosine (UFineBench, section 5.4).
+
+
+def rate_factor(step: int, steps: int, warmup_steps: int) -> float:
+    """What the learning rates are multiplied with in `step`, counted from 0 of `steps`.
+
+    Warm-up reaches 1 in its last step; what follows is (1 + cos(pi t)) / 2 with t from 0 to 1, so
+    that the step after the last one would learn nothing.
+    """
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps
+    passed = (step - warmup_steps) / max(1, steps - warmup_steps)
+    return (1.0 + math.cos(math.pi * min(1.0, passed))) / 2.0
+
+
+# How long a training is, counted in batches and steps, and where in it a step stands.
+
+
+class Course(NamedTuple):
+    """A training from its first step to its last; steps are counted from 0 here."""
+
+    schedule: CfamSchedule
+    seed: int
+    batches: IdentityBatches
+    steps_per_epoch: int
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return self.schedule.epochs * self.steps_per_epoch
+
+    @property
+    def pairs_per_step(self) -> int:
+        """Of all processes and accumulated batches together."""
+        return self.schedule.batch_pairs * self.schedule.accumulate
+
+    def rate_factor(self, step: int) -> float:
+        """What the learning rates are multiplied with in a step."""
+        warmup_steps = round(self.schedule.warmup_epochs * self.steps_per_epoch)
+        return rate_factor(step, self.steps, warmup_steps)
+
+    def seed_of(self, step: int, process: int) -> int:
+        """The seed of what the network draws in a step (dropped patches, where it drops any)."""
+        return int(digest_of(str(self.seed), str(step), str(process))[:15], 16)
+
+    def batches_from(self, step: int, shard: Shard) -> BatchSequence:
+        """What one process takes of the batches from a step on."""
+        accumulate, epochs = self.schedule.accumulate, self.schedule.epochs
+        per_epoch = self.steps_per_epoch * accumulate
+        return BatchSequence(self.batches, per_epoch, epochs, step * accumulate, shard)
+
+    def epoch_of(self, step: int) -> int:
+        """The epoch, from 0."""
+        return step // self.steps_per_epoch
+
+    def ends_epoch(self, step: int) -> bool:
+        """Whether it is the last of its epoch."""
+        return (step + 1) % self.steps_per_epoch == 0
+
+
+def course_of(pairs: Sequence[TrainingPair], settings: CfamTraining) -> Course:
+    """The training that `settings` make of `pairs`.
+
+    Raises:
+        UsageError: there are too few pairs for one step.
+    """
+    schedule = settings.schedule
+    batches = IdentityBatches(
+        pairs, schedule.batch_pairs, schedule.images_per_identity, settings.seed
+    )
+    steps_per_epoch = batches.batches_per_epoch // schedule.accumulate
+    if not steps_per_epoch:
+        raise UsageError(
+            f"{len(pairs)} pairs are {batches.batches_per_epoch} batches, fewer than one step "
+            f"accumulates ({schedule.accumulate}); set schedule.accumulate lower"
+        )
+    return Course(schedule, settings.seed, batches, steps_per_epoch)
+
+
+# Where a training runs: device, precision, processes, by way of accelerate.
+
+
+def accelerator_for(settings: CfamTraining) -> Accelerator:
+    """The accelerator of this process; under `accelerate launch` one of several.
+
+    Raises:
+        ModelError: this machine has no such device.
+        ConfigurationError: fp16 without a GPU, or a batch that the processes cannot share.
+    """
+    device = torch_device(settings.device)
+    _forget_last_accelerator()
+    if device.type == "cuda" and device.index is not None:
+        cuda.set_device(device)
+    on_cpu = device.type == "cpu"
+    if on_cpu and settings.precision == "fp16":
+        raise ConfigurationError('precision = "fp16" needs a GPU; wanted "bf16" or "no" on the CPU')
+    accelerator = Accelerator(mixed_precision=settings.precision, cpu=on_cpu)
+    if settings.schedule.batch_pairs % accelerator.num_processes:
+        raise ConfigurationError(
+            f"schedule.batch_pairs is for all processes together and must be a multiple of "
+            f"{accelerator.num_processes}, the number of them; got {settings.schedule.batch_pairs}"
+        )
+    return accelerator
+
+
+def _forget_last_accelerator() -> None:
+    """Lets a second training in one process have another precision or device.
+
+    accelerate keeps the first one's for the life of the process and refuses others.
+    """
+    if not distributed.is_initialized():
+        AcceleratorState._reset_state()
+        PartialState._reset_state()
+        GradientState._reset_state()
+
+
+def describe(accelerator: Accelerator) -> str:
+    """The kind of device and how many processes have one, for the record: `4 × cuda`."""
+    return f"{accelerator.num_processes} × {accelerator.device.type}"
+
+
+# Stops a training whose losses or gradients are no finite numbers, before weights are changed.
+
+_NAMED_IMAGES = 8
+
+
+class Measured(NamedTuple):
+    """What a step came to: the losses and the images of each batch that it accumulated.
+
+    `gradient_norm` is None where fp16's scaler looks after it: such gradients overflow now and
+    then, and the step is left out.
+    """
+
+    step: int
+    epoch: int
+    losses: Sequence[dict[str, float]]
+    gradient_norm: float | None
+    images: Sequence[Sequence[Path]]
+
+
+def require_finite(measured: Measured, last: Path) -> None:
+    """Does nothing where all is finite.
+
+    Raises:
+        TrainingError: naming the loss, the step, the images of the batch, and where the last
+            checkpoint lies, which stays as it is.
+    """
+    for losses, images in zip(measured.losses, measured.images, strict=True):
+        for name, value in losses.items():
+            if not math.isfinite(value):
+                raise _error(f"the loss {name!r} is {value}", measured, images, last)
+    norm = measured.gradient_norm
+    if norm is not None and not math.isfinite(norm):
+        images = [path for batch in measured.images for path in batch]
+        raise _error(f"the norm of the gradients is {norm}", measured, images, last)
+
+
+def _error(what: str, measured: Measured, images: Sequence[Path], last: Path) -> TrainingError:
+    names = ", ".join(path.name for path in images[:_NAMED_IMAGES])
+    more = f" and {len(images) - _NAMED_IMAGES} more" if len(images) > _NAMED_IMAGES else ""
+    kept = f"the checkpoint {last} is unchanged" if last.exists() else "there is no checkpoint yet"
+    return TrainingError(
+        f"{what} in step {measured.step} (epoch {measured.epoch}), over the images {names}{more}; "
+        f"{kept}"
+    )
+
+
+# Adam with one learning rate for what was pretrained and one for what starts random.
+
+_TENSOR_OF = "{part}/{name}"
+_PARTS = frozenset({"step", "exp_avg", "exp_avg_sq"})
+
+
+class NamedAdam:
+    """Adam over the parameters of a network, whose state is known by their names."""
+
+    def __init__(self, groups: ParameterGroups, schedule: CfamSchedule) -> None:
+        self._names = [list(groups["pretrained"]), list(groups["new"])]
+        self._rates = (schedule.learning_rate, schedule.new_learning_rate)
+        parameters = [
+            {"params": list(groups["pretrained"].values()), "lr": schedule.learning_rate},
+            {"params": list(groups["new"].values()), "lr": schedule.new_learning_rate},
+        ]
+        self.adam = torch.optim.Adam(parameters, weight_decay=schedule.weight_decay)
+
+    def set_rates(self, factor: float) -> tuple[float, float]:
+        """Sets both learning rates to `factor` of what the schedule says, and gives them."""
+        rates = (self._rates[0] * factor, self._rates[1] * factor)
+        for group, rate in zip(self.adam.param_groups, rates, strict=True):
+            group["lr"] = rate
+        return rates
+
+    def state(self) -> dict[str, Tensor]:
+        """All that Adam remembers, as flat tensors: `exp_avg/decoder.queries` and so on."""
+        return {
+            _TENSOR_OF.format(part=part, name=name): tensor.detach().contiguous()
+            for name, parameter in self._parameters()
+            for part, tensor in self.adam.state[parameter].items()
+        }
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Takes up what `state` gave; learning rates are set before each step anyway.
+
+        Raises:
+            IntegrityError: it is of another network, or not finite.
+        """
+        forms = {name: parameter.shape for name, parameter in self._parameters()}
+        by_name: dict[str, dict[str, Tensor]] = {}
+        for key, tensor in state.items():
+            part, _, name = key.partition("/")
+            wanted = torch.Size() if part == "step" else forms.get(name)
+            if part not in _PARTS or name not in forms or tensor.shape != wanted:
+                what = f"{key} of the shape {list(tensor.shape)} belongs to no parameter"
+                raise IntegrityError(f"the optimiser's checkpoint does not fit the network: {what}")
+            if not tensor.is_floating_point() or not tensor.isfinite().all():
+                what = f"{key} is not all finite numbers"
+                raise IntegrityError(f"the optimiser's checkpoint is damaged: {what}")
+            by_name.setdefault(name, {})[part] = tensor
+        for name, parts in by_name.items():
+            if missing := sorted(_PARTS - parts.keys()):
+                what = f"it lacks {missing[0]}/{name}"
+                raise IntegrityError(f"the optimiser's checkpoint is damaged: {what}")
+        numbers = [name for names in self._names for name in names]
+        described: dict[str, Any] = self.adam.state_dict()
+        described["state"] = {
+            number: by_name[name] for number, name in enumerate(numbers) if name in by_name
+        }
+        self.adam.load_state_dict(described)
+
+    def _parameters(self) -> list[tuple[str, Tensor]]:
+        return [
+            (name, parameter)
+            for names, group in zip(self._names, self.adam.param_groups, strict=True)
+            for name, parameter in zip(names, group["params"], strict=True)
+        ]
+
+
+def adam_for(model: Cfam, schedule: CfamSchedule) -> NamedAdam:
+    """Adam for what is trained in `model`."""
+    return NamedAdam(model.parameter_groups(), schedule)
+
+
+# What a training says of itself as it goes: JSON lines to be computed with, TensorBoard to see.
+
+LINES = "metrics.jsonl"
+TENSORBOARD = "tensorboard"
+
+
+class Journal:
+    """Writes the lines of a training from `step` on; to be used in a `with`.
+
+    What a killed training wrote after the checkpoint that it is taken up from is taken back.
+    """
+
+    def __init__(self, home: Path, step: int = 0) -> None:
+        path = home / LINES
+        _take_back(path, step)
+        self._lines = path.open("a", encoding="utf-8")
+        self._board = SummaryWriter(str(home / TENSORBOARD), purge_step=step + 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+        self._board.close()
+
+    def step(self, line: StepLine) -> None:
+        """Writes what a step came to."""
+        self._write(line)
+        scalars = {f"loss/{name}": value for name, value in line.losses.items()}
+        scalars |= {
+            "loss/total": line.loss,
+            "learning_rate/pretrained": line.learning_rate,
+            "learning_rate/new": line.new_learning_rate,
+            "pairs_per_second": line.pairs_per_second,
+        }
+        if line.gradient_norm is not None:
+            scalars["gradient_norm"] = line.gradient_norm
+        self._show(scalars, line.step)
+
+    def validation(self, line: ValidationLine) -> None:
+        """Writes what a validation came to."""
+        self._write(line)
+        scalars = {f"validation/{name}": value for name, value in line.metrics.items()}
+        self._show(scalars, line.step)
+        self._board.flush()
+
+    def _write(self, line: StepLine | ValidationLine) -> None:
+        self._lines.write(line.model_dump_json() + "\n")
+        self._lines.flush()
+
+    def _show(self, scalars: dict[str, float], step: int) -> None:
+        for name, value in scalars.items():
+            self._board.add_scalar(name, value, step)
+
+
+def _take_back(path: Path, step: int) -> None:
+    """Removes the lines after `step`, and a line that was not finished."""
+    if not path.exists():
+        return
+    unfinished = path.with_name(f".{path.name}")
+    with path.open(encoding="utf-8") as lines, unfinished.open("w", encoding="utf-8") as kept:
+        for line in lines:
+            if not line.endswith("\n") or json.loads(line)["step"] > step:
+                break
+            kept.write(line)
+        kept.flush()
+        os.fsync(kept.fileno())
+    unfinished.replace(path)
+
+
+# How well a network finds people that it was not trained on.
+
+
+class IdentityVectors(NamedTuple):
+    """Unit vectors of texts (the queries) and of images (the gallery), with whose they are."""
+
+    texts: NDArray[np.float32]
+    text_identities: NDArray[np.int64]
+    images: NDArray[np.float32]
+    image_identities: NDArray[np.int64]
+
+
+def embed_pairs(
+    model: Cfam, images: Sequence[TrainingImage], settings: CfamTraining, device: torch.device
+) -> IdentityVectors:
+    """The global vectors of all images and of all their captions, without augmentation.
+
+    Raises:
+        UsageError: an image cannot be read.
+    """
+    numbers = {name: number for number, name in enumerate(sorted({one.identity for one in images}))}
+    captions = [(text, numbers[one.identity]) for one in images for text in one.captions]
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        found = IdentityVectors(
+            _texts(model, [text for text, _ in captions], settings, device),
+            np.array([identity for _, identity in captions]),
+            _images(model, images, settings, device),
+            np.array([numbers[one.identity] for one in images]),
+        )
+    model.train(was_training)
+    return found
+
+
+def _images(
+    model: Cfam, images: Sequence[TrainingImage], settings: CfamTraining, device: torch.device
+) -> NDArray[np.float32]:
+    paths = [image.path for image in images]
+    size = settings.schedule.batch_pairs
+    batches = image_batches(paths, settings.backbone, size, settings.workers)
+    return _rows([model.encode_images(pixels.to(device)) for pixels in batches])
+
+
+def _texts(
+    model: Cfam, texts: Sequence[str], settings: CfamTraining, device: torch.device
+) -> NDArray[np.float32]:
+    tokenizer = tokenizer_for(settings.backbone.text_tokens)
+    size = settings.schedule.batch_pairs
+    batches = (texts[start : start + size] for start in range(0, len(texts), size))
+    return _rows([model.encode_texts(tokenizer(batch).to(device)) for batch in batches])
+
+
+def _rows(batches: Sequence[Tensor]) -> NDArray[np.float32]:
+    rows: NDArray[np.float32] = torch.cat(list(batches)).float().cpu().numpy()
+    return rows
+
+
+def retrieval_scores(found: IdentityVectors) -> dict[str, float]:
+    """How well texts find the images of their identity: `retrieval.ranking`, all in percent."""
+    scores = score_retrieval(
+        found.texts, found.images, found.text_identities, found.image_identities
+    )
+    return scores.means()
+
+
+# Trains CFAM: steps, validations, checkpoints (UFineBench, section 5.4).
+#
+# Nothing is random but by the seed and the number of the step, the epoch or the pair, so that no
+# state of a random generator has to be kept: what is taken up from a checkpoint goes on as if it
+# had
+# never stopped, to the bit where the machine computes the same bits again (a CPU does).
+#
+# Under `accelerate launch` each process takes its part of every batch, and the losses see the
+# vectors
+# of the whole batch (`retrieval.cfam.network.model`): how many processes share it does not
+# matter
+# for what is learned. The first process alone validates and writes.
 
 _MAY_CHANGE = {"name", "device", "workers", "checkpoint_every_steps"}
 """Settings that a training may be taken up with other values of: nothing learned hangs on them."""

@@ -5,12 +5,12 @@ kinds of things, what somebody does, a place, or a sign. Stills come in families
 detail or two, since only near neighbours can be confused.
 """
 
-from sources.demonstration.stills.truth import (
+from sources.demonstration.stills.writing import (
     StillsWorld,
     StillTruth,
     TrueThing,
     load_stills_truth,
+    write_stills_world,
 )
-from sources.demonstration.stills.writing import write_stills_world
 
 __all__ = ["StillTruth", "StillsWorld", "TrueThing", "load_stills_truth", "write_stills_world"]

@@ -7,15 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sources.demonstration.chance import Chance
 from sources.demonstration.drawing import STATURE_METRES
-from sources.demonstration.street.camera import Shift
-from sources.demonstration.street.encoding import Pixels
-from sources.demonstration.street.optics import Optics, Trouble
-from sources.demonstration.street.scenery import draw_obstacle, draw_street
-from sources.demonstration.street.script import Script
-from sources.demonstration.street.sprites import Figures, Shadows, Sprite
-from sources.demonstration.street.truth import PixelBox, TrueSighting
+from sources.demonstration.people import Chance
+from sources.demonstration.street.optics import Optics, Shift, Trouble
+from sources.demonstration.street.scenery import (
+    Figures,
+    Shadows,
+    Sprite,
+    draw_obstacle,
+    draw_street,
+)
+from sources.demonstration.street.truth import PixelBox, Pixels, TrueSighting
+from sources.demonstration.street.walks import Script
 
 _PHASES = ((24, 12), (100, 8))
 _PHASES_OF_CROWDS = 4

@@ -4,15 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sources.demonstration.chance import Chance
-from sources.demonstration.people import Person
-from sources.demonstration.street.camera import Camera, Movement
-from sources.demonstration.street.cast import draw_walker, draw_walker_like
-from sources.demonstration.street.optics import Cloud, Stretch, Trouble
-from sources.demonstration.street.paths import Place, Visit
+from sources.demonstration.people import Chance, Person
+from sources.demonstration.street.optics import Camera, Cloud, Movement, Stretch, Trouble
 from sources.demonstration.street.scenery import Obstacle, ObstacleKind
-from sources.demonstration.street.script import Script
-from sources.demonstration.street.walks import Walks
+from sources.demonstration.street.walks import (
+    Place,
+    Script,
+    Visit,
+    Walks,
+    draw_walker,
+    draw_walker_like,
+)
 
 
 class Theme(StrEnum):

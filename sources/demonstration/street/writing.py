@@ -1,28 +1,19 @@
-"""Writes a world of street videos: H.264 files, MOTChallenge truth, and all that is known of them.
-
-videos/street-01.mp4        the videos
-mot/street-01/gt/gt.txt     who is where, in MOTChallenge's format
-street_truth.json           people, visits, sightings and planted faults
-"""
+"""Writes videos of the street to a folder, with their ground truth."""
 
 import multiprocessing
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 from schemas.base import Record
 from schemas.records import Granularity
-from sources.demonstration.chance import Chance
 from sources.demonstration.descriptions import describe
+from sources.demonstration.people import Chance
 from sources.demonstration.poses import Action, Pose, View
-from sources.demonstration.street.camera import Camera
-from sources.demonstration.street.encoding import VideoFile
-from sources.demonstration.street.faults import list_faults
-from sources.demonstration.street.motchallenge import write_mot_truth
+from sources.demonstration.street.optics import Camera
 from sources.demonstration.street.rendering import render_street
-from sources.demonstration.street.script import Script
 from sources.demonstration.street.themes import Setting, Theme, write_script
 from sources.demonstration.street.truth import (
     TRUTH_FILE,
@@ -32,7 +23,40 @@ from sources.demonstration.street.truth import (
     TrueSighting,
     TrueVideo,
     TrueVisit,
+    VideoFile,
 )
+from sources.demonstration.street.walks import Script, list_faults
+
+# Ground truth in MOTChallenge's format, for HOTA, IDF1 and MOTA.
+
+PEDESTRIAN = 1
+LEAST_VISIBILITY = 0.1
+"""Who can be seen less than this is listed, but not considered (confidence 0)."""
+
+
+def write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
+    """Writes one row a sighting: frame (from 1), visit, whole box, considered, class, visibility.
+
+    Whoever leaves and comes back has another number then.
+    """
+    ordered = sorted(sightings, key=lambda sighting: (sighting.frame, sighting.visit))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("".join(_row(sighting) for sighting in ordered), encoding="utf-8")
+
+
+def _row(sighting: TrueSighting) -> str:
+    left, top, right, bottom = sighting.box_xyxy
+    considered = int(sighting.visible >= LEAST_VISIBILITY)
+    box = f"{left},{top},{right - left},{bottom - top}"
+    row = f"{sighting.frame + 1},{sighting.visit},{box}"
+    return f"{row},{considered},{PEDESTRIAN},{sighting.visible:.4f}\n"
+
+
+# Writes a world of street videos: H.264 files, MOTChallenge truth, and all that is known of them.
+#
+# videos/street-01.mp4        the videos
+# mot/street-01/gt/gt.txt     who is where, in MOTChallenge's format
+# street_truth.json           people, visits, sightings and planted faults
 
 _ANNOTATORS = 2
 _YAW = {View.FRONT: 0.0, View.RIGHT: 90.0, View.BACK: 180.0, View.LEFT: 270.0}

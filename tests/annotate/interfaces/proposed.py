@@ -31,9 +31,8 @@ from schemas.retrieval_task import RetrievalTask
 from schemas.selection import Selection
 from schemas.similar_images import DuplicateQuestion
 from schemas.taxonomy import DifferenceType
-from sources.demonstration.chance import Chance
 from sources.demonstration.drawing import Box, draw_person
-from sources.demonstration.people import draw_person_attributes
+from sources.demonstration.people import Chance, draw_person_attributes
 from sources.demonstration.poses import Action, Pose
 from stages.image_edits.overlay import difference_overlay
 

@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from models.builtin.captioner.confusing import confused, is_true
-from models.builtin.captioner.facts import FactTeller
-from models.builtin.captioner.still import StillTeller
-from models.builtin.stills.reading import read_still_text
-from models.builtin.stills.saying import Content, Group, content_of_text
+from models.builtin.captioner import FactTeller, StillTeller, confused, is_true
+from models.builtin.stills.reading import Content, Group, content_of_text, read_still_text
 from models.registry import build_chat_model
 from schemas.caption_request import (
     CAPTION_PURPOSE,
@@ -27,10 +24,9 @@ from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRe
 from schemas.confusion_request import CONFUSION_PURPOSE, ConfusionBrief
 from schemas.profile import BuiltinCaptioner
 from schemas.retrieval_task import RetrievalTask
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.demonstration.stills import StillTruth
-from sources.demonstration.stills.composing import TASKS, compose
-from sources.demonstration.stills.scene import Scene
+from sources.demonstration.stills.composing import TASKS, Scene, compose
 from sources.demonstration.stills.writing import draw_still, jpeg_of, plan_stills
 from stages.confusing_captions.wording import word_change
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.builtin.describer.colour_names import COLOURS, NAMES, lab_of, nearest_names
-from models.builtin.describer.reading import read_crop
-from models.builtin.person.lexicon_file import load_lexicon
+from models.builtin.describer import COLOURS, NAMES, lab_of, nearest_names, read_crop
+from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.parser import parse_description
 from models.chat import ChatModel
 from models.registry import build_chat_model

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from models.builtin.embedder.model import ColourLexiconEmbedder
+from models.builtin.embedder import ColourLexiconEmbedder
 from schemas.embedding import BuiltinEmbedder
 from sources.demonstration import load_truth, write_people_world
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.fairmot.network.checkpoint import load_network
+from models.fairmot.network import load_network
 from schemas.errors import ModelError
 from tests.models.fairmot.reference import checkpoint, hollow_weights
 

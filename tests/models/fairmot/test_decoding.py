@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.fairmot.network.decoding import Candidates, decode, select_people
-from models.fairmot.network.fairmot import HeadMaps
+from models.fairmot.network import Candidates, HeadMaps, decode, select_people
 from tests.models.fairmot.reference import arrays
 
 

@@ -8,11 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from models.detectors import build_detector
-from models.fairmot.detector import FairMOTPersonDetector
-from models.fairmot.letterbox import Size, letterbox, network_input
-from models.fairmot.network.checkpoint import load_network
-from models.tracking.detector import Detections, PersonDetector
-from models.tracking.frame import Frame
+from models.fairmot.detector import FairMOTPersonDetector, Size, letterbox, network_input
+from models.fairmot.network import load_network
+from models.tracking.detector import Detections, Frame, PersonDetector
 from schemas.errors import ModelError
 from schemas.tracking import FairMOTDetector
 from tests.models.fairmot.reference import checkpoint, filled_weights

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.fairmot.letterbox import (
+from models.fairmot.detector import (
     Placement,
     Size,
     boxes_in_frame,

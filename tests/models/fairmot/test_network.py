@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.fairmot.network.aggregation import IterativeAggregation
-from models.fairmot.network.deformable import DeformableConvolution
-from models.fairmot.network.fairmot import FairMOTNetwork
+from models.fairmot.network import DeformableConvolution, FairMOTNetwork, IterativeAggregation
 from tests.models.fairmot.reference import FOLDER, arrays, filled_weights, shapes
 
 DEAD = ("base.level3.project.", "base.level4.project.")

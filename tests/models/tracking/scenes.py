@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.association import Association
+from models.tracking.association import Association, TrackedPerson
 from models.tracking.detector import Detections
-from models.tracking.tracked import TrackedPerson
 from schemas.tracking import AssociationSettings
 
 DATA = Path(__file__).parents[2] / "data" / "tracking"

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from models.tracking import lifecycle
-from models.tracking.association import Association
+from models.tracking.association import (
+    Association,
+    TrackedPerson,
+    look_and_place,
+    sightings,
+    smoothed,
+    track_type,
+)
 from models.tracking.detector import Detections
 from models.tracking.kalman import predicted, started
-from models.tracking.matching import look_and_place
-from models.tracking.sightings import sightings
-from models.tracking.tracked import TrackedPerson
-from models.tracking.tracks import track_type
 from schemas.errors import IntegrityError, ModelError, UsageError
 from schemas.tracking import AssociationSettings
 from tests.models.tracking.scenes import (
@@ -62,7 +64,7 @@ def test_looks_are_smoothed_as_recorded() -> None:
     looks = recorded["feat_in"] / np.linalg.norm(recorded["feat_in"], axis=1, keepdims=True)
     smooth = looks[:1]
     for look, wanted in zip(looks[1:], recorded["feat_smooth"][1:], strict=True):
-        smooth = lifecycle.smoothed(smooth, look[None], PUBLISHED.feature_memory)
+        smooth = smoothed(smooth, look[None], PUBLISHED.feature_memory)
         np.testing.assert_allclose(smooth[0], wanted, rtol=0, atol=1e-7)
         assert smooth.dtype == np.float32
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from models.tracking.overlap import Boxes, overlaps
+from models.tracking.association import Boxes, overlaps
 from tests.models.tracking.scenes import units
 
 boxes = arrays(

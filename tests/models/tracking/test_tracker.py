@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from models.tracking.detector import Detections
-from models.tracking.frame import Frame
-from models.tracking.tracked import TrackedFrame
+from models.tracking.association import TrackedFrame
+from models.tracking.detector import Detections, Frame
 from models.tracking.tracker import PersonTracker
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError

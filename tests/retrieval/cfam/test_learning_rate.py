@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from retrieval.cfam.learning_rate import rate_factor
+from retrieval.cfam.network.training import rate_factor
 
 
 def test_up_in_a_line_and_down_in_half_a_cosine() -> None:

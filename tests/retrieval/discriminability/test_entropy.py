@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from retrieval.discriminability.calibration import calibrated_temperature
-from retrieval.discriminability.entropy import discriminability
+from retrieval.discriminability import calibrated_temperature, discriminability
 from schemas.errors import UsageError
 from tests.retrieval.discriminability.literal import dis
 

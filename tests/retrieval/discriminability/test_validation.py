@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.discriminability.nearest_others import TextTiling, nearest_others
-from retrieval.discriminability.validation import CaptionValidator, score_captions
+from retrieval.discriminability import CaptionValidator, TextTiling, nearest_others, score_captions
 from retrieval.embeddings import unit_rows
 from schemas.errors import FormatError, UsageError
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings

@@ -7,13 +7,14 @@ from statistics import mean
 import pytest
 
 from schemas.records import Granularity
-from sources.demonstration.chance import Chance
-from sources.demonstration.colours import CLOTH, HAIR
 from sources.demonstration.descriptions import describe
 from sources.demonstration.people import (
+    CLOTH,
+    HAIR,
     Age,
     Build,
     Carried,
+    Chance,
     Footwear,
     Garment,
     Hair,

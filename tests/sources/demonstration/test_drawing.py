@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sources.demonstration.chance import Chance
-from sources.demonstration.colours import CLOTH
 from sources.demonstration.drawing import Box, draw_person
 from sources.demonstration.people import (
+    CLOTH,
     Carried,
+    Chance,
     Garment,
     Pattern,
     Person,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.rendered.calculations import Calculation, decimal_text, draw_calculation
 from sources.rendered.figures import Figure, bounds, draw_figure
 

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.rendered.languages import LANGUAGES, PYTHON, available_languages
-from sources.rendered.program_grammar import FAMILIES, draw_program
+from sources.rendered.programs import FAMILIES, draw_program
 from sources.rendered.sandbox import Outcome, run_program
 
 _ALL = tuple(language.name for language in LANGUAGES)

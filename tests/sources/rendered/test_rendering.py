@@ -10,7 +10,7 @@ from PIL import Image, ImageStat
 from schemas.base import sha256_of
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.retrieval_task import RetrievalTask
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.rendered import (
     RENDERED_TASKS,
     FontShelf,
@@ -22,12 +22,12 @@ from sources.rendered import (
     shipped_pairs,
     task_refusal,
 )
-from sources.rendered.calculation_images import draw_ink, draw_look
+from sources.rendered.calculation_tasks import draw_ink, draw_look
 from sources.rendered.calculations import draw_calculation
 from sources.rendered.figures import draw_figure
 from sources.rendered.fonts import TYPEFACES, installed_folder
+from sources.rendered.signs import BETWEEN, draw_translation_task
 from sources.rendered.surfaces import paint_surface
-from sources.rendered.translation_tasks import BETWEEN, draw_translation_task
 
 _PYTHON_ONLY = RenderOptions(languages=("python",))
 

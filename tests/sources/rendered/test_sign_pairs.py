@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from schemas.errors import FormatError, UsageError
 from schemas.sign_pairs import SignCategory, SignPair
 from sources.rendered.fonts import TYPEFACES, installed_folder
-from sources.rendered.sign_pairs import checked_pairs, shipped_pairs
+from sources.rendered.signs import checked_pairs, shipped_pairs
 
 
 def test_there_are_over_two_hundred_pairs_of_every_category() -> None:

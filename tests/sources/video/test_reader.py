@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.tracking.frame import Frame
+from models.tracking.detector import Frame
 from sources.video.problem import VideoProblem, VideoRefusedError
 from sources.video.reader import VideoLimits, open_video
 from tests.sources.video.clips import (

@@ -7,9 +7,8 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageEnhance
 
-from sources.demonstration.chance import Chance
-from sources.demonstration.stills.rendering import render_still
-from sources.demonstration.stills.scene import Scene
+from sources.demonstration.people import Chance
+from sources.demonstration.stills.composing import Scene, render_still
 from sources.demonstration.stills.writing import plan_stills
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 from tests.stages.near_duplicates.pictures import street

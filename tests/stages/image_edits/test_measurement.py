@@ -6,8 +6,7 @@ from PIL import Image
 
 from schemas.contrast import EditCheckSettings
 from schemas.taxonomy import DifferenceType
-from sources.demonstration.stills.composing import vary
-from sources.demonstration.stills.rendering import render_still
+from sources.demonstration.stills.composing import render_still, vary
 from stages.image_edits.judgement import judge_edit
 from stages.image_edits.measurement import caption_shift, concerns_all, measure_edit
 from tests.stages.image_edits.pictures import as_a_model_would, chance, pasted, scene, still

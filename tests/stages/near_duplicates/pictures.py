@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.demonstration.scenes import draw_scene, finish
 
 SIZE = (320, 240)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.embeddings import packed
+from models.tracking.association import packed
 from schemas.base import sha256_of
 from schemas.proposals import Picture
 from schemas.video import CropMeasures, Observation, Track

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.tracking.frame import Frame, Pixels
+from models.tracking.detector import Frame, Pixels
 from schemas.base import sha256_of
 from stages.tracklets.measures import (
     hash_distance,

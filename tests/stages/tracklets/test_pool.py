@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.tracking.embeddings import unpacked
-from models.tracking.frame import Frame
-from models.tracking.tracked import TrackedPerson
+from models.tracking.association import TrackedPerson, unpacked
+from models.tracking.detector import Frame
 from schemas.base import sha256_of
 from schemas.records import Rejection
 from schemas.tracking import FilterSettings

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.stills_editing import measure
-from models.builtin.contrasts.wording import unseen_difference
+from models.builtin.contrasts import unseen_difference
 from models.chat import ChatModel
 from models.registry import build_chat_model
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.builtin.drawing.vocabulary import Style
-from models.builtin.editor.filling import filled
+from models.builtin.editor.layers import filled
 
 _SHAPE = (120, 200)
 

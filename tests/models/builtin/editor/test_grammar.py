@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from models.builtin.editor.changes import (
     MANNERS,
+    THINGS,
     Act,
     Add,
     Change,
@@ -20,9 +21,10 @@ from models.builtin.editor.changes import (
     Resettle,
     Respell,
     Restyle,
+    read,
+    say,
 )
-from models.builtin.editor.grammar import THINGS, read, say
-from models.builtin.stills.lexicon import ACTIONS, COLOURS, GARMENTS, PLACES
+from models.builtin.stills.reading import ACTIONS, COLOURS, GARMENTS, PLACES
 
 _COLOUR, _THING, _PLACE = st.sampled_from(COLOURS), st.sampled_from(THINGS), st.sampled_from(PLACES)
 _WORD = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=1, max_size=9)

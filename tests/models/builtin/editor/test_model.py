@@ -8,21 +8,19 @@ import pytest
 from PIL import Image
 
 from benchmarks.contrast_truth import faults
-from models.builtin.drawing.figures import Figure
+from models.builtin.drawing.people_and_signs import Figure
 from models.builtin.drawing.vocabulary import Action, Place, Style
-from models.builtin.editor.grammar import read
-from models.builtin.stills.saying import content_of_image
+from models.builtin.editor.changes import read
+from models.builtin.stills.reading import content_of_image
 from models.builtin.stills.seeing import see_still
-from models.image_editor import ImageEditor
-from models.image_editors import build_image_editor
+from models.image_editor import ImageEditor, build_image_editor
 from schemas.chat import ChatImage
 from schemas.contrast import EditCheckSettings
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
 from schemas.proposals import Box, EditMeasurement
 from schemas.retrieval_task import RetrievalTask
 from schemas.taxonomy import DifferenceType
-from sources.demonstration.stills.scene import Group, Scene
-from sources.demonstration.stills.vocabulary import Relation
+from sources.demonstration.stills.composing import Group, Relation, Scene
 from sources.demonstration.stills.writing import PlannedStill, draw_still, jpeg_of
 from stages.image_edits.judgement import judge_edit
 from stages.image_edits.measurement import measure_edit

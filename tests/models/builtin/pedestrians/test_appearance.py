@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from models.builtin.pedestrians.appearance import DIMENSIONS, MEAN, embeddings_of, signatures
-from models.builtin.pedestrians.boxes import Boxes
-from models.tracking.frame import Pixels
+from models.builtin.pedestrians.background import Boxes
+from models.builtin.pedestrians.detector import DIMENSIONS, MEAN, embeddings_of, signatures
+from models.tracking.detector import Pixels
 from tests.models.builtin.pedestrians.street import Walker, frame_of
 
 RED = Walker(50, 50)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from models.builtin.pedestrians.boxes import Boxes, areas, best_apart, overlaps
+from models.builtin.pedestrians.background import Boxes, areas, best_apart, overlaps
 
 CORNERS = arrays(np.float32, st.tuples(st.integers(0, 8), st.just(4)), elements=st.integers(0, 50))
 

@@ -3,11 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.builtin.pedestrians.boxes import overlaps
+from models.builtin.pedestrians.background import overlaps
 from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
-from models.tracking.detector import Detections
-from models.tracking.frame import Frame
-from models.tracking.states import as_bytes
+from models.tracking.association import as_bytes
+from models.tracking.detector import Detections, Frame
 from schemas.errors import IntegrityError
 from schemas.tracking import BuiltinDetector
 from sources.video.reader import open_video

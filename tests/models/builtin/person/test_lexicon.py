@@ -1,7 +1,6 @@
 import pytest
 
-from models.builtin.person.lexicon import Tag
-from models.builtin.person.lexicon_file import load_lexicon
+from models.builtin.person.lexicon import Tag, load_lexicon
 
 _LEXICON = load_lexicon()
 

@@ -2,9 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.builtin.person.lexicon import Phrase, Tag
-from models.builtin.person.lexicon_file import load_lexicon
-from models.builtin.person.mentions import find_mentions
+from models.builtin.person.lexicon import Phrase, Tag, find_mentions, load_lexicon
 
 _LEXICON = load_lexicon()
 _KNOWN = sorted({word for phrase in _LEXICON.meanings for word in phrase if word.isalpha()})

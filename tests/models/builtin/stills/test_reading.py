@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.builtin.stills.reading import read_still_text
-from models.builtin.stills.saying import Content, content_of_text
-from sources.demonstration.chance import Chance
-from sources.demonstration.stills.captions import captions_of
-from sources.demonstration.stills.composing import TASKS, compose
-from sources.demonstration.stills.vocabulary import Relation
+from models.builtin.stills.reading import Content, content_of_text, read_still_text
+from sources.demonstration.people import Chance
+from sources.demonstration.stills.composing import TASKS, Relation, compose
+from sources.demonstration.stills.writing import captions_of
 
 
 def content(text: str) -> Content:

@@ -8,13 +8,10 @@ from PIL import Image
 
 from benchmarks.stills_seeing import judged
 from models.builtin.drawing.vocabulary import Place, Style
-from models.builtin.stills.knowledge import fit
-from models.builtin.stills.saying import content_of_image
-from models.builtin.stills.seeing import see_still
+from models.builtin.stills.reading import content_of_image
+from models.builtin.stills.seeing import fit, see_still
 from schemas.retrieval_task import RetrievalTask
-from sources.demonstration.stills.rendering import render_still
-from sources.demonstration.stills.scene import Group, Scene
-from sources.demonstration.stills.vocabulary import Relation
+from sources.demonstration.stills.composing import Group, Relation, Scene, render_still
 from sources.demonstration.stills.writing import draw_still, plan_stills
 
 SEED = 2718

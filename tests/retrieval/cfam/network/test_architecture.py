@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.cfam.network.architecture import read_architecture
+from retrieval.cfam.network.backbone import read_architecture
 from schemas.cfam import CfamBackbone
 from schemas.errors import ModelError
 from tests.retrieval.cfam.small_clip import ARCHITECTURE, small_backbone, write_architecture

@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from retrieval.cfam.network.augmentation import (
+from retrieval.cfam.network.pairs import (
+    END,
+    MASK,
+    START,
+    ClipTokenizer,
     PairAugmentation,
+    clip_pixels,
     disturbed,
     erased,
     generator_for,
@@ -16,8 +21,6 @@ from retrieval.cfam.network.augmentation import (
     shifted,
     swapped_sides,
 )
-from retrieval.cfam.network.pixels import clip_pixels
-from retrieval.cfam.network.tokens import END, MASK, START, ClipTokenizer
 from schemas.cfam import CfamAugmentation, CfamBackbone
 from tests.retrieval.cfam.small_clip import HEIGHT_PX, TEXT_TOKENS, WIDTH_PX, small_backbone
 

@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from retrieval.cfam.network.backbone import ClipBackbone, padding_of
-from retrieval.cfam.network.tokens import END, START, ClipTokenizer
+from retrieval.cfam.network.pairs import END, START, ClipTokenizer
 from schemas.cfam import CfamBackbone
 from schemas.errors import ModelError
 from tests.retrieval.cfam.small_clip import (

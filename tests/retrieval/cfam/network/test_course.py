@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.cfam.network.course import course_of
 from retrieval.cfam.network.sampler import Shard
+from retrieval.cfam.network.training import course_of
 from retrieval.cfam.training_data import TrainingPair
 from schemas.cfam import CfamSchedule, CfamTraining
 from schemas.errors import UsageError

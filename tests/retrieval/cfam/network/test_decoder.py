@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from retrieval.cfam.network.decoder import SharedGranularityDecoder, local_similarities
+from retrieval.cfam.network.model import SharedGranularityDecoder, local_similarities
 from schemas.cfam import CfamDecoder
 
 SETTINGS = CfamDecoder(queries=4, width=32, heads=4)

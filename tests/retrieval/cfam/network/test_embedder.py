@@ -7,11 +7,11 @@ import torch
 from PIL import Image
 
 from models.embedding import ImageTextEmbedder
-from models.fairmot.digest import checkpoint_digest
+from models.fairmot.detector import checkpoint_digest
+from retrieval.cfam.network.checkpoints import WEIGHTS, save_model
 from retrieval.cfam.network.embedder import CfamImageTextEmbedder
 from retrieval.cfam.network.model import Cfam
-from retrieval.cfam.network.pixels import clip_pixels
-from retrieval.cfam.network.weights import WEIGHTS, save_model
+from retrieval.cfam.network.pairs import clip_pixels
 from schemas.embedding import CfamEmbedder
 from schemas.errors import ModelError
 from tests.retrieval.cfam.small_clip import small_training

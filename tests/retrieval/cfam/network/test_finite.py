@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.cfam.network.finite import Measured, require_finite
+from retrieval.cfam.network.training import Measured, require_finite
 from schemas.errors import TrainingError
 
 IMAGES = ([Path("a/1.jpg"), Path("a/2.jpg")], [Path(f"b/{number}.jpg") for number in range(10)])

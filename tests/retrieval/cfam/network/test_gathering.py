@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import distributed
 
-from retrieval.cfam.network.gathering import _GatheredRows, gathered
+from retrieval.cfam.network.model import _GatheredRows, gathered
 from retrieval.cfam.network.training import train
 from schemas.training import StepLine
 from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits

@@ -12,10 +12,15 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from retrieval.cfam.network.checkpoints import Checkpoints
+from retrieval.cfam.network.checkpoints import (
+    SETTINGS,
+    WEIGHTS,
+    Checkpoints,
+    load_model,
+    save_model,
+)
 from retrieval.cfam.network.model import Cfam
-from retrieval.cfam.network.optimiser import adam_for
-from retrieval.cfam.network.weights import SETTINGS, WEIGHTS, load_model, save_model
+from retrieval.cfam.network.training import adam_for
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError, LoupeError, ModelError
 from schemas.training import TrainingProgress

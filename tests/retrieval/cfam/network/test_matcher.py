@@ -1,6 +1,6 @@
 import torch
 
-from retrieval.cfam.network.matcher import IdentityHead, Matcher
+from retrieval.cfam.network.model import IdentityHead, Matcher
 from schemas.cfam import CfamMatcher
 
 

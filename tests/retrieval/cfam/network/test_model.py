@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from retrieval.cfam.network.model import Cfam, total_loss
-from retrieval.cfam.network.tokens import ClipTokenizer
+from retrieval.cfam.network.pairs import ClipTokenizer
 from schemas.cfam import CfamLosses, CfamTraining
 from tests.retrieval.cfam.small_clip import (
     HEIGHT_PX,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from PIL import Image
 
-from retrieval.cfam.network.pixels import DEVIATION, MEAN, clip_pixels
+from retrieval.cfam.network.pairs import DEVIATION, MEAN, clip_pixels
 from tests.retrieval.cfam.small_clip import HEIGHT_PX, WIDTH_PX, small_backbone
 
 

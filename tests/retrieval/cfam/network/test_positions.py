@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.positions import resized_grid, stretched
+from retrieval.cfam.network.backbone import resized_grid, stretched
 from schemas.errors import ModelError
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from retrieval.cfam.network.tokens import END, MASK, START, ClipTokenizer
+from retrieval.cfam.network.pairs import END, MASK, START, ClipTokenizer
 
 
 @pytest.fixture(scope="module")

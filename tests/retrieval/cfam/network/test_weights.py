@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from retrieval.cfam.network.checkpoints import SETTINGS, WEIGHTS, load_model, save_model
 from retrieval.cfam.network.model import Cfam
-from retrieval.cfam.network.weights import SETTINGS, WEIGHTS, load_model, save_model
 from schemas.base import sha256_of
 from schemas.errors import ModelError
 from tests.retrieval.cfam.small_clip import small_training

@@ -12,18 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from models.builtin.drawing.figures import Figure
+from models.builtin.drawing.people_and_signs import Figure
 from models.builtin.drawing.vocabulary import COLOURS, KINDS, Action, Place, Style
 from schemas.errors import ConfigurationError
 from schemas.retrieval_task import RetrievalTask
 from sources.coco import COCO_CAPTIONS
-from sources.demonstration.chance import Chance
+from sources.demonstration.people import Chance
 from sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world
-from sources.demonstration.stills.captions import captions_of, facts_of
-from sources.demonstration.stills.composing import TASKS, compose, vary
-from sources.demonstration.stills.rendering import render_still
-from sources.demonstration.stills.scene import Group, Scene
-from sources.demonstration.stills.vocabulary import Relation
+from sources.demonstration.stills.composing import (
+    TASKS,
+    Group,
+    Relation,
+    Scene,
+    compose,
+    render_still,
+    vary,
+)
+from sources.demonstration.stills.writing import captions_of, facts_of
 from sources.records import SourceRow
 
 COUNT, PAIRS = 48, 6

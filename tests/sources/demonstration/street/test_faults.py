@@ -4,13 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sources.demonstration.chance import Chance
-from sources.demonstration.street.camera import Camera
-from sources.demonstration.street.cast import draw_walker, draw_walker_like, dressed_alike
-from sources.demonstration.street.faults import list_faults, overlap
-from sources.demonstration.street.optics import Trouble
+from sources.demonstration.people import Chance
+from sources.demonstration.street.optics import Camera, Trouble
 from sources.demonstration.street.themes import Setting, Theme, write_script
 from sources.demonstration.street.truth import FaultKind, PixelBox, TrueSighting
+from sources.demonstration.street.walks import (
+    draw_walker,
+    draw_walker_like,
+    dressed_alike,
+    list_faults,
+    overlap,
+)
 
 _SETTING = Setting(Camera(256, 144, 84), frame_rate=10, seconds=10, people=6)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sources.demonstration.poses import Action, View
-from sources.demonstration.street.paths import STRIDE_METRES, Place, Visit, Waypoint
+from sources.demonstration.street.walks import STRIDE_METRES, Place, Visit, Waypoint
 
 
 def _visit(*points: tuple[float, float, float]) -> Visit:

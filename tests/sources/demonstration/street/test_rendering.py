@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sources.demonstration.chance import Chance
-from sources.demonstration.street.camera import Camera, Movement
-from sources.demonstration.street.cast import draw_walker
-from sources.demonstration.street.optics import Stretch, Trouble
-from sources.demonstration.street.paths import Visit, Waypoint
+from sources.demonstration.people import Chance
+from sources.demonstration.street.optics import Camera, Movement, Stretch, Trouble
 from sources.demonstration.street.rendering import RenderedFrame, render_street
 from sources.demonstration.street.scenery import Obstacle, ObstacleKind
-from sources.demonstration.street.script import Script
+from sources.demonstration.street.walks import Script, Visit, Waypoint, draw_walker
 
 _CAMERA = Camera(256, 144, 84)
 

@@ -1,0 +1,220 @@
+"""A describer of people that knows colours and where on a body they are, and nothing else."""
+
+import io
+from collections.abc import Iterable, Iterator
+from functools import cache
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest, ModelRef
+from schemas.profile import BuiltinDescriber
+
+# Names of colours, in the words of the lexicon, and how far apart colours look.
+
+Lab = NDArray[np.float32]
+"""Colours of shape (…, 3) in CIE L*a*b*: lightness 0 to 100, then green-red and blue-yellow."""
+
+COLOURS: dict[str, tuple[int, int, int]] = {
+    "black": (32, 31, 34),
+    "dark gray": (84, 86, 91),
+    "gray": (140, 142, 146),
+    "light gray": (196, 198, 200),
+    "white": (240, 240, 236),
+    "red": (200, 40, 44),
+    "maroon": (118, 26, 38),
+    "pink": (240, 150, 178),
+    "orange": (234, 124, 38),
+    "yellow": (240, 204, 58),
+    "green": (48, 142, 76),
+    "dark green": (28, 76, 48),
+    "olive": (104, 106, 44),
+    "blue": (44, 94, 190),
+    "light blue": (134, 184, 228),
+    "navy": (32, 44, 98),
+    "turquoise": (52, 168, 172),
+    "purple": (120, 68, 156),
+    "brown": (112, 70, 42),
+    "dark brown": (64, 44, 32),
+    "beige": (218, 196, 156),
+    "khaki": (164, 148, 98),
+}
+"""Each name with an sRGB colour that most people would call so."""
+
+NAMES = tuple(COLOURS)
+
+
+def lab_of(pixels: NDArray[np.uint8]) -> Lab:
+    """The sRGB `pixels`, of shape (height, width, 3), in CIE L*a*b*."""
+    import cv2
+
+    return np.asarray(cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB), np.float32)
+
+
+def nearest_names(colours: Lab) -> NDArray[np.intp]:
+    """For each of `colours`, of shape (n, 3), the index in `NAMES` of the one that is nearest."""
+    distances = np.linalg.norm(colours[:, None] - _anchors(), axis=2)
+    return np.asarray(distances.argmin(axis=1), np.intp)
+
+
+@cache
+def _anchors() -> Lab:
+    anchors: Lab = lab_of(np.array([list(COLOURS.values())], np.uint8)).reshape(-1, 3)
+    return anchors
+
+
+# Reads the colours of a person off a crop, by where a body stands in the box around it.
+
+_HEIGHT_PX = 128
+_BORDER = 0.08  # the width of the strips at both sides that show the street
+_STREET_DISTANCE = 9.0  # nearer than this in L*a*b*, a pixel may be the street's
+_LEAST_PERSON = 0.15  # of a zone: with less left, the street has the person's colours
+_SECOND_SHARE = 0.28  # of a zone: from here on a second colour is worth a word
+_MANY_COLOURS = 0.4  # with the first colour below this share, there are many
+
+
+class Zone(NamedTuple):
+    """A part of the box, in shares of its height and width."""
+
+    top: float
+    bottom: float
+    left: float
+    right: float
+
+
+HEAD = Zone(0.015, 0.085, 0.36, 0.64)
+UPPER = Zone(0.20, 0.43, 0.30, 0.70)
+LOWER = Zone(0.52, 0.70, 0.30, 0.70)
+
+
+class Colouring(NamedTuple):
+    """The colours of a zone by name, the largest first; `many` where none of them prevails."""
+
+    names: tuple[str, ...]
+    many: bool
+
+
+class Reading(NamedTuple):
+    """What can be seen of a person without knowing what anything is.
+
+    Shoes are left out: they are small, and half of their zone is ground.
+    """
+
+    head: Colouring
+    upper: Colouring
+    lower: Colouring
+
+
+def read_crop(pixels: NDArray[np.uint8]) -> Reading:
+    """The colours in `pixels`, an upright crop of shape (height, width, 3) around one person.
+
+    What looks like the strips left and right of the body, at the same height, is taken for street,
+    unless almost all of a zone does.
+    """
+    picture = lab_of(_scaled(pixels))
+    return Reading(*(_colouring(picture, zone) for zone in (HEAD, UPPER, LOWER)))
+
+
+def _scaled(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    import cv2
+
+    height, width = pixels.shape[:2]
+    size = (max(8, round(width * _HEIGHT_PX / height)), _HEIGHT_PX)
+    scaled: NDArray[np.uint8] = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA))
+    return scaled
+
+
+def person_colours(picture: Lab, zone: Zone) -> Lab:
+    """The colours of a zone, of shape (n, 3), without what is taken for street."""
+    height, width = picture.shape[:2]
+    rows = slice(int(zone.top * height), max(int(zone.bottom * height), int(zone.top * height) + 1))
+    inside = picture[rows, int(zone.left * width) : int(zone.right * width)]
+    person: Lab = inside[_is_person(inside, picture[rows])]
+    if len(person) < _LEAST_PERSON * inside.shape[0] * inside.shape[1]:
+        person = inside.reshape(-1, 3)
+    return person
+
+
+def _colouring(picture: Lab, zone: Zone) -> Colouring:
+    person = person_colours(picture, zone)
+    counts = np.bincount(nearest_names(person), minlength=len(NAMES))
+    order = counts.argsort(kind="stable")[::-1]
+    shares = counts[order] / counts.sum()
+    names = [NAMES[order[0]], *(NAMES[order[1]],) * bool(shares[1] >= _SECOND_SHARE)]
+    return Colouring(tuple(names), bool(shares[0] < _MANY_COLOURS))
+
+
+def _is_person(inside: Lab, band: Lab) -> NDArray[np.bool_]:
+    """Which pixels of a zone differ, row by row, from both ends of the band that it lies in."""
+    strip = max(1, int(_BORDER * band.shape[1]))
+    street = np.concatenate([band[:, :strip], band[:, -strip:]], axis=1)
+    distances = np.linalg.norm(inside[:, :, None] - street[:, None], axis=3)
+    different: NDArray[np.bool_] = distances.min(axis=2) > _STREET_DISTANCE
+    return different
+
+
+# The built-in describer: says which colours a person wears where, offline.
+
+
+class ColourDescriber:
+    """A `ChatModel` that describes the person in the first image of each request.
+
+    It reads colours by their place on the body and guesses nothing: neither sex nor age nor what
+    kind of garment it is. What it writes is a draft at most. The same specification and image
+    always give the same answer.
+    """
+
+    def __init__(self, specification: BuiltinDescriber) -> None:
+        self._specification = specification
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision."""
+        return self._specification.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The style."""
+        return self._specification.parameters
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """(position, answer) of each request, in order; requests are taken one by one."""
+        for position, request in enumerate(requests):
+            yield position, self._answer(request)
+
+    def _answer(self, request: ChatRequest) -> ChatOutcome:
+        if not request.images:
+            detail = f"{self.ref} describes images, and there is none in the request"
+            return ChatFailure(reason="refused_request", detail=detail, retriable=False)
+        started = perf_counter()
+        text = describe(read_crop(_pixels(request.images[0])), self._specification.style)
+        return ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=perf_counter() - started)
+
+
+def describe(reading: Reading, style: str) -> str:
+    """What was read as sentences; `style` is `plain` or `flowing`."""
+    head, upper, lower = (_said(colouring) for colouring in reading)
+    if style == "plain":
+        return (
+            f"A person in {upper} upper clothes and {lower} clothing below the waist. "
+            f"The hair or headwear is {head}."
+        )
+    return (
+        f"Seen here is a person with {head} hair or headwear. "
+        f"Above the waist the clothing is {upper}; the legs are covered in {lower}."
+    )
+
+
+def _said(colouring: Colouring) -> str:
+    names = " and ".join(colouring.names)
+    return f"multicolored (mostly {names})" if colouring.many else names
+
+
+def _pixels(image: ChatImage) -> Any:
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(io.BytesIO(image.data)) as picture:
+        return np.asarray(picture.convert("RGB"))

@@ -1,0 +1,995 @@
+"""Reads what an English description states of a person."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+
+from models.builtin.person.description import Description, Place, Role, Thing
+from models.builtin.person.lexicon import (
+    NOTHING,
+    Lexicon,
+    Mention,
+    Tag,
+    find_mentions,
+    load_lexicon,
+)
+from schemas.faithfulness import Attribute, Fact, Span
+
+__all__ = ["extract_facts", "parse_description"]
+
+
+# The state of a reader: where it is in the text, and what the next words will be said of.
+
+MODIFIERS = frozenset(
+    (
+        Tag.COLOUR,
+        Tag.SHADE,
+        Tag.PATTERN,
+        Tag.MATERIAL,
+        Tag.SLEEVE,
+        Tag.REACH,
+        Tag.SIZE,
+        Tag.AGE,
+        Tag.HEIGHT,
+        Tag.BUILD,
+        Tag.SKIN_TONE,
+    )
+)
+HEADS = frozenset((Tag.ITEM, Tag.PART, Tag.HAIR, Tag.SKIN, Tag.FIGURE, Tag.PERSON))
+_NAMING = MODIFIERS | {Tag.OTHER, Tag.HAIR_STYLE, Tag.ITEM, Tag.PART, Tag.COLOUR_NOUN}
+_JOINING = frozenset((Tag.AND, Tag.COMMA))
+_BEFORE_HEAD = MODIFIERS | _JOINING | {Tag.FILLER, Tag.OTHER, Tag.HAIR_STYLE}
+
+
+@dataclass(slots=True)
+class NounPhrase:
+    """A noun phrase before its head: modifiers, article, and the two mentions before the former."""
+
+    modifiers: list[Mention] = field(default_factory=list)
+    before: Mention = NOTHING
+    earlier_still: Mention = NOTHING
+    definite: bool = False
+    indefinite: bool = False
+
+
+@dataclass(slots=True)
+class Reading:
+    """One pass over one text.
+
+    Attributes:
+        position: the mention at which the reader is.
+        skin: a thing to say modifiers of; what it states is a fact of the person.
+        phrase: the noun phrase that the reader is in.
+        joining: positions of the commas and conjunctions that ended no noun phrase.
+        subject: what a copula will speak of; two parts may share it.
+        focus: what «it» means.
+        last: the thing named last, which «in blue» and «and trousers» go on about.
+        owner: the item that parts, sleeves and hems belong to.
+        open_parts: parts whose item may still follow («the brim and the crown of the hat»).
+        side: a side of the body named before what is there («in her right hand is …»).
+        sentence_items: the items of this sentence.
+        copula: whether «is» came, and no head since.
+        person_acts: whether the next verb is the person's and not an item's.
+        negated: whether «no» or «without» came, and no head since.
+        carrying: whether a verb of holding came, and no head since.
+        after_with: whether «with» came, and no head since: what follows belongs to something.
+        and_after_head: whether the reader is after «hat and», where the next noun may share.
+    """
+
+    lexicon: Lexicon
+    mentions: list[Mention]
+    description: Description
+    position: int = 0
+    skin: Thing = field(default_factory=lambda: Thing(Role.PERSON, "skin"))
+    phrase: NounPhrase = field(default_factory=NounPhrase)
+    joining: set[int] = field(default_factory=set)
+    subject: list[Thing] = field(default_factory=list)
+    focus: Thing | None = None
+    last: Thing | None = None
+    owner: Thing | None = None
+    open_parts: list[Thing] = field(default_factory=list)
+    side: tuple[Place, Span] | None = None
+    sentence_items: list[Thing] = field(default_factory=list)
+    copula: bool = False
+    person_acts: bool = False
+    negated: bool = False
+    carrying: bool = False
+    after_with: bool = False
+    and_after_head: bool = False
+
+    def at(self, offset: int) -> Mention:
+        """The mention so many places further on (or back, if negative)."""
+        position = self.position + offset
+        return self.mentions[position] if 0 <= position < len(self.mentions) else NOTHING
+
+    def head_ahead(self) -> bool:
+        """Whether modifiers, commas and conjunctions run from here to a head without an article."""
+        for mention in self.mentions[self.position + 1 :]:
+            if mention.among(HEADS):
+                return True
+            if not mention.among(_BEFORE_HEAD):
+                return False
+        return False
+
+    def take_modifier(self, mention: Mention) -> None:
+        """Keeps a modifier for the head, or for what a phrase without a head speaks of."""
+        phrase = self.phrase
+        if not phrase.modifiers:
+            phrase.before, phrase.earlier_still = self.at(-1), self.at(-2)
+        phrase.modifiers.append(mention)
+
+    def name_span(self, head: Mention) -> Span:
+        """The head with the modifiers before it, known and unknown, without the article."""
+        start = scan = self.position
+        while scan > 0:
+            scan -= 1
+            if self.mentions[scan].among(_NAMING):
+                start = scan
+            elif scan not in self.joining:
+                break
+        return (self.mentions[start].span[0], head.span[1])
+
+    def end_phrase(self, thing: Thing) -> None:
+        """A head closed the noun phrase, as a name of `thing`."""
+        phrase = self.phrase
+        phrase.modifiers, self.last = [], thing
+        phrase.definite = phrase.indefinite = False
+        self.copula = self.after_with = self.and_after_head = self.carrying = False
+        if self.at(1).phrase not in ("or", "nor"):
+            self.negated = False
+
+    def end_sentence(self) -> None:
+        """Only what was named stays: it may be meant by «it» or «the hat»."""
+        self.subject, self.open_parts, self.sentence_items = [], [], []
+        self.side = None
+        self.copula = self.person_acts = self.negated = self.carrying = False
+        self.after_with = self.and_after_head = False
+
+
+# States the modifiers of a noun phrase of what its head names.
+
+_SKIN_OF_COLOUR = {
+    "white": "fair",
+    "beige": "fair",
+    "pink": "fair",
+    "yellow": "medium",
+    "brown": "dark",
+    "black": "dark",
+}
+_SKIN_OF_SHADE = {"light": "fair", "dark": "dark"}
+
+
+def state_modifiers(reading: Reading, thing: Thing) -> None:
+    """States the modifiers collected so far of `thing`."""
+    modifiers = reading.phrase.modifiers
+    for place, mention in enumerate(modifiers):
+        later = modifiers[place + 1 :]
+        if thing.role is Role.PERSON:
+            _state_of_person(reading, thing, mention, later)
+            continue
+        if thing.role is Role.HAIR:
+            _state_of_hair(thing, mention, later)
+        else:
+            _state_of_item(reading, thing, mention)
+        if Tag.COLOUR in mention.tags:
+            _state_colour(thing, mention, modifiers[place - 1] if place else NOTHING)
+
+
+def state_sex(reading: Reading, sex: str, span: Span) -> None:
+    """States the sex that a noun or pronoun tells, if it tells one."""
+    if sex in ("male", "female"):
+        reading.description.person.state(Attribute.SEX, sex, span)
+
+
+def _state_colour(thing: Thing, mention: Mention, previous: Mention) -> None:
+    """A colour, together with the shade before it: «dark blue»."""
+    shade = previous.value(Tag.SHADE)
+    span = (previous.span[0] if shade else mention.span[0], mention.span[1])
+    thing.state(Attribute.COLOUR, mention.value(Tag.COLOUR), span)
+    if shade:
+        thing.shades[span] = shade
+
+
+def _state_of_item(reading: Reading, thing: Thing, mention: Mention) -> None:
+    span = mention.span
+    for tag, value in mention.values.items():
+        if tag is Tag.PATTERN:
+            thing.state(Attribute.PATTERN, value, span)
+        elif tag is Tag.SLEEVE:
+            sleeve = value if value == "sleeveless" else f"{value} sleeves"
+            thing.state(Attribute.LENGTH, sleeve, span)
+        elif tag is Tag.REACH:
+            thing.state(Attribute.LENGTH, f"{value}-length", span)
+        elif tag is Tag.SIZE:
+            _state_size(reading, thing, value, span)
+
+
+def _state_size(reading: Reading, thing: Thing, size: str, span: Span) -> None:
+    if thing.kind == "sleeve":
+        (reading.owner or thing).state(Attribute.LENGTH, f"{size} sleeves", span)
+    elif thing.kind != "shorts" and size != "medium":
+        thing.state(Attribute.LENGTH, size, span)
+
+
+def _state_of_hair(hair: Thing, mention: Mention, later: list[Mention]) -> None:
+    for tag, value in mention.values.items():
+        if tag is Tag.SIZE:
+            hair.state(Attribute.LENGTH, value, mention.span)
+        elif tag is Tag.HAIR_STYLE:
+            hair.state(Attribute.HAIR, value, mention.span)
+        elif tag is Tag.SHADE and value == "dark" and not any(Tag.COLOUR in m.tags for m in later):
+            hair.state(Attribute.COLOUR, "dark", mention.span)
+
+
+def _state_of_person(
+    reading: Reading, thing: Thing, mention: Mention, later: list[Mention]
+) -> None:
+    """`thing` is the person or the skin; the facts are the person's."""
+    person, span = reading.description.person, mention.span
+    for tag, value in mention.values.items():
+        if tag is Tag.AGE:
+            person.state(Attribute.AGE, value, span)
+        elif tag is Tag.HEIGHT or tag is Tag.BUILD:
+            person.state(Attribute.BUILD, f"{value} {tag}", span)
+        elif tag is Tag.SKIN_TONE:
+            person.state(Attribute.SKIN, value, span)
+        elif tag is Tag.SIZE and value == "short" and thing is person:
+            person.state(Attribute.BUILD, "short height", span)
+        elif tag is Tag.COLOUR:
+            _state_colour_of_person(reading, value, span)
+        elif tag is Tag.SHADE and thing is reading.skin:
+            _state_shade_of_skin(person, value, span, later)
+
+
+def _state_colour_of_person(reading: Reading, colour: str, span: Span) -> None:
+    """«A blond man», «a black woman»."""
+    if colour == "blond":
+        reading.description.hair.state(Attribute.COLOUR, colour, span)
+    elif colour in _SKIN_OF_COLOUR:
+        reading.description.person.state(Attribute.SKIN, _SKIN_OF_COLOUR[colour], span)
+
+
+def _state_shade_of_skin(person: Thing, shade: str, span: Span, later: list[Mention]) -> None:
+    if shade in _SKIN_OF_SHADE and not (later and Tag.COLOUR in later[0].tags):
+        person.state(Attribute.SKIN, _SKIN_OF_SHADE[shade], span)
+
+
+# Noun phrases without a head: predicates («the hat is black») and «in black».
+
+_OF_PERSONS = frozenset((Tag.AGE, Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
+_BEFORE_DRESSED = frozenset((Tag.WEAR, Tag.PERSON, Tag.BE, Tag.ACTION))
+
+
+def end_predicate(reading: Reading) -> None:
+    """Ends the noun phrase here: what it has collected goes to what it speaks of."""
+    phrase = reading.phrase
+    if phrase.modifiers:
+        for target in _targets(reading):
+            state_modifiers(reading, target)
+        phrase.modifiers = []
+    phrase.definite = phrase.indefinite = False
+
+
+def _targets(reading: Reading) -> list[Thing]:
+    if reading.negated:
+        return []
+    if reading.copula:
+        return reading.subject or [reading.description.person]
+    phrase, last = reading.phrase, reading.last
+    if last is not None and phrase.before.among(HEADS):
+        return [last]
+    if phrase.before.phrase == "in":
+        return [_dressed_in(reading)]
+    if last is not None and (
+        Tag.OF in phrase.before.tags or phrase.earlier_still.phrase.endswith("ed")
+    ):
+        return [last]
+    return _trim(reading) or _person(reading)
+
+
+def _trim(reading: Reading) -> list[Thing]:
+    """«A coat with white fur»: a part that only its material names."""
+    owner, modifiers = reading.owner, reading.phrase.modifiers
+    if owner is None or reading.last is None:
+        return []
+    if Tag.WITH not in reading.phrase.before.tags or Tag.MATERIAL not in modifiers[-1].tags:
+        return []
+    trim = Thing(Role.PART, "trim", modifiers[0].span, modifiers[0].span)
+    owner.parts.append(trim)
+    return [trim]
+
+
+def _person(reading: Reading) -> list[Thing]:
+    """«Of medium build» is said of the person without a verb; other words are not."""
+    if any(mention.among(_OF_PERSONS) for mention in reading.phrase.modifiers):
+        return [reading.description.person]
+    return []
+
+
+def _dressed_in(reading: Reading) -> Thing:
+    """«A jacket in blue», «dressed in black»."""
+    phrase, last = reading.phrase, reading.last
+    dressed = phrase.earlier_still.among(_BEFORE_DRESSED)
+    if not dressed and last is not None and last.role is not Role.PERSON:
+        return last
+    span = phrase.modifiers[0].span
+    clothing = Thing(Role.ITEM, "clothing", span, span)
+    clothing.state(Attribute.GARMENT, "clothing", span)
+    if any(Tag.COLOUR in mention.tags for mention in phrase.modifiers):
+        reading.description.items.append(clothing)
+    return clothing
+
+
+# Between noun phrases: verbs, prepositions, «with», «is», «it», and the ends of sentences.
+
+_HAVE = ("has", "have", "had", "having")
+_HOLDING = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
+
+
+def take_stop(reading: Reading, _mention: Mention) -> None:
+    """The end of a sentence."""
+    end_predicate(reading)
+    reading.end_sentence()
+
+
+def take_boundary(reading: Reading, mention: Mention) -> None:
+    """A verb, a preposition: the noun phrase before is over, and something new is said."""
+    end_predicate(reading)
+    if Tag.WITH in mention.tags:
+        _take_with(reading, mention)
+    if Tag.CARRY in mention.tags:
+        reading.carrying = mention.phrase.startswith(_HOLDING)
+    if mention.phrase != "in" and mention.has(Tag.WEAR, Tag.CARRY):
+        reading.after_with = reading.copula = False
+    reading.and_after_head = False
+
+
+def take_of(reading: Reading, _mention: Mention) -> None:
+    """«Of» ends a noun phrase, and leaves open what it belongs to."""
+    end_predicate(reading)
+
+
+def take_negation(reading: Reading, _mention: Mention) -> None:
+    """«No», «without»: of the next head."""
+    end_predicate(reading)
+    reading.negated = True
+
+
+def take_it(reading: Reading, _mention: Mention) -> None:
+    """«It», «which»: the item in focus."""
+    end_predicate(reading)
+    reading.subject = [reading.focus] if reading.focus else []
+    if reading.focus:
+        reading.owner = reading.focus
+    reading.copula = False
+
+
+def take_copula(reading: Reading, _mention: Mention) -> None:
+    """«Is»: the next modifiers are said of the subject."""
+    end_predicate(reading)
+    reading.copula = True
+    reading.after_with = False
+
+
+def take_nothing(_reading: Reading, _mention: Mention) -> None:
+    """Words that change nothing: «very», «colour», «pair»."""
+
+
+def _take_with(reading: Reading, mention: Mention) -> None:
+    """«With» goes on about the thing before; «has» about its subject, often the person."""
+    subject = reading.subject[0] if reading.subject else None
+    has = mention.phrase in _HAVE
+    of_person = subject is None or subject.role is not Role.ITEM
+    reading.after_with = not (has and of_person)
+    if has and not of_person:
+        reading.owner = subject
+
+
+# Heads that are parts of items: collars, soles, straps, and the stripes of a shirt.
+
+_MODIFIES_WITH = HEADS | {Tag.PATTERN, Tag.COLOUR}
+
+
+def take_part(reading: Reading, mention: Mention) -> None:
+    """A head noun that names a part of the item before, or of one still to come."""
+    name, owner = mention.value(Tag.PART), reading.owner
+    if _leads_to_item(reading):
+        return
+    if owner is None and name in ("print", "whole"):
+        reading.phrase.modifiers = []
+    elif name == "whole":
+        _take_whole(reading, owner)
+    else:
+        _end_part(reading, _find_part(reading, name, mention))
+
+
+def take_pattern_noun(reading: Reading, mention: Mention) -> None:
+    """«With white stripes» gives the garment a pattern, and the pattern a colour."""
+    if reading.owner is None or reading.at(1).among(_MODIFIES_WITH):
+        reading.take_modifier(mention)
+        return
+    pattern = mention.value(Tag.PATTERN_NOUN)
+    reading.owner.state(Attribute.PATTERN, pattern, mention.span)
+    add_named_part(reading, reading.owner, "marks", mention)
+
+
+def add_named_part(reading: Reading, owner: Thing, name: str, head: Mention) -> None:
+    """Gives `owner` a new part with the modifiers collected so far."""
+    part = Thing(Role.PART, name, head.span, reading.name_span(head))
+    owner.parts.append(part)
+    state_modifiers(reading, part)
+    reading.end_phrase(part)
+
+
+def own_parts(reading: Reading, thing: Thing) -> None:
+    """«The brim and the crown of the hat»: hands the parts over to their item."""
+    for part in reading.open_parts:
+        for item in reading.description.items:
+            if part in item.parts:
+                item.parts.remove(part)
+        thing.parts.append(part)
+    reading.subject, reading.open_parts = reading.open_parts, []
+
+
+def _leads_to_item(reading: Reading) -> bool:
+    """Whether a part is only the first word of an item's name: «zip-up hoodie»."""
+    ahead = 1
+    while ahead < 3 and reading.at(ahead).has(Tag.OTHER, Tag.PART):
+        ahead += 1
+    return Tag.ITEM in reading.at(ahead).tags
+
+
+def _take_whole(reading: Reading, owner: Thing | None) -> None:
+    """«The body of the bag is blue» speaks of the bag."""
+    if owner is not None:
+        state_modifiers(reading, owner)
+        reading.subject = [owner]
+    phrase = reading.phrase
+    phrase.modifiers, phrase.definite, phrase.indefinite = [], False, False
+    reading.copula = reading.after_with = reading.and_after_head = False
+
+
+def _find_part(reading: Reading, name: str, mention: Mention) -> Thing:
+    """The part of the item before that was named already, or a new one."""
+    owner, phrase = reading.owner, reading.phrase
+    earlier = next((p for p in owner.parts if p.kind == name), None) if owner else None
+    if earlier is not None and phrase.definite and not phrase.modifiers:
+        return earlier
+    part = Thing(Role.PART, name, mention.span, reading.name_span(mention))
+    if owner is not None:
+        owner.parts.append(part)
+    return part
+
+
+def _end_part(reading: Reading, part: Thing) -> None:
+    last = reading.last
+    if reading.and_after_head and not reading.phrase.modifiers and last is not None:
+        for fact in last.all(Attribute.COLOUR):  # «a white toe and sole»
+            part.state(Attribute.COLOUR, fact.value, fact.span)
+    state_modifiers(reading, part)
+    reading.open_parts.append(part)
+    reading.subject = [part]
+    reading.end_phrase(part)
+
+
+# Which item a head noun means: one named before, the subject by a closer name, or a new one.
+
+
+def find_item(reading: Reading, mention: Mention) -> Thing:
+    """The item that the head noun `mention` names."""
+    kind = _shortened(reading, mention.value(Tag.ITEM))
+    return (
+        _renamed(reading, kind, mention)
+        or _earlier_item(reading, kind)
+        or _new_item(reading, kind, mention)
+    )
+
+
+def earlier_of_kind(reading: Reading, kind: str) -> Thing | None:
+    """The last item that `kind` may be another word for."""
+    is_a = reading.lexicon.is_a
+    for item in reversed(reading.description.items):
+        if is_a(item.kind, kind) or is_a(kind, item.kind):
+            return item
+    return None
+
+
+def _shortened(reading: Reading, kind: str) -> str:
+    """«Short blue trousers» are shorts."""
+    is_short = any(m.value(Tag.SIZE) == "short" for m in reading.phrase.modifiers)
+    return "shorts" if kind == "trousers" and is_short else kind
+
+
+def _renamed(reading: Reading, kind: str, mention: Mention) -> Thing | None:
+    """«Her top is a yellow camisole»: the subject, under the closer of both names."""
+    subject = reading.subject[0] if reading.subject else None
+    if not reading.copula or subject is None or subject.role is not Role.ITEM:
+        return None
+    if not reading.lexicon.is_a(kind, subject.kind):
+        return None
+    attribute = reading.lexicon.kinds[kind].attribute
+    subject.stated.pop(attribute, None)
+    subject.kind, subject.span = kind, mention.span
+    subject.phrase = reading.name_span(mention)
+    subject.state(attribute, kind, mention.span)
+    return subject
+
+
+def _earlier_item(reading: Reading, kind: str) -> Thing | None:
+    earlier = None
+    if not reading.phrase.indefinite and not reading.negated:
+        earlier = earlier_of_kind(reading, kind)
+    if earlier is None and reading.at(-1).phrase in ("the", "this", "these"):
+        earlier = _only_in_slot(reading, kind)
+    return earlier if earlier is not None and _may_be(reading, earlier) else None
+
+
+def _only_in_slot(reading: Reading, kind: str) -> Thing | None:
+    """«The pants» after «shorts»: the one item that is worn where this kind is worn."""
+    slot_of = reading.lexicon.slot
+    there = [item for item in reading.description.items if slot_of(item.kind) == slot_of(kind)]
+    return there[0] if len(there) == 1 else None
+
+
+def _may_be(reading: Reading, earlier: Thing) -> bool:
+    """Whether a phrase without «a» may mean an item named before: not in other colours."""
+    same, known = reading.lexicon.same_colour, earlier.values(Attribute.COLOUR)
+    named = [m.value(Tag.COLOUR) for m in reading.phrase.modifiers if Tag.COLOUR in m.tags]
+    if known and not all(any(same(colour, other) for other in known) for colour in named):
+        return False
+    return reading.phrase.definite or bool(named) or not reading.and_after_head
+
+
+def _new_item(reading: Reading, kind: str, mention: Mention) -> Thing:
+    thing = Thing(Role.ITEM, kind, mention.span, reading.name_span(mention))
+    thing.negated = reading.negated
+    thing.carried = reading.carrying
+    value = f"no {kind}" if reading.negated else kind
+    thing.state(reading.lexicon.kinds[kind].attribute, value, mention.span)
+    if reading.and_after_head and not reading.phrase.modifiers and reading.last is not None:
+        thing.inherited = reading.last.values(Attribute.COLOUR)
+    reading.description.items.append(thing)
+    return thing
+
+
+# Sides and places: what is at which hand, shoulder, foot.
+
+_ENDS = frozenset((Tag.STOP, Tag.COMMA, Tag.AND))
+_LEADS_IN = frozenset((Tag.PREPOSITION, Tag.WEAR, Tag.CARRY, Tag.OF, Tag.WITH))
+
+
+def take_side(reading: Reading, mention: Mention) -> None:
+    """«(In) her left hand»: of the item before, or of the next if the place was fronted."""
+    body = reading.at(1).has(Tag.BODY, Tag.LEVEL)
+    owned = reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE)
+    end_predicate(reading)
+    if not body and not (owned and reading.at(1).among(_ENDS)):
+        return
+    before, earlier = (
+        (reading.at(-2), reading.at(-3)) if owned else (reading.at(-1), reading.at(-2))
+    )
+    fronted = not before.among(_LEADS_IN)
+    opens = earlier is NOTHING or earlier.among(_ENDS)
+    where = reading.at(1).phrase if body else "hand"
+    place = Place(mention.value(Tag.SIDE), where, "" if fronted else before.phrase)
+    reading.description.places.append((place, mention.span))
+    item = _item_at_hand(reading)
+    if fronted or opens or item is None:
+        reading.side = (place, mention.span)
+    else:
+        _put(item, place, mention.span)
+
+
+def put_at_side(reading: Reading, item: Thing) -> None:
+    """Puts an item where a place named before it waits for one."""
+    if reading.side is not None and not item.negated:
+        _put(item, *reading.side)
+        reading.side = None
+
+
+def take_body(reading: Reading, mention: Mention) -> None:
+    """«In her hands», «on his back»: a place without a side."""
+    if Tag.ITEM in reading.at(1).tags:
+        return  # «wide-leg jeans»
+    end_predicate(reading)
+    before, item = reading.at(-1), reading.last
+    elsewhere = Tag.SIDE in before.tags or before.phrase == "each"
+    if item is not None and item in reading.sentence_items and not elsewhere:
+        back = 2 if before.has(Tag.POSSESSIVE, Tag.DEFINITE, Tag.FILLER) else 1
+        item.places.append(Place("", mention.phrase, reading.at(-back).phrase))
+
+
+def _item_at_hand(reading: Reading) -> Thing | None:
+    """What the sentence has at a hand or shoulder: the last accessory, else the last item."""
+    for item in reversed(reading.sentence_items):
+        is_accessory = reading.lexicon.attribute(item.kind) is Attribute.ACCESSORY
+        if is_accessory and not item.values(Attribute.SIDE):
+            return item
+    return reading.sentence_items[-1] if reading.sentence_items else None
+
+
+def _put(item: Thing, place: Place, span: Span) -> None:
+    item.state(Attribute.SIDE, place.side, span)
+    item.places.append(place)
+
+
+# Heads that are worn or carried: items that the lexicon knows, and other things.
+
+_NAME_GOES_ON = HEADS | MODIFIERS | {Tag.OTHER}
+_LIST_GOES_ON = _NAME_GOES_ON | {Tag.AND, Tag.COMMA}
+
+
+def take_item(reading: Reading, mention: Mention) -> None:
+    """A head noun that names a garment, footwear or accessory."""
+    follows = reading.at(1)
+    if Tag.ITEM in follows.tags:
+        return
+    if Tag.PART in follows.tags:
+        kind = mention.value(Tag.ITEM)
+        reading.owner = earlier_of_kind(reading, kind) or _implied(reading, kind, mention)
+        return
+    thing = find_item(reading, mention)
+    if reading.open_parts and reading.at(-1).has(Tag.DEFINITE, Tag.OF, Tag.POSSESSIVE):
+        own_parts(reading, thing)
+    else:
+        reading.subject, reading.open_parts = [thing], []
+    _end_item(reading, thing)
+
+
+def take_other(reading: Reading, mention: Mention) -> None:
+    """A word that the lexicon does not know: part of a name, or itself a thing."""
+    if mention.phrase in ("'s", "'"):
+        return
+    if mention.phrase in ("one", "ones") and reading.phrase.modifiers and reading.last is not None:
+        state_modifiers(reading, reading.last)
+        reading.phrase.modifiers = []
+        return
+    follows = reading.at(1)
+    if follows.has(Tag.BODY, Tag.LEVEL) and Tag.ITEM in reading.at(2).tags:
+        return
+    if not follows.among(_NAME_GOES_ON) and _names_a_thing(reading, mention):
+        _take_unknown(reading, mention)
+    elif not follows.among(_LIST_GOES_ON):
+        end_predicate(reading)
+
+
+def _implied(reading: Reading, kind: str, mention: Mention) -> Thing:
+    """«A white shirt collar shows»: there is a shirt."""
+    thing = Thing(Role.ITEM, kind, mention.span, mention.span)
+    thing.state(reading.lexicon.kinds[kind].attribute, kind, mention.span)
+    reading.description.items.append(thing)
+    return thing
+
+
+def _names_a_thing(reading: Reading, mention: Mention) -> bool:
+    """Whether an unknown word at the end of a noun phrase is a thing with known attributes."""
+    if (reading.copula and not reading.phrase.indefinite) or not mention.phrase.isalpha():
+        return False
+    if mention.phrase.endswith(("ly", "ing", "ed")):
+        return False
+    described = any(m.has(Tag.COLOUR, Tag.PATTERN) for m in reading.phrase.modifiers)
+    follows = reading.at(1).tags
+    listed = Tag.AND in follows or (Tag.COMMA in follows and not described)
+    if listed and reading.head_ahead():
+        return False
+    return described or (reading.carrying and reading.phrase.indefinite)
+
+
+def _take_unknown(reading: Reading, mention: Mention) -> None:
+    """A thing that the lexicon does not know, or («with a gold buckle») a part of one."""
+    last, of = reading.last, Tag.OF in reading.phrase.before.tags
+    if of and last is not None and last.role is Role.PART:
+        state_modifiers(reading, last)
+        reading.end_phrase(last)
+        return
+    wearer = last if last is reading.description.hair else reading.owner
+    if reading.after_with and wearer is not None:
+        add_named_part(reading, wearer, mention.phrase, mention)
+        return
+    thing = _unknown_item(reading, mention)
+    reading.subject = [thing]
+    _end_item(reading, thing)
+
+
+def _unknown_item(reading: Reading, mention: Mention) -> Thing:
+    thing = Thing(Role.ITEM, mention.phrase, mention.span, reading.name_span(mention))
+    thing.known = False
+    thing.negated = reading.negated
+    if reading.carrying and not reading.phrase.modifiers:
+        thing.state(Attribute.ACCESSORY, mention.phrase, mention.span)
+    reading.description.items.append(thing)
+    return thing
+
+
+def _end_item(reading: Reading, thing: Thing) -> None:
+    """The item is what the text now speaks of."""
+    state_modifiers(reading, thing)
+    put_at_side(reading, thing)
+    reading.end_phrase(thing)
+    reading.focus = reading.owner = thing
+    reading.sentence_items.append(thing)
+
+
+# Inside a noun phrase: articles, and the commas and conjunctions between modifiers.
+
+_PREDICATE_GOES_ON = MODIFIERS | {Tag.AND}
+
+
+def take_article(reading: Reading, mention: Mention) -> None:
+    """«A», «the»; «one» is an article or, after modifiers, a noun."""
+    if mention.phrase == "one" and (
+        reading.phrase.modifiers or Tag.DEFINITE in reading.at(-1).tags
+    ):
+        take_other(reading, mention)
+        return
+    _begin(reading, definite=Tag.DEFINITE in mention.tags)
+
+
+def take_possessive(reading: Reading, mention: Mention) -> None:
+    """«His», «her»: an article that tells the sex."""
+    _begin(reading, definite=True)
+    state_sex(reading, mention.value(Tag.POSSESSIVE), mention.span)
+
+
+def take_conjunction(reading: Reading, mention: Mention) -> None:
+    """A comma, «and», «or»: inside a noun phrase, at its end, or between two."""
+    is_comma = Tag.COMMA in mention.tags
+    if not reading.phrase.modifiers:
+        if Tag.AND in mention.tags and reading.at(-1).has(Tag.ITEM, Tag.PART):
+            reading.and_after_head = True
+    elif _ends_phrase(reading, mention):
+        end_predicate(reading)
+    else:
+        reading.joining.add(reading.position)
+    if is_comma and not reading.phrase.modifiers:
+        reading.carrying = reading.after_with = False
+    if reading.negated and mention.phrase != "or":
+        reading.negated = mention.phrase == "nor"
+
+
+def _begin(reading: Reading, *, definite: bool) -> None:
+    end_predicate(reading)
+    reading.phrase.definite, reading.phrase.indefinite = definite, not definite
+    reading.and_after_head = False
+
+
+def _ends_phrase(reading: Reading, mention: Mention) -> bool:
+    """Whether a comma or conjunction after modifiers ends them: no head follows, nor colour."""
+    follows, before = reading.at(1), reading.phrase.before
+    is_comma, head_ahead = Tag.COMMA in mention.tags, reading.head_ahead()
+    if Tag.AND in mention.tags and follows.has(Tag.COLOUR, Tag.SHADE) and not head_ahead:
+        return False
+    if before.phrase == "in" and reading.last is not None and (is_comma or _is_list(reading)):
+        return Tag.AND not in follows.tags
+    if is_comma and Tag.OF in before.tags:
+        return True
+    if Tag.MATERIAL in reading.phrase.modifiers[-1].tags and before.has(Tag.WITH, Tag.OF):
+        return True
+    predicate_ends = reading.copula and is_comma
+    return not head_ahead or (predicate_ends and not follows.among(_PREDICATE_GOES_ON))
+
+
+def _is_list(reading: Reading) -> bool:
+    """Whether the modifiers so far were joined: «in red, white and …»."""
+    start = reading.mentions.index(reading.phrase.modifiers[0])
+    return any(start <= position < reading.position for position in reading.joining)
+
+
+# The person and the hair: nouns, pronouns, hair styles, and what the person does.
+
+_STYLE_NOUNS = frozenset(("ponytail", "bun", "braid", "bangs", "bald"))
+_BEFORE_HAIR = MODIFIERS | {Tag.AND, Tag.COMMA, Tag.HAIR_STYLE}
+
+
+def take_person(reading: Reading, mention: Mention) -> None:
+    """«A young man»: the person described, unless it is somebody beside or on the person."""
+    if _is_somebody_else(reading):
+        reading.phrase.modifiers = []
+        return
+    person = reading.description.person
+    if Tag.AGE in mention.tags:
+        reading.phrase.modifiers.append(mention)
+    state_modifiers(reading, person)
+    state_sex(reading, mention.value(Tag.PERSON), mention.span)
+    if person.span == (0, 0):
+        person.span = mention.span
+    reading.end_phrase(person)
+    reading.subject, reading.person_acts = [person], reading.at(1).phrase != "'s"
+
+
+def take_pronoun(reading: Reading, mention: Mention) -> None:
+    """«He», «she»; «they» may also be shoes."""
+    end_predicate(reading)
+    focus = reading.focus
+    plural = mention.phrase == "they" and focus is not None and focus.kind.endswith("s")
+    if focus is not None and plural and Tag.BE in reading.at(1).tags:
+        reading.subject = [focus]
+    else:
+        reading.subject = [reading.description.person]
+        state_sex(reading, mention.value(Tag.PRONOUN), mention.span)
+    reading.copula, reading.after_with, reading.person_acts = False, False, True
+
+
+def take_figure(reading: Reading, _mention: Mention) -> None:
+    """«His build is slim»."""
+    _end_head(reading, reading.description.person)
+
+
+def take_skin(reading: Reading, _mention: Mention) -> None:
+    """«Fair skin»."""
+    _end_head(reading, reading.skin)
+
+
+def take_hair(reading: Reading, mention: Mention) -> None:
+    """«Long brown hair»."""
+    hair = reading.description.hair
+    _end_head(reading, hair)
+    if hair.span == (0, 0):
+        hair.span = mention.span
+
+
+def take_hair_style(reading: Reading, mention: Mention) -> None:
+    """«In a ponytail», «straight hair», «her hair is loose»."""
+    style, hair = mention.value(Tag.HAIR_STYLE), reading.description.hair
+    if style in _STYLE_NOUNS:
+        state_modifiers(reading, hair)
+        hair.state(Attribute.HAIR, style, mention.span)
+        reading.end_phrase(hair)
+    elif _leads_to_hair(reading) or reading.at(1).among(HEADS) or not _is_of_hair(reading):
+        reading.take_modifier(mention)
+    else:
+        end_predicate(reading)
+        hair.state(Attribute.HAIR, style, mention.span)
+
+
+def take_action(reading: Reading, mention: Mention) -> None:
+    """«Walking», «rides»: what the person does, unless a thing does it."""
+    if Tag.ITEM in reading.at(1).tags and not reading.at(-1).has(Tag.BE, Tag.PRONOUN):
+        return  # «cycling shorts»
+    end_predicate(reading)
+    if not reading.negated and not _item_acts(reading):
+        person = reading.description.person
+        person.state(Attribute.ACTION, mention.value(Tag.ACTION), mention.span)
+    reading.copula = False
+
+
+def _end_head(reading: Reading, thing: Thing) -> None:
+    state_modifiers(reading, thing)
+    reading.subject = [thing]
+    reading.end_phrase(thing)
+
+
+def _is_somebody_else(reading: Reading) -> bool:
+    """Whether «a woman» here is a picture, a fitting or a companion."""
+    if reading.phrase.definite or not reading.description.states_anything():
+        return False
+    if reading.at(1).phrase == "'s" or reading.after_with or reading.carrying:
+        return True
+    first = reading.position - len(reading.phrase.modifiers) - 1
+    while first >= 0 and reading.mentions[first].has(Tag.INDEFINITE, Tag.OTHER, Tag.FILLER):
+        first -= 1
+    relations = (Tag.PREPOSITION, Tag.CARRY, Tag.IGNORED)
+    return first >= 0 and reading.mentions[first].has(*relations)
+
+
+def _is_of_hair(reading: Reading) -> bool:
+    hair = reading.description.hair
+    return reading.last is hair or hair in reading.subject
+
+
+def _leads_to_hair(reading: Reading) -> bool:
+    """Whether the noun is «hair», next or, in a phrase that has begun, after other modifiers."""
+    if not reading.phrase.modifiers:
+        return Tag.HAIR in reading.at(1).tags
+    for mention in reading.mentions[reading.position + 1 :]:
+        if Tag.HAIR in mention.tags:
+            return True
+        if not mention.among(_BEFORE_HAIR):
+            return False
+    return False
+
+
+def _item_acts(reading: Reading) -> bool:
+    """Whether the verb here is said of a thing: «the glasses sit on her nose»."""
+    if reading.person_acts:
+        return False
+    back = 1
+    while reading.at(-back).has(Tag.OTHER, Tag.FILLER):
+        back += 1
+    return reading.at(-back).has(Tag.ITEM, Tag.PART, Tag.HAIR, Tag.PATTERN_NOUN)
+
+
+# What follows a noun and still describes it: «with long sleeves», «reaches his hips».
+
+_VERB_REACH = 4  # how many mentions a verb of reaching may stand before where it reaches
+
+
+def take_sleeve(reading: Reading, mention: Mention) -> None:
+    """«Long-sleeved» is a modifier, «(with) long sleeves» speaks of the garment before."""
+    if not mention.phrase.endswith("sleeves") or reading.owner is None:
+        reading.take_modifier(mention)
+        return
+    end_predicate(reading)
+    reading.phrase.modifiers = [mention]
+    state_modifiers(reading, reading.owner)
+    reading.phrase.modifiers = []
+
+
+def take_level(reading: Reading, mention: Mention) -> None:
+    """«The jacket reaches his hips»: where a garment ends."""
+    if Tag.ITEM in reading.at(1).tags:
+        return
+    end_predicate(reading)
+    last = reading.last
+    garment = last if last is not None and last.role is Role.ITEM else reading.owner
+    reaches = any(Tag.REACHES in reading.at(-back).tags for back in range(1, _VERB_REACH + 1))
+    if reaches and garment is not None:
+        value = f"{mention.value(Tag.LEVEL)}-length"
+        garment.state(Attribute.LENGTH, value, mention.span)
+
+
+# Reads a description from left to right and notes what it states of the person.
+
+_KEPT = 2048  # descriptions: a few megabytes, and more than a chunk of work repeats
+_Handler = Callable[[Reading, Mention], None]
+
+# A word of several meanings is taken as the first of them.
+_HANDLERS: tuple[tuple[frozenset[Tag], _Handler], ...] = (
+    (frozenset((Tag.STOP,)), take_stop),
+    (frozenset((Tag.SIDE,)), take_side),
+    (frozenset((Tag.ITEM,)), take_item),
+    (frozenset((Tag.PART,)), take_part),
+    (frozenset((Tag.PATTERN_NOUN,)), take_pattern_noun),
+    (frozenset((Tag.SLEEVE,)), take_sleeve),
+    (frozenset((Tag.HAIR,)), take_hair),
+    (frozenset((Tag.SKIN,)), take_skin),
+    (frozenset((Tag.FIGURE,)), take_figure),
+    (frozenset((Tag.PERSON,)), take_person),
+    (MODIFIERS, Reading.take_modifier),
+    (frozenset((Tag.HAIR_STYLE,)), take_hair_style),
+    (frozenset((Tag.ACTION,)), take_action),
+    (frozenset((Tag.LEVEL,)), take_level),
+    (frozenset((Tag.PRONOUN,)), take_pronoun),
+    (frozenset((Tag.POSSESSIVE,)), take_possessive),
+    (frozenset((Tag.INDEFINITE, Tag.DEFINITE)), take_article),
+    (frozenset((Tag.IT,)), take_it),
+    (frozenset((Tag.BE,)), take_copula),
+    (frozenset((Tag.AND, Tag.COMMA)), take_conjunction),
+    (frozenset((Tag.FILLER, Tag.COLOUR_NOUN)), take_nothing),
+    (frozenset((Tag.OF,)), take_of),
+    (frozenset((Tag.NEGATION,)), take_negation),
+    (frozenset((Tag.BODY,)), take_body),
+    (frozenset((Tag.OTHER,)), take_other),
+)
+
+
+@lru_cache(maxsize=_KEPT)
+def parse_description(text: str) -> Description:
+    """What `text` states of the person that it describes; empty for a text about something else.
+
+    The same text gives the same object, which callers share and do not change.
+    """
+    lexicon = load_lexicon()
+    mentions = find_mentions(text, lexicon)
+    description = Description(text, Thing(Role.PERSON, "person"), Thing(Role.HAIR, "hair"))
+    colours = (mention for mention in mentions if Tag.COLOUR in mention.tags)
+    description.colours = [(mention.values[Tag.COLOUR], mention.span) for mention in colours]
+    unknown = [mention for mention in mentions if Tag.OTHER in mention.tags]
+    description.unknown_share = len(unknown) / max(1, len(mentions))
+    reading = Reading(lexicon, mentions, description)
+    for reading.position, mention in enumerate(mentions):
+        _handler_of(mention.tags)(reading, mention)
+    end_predicate(reading)
+    return description
+
+
+def extract_facts(text: str) -> tuple[Fact, ...]:
+    """The facts that `text` states of a person, in order of appearance."""
+    return parse_description(text).facts()
+
+
+@cache
+def _handler_of(tags: frozenset[Tag]) -> _Handler:
+    """What takes a word of these meanings."""
+    chosen = (handler for wanted, handler in _HANDLERS if not tags.isdisjoint(wanted))
+    return next(chosen, take_boundary)

@@ -1,0 +1,560 @@
+"""FairMOT's network: DLA-34, iterative deep aggregation, four heads, and its checkpoints."""
+
+import hashlib
+import io
+import math
+import pickle
+import re
+import struct
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, cat, nn
+from torch.nn import functional
+from torchvision.ops import deform_conv2d, nms
+
+from schemas.errors import ModelError
+
+# Deformable convolution, version 2 (Zhu et al., CVPR 2019), and the unit made of it.
+
+_KERNEL_POINTS = 9
+
+
+class DeformableConvolution(nn.Module):
+    """A 3x3 convolution that looks beside its grid, as far and as much as it chooses at each cell.
+
+    The channels of `conv_offset_mask` are (dy, dx) of the nine points of the kernel, row by row,
+    then the nine weights of the points before their sigmoid.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, 3, 3))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        self.conv_offset_mask = nn.Conv2d(inputs, 3 * _KERNEL_POINTS, kernel_size=3, padding=1)
+        bound = 1 / math.sqrt(_KERNEL_POINTS * inputs)
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.zeros_(self.conv_offset_mask.weight)
+        nn.init.zeros_(self.conv_offset_mask.bias)  # type: ignore[arg-type]  # it has a bias
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, inputs, h, w) to (n, outputs, h, w)."""
+        chosen = self.conv_offset_mask(features)
+        offsets, mask = chosen.split([2 * _KERNEL_POINTS, _KERNEL_POINTS], dim=1)
+        result: Tensor = deform_conv2d(
+            features, offsets, self.weight, self.bias, padding=1, mask=mask.sigmoid()
+        )
+        return result
+
+
+class DeformableUnit(nn.Module):
+    """Deformable convolution, normalisation, ReLU."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        # Published checkpoints hold the normalisation before the convolution.
+        self.actf = nn.Sequential(nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
+        self.conv = DeformableConvolution(inputs, outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, inputs, h, w) to (n, outputs, h, w)."""
+        result: Tensor = self.actf(self.conv(features))
+        return result
+
+
+# DLA-34, the backbone (Yu et al., "Deep Layer Aggregation", CVPR 2018).
+#
+# Attributes are named as in published checkpoints, and stand in their order.
+
+LEVEL_CHANNELS = (64, 128, 256, 512)
+"""Channels of levels 2 to 5, whose strides are 4, 8, 16 and 32."""
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut that the caller hands in."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+
+    def forward(self, features: Tensor, shortcut: Tensor) -> Tensor:
+        """(n, inputs, h, w) and (n, outputs, h/stride, w/stride) to the form of `shortcut`."""
+        inner = functional.relu(self.bn1(self.conv1(features)))
+        return functional.relu(self.bn2(self.conv2(inner)) + shortcut)
+
+
+class Root(nn.Module):
+    """Where the branches of a tree come together: a 1x1 convolution over all their channels."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, kernel_size=1, bias=False)
+        self.bn = nn.BatchNorm2d(outputs)
+
+    def forward(self, *branches: Tensor) -> Tensor:
+        """Maps of one size, `inputs` channels in all, to (n, outputs, h, w)."""
+        return functional.relu(self.bn(self.conv(torch.cat(branches, dim=1))))
+
+
+class Tree(nn.Module):
+    """Two blocks and their root, which also sees `extra_channels` of maps handed in."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, extra_channels: int = 0) -> None:
+        super().__init__()
+        self.tree1 = ResidualBlock(inputs, outputs, stride)
+        self.tree2 = ResidualBlock(outputs, outputs, stride=1)
+        self.root = Root(2 * outputs + extra_channels, outputs)
+        self.downsample = nn.MaxPool2d(stride, stride) if stride > 1 else nn.Identity()
+        self.project = _projection(inputs, outputs) if inputs != outputs else nn.Identity()
+
+    def forward(self, features: Tensor, *extra: Tensor) -> Tensor:
+        """(n, inputs, h, w) to (n, outputs, h/stride, w/stride), the size of `extra`."""
+        first = self.tree1(features, self.project(self.downsample(features)))
+        second = self.tree2(first, first)
+        result: Tensor = self.root(second, first, *extra)
+        return result
+
+
+class LastTree(Tree):
+    """A tree whose root also sees its own input, made smaller."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, stride=2, extra_channels=inputs)
+
+    def forward(self, features: Tensor, *extra: Tensor) -> Tensor:
+        """(n, inputs, h, w) to (n, outputs, h/2, w/2)."""
+        return super().forward(features, self.downsample(features), *extra)
+
+
+class DeepTree(nn.Module):
+    """Two trees, one after the other; the root of the second also sees the first and the input.
+
+    `project` is in published checkpoints, and nothing of it reaches the result.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.tree1 = Tree(inputs, outputs, stride=2)
+        self.tree2 = Tree(outputs, outputs, stride=1, extra_channels=inputs + outputs)
+        self.downsample = nn.MaxPool2d(2, 2)
+        self.project = _projection(inputs, outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, inputs, h, w) to (n, outputs, h/2, w/2)."""
+        first = self.tree1(features)
+        result: Tensor = self.tree2(first, self.downsample(features), first)
+        return result
+
+
+class Backbone(nn.Module):
+    """DLA-34 without its classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base_layer = _convolution(3, 16, kernel=7)
+        self.level0 = _convolution(16, 16)
+        self.level1 = _convolution(16, 32, stride=2)
+        self.level2 = Tree(32, 64, stride=2)
+        self.level3 = DeepTree(64, 128)
+        self.level4 = DeepTree(128, 256)
+        self.level5 = LastTree(256, 512)
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """(n, 3, h, w) to the maps of levels 2 to 5, finest first; h and w multiples of 32."""
+        features = self.level1(self.level0(self.base_layer(images)))
+        maps: list[Tensor] = []
+        for level in (self.level2, self.level3, self.level4, self.level5):
+            features = level(features)
+            maps.append(features)
+        return maps
+
+
+def _convolution(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU(inplace=True),
+    )
+
+
+def _projection(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel_size=1, bias=False), nn.BatchNorm2d(outputs)
+    )
+
+
+# From the four levels of the backbone to one fine map: iterative deep aggregation.
+#
+# Attributes are named as in published checkpoints, and stand in their order.
+
+
+class IterativeAggregation(nn.Module):
+    """Carries what is in coarse maps to the finer ones beside them, step by step.
+
+    Step i (`proj_i`, `up_i`, `node_i`) makes map i, counted from 0, as fine as map i - 1 and adds
+    what became of that one. `coarse_channels` and `factors` say of maps 1 and up how many channels
+    they have and how many times coarser they are than what is added.
+    """
+
+    def __init__(
+        self, channels: int, coarse_channels: Sequence[int], factors: Sequence[int]
+    ) -> None:
+        super().__init__()
+        for step, (inputs, factor) in enumerate(zip(coarse_channels, factors, strict=True), 1):
+            self.add_module(f"proj_{step}", DeformableUnit(inputs, channels))
+            self.add_module(f"up_{step}", _enlargement(channels, factor))
+            self.add_module(f"node_{step}", DeformableUnit(channels, channels))
+
+    def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
+        """The maps, finest first, with all but the first joined to the finer one before them."""
+        joined = [maps[0]]
+        for step, coarse in enumerate(maps[1:], 1):
+            project, enlarge, combine = (
+                self.get_submodule(f"{part}_{step}") for part in ("proj", "up", "node")
+            )
+            joined.append(combine(enlarge(project(coarse)) + joined[-1]))
+        return joined
+
+
+class LevelAggregation(nn.Module):
+    """Aggregates ever more levels: first the two coarsest, in the end all four."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _, stride_8, stride_16, stride_32 = LEVEL_CHANNELS
+        finest, *_ = LEVEL_CHANNELS
+        self.ida_0 = IterativeAggregation(stride_16, [stride_32], [2])
+        self.ida_1 = IterativeAggregation(stride_8, [stride_16] * 2, [2, 2])
+        self.ida_2 = IterativeAggregation(finest, [stride_8] * 3, [2, 2, 2])
+
+    def forward(self, levels: Sequence[Tensor]) -> list[Tensor]:
+        """Levels 2 to 5, finest first, to what each stage made of the coarsest: finest first."""
+        maps = list(levels)
+        coarsest: list[Tensor] = []
+        for start, stage in ((2, self.ida_0), (1, self.ida_1), (0, self.ida_2)):
+            maps[start:] = stage(maps[start:])
+            coarsest.append(maps[-1])
+        return coarsest[::-1]
+
+
+def _enlargement(channels: int, factor: int) -> nn.ConvTranspose2d:
+    """Learnt enlargement, channel by channel, that begins as a bilinear one."""
+    layer = nn.ConvTranspose2d(
+        channels,
+        channels,
+        kernel_size=2 * factor,
+        stride=factor,
+        padding=factor // 2,
+        groups=channels,
+        bias=False,
+    )
+    ramp = 1 - ((torch.arange(2 * factor) + 0.5) / factor - 1).abs()
+    with torch.no_grad():
+        layer.weight.copy_(torch.outer(ramp, ramp))
+    return layer
+
+
+# The network: backbone, aggregation and four heads.
+
+STRIDE = 4
+"""Pixels of the network's input to a cell of its output."""
+
+_HEAD_CHANNELS = 256
+
+
+class HeadMaps(NamedTuple):
+    """What the heads say of every cell, before anything is read out of it.
+
+    Attributes:
+        centres: (n, 1, h, w): is there the centre of a person? A logit.
+        extents: (n, 4, h, w): cells from the centre to left, top, right and bottom; older networks
+            (n, 2, h, w): width and height.
+        embeddings: (n, d, h, w): who it is; of any length.
+        offsets: (n, 2, h, w): where in the cell the centre is, x and y.
+    """
+
+    centres: Tensor
+    extents: Tensor
+    embeddings: Tensor
+    offsets: Tensor
+
+
+class FairMOTNetwork(nn.Module):
+    """FairMOT on DLA-34, its parameters named and ordered as in published checkpoints.
+
+    A fresh one is initialised as published, except that its backbone knows nothing of ImageNet.
+    """
+
+    def __init__(self, extent_channels: int = 4, embedding_size: int = 128) -> None:
+        super().__init__()
+        finest, stride_8, stride_16, _ = LEVEL_CHANNELS
+        self.base = Backbone()
+        self.dla_up = LevelAggregation()
+        self.ida_up = IterativeAggregation(finest, [stride_8, stride_16], [2, 4])
+        self.hm = _head(finest, 1)
+        self.wh = _head(finest, extent_channels)
+        self.id = _head(finest, embedding_size)
+        self.reg = _head(finest, 2)
+        self._initialise_biases()
+
+    def forward(self, images: Tensor) -> HeadMaps:
+        """(n, 3, h, w), RGB in [0, 1], h and w multiples of 32, to maps of h/4 x w/4 cells."""
+        features = self.ida_up(self.dla_up(self.base(images)))[-1]
+        return HeadMaps(self.hm(features), self.wh(features), self.id(features), self.reg(features))
+
+    def _initialise_biases(self) -> None:
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias") and name.startswith(("wh.", "id.", "reg.")):
+                nn.init.zeros_(parameter)
+        # A tenth of a person in a cell: without this, empty cells rule the first steps of training.
+        nn.init.constant_(self.get_parameter("hm.2.bias"), -2.19)
+
+
+def _head(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, _HEAD_CHANNELS, kernel_size=3, padding=1),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(_HEAD_CHANNELS, outputs, kernel_size=1),
+    )
+
+
+# People out of the maps of the heads (Zhang et al., section 3.4).
+
+
+class Candidates(NamedTuple):
+    """What may be people in one image, falling by score; of equal scores the upper left first.
+
+    Attributes:
+        cells: (k,) int64: row * width + column of the cell of the centre.
+        boxes_xyxy: (k, 4): left, top, right, bottom in cells, neither clipped nor checked.
+        scores: (k,) in [0, 1]; 0 where a neighbouring cell is likelier to be the centre.
+        embeddings: (k, d) of unit length.
+    """
+
+    cells: Tensor
+    boxes_xyxy: Tensor
+    scores: Tensor
+    embeddings: Tensor
+
+    def taken(self, which: Tensor) -> "Candidates":
+        """Those that an index or a mask points to."""
+        return Candidates(*(part[which] for part in self))
+
+
+def decode(maps: HeadMaps, most: int) -> Candidates:
+    """The `most` likeliest candidates of the first image, or as many as there are cells."""
+    scores = _peaks(maps.centres[:1].sigmoid()).flatten()
+    cells = scores.argsort(descending=True, stable=True)[:most]
+    width = maps.centres.shape[-1]
+    extents, offsets, embeddings = (
+        part[0].flatten(1)[:, cells].T for part in (maps.extents, maps.offsets, maps.embeddings)
+    )
+    columns_and_rows = cat([(cells % width)[:, None], (cells // width)[:, None]], dim=1)
+    boxes = _boxes(columns_and_rows + offsets, extents)
+    return Candidates(cells, boxes, scores[cells], functional.normalize(embeddings, eps=1e-12))
+
+
+def select_people(
+    candidates: Candidates, score_threshold: float, overlap_threshold: float
+) -> Candidates:
+    """The candidates above the score that have an extent and overlap no better one too much.
+
+    Two cells that both are peaks can mean one person, whose boxes then cover each other. Of boxes
+    with an IoU above `overlap_threshold` the better stays; at 1 all stay, and the peaks alone
+    decide.
+    """
+    left, top, right, bottom = candidates.boxes_xyxy.unbind(dim=1)
+    plausible = (candidates.scores > score_threshold) & (left < right) & (top < bottom)
+    people = candidates.taken(plausible)
+    return people.taken(nms(people.boxes_xyxy, people.scores, overlap_threshold))
+
+
+def _peaks(likelihoods: Tensor) -> Tensor:
+    """(1, 1, h, w) with 0 where one of the eight neighbours is higher."""
+    highest = functional.max_pool2d(likelihoods, kernel_size=3, stride=1, padding=1)
+    return likelihoods * (likelihoods == highest)
+
+
+def _boxes(centres: Tensor, extents: Tensor) -> Tensor:
+    """(k, 2) and (k, 4) or (k, 2) to (k, 4): see `HeadMaps.extents`."""
+    if extents.shape[1] == 2:
+        extents = (extents / 2).repeat(1, 2)
+    before, after = extents.chunk(2, dim=1)
+    return cat([centres - before, centres + after], dim=1)
+
+
+# Published checkpoints: read as weights and nothing else, and held against the network.
+
+Weights = dict[str, Tensor]
+
+_WRAPPER = "module."
+"""Put before all names by the wrapper that trains on several GPUs."""
+
+_CLASSIFIER = "base.fc."
+"""ImageNet's classifier: published checkpoints carry it, and nothing uses it."""
+
+_EXTENT_CHANNELS = (2, 4)
+_MOST_EMBEDDING_CHANNELS = 4096  # published ones have 128 or 512
+_NAMED_AT_MOST = 3
+_UNREADABLE = (
+    # What pickle and torch raise on bytes that are no checkpoint is not a closed list.
+    ArithmeticError, AssertionError, AttributeError, EOFError, ImportError, LookupError,
+    MemoryError, OSError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError,
+    struct.error, zipfile.BadZipFile,
+)  # fmt: skip
+
+
+def load_network(path: Path, sha256: str | None = None) -> FairMOTNetwork:
+    """The network with the weights of a checkpoint, on the CPU, in float32, ready for inference.
+
+    Nothing in the file is run: what is not a tensor or a plain value is refused.
+
+    Args:
+        path: a checkpoint as FairMOT's training saves it, or its `state_dict` alone.
+        sha256: the digest that the file must have.
+
+    Raises:
+        ModelError: the file is missing, has another digest, holds code, is no checkpoint, or is
+            one of another network.
+    """
+    weights = _named_weights(_read(path, sha256), path)
+    with torch.device("meta"):  # no memory and no random numbers for what is replaced at once
+        network = FairMOTNetwork(*_head_sizes(weights, path))
+    _compare(network.state_dict(), weights, path)
+    network.load_state_dict({name: _plain(tensor) for name, tensor in weights.items()}, assign=True)
+    return network.requires_grad_(requires_grad=False).eval()
+
+
+def _read(path: Path, sha256: str | None) -> object:
+    try:
+        with path.open("rb") as file:
+            if sha256 is not None:
+                _check_digest(file, sha256, path)
+            return _unpickle(file, path)
+    except OSError as error:
+        raise ModelError(
+            f"the checkpoint {str(path)!r} cannot be read: {error.strerror or error}"
+        ) from error
+
+
+def _check_digest(file: io.BufferedReader, wanted: str, path: Path) -> None:
+    found = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(0)
+    if found != wanted.lower():
+        raise ModelError(f"the checkpoint {str(path)!r} has the SHA-256 {found}; wanted {wanted}")
+
+
+def _unpickle(file: io.BufferedReader, path: Path) -> object:
+    try:
+        _require_stored(file, path)
+        with warnings.catch_warnings(action="ignore"):  # of what then is refused, or fits
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except _UNREADABLE as error:
+        named = re.search(r"GLOBAL ([\w.]+)", str(error))
+        if named is not None:
+            raise ModelError(
+                f"the checkpoint {str(path)!r} names the code {named[1]!r} beside weights; it was "
+                f"refused, and nothing of it was run"
+            ) from error
+        raise ModelError(
+            f"{str(path)!r} is no checkpoint that torch can read as weights alone"
+        ) from error
+
+
+def _require_stored(file: io.BufferedReader, path: Path) -> None:
+    """Nothing, if the file unpacks to no more than it is; torch itself compresses nothing."""
+    if not zipfile.is_zipfile(file):
+        file.seek(0)
+        return
+    with zipfile.ZipFile(file) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    if unpacked > size:
+        raise ModelError(
+            f"the checkpoint {str(path)!r} of {size:,} bytes unpacks to {unpacked:,}; "
+            f"wanted one as torch writes it, without compression"
+        )
+
+
+def _named_weights(checkpoint: object, path: Path) -> Weights:
+    """The tensors by name, without wrapper and classifier."""
+    found = checkpoint.get("state_dict", checkpoint) if isinstance(checkpoint, Mapping) else None
+    if not isinstance(found, Mapping) or not all(map(_is_named_weight, found.items())):
+        raise ModelError(f"the checkpoint {str(path)!r} does not hold tensors by name")
+    named = {name.removeprefix(_WRAPPER): tensor for name, tensor in found.items()}
+    return {name: tensor for name, tensor in named.items() if not name.startswith(_CLASSIFIER)}
+
+
+def _is_named_weight(item: tuple[object, object]) -> bool:
+    name, tensor = item
+    return (
+        isinstance(name, str)
+        and isinstance(tensor, Tensor)
+        and tensor.layout == torch.strided
+        and tensor.device.type == "cpu"
+    )
+
+
+def _head_sizes(weights: Weights, path: Path) -> tuple[int, int]:
+    """The channels of extents and of embeddings, which differ among published checkpoints."""
+    extents, embedding = (
+        weights[name].shape[0] if name in weights and weights[name].ndim else 0
+        for name in ("wh.2.weight", "id.2.weight")
+    )
+    if extents not in _EXTENT_CHANNELS or not 0 < embedding <= _MOST_EMBEDDING_CHANNELS:
+        raise ModelError(
+            f"{str(path)!r} is no checkpoint of FairMOT: 'wh.2.weight' must have 2 or 4 channels "
+            f"and 'id.2.weight' 1 to {_MOST_EMBEDDING_CHANNELS}; got {extents} and {embedding}"
+        )
+    return extents, embedding
+
+
+def _compare(wanted: Mapping[str, Tensor], found: Weights, path: Path) -> None:
+    """Nothing, if all tensors have the names and forms that are wanted, and finite values.
+
+    Values are looked at last: a tensor that repeats one value takes no room until somebody copies
+    it, so only those of the right form may be.
+    """
+    differing = [
+        f"{name} {_form(found[name])} for {_form(tensor)}"
+        for name, tensor in wanted.items()
+        if name in found and _form(found[name]) != _form(tensor)
+    ]
+    _refuse_any("lacks", [name for name in wanted if name not in found], path)
+    _refuse_any("has too much:", [name for name in found if name not in wanted], path)
+    _refuse_any("has parameters of another form:", differing, path)
+    infinite = [name for name, tensor in found.items() if not _is_finite(tensor)]
+    _refuse_any("has values that are not finite in", infinite, path)
+
+
+def _refuse_any(problem: str, names: Sequence[str], path: Path) -> None:
+    if names:
+        raise ModelError(
+            f"{str(path)!r} is no checkpoint of FairMOT on DLA-34: it {problem} {_some(names)}"
+        )
+
+
+def _form(tensor: Tensor) -> str:
+    kind = torch.float32 if tensor.is_floating_point() else tensor.dtype  # which it will have
+    return f"{list(tensor.shape)} {str(kind).removeprefix('torch.')}"
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    return bool(tensor.sum(dtype=torch.float64).isfinite())  # one pass, and no copy
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMED_AT_MOST
+    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {rest} more" if rest > 0 else "")

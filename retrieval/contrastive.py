@@ -1,0 +1,555 @@
+"""Scores of a contrastive benchmark (CCD): FG-CDA, recall, and the similarity of pairs."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from retrieval.bootstrap import bootstrap_means
+from retrieval.competitors import Collection, Competitors, Tiling, count_competitors, load_kernels
+from retrieval.distractors import BenchmarkDistractors
+from retrieval.embeddings import FloatRows, Ids, check_same_space, unit_rows
+from retrieval.sample_list import (
+    check_rows,
+    kind_or_none,
+    listed_objects,
+    names_in,
+    place,
+    refuse_twice,
+)
+from retrieval.similarity import Similarities, pair_similarities
+from schemas.errors import FormatError
+from schemas.evaluation import (
+    CONTRAST_METRICS,
+    ContrastiveResult,
+    Direction,
+    GroupResult,
+    PairSimilarities,
+    Score,
+    Scores,
+)
+from schemas.taxonomy import DifferenceType, PrimaryType
+
+# The samples of a contrastive benchmark (CCD): which image differs from which anchor, and in what.
+#
+# A group is an anchor, the original image, and its contrastive images, each of which differs from
+# the
+# anchor in one detail of a known type. Two contrastive images of a group differ in two details, so
+# they make no contrastive pair; the authors' evaluation does not compare them either.
+
+CAPTIONS = 5
+"""Captions of each image, unless others are told; then row 5·i + j is caption j of image i."""
+
+_TYPE = "contrastive_type"
+
+
+@dataclass(frozen=True)
+class ContrastiveSamples:
+    """Samples in the order of the image embeddings' rows.
+
+    Attributes:
+        images: their names, each another.
+        anchors: for each the index of its group's anchor, which is its own index for an anchor.
+        differences: for each the type of its one difference; None for an anchor.
+        counts: for each the number of its captions, of shape (n,); None where all have five. The
+            texts stand image by image.
+    """
+
+    images: tuple[str, ...]
+    anchors: Ids
+    differences: tuple[DifferenceType | None, ...]
+    counts: Ids | None = None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @cached_property
+    def is_original(self) -> NDArray[np.bool_]:
+        """Whether a sample is an anchor, of shape (n,)."""
+        found: NDArray[np.bool_] = self.anchors == np.arange(len(self))
+        return found
+
+    @cached_property
+    def caption_counts(self) -> Ids:
+        """How many captions each sample has, of shape (n,)."""
+        return np.full(len(self), CAPTIONS) if self.counts is None else self.counts
+
+    @cached_property
+    def first_text(self) -> Ids:
+        """For each sample the index of its first text, of shape (n,)."""
+        first: Ids = np.cumsum(self.caption_counts) - self.caption_counts
+        return first
+
+    @cached_property
+    def image_of_text(self) -> Ids:
+        """For each text the index of its image, of shape (m,): 5n where all have five."""
+        return np.repeat(np.arange(len(self)), self.caption_counts)
+
+    @cached_property
+    def contrastive(self) -> Ids:
+        """The indices of the contrastive samples; each makes a pair with its anchor."""
+        return np.flatnonzero(~self.is_original)
+
+    @cached_property
+    def pair_differences(self) -> list[DifferenceType]:
+        """The type of each pair, in the order of `contrastive`."""
+        return [one for one in self.differences if one is not None]
+
+
+def contrastive_samples(listed: object, name: str) -> ContrastiveSamples:
+    """The samples of a list of `{"image", "group", "contrastive_type"}`, checked.
+
+    The type is None for the one anchor of each group. Fields beside these are left alone; `name` is
+    what to call the list in messages.
+
+    Raises:
+        FormatError: the list is none or empty, a sample lacks a field or has a wrong one, an image
+            is listed twice, a type is unknown, or a group has no anchor or two.
+    """
+    samples = listed_objects(listed, ("image", "group", _TYPE), name)
+    images, groups = names_in(samples, "image", name), names_in(samples, "group", name)
+    refuse_twice(images, name)
+    differences = tuple(
+        kind_or_none(DifferenceType, sample, _TYPE, name, at) for at, sample in enumerate(samples)
+    )
+    anchors = _anchors(groups, differences, name)
+    anchor_of_sample = np.array([anchors[group] for group in groups])
+    return ContrastiveSamples(tuple(images), anchor_of_sample, differences)
+
+
+def _anchors(
+    groups: Sequence[str], differences: Sequence[DifferenceType | None], name: str
+) -> dict[str, int]:
+    """The index of each group's anchor."""
+    anchors: dict[str, int] = {}
+    for at, (group, difference) in enumerate(zip(groups, differences, strict=True)):
+        if difference is None and anchors.setdefault(group, at) != at:
+            raise FormatError(
+                f"{name}: group {group!r} must have one sample of {_TYPE!r} null, its anchor; "
+                f"samples {anchors[group]} and {at} (from 0) are both"
+            )
+    for at, group in enumerate(groups):
+        if group not in anchors:
+            raise FormatError(
+                f"{place(name, at)}: its group {group!r} has no anchor; "
+                f"wanted one sample of the group with {_TYPE!r} null"
+            )
+    return anchors
+
+
+# FG-CDA: how often a model tells contrastive pairs apart, by type of difference (CCD, eq. 1).
+#
+# A pair is an anchor and one of its contrastive images, taken in both orders (i, j). Text to
+# image,
+# each of the five captions of i must be more similar to image i than to image j: ten comparisons a
+# pair. Image to text, each of the five captions of i must be more similar to image i than each of
+# the
+# five captions of j is: fifty. The paper prints the formula for text to image only; the 25 of an
+# order are those of the authors' evaluation. Ties are errors. FG-CDE is 100 − FG-CDA.
+
+COMPARISONS: dict[Direction, int] = {
+    "text-to-image": 2 * CAPTIONS,
+    "image-to-text": 2 * CAPTIONS * CAPTIONS,
+}
+"""Comparisons of a pair with five captions each, both orders together."""
+
+
+class Told(NamedTuple):
+    """How many of how many comparisons came out right."""
+
+    right: int
+    comparisons: int
+
+    @property
+    def accuracy(self) -> float | None:
+        """FG-CDA in percent; None where nothing was compared."""
+        return 100 * self.right / self.comparisons if self.comparisons else None
+
+    @property
+    def error(self) -> float | None:
+        """FG-CDE in percent; None where nothing was compared."""
+        wrong = self.comparisons - self.right
+        return 100 * wrong / self.comparisons if self.comparisons else None
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastAccuracy:
+    """FG-CDA of one direction.
+
+    Attributes:
+        secondary: by type of difference, types without a pair included.
+        primary: by aspect, the comparisons of its types pooled.
+        overall: of all comparisons.
+        right_of_pair: right comparisons of each pair, in the order of the contrastive samples.
+        comparisons_of_pair: all comparisons of each pair, in the same order.
+    """
+
+    secondary: dict[DifferenceType, Told]
+    primary: dict[PrimaryType, Told]
+    overall: Told
+    right_of_pair: Ids
+    comparisons_of_pair: Ids
+
+
+def contrast_accuracy(
+    images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
+) -> dict[Direction, ContrastAccuracy]:
+    """FG-CDA in both directions; `images` (n, d) and `texts` (m, d) are unit rows."""
+    right = _right_of_pairs(images, texts, samples)
+    made = _comparisons_of_pairs(samples)
+    return {
+        direction: _by_type(right[direction], made[direction], samples.pair_differences)
+        for direction in right
+    }
+
+
+def _right_of_pairs(
+    images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
+) -> dict[Direction, Ids]:
+    """How many comparisons of each pair come out right."""
+    anchors, contrastive = samples.anchors[samples.contrastive], samples.contrastive
+    text_to_image = np.zeros(len(contrastive), dtype=np.int64)
+    image_to_text = np.zeros(len(contrastive), dtype=np.int64)
+    is_there = np.arange(_most_captions(samples)) < samples.caption_counts[:, None]
+    for mine, other in ((anchors, contrastive), (contrastive, anchors)):
+        own = _with_captions(images, texts, samples, mine, mine)
+        nearer = own > _with_captions(images, texts, samples, other, mine)
+        text_to_image += (nearer & is_there[mine]).sum(axis=1)
+        captions_of_other = _with_captions(images, texts, samples, mine, other)
+        higher: NDArray[np.bool_] = own[:, :, None] > captions_of_other[:, None, :]
+        compared = is_there[mine][:, :, None] & is_there[other][:, None, :]
+        image_to_text += (higher & compared).sum(axis=(1, 2))
+    return {"text-to-image": text_to_image, "image-to-text": image_to_text}
+
+
+def _comparisons_of_pairs(samples: ContrastiveSamples) -> dict[Direction, Ids]:
+    """How many comparisons each pair makes."""
+    contrastive = samples.contrastive
+    ours = samples.caption_counts[contrastive]
+    theirs = samples.caption_counts[samples.anchors[contrastive]]
+    return {"text-to-image": ours + theirs, "image-to-text": 2 * ours * theirs}
+
+
+def _most_captions(samples: ContrastiveSamples) -> int:
+    return int(samples.caption_counts.max(initial=0))
+
+
+def _with_captions(
+    images: FloatRows,
+    texts: FloatRows,
+    samples: ContrastiveSamples,
+    image_at: Ids,
+    sample_at: Ids,
+) -> Similarities:
+    """Similarities of each image with the captions of the sample beside it, of shape (n, most).
+
+    Where a sample has fewer captions than another, its last one fills the row.
+    """
+    places = np.arange(_most_captions(samples))
+    last = samples.caption_counts[sample_at, None] - 1
+    captions = samples.first_text[sample_at, None] + np.minimum(places, last)
+    beside = np.repeat(image_at[:, None], len(places), axis=1)
+    return pair_similarities(images, texts, beside, captions)
+
+
+def _by_type(right: Ids, made: Ids, differences: list[DifferenceType]) -> ContrastAccuracy:
+    def told(wanted: Iterable[DifferenceType]) -> Told:
+        chosen = np.isin(differences, list(wanted))
+        return Told(int(right[chosen].sum()), int(made[chosen].sum()))
+
+    return ContrastAccuracy(
+        secondary={kind: told([kind]) for kind in DifferenceType},
+        primary={
+            aspect: told(kind for kind in DifferenceType if kind.primary is aspect)
+            for aspect in PrimaryType
+        },
+        overall=told(DifferenceType),
+        right_of_pair=right,
+        comparisons_of_pair=made,
+    )
+
+
+# How similar the images of contrastive pairs are, by type of difference (CCD, figure 5).
+
+BINS = 40
+"""Bins of the histogram, equally wide from −1 to 1."""
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+class SimilaritySpread(NamedTuple):
+    """The distribution of some cosines.
+
+    Attributes:
+        pairs: how many there are.
+        mean: their mean; None where there are none.
+        quantiles: by the share that lies below; empty where there are none.
+        histogram: how many lie in each of `BINS` bins from −1 to 1.
+    """
+
+    pairs: int
+    mean: float | None
+    quantiles: dict[float, float]
+    histogram: tuple[int, ...]
+
+
+def contrast_similarity(
+    images: FloatRows, samples: ContrastiveSamples
+) -> dict[DifferenceType, SimilaritySpread]:
+    """The spread of the cosines of anchors with their contrastive images, for each type."""
+    anchors, contrastive = samples.anchors[samples.contrastive], samples.contrastive
+    cosines = pair_similarities(images, images, anchors, contrastive)
+    kinds = np.array(samples.pair_differences, dtype=object)
+    return {kind: spread(cosines[kinds == kind]) for kind in DifferenceType}
+
+
+def spread(cosines: Similarities) -> SimilaritySpread:
+    """The distribution of `cosines`, whatever their order."""
+    counts, _ = np.histogram(np.clip(cosines, -1, 1), bins=BINS, range=(-1, 1))
+    histogram = tuple(counts.tolist())
+    if not len(cosines):
+        return SimilaritySpread(0, None, {}, histogram)
+    ordered = np.sort(cosines)
+    quantiles = dict(zip(QUANTILES, np.quantile(ordered, QUANTILES).tolist(), strict=True))
+    return SimilaritySpread(len(ordered), float(ordered.mean()), quantiles, histogram)
+
+
+# Recall among samples: how many queries find their positive among the first k.
+
+
+class SampleRecall(NamedTuple):
+    """R@k of some queries among some candidates.
+
+    Attributes:
+        queries: how many queries there are.
+        candidates: how many candidates each of them has, its positives included.
+        percent: for each k the percentage of the queries that find their positive among the first
+            k; None where there are no queries.
+    """
+
+    queries: int
+    candidates: int
+    percent: dict[int, float | None]
+
+
+def sample_recall(competing: Ids, candidates: int, depths: Iterable[int]) -> SampleRecall:
+    """R@k of queries for which `competing` candidates each are at least as similar as the positive.
+
+    Ties are errors: the positive comes after all that are as similar as it. Where k reaches the
+    number of candidates, every query finds its positive.
+    """
+    queries = len(competing)
+    percent = {
+        depth: 100 * int(np.count_nonzero(competing < depth)) / queries if queries else None
+        for depth in depths
+    }
+    return SampleRecall(queries, candidates, percent)
+
+
+# R@1 and R@5 of a contrastive benchmark, both directions, three settings (CCD, section 3).
+
+DEPTHS = (1, 5)
+_ORIGINAL, _CONTRASTIVE = 0, 1
+
+
+class ContrastiveSetting(StrEnum):
+    """Which samples ask, and which can be found; the paper's tables 2 and 4 are the first."""
+
+    ORIGINAL_TO_ALL = "original_to_all"
+    ORIGINAL_TO_ORIGINAL = "original_to_original"
+    ALL_TO_ALL = "all_to_all"
+
+    @property
+    def only_originals_ask(self) -> bool:
+        """Whether contrastive samples are no queries."""
+        return self is not ContrastiveSetting.ALL_TO_ALL
+
+    @property
+    def pools(self) -> tuple[int, ...]:
+        """The pools of candidates."""
+        only_original = self is ContrastiveSetting.ORIGINAL_TO_ORIGINAL
+        return (_ORIGINAL,) if only_original else (_ORIGINAL, _CONTRASTIVE)
+
+
+ContrastiveRecall = dict[Direction, dict[ContrastiveSetting, SampleRecall]]
+
+
+def contrastive_collection(
+    images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
+) -> Collection:
+    """Images and captions of `samples`; originals and contrastive ones in pools of their own."""
+    return Collection(
+        images,
+        texts,
+        image_of_text=samples.image_of_text,
+        pool_of_image=np.where(samples.is_original, _ORIGINAL, _CONTRASTIVE),
+        pools=2,
+    )
+
+
+class _Queries(NamedTuple):
+    """Queries of one direction: `competing` of shape (queries, pools), and how many candidates."""
+
+    competing: Ids
+    is_original: NDArray[np.bool_]
+    candidates: tuple[int, int]
+
+    def recall(self, setting: ContrastiveSetting) -> SampleRecall:
+        asking = self.is_original if setting.only_originals_ask else slice(None)
+        pools = list(setting.pools)
+        competing = self.competing[asking][:, pools].sum(axis=1)
+        return sample_recall(competing, sum(self.candidates[pool] for pool in pools), DEPTHS)
+
+
+def contrastive_recall(competitors: Competitors, samples: ContrastiveSamples) -> ContrastiveRecall:
+    """R@k by direction and setting, of what was counted for `contrastive_collection`.
+
+    Image to text, the best of the image's own captions counts and the others do not compete.
+    """
+    original = samples.is_original
+    told_of = original[samples.image_of_text]
+    counts = int(original.sum()), int((~original).sum())
+    texts = int(told_of.sum()), int((~told_of).sum())
+    directions: dict[Direction, _Queries] = {
+        "text-to-image": _Queries(competitors.of_texts, told_of, counts),
+        "image-to-text": _Queries(competitors.of_images, original, texts),
+    }
+    return {
+        direction: {setting: queries.recall(setting) for setting in ContrastiveSetting}
+        for direction, queries in directions.items()
+    }
+
+
+# All metrics of a contrastive benchmark at once (CCD), from embeddings that are there already.
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveScores:
+    """What a model comes to on a contrastive benchmark.
+
+    Attributes:
+        recall: R@1 and R@5 by direction and setting.
+        accuracy: FG-CDA by direction and type.
+        similarity: how similar the images of contrastive pairs are, by type.
+        seconds: the time of computing, that of loading kernels left out.
+    """
+
+    recall: ContrastiveRecall
+    accuracy: dict[Direction, ContrastAccuracy]
+    similarity: dict[DifferenceType, SimilaritySpread]
+    seconds: float
+
+
+def score_contrastive(
+    images: ArrayLike,
+    texts: ArrayLike,
+    samples: ContrastiveSamples,
+    *,
+    names: tuple[str, str] = ("the image embeddings", "the text embeddings"),
+    tiling: Tiling | None = None,
+) -> ContrastiveScores:
+    """Recall, FG-CDA and the similarities of pairs.
+
+    Args:
+        images: embeddings of shape (n, d), a row for each sample.
+        texts: embeddings of shape (5n, d); row 5·i + j is caption j of image i. Where samples tell
+            other numbers of captions, a row for each of these, image by image.
+        samples: which image differs from which, in the order of `images`.
+        names: what to call the embeddings in messages.
+        tiling: how to cut the work; the result does not depend on it.
+
+    Raises:
+        FormatError: the embeddings cannot be compared, or are not as many as the samples ask for.
+    """
+    load_kernels()
+    start = perf_counter()
+    image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
+    check_same_space(image_rows, text_rows, names)
+    check_rows(len(image_rows), len(samples), names[0], "one for each sample")
+    rule = f"{CAPTIONS} for each sample" if samples.counts is None else "one for each caption"
+    check_rows(len(text_rows), len(samples.image_of_text), names[1], rule)
+    collection = contrastive_collection(image_rows, text_rows, samples)
+    return ContrastiveScores(
+        contrastive_recall(count_competitors(collection, tiling), samples),
+        contrast_accuracy(image_rows, text_rows, samples),
+        contrast_similarity(image_rows, samples),
+        perf_counter() - start,
+    )
+
+
+# How well a model tells contrastive pairs apart, as the records that evaluations hold.
+
+_ACCURACY, _ERROR = CONTRAST_METRICS
+
+
+def overall_accuracy(accuracy: ContrastAccuracy, samples: ContrastiveSamples) -> Scores:
+    """FG-CDA of all pairs, with its interval over groups; nothing where there is no pair."""
+    found = _scores(accuracy, samples, np.ones(len(samples.contrastive), dtype=np.bool_))
+    return {name: score for name, score in found.items() if name == _ACCURACY}
+
+
+def groups_by_difference(
+    direction: Direction, accuracy: ContrastAccuracy, samples: ContrastiveSamples
+) -> Iterator[GroupResult]:
+    """FG-CDA and FG-CDE of each type and of each aspect that has a pair."""
+    differences = samples.pair_differences
+    divisions: tuple[tuple[str, list[str], Callable[[DifferenceType], str]], ...] = (
+        ("difference", [kind.value for kind in DifferenceType], lambda kind: kind.value),
+        ("aspect", [aspect.value for aspect in PrimaryType], lambda kind: kind.primary.value),
+    )
+    for dimension, groups, name in divisions:
+        labels = np.array([name(kind) for kind in differences], dtype=object)
+        for group in groups:
+            chosen = labels == group
+            if chosen.any():
+                yield GroupResult(
+                    dimension=dimension,
+                    group=group,
+                    direction=direction,
+                    queries=int(chosen.sum()),
+                    unmatched=0,
+                    scores=_scores(accuracy, samples, chosen),
+                )
+
+
+def _scores(
+    accuracy: ContrastAccuracy, samples: ContrastiveSamples, chosen: NDArray[np.bool_]
+) -> Scores:
+    """Right comparisons of all of the chosen pairs; pairs of one anchor are drawn together."""
+    made = accuracy.comparisons_of_pair[chosen]
+    right = 100 * accuracy.right_of_pair[chosen] / np.maximum(made, 1)
+    anchors = samples.anchors[samples.contrastive][chosen]
+    values = {_ACCURACY: np.repeat(right, made)}
+    if not made.sum():
+        return {}
+    found = bootstrap_means(values, np.repeat(anchors, made))[_ACCURACY]
+    return {
+        _ACCURACY: Score(value=found.value, low=found.low, high=found.high),
+        _ERROR: Score(value=100 - found.value, low=100 - found.high, high=100 - found.low),
+    }
+
+
+def contrastive_result(
+    similarity: dict[DifferenceType, SimilaritySpread], distractors: BenchmarkDistractors
+) -> ContrastiveResult:
+    """How similar contrastive pairs are, and how near the nearest other samples."""
+    return ContrastiveResult(
+        similarities=tuple(_similarities(kind, one) for kind, one in similarity.items()),
+        nearest_images=distractors.images.mean,
+        nearest_texts=distractors.texts.mean,
+    )
+
+
+def _similarities(kind: DifferenceType, one: SimilaritySpread) -> PairSimilarities:
+    return PairSimilarities(
+        difference=kind,
+        pairs=one.pairs,
+        mean=one.mean,
+        quantiles=tuple(one.quantiles.items()),
+        histogram=one.histogram,
+    )

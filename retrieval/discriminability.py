@@ -1,0 +1,420 @@
+"""How well a caption tells its image from the others: dis(t) (ReCoS, section 3.2)."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from retrieval.embeddings import (
+    FloatRows,
+    Ids,
+    check_same_space,
+    checked_ids,
+    checked_shape,
+    unit_rows,
+)
+from retrieval.similarity import (
+    Similarities,
+    products_in_their_own_thread,
+    rounding_bound,
+    usual_workers,
+)
+from schemas.discriminability import AcceptedInterval, is_degenerate, share_passing
+from schemas.errors import FormatError, UsageError
+from schemas.recos import CaptionVerdict, DiscriminabilitySettings
+
+# dis(t): how evenly a caption fits the images that it could be mistaken for.
+
+
+def discriminability(similarities: Similarities, temperature: float) -> Similarities:
+    """dis(t) = entropy(softmax(similarities / temperature)), of shape (n,) (ReCoS, section 3.2).
+
+    The natural logarithm; 0 where one image is by far the nearest, log k where all are equally
+    near, never less or more. It rises with the temperature.
+
+    Args:
+        similarities: with the k nearest other images, of shape (n, k), in any order.
+        temperature: what they are divided by, above zero.
+    """
+    below = similarities - similarities.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.maximum(below / temperature, -_VANISHED)
+        weights = np.exp(scaled)
+    total = weights.sum(axis=1)
+    entropy = np.log(total) - (weights * scaled).sum(axis=1) / total
+    clipped: Similarities = np.clip(entropy, 0.0, np.log(similarities.shape[1]))
+    return clipped
+
+
+_VANISHED = 745.2
+"""The exponential of less than minus this is zero in float64."""
+
+
+# Cosines in float64.
+#
+# Elsewhere similarities are those of float32 rows, which rank as well. Here they are divided by a
+# temperature of a hundredth, say, so that their last digits are seen in dis(t).
+
+_FLOATS_AT_ONCE = 1 << 21  # 16 MiB of images as float64
+
+Rows = NDArray[np.generic]
+ExactRows = NDArray[np.float64]
+
+
+def exact_cosines(texts: Rows, images: Rows, images_at: Ids) -> Similarities:
+    """The cosine of each text with the images named beside it, of shape (n, k).
+
+    Args:
+        texts: floats of shape (n, d), of any length and precision; none is zero.
+        images: floats of shape (m, d), alike; only the rows that are named are read.
+        images_at: indices of images, of shape (n, k).
+    """
+    from retrieval.kernels import fill_similarities
+
+    count, k = images_at.shape
+    cosines = np.empty((count, k))
+    step = max(1, _FLOATS_AT_ONCE // max(1, k * texts.shape[1]))
+    for start in range(0, count, step):
+        chosen, where = np.unique(images_at[start : start + step], return_inverse=True)
+        left, right = _units(texts[start : start + step]), _units(images[chosen])
+        left_at = np.repeat(np.arange(len(left)), k)
+        fill_similarities(
+            left, right, left_at, where.ravel(), cosines[start : start + step].reshape(-1)
+        )
+    return cosines
+
+
+def _units(rows: Rows) -> ExactRows:
+    """Rows in float64 at unit length; their largest value first becomes 1, so nothing overflows."""
+    exact = rows.astype(np.float64)
+    exact /= np.abs(exact).max(axis=1, keepdims=True)
+    exact /= np.sqrt(np.einsum("ij,ij->i", exact, exact))[:, None]
+    return exact
+
+
+# S(t): the images that a caption could be mistaken for.
+#
+# The product of captions and images is made tile by tile and never kept: memory is a tile for each
+# worker. Which images are nearest is exact, so neither the size of a tile nor the number of
+# workers
+# matters; of images that are equally near, those that come first are taken.
+
+
+class TextTiling(NamedTuple):
+    """How the work is cut: a matter of speed, and of memory (4 · texts · images bytes a worker)."""
+
+    texts: int = 1024
+    images: int = 4096
+    workers: int = usual_workers()
+
+
+class NearestOthers(NamedTuple):
+    """The k images nearest to each text, its own left out; the nearest first.
+
+    Attributes:
+        similarities: of shape (n, k), falling along each row.
+        images: indices of images, of shape (n, k).
+    """
+
+    similarities: Similarities
+    images: Ids
+
+
+def nearest_others(
+    texts: FloatRows, images: FloatRows, targets: Ids, k: int, tiling: TextTiling | None = None
+) -> NearestOthers:
+    """The `k` images that are nearest to each text, without the image that it describes.
+
+    Args:
+        texts: unit rows, of shape (n, d).
+        images: unit rows, of shape (m, d).
+        targets: for each text the index of its image; several may have the same.
+        k: how many images are wanted, at most m − 1.
+        tiling: how to cut the work; the result does not depend on it.
+
+    Raises:
+        UsageError: there are not so many other images.
+    """
+    if k > len(images) - 1:
+        raise UsageError(
+            f"k must be at most {len(images) - 1:,}, so many images there are beside a text's own; "
+            f"got {k:,}"
+        )
+    cut = tiling or TextTiling()
+    blocks = [slice(at, at + cut.texts) for at in range(0, len(texts), cut.texts)]
+    find = partial(_of_block, texts, images, targets, k, cut.images)
+    with products_in_their_own_thread(), ThreadPoolExecutor(cut.workers) as workers:
+        found = list(workers.map(find, blocks))
+    if not found:
+        return NearestOthers(np.empty((0, k)), np.empty((0, k), dtype=np.int64))
+    return NearestOthers(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def load_kernels() -> None:
+    """Loads the compiled loops, and compiles them where this machine has not, for timings' sake."""
+    rows = np.eye(3, dtype=np.float32)
+    found = nearest_others(rows, rows, np.arange(3), 2)
+    exact_cosines(rows, rows, found.images)
+
+
+def _of_block(
+    texts: FloatRows, images: FloatRows, targets: Ids, k: int, width: int, block: slice
+) -> NearestOthers:
+    """The nearest of a block of texts."""
+    from retrieval.kernels import keep_exact_nearest
+
+    rows = texts[block]
+    found = NearestOthers(np.full((len(rows), k), -np.inf), np.full((len(rows), k), -1))
+    buffer = np.empty(len(rows) * min(width, len(images)), dtype=np.float32)
+    bound = rounding_bound(texts.shape[1])
+    for first in range(0, len(images), width):
+        part = images[first : first + width]
+        tile = buffer[: len(rows) * len(part)].reshape(len(rows), len(part))
+        np.matmul(rows, part.T, out=tile)
+        keep_exact_nearest(tile, rows, part, first, targets[block], bound, *found)
+    return found
+
+
+# The temperature at which dis(t) spreads over its range, found from reference captions.
+#
+# Cosines of a dual encoder lie within about 0.3 of each other. At temperature 1, as in the paper,
+# the
+# softmax of them is almost even, and every dis(t) within a few thousandths of log k. How far apart
+# similarities lie is a matter of the model, so the temperature has to be, too.
+#
+# What is wanted is the temperature at which the *median* of dis(t) over the reference captions is
+# the
+# middle of the range, log(k) / 2, which is the middle of the accepted interval for every η. Half
+# of
+# the captions then stand on each side of it, so both ways to fail can happen, and η alone says how
+# many pass. dis(t) of each caption rises with the temperature, hence so does the median, and there
+# is
+# one such temperature. The median is taken because a few captions that fit one image only, or all
+# alike, must not move it. Rounded to three digits, so that it can be written down, and does not
+# change with the last bits of an embedding.
+
+_LOWEST, _HIGHEST = 1e-7, 1e4
+_STEPS = 60
+_DIGITS = 3
+
+
+def calibrated_temperature(similarities: Similarities) -> float:
+    """The temperature at which half of the reference captions are above log(k) / 2.
+
+    Args:
+        similarities: of each reference caption with the k images nearest to it, of shape (n, k).
+
+    Raises:
+        UsageError: there is no such temperature: the images are equally near to most captions.
+    """
+    if len(similarities) == 0:
+        raise UsageError("a temperature is calibrated on at least one caption; got none")
+    middle = math.log(similarities.shape[1]) / 2
+    low, high = math.log(_LOWEST), math.log(_HIGHEST)
+    if not _median(similarities, low) < middle < _median(similarities, high):
+        raise UsageError(
+            "the temperature cannot be calibrated: for half of the captions, the nearest "
+            f"{similarities.shape[1]:,} images are equally near; wanted images that differ, or a "
+            "temperature"
+        )
+    for _ in range(_STEPS):
+        between = (low + high) / 2
+        if _median(similarities, between) < middle:
+            low = between
+        else:
+            high = between
+    return float(f"{math.exp(high):.{_DIGITS}g}")
+
+
+def _median(similarities: Similarities, log_temperature: float) -> float:
+    return float(np.median(discriminability(similarities, math.exp(log_temperature))))
+
+
+# Captions held against the images that they could be mistaken for: dis(t), and the verdict.
+
+Names = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionScores:
+    """How well captions tell their images from the others.
+
+    Attributes:
+        dis: of each caption, of shape (n,), from 0 to log k.
+        nearest: the images that it was held against.
+        interval: what passes.
+        temperature: what similarities were divided by.
+    """
+
+    dis: Similarities
+    nearest: NearestOthers
+    interval: AcceptedInterval
+    temperature: float
+
+    @property
+    def verdicts(self) -> list[CaptionVerdict]:
+        """What dis(t) says of each caption."""
+        return [self.interval.verdict(one) for one in self.dis.tolist()]
+
+    @property
+    def share_passing(self) -> float:
+        """The share, in [0, 1], of captions that pass."""
+        return share_passing(self.verdicts)
+
+    @property
+    def is_degenerate(self) -> bool:
+        """Whether the criterion says nothing (see `schemas.discriminability`)."""
+        return is_degenerate(self.verdicts)
+
+
+class CaptionValidator:
+    """Holds captions, as many and as often as wanted, against one set D of candidate images.
+
+    The images are read once. Only the captions that are given are embedded and compared, so after a
+    round of regeneration that is what changed; a caption's dis(t) depends on no other caption.
+    """
+
+    def __init__(
+        self,
+        images: ArrayLike,
+        settings: DiscriminabilitySettings,
+        *,
+        name: str = "the image embeddings",
+        tiling: TextTiling | None = None,
+    ) -> None:
+        """Takes D: floats of shape (m, d), called `name` in messages.
+
+        Raises:
+            FormatError: the images are no embeddings.
+            UsageError: there are not more than k of them.
+        """
+        self._exact = checked_shape(images, name)
+        self._images = unit_rows(self._exact, name)
+        self._name = name
+        self._settings = settings
+        self._interval = AcceptedInterval.of(settings.k, settings.eta)
+        self._tiling = tiling
+        if settings.k > len(self._images) - 1:
+            raise UsageError(
+                f"k must be below {len(self._images):,}, the number of images in {name}, because a "
+                f"caption's own image is left out; got {settings.k:,}"
+            )
+
+    @property
+    def interval(self) -> AcceptedInterval:
+        """The dis(t) that pass."""
+        return self._interval
+
+    def nearest(
+        self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")
+    ) -> NearestOthers:
+        """S(t) of each text, with its cosines in float64.
+
+        Args:
+            texts: floats of shape (n, d), of any length.
+            targets: for each text the index of its image, of shape (n,).
+            names: what to call both in messages.
+
+        Raises:
+            FormatError: an array cannot be used.
+        """
+        rows = unit_rows(texts, names[0])
+        check_same_space(rows, self._images, (names[0], self._name))
+        own = self._checked(targets, rows, names[1])
+        found = nearest_others(rows, self._images, own, self._settings.k, self._tiling)
+        cosines = exact_cosines(np.asarray(texts), self._exact, found.images)
+        return found._replace(similarities=cosines)
+
+    def calibrate(
+        self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")
+    ) -> float:
+        """The temperature of the settings, or the one that these reference captions ask for.
+
+        Raises:
+            FormatError: an array cannot be used.
+            UsageError: there is no temperature at which dis(t) would differ.
+        """
+        if self._settings.temperature is not None:
+            return self._settings.temperature
+        return calibrated_temperature(self.nearest(texts, targets, names).similarities)
+
+    def score(
+        self,
+        texts: ArrayLike,
+        targets: ArrayLike,
+        temperature: float,
+        names: Names = ("the texts", "their targets"),
+    ) -> CaptionScores:
+        """dis(t) of each text at a temperature, above zero.
+
+        Raises:
+            FormatError: an array cannot be used.
+        """
+        return self._scored(self.nearest(texts, targets, names), temperature)
+
+    def score_calibrated(
+        self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")
+    ) -> CaptionScores:
+        """dis(t) of each text at the temperature of the settings, or that these texts ask for.
+
+        Raises:
+            FormatError: an array cannot be used.
+            UsageError: there is no temperature at which dis(t) would differ.
+        """
+        nearest = self.nearest(texts, targets, names)
+        given = self._settings.temperature
+        found = calibrated_temperature(nearest.similarities) if given is None else given
+        return self._scored(nearest, found)
+
+    def _scored(self, nearest: NearestOthers, temperature: float) -> CaptionScores:
+        dis = discriminability(nearest.similarities, temperature)
+        return CaptionScores(dis, nearest, self._interval, temperature)
+
+    def _checked(self, targets: ArrayLike, texts: FloatRows, name: str) -> Ids:
+        ids = checked_ids(targets, len(texts), name)
+        outside = np.flatnonzero((ids < 0) | (ids >= len(self._images)))
+        if len(outside):
+            raise FormatError(
+                f"{name} must hold indices from 0 to {len(self._images) - 1:,}, rows of "
+                f"{self._name}; got {ids[outside[0]]} at {outside[0]:,} (from 0)"
+            )
+        return ids
+
+
+@dataclass(frozen=True, slots=True)
+class TimedScores:
+    """Scores, and the seconds of computing them."""
+
+    scores: CaptionScores
+    seconds: float
+
+
+def score_captions(
+    texts: ArrayLike,
+    images: ArrayLike,
+    targets: ArrayLike,
+    settings: DiscriminabilitySettings,
+    names: tuple[str, str, str] = ("the texts", "the images", "the targets"),
+) -> TimedScores:
+    """dis(t) of each text, at the temperature of the settings or, without one, calibrated.
+
+    Args:
+        texts: floats of shape (n, d).
+        images: D, floats of shape (m, d).
+        targets: for each text the index of its image, of shape (n,).
+        settings: when a text passes.
+        names: what to call the arrays in messages.
+
+    Raises:
+        FormatError: an array cannot be used.
+        UsageError: k is too large for the images, or no temperature can be calibrated.
+    """
+    started = perf_counter()
+    validator = CaptionValidator(images, settings, name=names[1])
+    scores = validator.score_calibrated(texts, targets, (names[0], names[2]))
+    return TimedScores(scores, perf_counter() - started)

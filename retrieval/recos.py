@@ -1,0 +1,182 @@
+"""Scores of a benchmark of tasks (ReCoS, section 4)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from retrieval.competitors import Collection, Competitors, Tiling, count_competitors, load_kernels
+from retrieval.contrastive import SampleRecall, sample_recall
+from retrieval.embeddings import Ids, check_same_space, unit_rows
+from retrieval.sample_list import (
+    check_rows,
+    kind_or_none,
+    listed_objects,
+    names_in,
+    place,
+    refuse_twice,
+    shown,
+)
+from schemas.errors import FormatError
+from schemas.evaluation import Direction
+from schemas.retrieval_task import RetrievalTask
+
+# The samples of a benchmark of tasks (ReCoS): which image is for which task, and its captions.
+
+
+@dataclass(frozen=True)
+class RecosSamples:
+    """Samples in the order of the image embeddings' rows.
+
+    Attributes:
+        images: their names, each another.
+        tasks: for each the task that its captions are for; None where that is not known.
+        captions: how many captions each has, of shape (n,); rows of the texts stand image by image.
+    """
+
+    images: tuple[str, ...]
+    tasks: tuple[RetrievalTask | None, ...]
+    captions: Ids
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @cached_property
+    def image_of_text(self) -> Ids:
+        """For each text the index of its image."""
+        return np.repeat(np.arange(len(self)), self.captions)
+
+    def of_task(self, task: RetrievalTask) -> NDArray[np.bool_]:
+        """Whether a sample is for `task`, of shape (n,)."""
+        return np.array([one is task for one in self.tasks])
+
+
+def recos_samples(listed: object, name: str) -> RecosSamples:
+    """The samples of a list of `{"image", "task", "captions"}`, checked.
+
+    `captions` is how many there are; an image with none is a candidate only, like those that
+    version 2 adds. `task` may be null. Fields beside these are left alone; `name` is what to call
+    the list in messages.
+
+    Raises:
+        FormatError: the list is none or empty, a sample lacks a field or has a wrong one, an image
+            is listed twice, a task is unknown, or no image has a caption.
+    """
+    samples = listed_objects(listed, ("image", "task", "captions"), name)
+    images = names_in(samples, "image", name)
+    refuse_twice(images, name)
+    tasks = tuple(
+        kind_or_none(RetrievalTask, sample, "task", name, at) for at, sample in enumerate(samples)
+    )
+    captions = np.array([_count(sample, name, at) for at, sample in enumerate(samples)])
+    if not captions.any():
+        raise FormatError(f"{name} must have a sample with at least one caption; all have none")
+    return RecosSamples(tuple(images), tasks, captions)
+
+
+def _count(sample: dict[str, Any], name: str, at: int) -> int:
+    count = sample["captions"]
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        wanted = "how many captions the image has, 0 or more"
+        raise FormatError(f"{place(name, at)}: 'captions' must be {wanted}; got {shown(count)}")
+    return count
+
+
+# R@1, R@5 and R@10 in both directions, of all queries and task by task (ReCoS, section 4).
+
+DEPTHS = (1, 5, 10)
+
+
+class TaskRecall(NamedTuple):
+    """R@k of one direction.
+
+    Attributes:
+        overall: of all queries.
+        tasks: of the queries of each task, all tasks included. Candidates are those of all tasks.
+    """
+
+    overall: SampleRecall
+    tasks: dict[RetrievalTask, SampleRecall]
+
+
+def task_recall(
+    competitors: Competitors, samples: RecosSamples
+) -> dict[Direction, TaskRecall | None]:
+    """R@k by direction, of what was counted with one pool of candidates.
+
+    Image to text is None where some image has no caption: the papers' version 2, in which images
+    were added without any, is scored from text to image only.
+    """
+    of_texts = competitors.of_texts.sum(axis=1)
+    of_images = competitors.of_images.sum(axis=1)
+    is_complete = bool(competitors.is_query.all())
+
+    def recall(of_samples: NDArray[np.bool_] | slice) -> dict[Direction, SampleRecall]:
+        asking = np.zeros(len(samples), dtype=np.bool_)
+        asking[of_samples] = True
+        texts = of_texts[asking[samples.image_of_text]]
+        return {
+            "text-to-image": sample_recall(texts, len(samples), DEPTHS),
+            "image-to-text": sample_recall(of_images[asking], len(of_texts), DEPTHS),
+        }
+
+    overall = recall(slice(None))
+    tasks = {task: recall(samples.of_task(task)) for task in RetrievalTask}
+    return {
+        direction: TaskRecall(found, {task: by[direction] for task, by in tasks.items()})
+        if is_complete or direction == "text-to-image"
+        else None
+        for direction, found in overall.items()
+    }
+
+
+# All metrics of a benchmark of tasks at once (ReCoS), from embeddings that are there already.
+
+
+@dataclass(frozen=True, slots=True)
+class RecosScores:
+    """What a model comes to on a benchmark of tasks.
+
+    Attributes:
+        recall: R@1, R@5 and R@10 by direction, overall and by task; None for a direction in which
+            the benchmark cannot be scored.
+        seconds: the time of computing, that of loading kernels left out.
+    """
+
+    recall: dict[Direction, TaskRecall | None]
+    seconds: float
+
+
+def score_recos(
+    images: ArrayLike,
+    texts: ArrayLike,
+    samples: RecosSamples,
+    *,
+    names: tuple[str, str] = ("the image embeddings", "the text embeddings"),
+    tiling: Tiling | None = None,
+) -> RecosScores:
+    """Recall, overall and task by task.
+
+    Args:
+        images: embeddings of shape (n, d), a row for each sample.
+        texts: embeddings of shape (m, d), image by image, a row for each caption.
+        samples: which image is for which task, in the order of `images`.
+        names: what to call the embeddings in messages.
+        tiling: how to cut the work; the result does not depend on it.
+
+    Raises:
+        FormatError: the embeddings cannot be compared, or are not as many as the samples ask for.
+    """
+    load_kernels()
+    start = perf_counter()
+    image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
+    check_same_space(image_rows, text_rows, names)
+    check_rows(len(image_rows), len(samples), names[0], "one for each sample")
+    check_rows(len(text_rows), int(samples.captions.sum()), names[1], "one for each caption")
+    one_pool = np.zeros(len(samples), dtype=np.int64)
+    collection = Collection(image_rows, text_rows, samples.image_of_text, one_pool)
+    recall = task_recall(count_competitors(collection, tiling), samples)
+    return RecosScores(recall, perf_counter() - start)
