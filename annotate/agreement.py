@@ -1,27 +1,228 @@
-"""How far annotators agree: on what they chose, and on what they wrote.
+"""How far annotators agree: on what they chose, and on what they wrote."""
 
-Every figure comes with an interval from a bootstrap over items, and is None with a reason where it
-is not defined. Neither the order of the items nor the names of categories and annotators matter.
-
-Where a control lets several things be chosen, the set of them is one category. An annotator whom a
-control was not shown to (the reason of a rejection, where the others accepted) has not rated the
-item in it.
-
-The coefficients themselves are those of statsmodels (Cohen, Fleiss) and NLTK (Krippendorff). The
-replicates of the bootstrap follow the same definitions, for all of them at once.
-"""
-
+import hashlib
+import math
+from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.utils import default_process
 
 from annotate.answers import ReviewAnswer
-from annotate.intervals import Estimate, FloatArray, IntArray, estimate, ratio
 from schemas.base import Record
+from schemas.errors import UsageError
+from schemas.quality import CONFIDENCE, wilson_interval
+
+# How sure a figure is: intervals for shares, and for whatever is computed over items.
+#
+# All intervals hold 95 %. What cannot be computed is no number but a reason.
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+REPLICATES = 1000
+SEED = 20
+"""What the bootstrap draws with, so that the same answers give the same interval."""
+
+_TAILS = (100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2)
+_WEIGHTS_AT_ONCE = 1 << 20  # 8 MiB, whatever the number of items
+
+
+class Estimate(Record):
+    """A figure over `items` items, and its interval from `low` to `high`.
+
+    Where `value` is None, `reason` says why there is none; where only the interval is missing, why
+    that is.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    items: int = 0
+    reason: str = ""
+
+
+class Share(Record):
+    """`count` of `of`, as a share from 0 to 1 with its Wilson interval; None where `of` is 0."""
+
+    count: int
+    of: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def share(count: int, of: int) -> Share:
+    """The share that `count` of `of` is, with its 95 % score interval."""
+    if of == 0:
+        return Share(count=count, of=of, value=None, low=None, high=None)
+    low, high = wilson_interval(count, of)
+    return Share(count=count, of=of, value=count / of, low=low, high=high)
+
+
+def estimate(
+    value: float, counts: IntArray, statistic: Callable[[FloatArray], FloatArray]
+) -> Estimate:
+    """`value` with the interval that a bootstrap over items gives it.
+
+    Items are drawn anew `REPLICATES` times, with replacement; the interval holds the middle 95 % of
+    the values found. Items that are alike are drawn together, as a multinomial number of them.
+    Replicates in which the statistic is not defined (all answers the same) are left out.
+
+    Args:
+        value: the figure over all items.
+        counts: how many items there are of each pattern, of shape (patterns,).
+        statistic: gives the figure, of shape (replicates,), for weights of the patterns, of shape
+            (replicates, patterns); NaN where it is not defined.
+    """
+    items = int(counts.sum())
+    if items < 2:
+        return Estimate(value=value, items=items, reason="one item tells nothing of the spread")
+    drawn = _replicates(counts, statistic)
+    if 2 * len(drawn) < REPLICATES:
+        reason = "most samples of so few items hold a single category"
+        return Estimate(value=value, items=items, reason=reason)
+    low, high = np.percentile(drawn, _TAILS)
+    return Estimate(value=value, low=float(low), high=float(high), items=items)
+
+
+def _replicates(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    generator = np.random.default_rng(SEED)
+    items = int(counts.sum())
+    at_once = max(1, _WEIGHTS_AT_ONCE // len(counts))
+    found = [
+        statistic(
+            generator.multinomial(
+                items, counts / items, size=min(at_once, REPLICATES - done)
+            ).astype(np.float64)
+        )
+        for done in range(0, REPLICATES, at_once)
+    ]
+    values = np.concatenate(found)
+    return values[~np.isnan(values)]
+
+
+def ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """`above / below`, NaN where `below` is nothing (but for rounding)."""
+    defined = below > 1e-12
+    result = np.full(np.shape(below), np.nan)
+    np.divide(above, below, out=result, where=defined)
+    return result
+
+
+# How similar captions or images are to each other, by embeddings or by the words of texts.
+
+SimilarityFloatArray = NDArray[np.float32]
+
+
+class Similarity(Protocol):
+    """An order among things that are known by their row, counted from 0."""
+
+    @property
+    def name(self) -> str:
+        """What it is computed by, for provenance."""
+        ...
+
+    def ranked(self, row: int) -> NDArray[np.intp]:
+        """All rows from the most to the least similar to `row`; equal ones in their order."""
+        ...
+
+
+class EmbeddingSimilarity:
+    """Cosine of embeddings."""
+
+    def __init__(self, embeddings: SimilarityFloatArray, name: str) -> None:
+        self.name = name
+        self._directions = embeddings
+
+    @classmethod
+    def load(cls, path: Path, rows: int, what: str) -> "EmbeddingSimilarity":
+        """Embeddings from a `.npy` file: a float array of shape (rows, dimensions).
+
+        Raises:
+            UsageError: it is not that, or a row of it has no direction. `what` says of what the
+                rows should be.
+        """
+        try:
+            loaded = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise UsageError(f"the embeddings {path} cannot be read: {error}") from error
+        if loaded.ndim != 2 or len(loaded) != rows or loaded.dtype.kind != "f":
+            raise UsageError(
+                f"the embeddings {path} must be floats of shape ({rows}, dimensions), a row for "
+                f"each of the {what}; got {loaded.dtype} of shape {loaded.shape}"
+            )
+        lengths = np.linalg.norm(loaded.astype(np.float32), axis=1, keepdims=True)
+        if not (np.isfinite(lengths).all() and (lengths > 0).all()):
+            row = int(np.argmax(~(np.isfinite(lengths) & (lengths > 0))))
+            raise UsageError(f"row {row} of the embeddings {path} is zero or not finite")
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return cls((loaded / lengths).astype(np.float32), f"embeddings sha256:{digest}")
+
+    def ranked(self, row: int) -> NDArray[np.intp]:
+        """All rows by cosine."""
+        return np.argsort(-(self._directions @ self._directions[row]), kind="stable")
+
+
+class WordSimilarity:
+    """Cosine of the words of texts, each weighted by how rare it is (tf-idf); needs no model."""
+
+    name = "words-tf-idf@1"
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        known = Counter(word for text in texts for word in set(_words(text)))
+        self._rarity = {word: math.log((1 + len(texts)) / (1 + n)) + 1 for word, n in known.items()}
+        rows: dict[str, array[int]] = {word: array("q") for word in known}
+        weights: dict[str, array[float]] = {word: array("d") for word in known}
+        for row, text in enumerate(texts):
+            for word, weight in self._weights(text).items():
+                rows[word].append(row)
+                weights[word].append(weight)
+        self._holders = {
+            word: (np.frombuffer(rows[word], np.int64), np.frombuffer(weights[word], np.float64))
+            for word in known
+        }
+
+    def ranked(self, row: int) -> NDArray[np.intp]:
+        """All rows by cosine."""
+        scores = np.zeros(len(self._texts))
+        for word, weight in self._weights(self._texts[row]).items():
+            rows, weights = self._holders[word]
+            scores[rows] += weight * weights
+        return np.argsort(-np.round(scores, 12), kind="stable")  # no ties torn by rounding
+
+    def _weights(self, text: str) -> dict[str, float]:
+        counts = Counter(_words(text))
+        weights = {word: count * self._rarity[word] for word, count in counts.items()}
+        length = math.sqrt(sum(weight * weight for weight in weights.values()))
+        return {word: weight / length for word, weight in sorted(weights.items())}
+
+
+def _words(text: str) -> list[str]:
+    return default_process(text).split()
+
+
+# How far annotators agree: on what they chose, and on what they wrote.
+#
+# Every figure comes with an interval from a bootstrap over items, and is None with a reason where
+# it
+# is not defined. Neither the order of the items nor the names of categories and annotators matter.
+#
+# Where a control lets several things be chosen, the set of them is one category. An annotator whom
+# a
+# control was not shown to (the reason of a rejection, where the others accepted) has not rated the
+# item in it.
+#
+# The coefficients themselves are those of statsmodels (Cohen, Fleiss) and NLTK (Krippendorff). The
+# replicates of the bootstrap follow the same definitions, for all of them at once.
 
 Category = tuple[str, ...]
 Facts = Callable[[str], frozenset[Hashable]]

@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from annotate.policies import Auto, Required, Sample
-from annotate.queues import Queue
-from db.decisions import NewDecision, append_decisions
+from annotate.queues import Auto, Queue, Required, Sample
+from db.decisions import NewDecision, append_decisions, decided_under_other_policies
 from db.entities import StoredEntity, children_of, fetch, find, pages, parents_of
-from db.gate_decisions import decided_under_other_policies
 from db.store import Store
 from schemas import proposals
 from schemas.faithfulness import FaithfulnessReport

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from annotate.desk import ProjectSpec, ReviewDesk
+from annotate.backend import ProjectSpec, ReviewDesk
 from annotate.interfaces.adjudication import adjudication_config, adjudication_instructions
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from annotate.desk import ProjectCounts, RemoteTask, ReviewDesk
+from annotate.backend import ProjectCounts, RemoteTask, ReviewDesk
+from annotate.decisions import settle
 from annotate.projects import Desks, Seat, find_project
 from annotate.queues import HOUSE, Queue
 from annotate.received import Notice, Reader, Reading
-from annotate.reports import PullReport, ReconcileReport
-from annotate.standing import settle
+from annotate.statistics import PullReport, ReconcileReport
 from db.annotations import (
     UnclearAnnotation,
     annotations_of,

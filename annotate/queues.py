@@ -1,11 +1,6 @@
-"""Review queues: which entities, on which page, and who has to say what before it counts.
+"""Review queues: as declared, their policies, items and answers."""
 
-A queue is a dataset and a step. The steps are declared in `queues.toml` beside this file, one table
-each; a file of the user's own (`queues.toml` in the installation's folder, or `LOUPE_QUEUES_FILE`)
-changes a step for every dataset under `[steps.STEP]` and for one dataset under
-`[queues.DATASET-STEP]`.
-"""
-
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -13,14 +8,86 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
-from annotate.policies import Policy, Required, parse_policy
-from db.agents import AgentRef
+from db.entities import AgentRef
 from schemas.base import Record, digest_of
-from schemas.errors import ConfigurationError, UsageError
-from schemas.faults import fault_of
+from schemas.errors import ConfigurationError, UsageError, fault_of
 from schemas.toml_file import read_toml
+
+# Policies: which entities of a queue people look at, and what is decided without them.
+
+_DIGEST_RANGE = 1 << 128
+
+
+class Required(Record):
+    """People look at every entity."""
+
+    policy: Literal["required"] = "required"
+
+    def __str__(self) -> str:
+        return self.policy
+
+
+class Sample(Record):
+    """People look at a share of what the checks found faithful, and at all that they suspect.
+
+    The draw hangs on each entity's id and `seed` alone: neither order nor what else is in the
+    queue changes it.
+    """
+
+    policy: Literal["sample"] = "sample"
+    rate: float = Field(ge=0, le=1)
+    seed: int = 0
+
+    def draws(self, entity_id: str) -> bool:
+        """Whether the entity is in the sample."""
+        digest = digest_of("sample", str(self.seed), entity_id)
+        return int(digest, 16) < self.rate * _DIGEST_RANGE
+
+    def __str__(self) -> str:
+        return f"sample:{self.rate:g}:{self.seed}"
+
+
+class Auto(Record):
+    """Nobody looks: what the checks found faithful is accepted, what they suspect is rejected."""
+
+    policy: Literal["auto"] = "auto"
+
+    def __str__(self) -> str:
+        return self.policy
+
+
+Policy = Annotated[Required | Sample | Auto, Field(discriminator="policy")]
+
+
+def parse_policy(text: str) -> Policy:
+    """The policy that `text` names: `required`, `auto`, `sample:RATE` or `sample:RATE:SEED`.
+
+    Raises:
+        UsageError: it names none.
+    """
+    matched = re.fullmatch(r"(\w+)(?::([^:]+))?(?::([^:]+))?", text)
+    names = ("policy", "rate", "seed")
+    given = zip(names, matched.groups(), strict=True) if matched else ()
+    try:
+        adapter: TypeAdapter[Policy] = TypeAdapter(Policy)
+        return adapter.validate_python({name: value for name, value in given if value is not None})
+    except ValidationError as error:
+        raise UsageError(
+            "a policy must be 'required', 'auto', 'sample:RATE' or 'sample:RATE:SEED' with a rate "
+            f"from 0 to 1; got {text!r}"
+        ) from error
+
+
+# Review queues: which entities, on which page, and who has to say what before it counts.
+#
+# A queue is a dataset and a step. The steps are declared in `queues.toml` beside this file, one
+# table
+# each; a file of the user's own (`queues.toml` in the installation's folder, or
+# `LOUPE_QUEUES_FILE`)
+# changes a step for every dataset under `[steps.STEP]` and for one dataset under
+# `[queues.DATASET-STEP]`.
 
 Purpose = Literal["review", "adjudication", "second-look"]
 """Why somebody is asked: for a first opinion, to settle a conflict, or to look again.

@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from annotate.answers import QuarantinedAnswer, ReviewAnswer, UnclearAnswer
-from annotate.deciding import Decider, Shown, annotation_entity, load_shown
-from annotate.desk import RemoteAnnotation, RemoteTask
-from annotate.drift import enforce
+from annotate.backend import RemoteAnnotation, RemoteTask
+from annotate.decisions import Answer, Decider, Shown, annotation_entity, load_shown
+from annotate.gold import enforce
 from annotate.interfaces.page import malformed
 from annotate.interfaces.registry import interface_of
 from annotate.queues import HOUSE, Queue
-from annotate.resolution import Answer
-from db.agents import AgentRef
 from db.annotations import (
     AnnotationState,
     NewAnnotation,
@@ -28,7 +26,7 @@ from db.annotations import (
     insert_annotations,
 )
 from db.annotators import annotators
-from db.entities import StoredEntity
+from db.entities import AgentRef, StoredEntity
 from db.gold import NewCheck, gold_answers, record_checks
 from db.reviews import (
     WAITING,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from annotate.agreement import ItemAnswers
 from annotate.answers import ReviewAnswer
-from db.review_statistics import given_answers
+from db.review_audits import given_answers
 from db.store import Store
 
 

@@ -1,42 +1,464 @@
-"""The statistics of a review queue: what became of its items, who did what, and how well.
-
-People go by pseudonym; their names are added where they are asked for.
-"""
+"""Statistics of review: agreement, throughput, accuracy, forecast."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import Literal
 
-from annotate.agreement import Facts, ItemAnswers, agreement, agreement_of
+import numpy as np
+
+from annotate.agreement import (
+    SEED,
+    Agreement,
+    Facts,
+    ItemAnswers,
+    OwnAgreement,
+    Share,
+    agreement,
+    agreement_of,
+    share,
+)
 from annotate.answers import ReviewAnswer
 from annotate.candidates import candidates, goes_to_people
-from annotate.intervals import share
 from annotate.queues import Queue
-from annotate.statistics_records import (
-    AnnotatorStatistics,
-    GoldAccuracy,
-    GoldDay,
-    ItemCounts,
-    QueueStatistics,
-    Return,
-    UnclearTask,
-)
-from annotate.work_forecast import forecast
-from annotate.work_tally import Tally, useful_per_day, work_of
+from annotate.received import Notice
 from db.annotations import UnclearAnnotation, unclear_annotations
-from db.gold import StoredCheck, all_checks
-from db.returns import StoredReturn, returns
-from db.review_statistics import (
+from db.gold import StoredCheck, StoredReturn, all_checks, returns
+from db.review_audits import (
     GivenAnswer,
     ItemProgress,
+    TaskCount,
     given_answers,
     item_progress,
     names_of_annotators,
     task_counts,
 )
+from db.reviews import WAITING
 from db.store import Store
+from schemas.base import Record
+
+# When the work will be done, if the days to come are like those that were.
+#
+# Each day to come is one of the last days, drawn at random, idle ones included, until there are
+# answers enough. Of a thousand such futures the middle 80 % give the range of dates: weekends,
+# sick
+# leave and a single day of great zeal weigh as much as they did, and no more.
+
+RECENT_DAYS = 28
+LEAST_DAYS = 3
+_FUTURES = 1000
+_RANGE = (10, 90)
+_LONGEST_DAYS = 3650
+
+
+class Forecast(Record):
+    """The answers that are still needed, and between which days they will be there.
+
+    `per_day` is the mean number of answers a day over the last `days` days. Where nothing can be
+    said, the dates are None and `reason` says why.
+    """
+
+    answers_needed: int
+    days: int = 0
+    per_day: float | None = None
+    earliest: date | None = None
+    latest: date | None = None
+    reason: str = ""
+
+
+def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Forecast:
+    """When the answers will be there.
+
+    Args:
+        answers_needed: how many are still needed.
+        per_day: how many came on each full day since the first one, oldest first; only the last
+            `RECENT_DAYS` are looked at.
+        today: the day from which on they are waited for; it is counted as one to come.
+    """
+    recent = np.asarray(per_day[-RECENT_DAYS:], dtype=np.int64)
+    days = len(recent)
+    per_day_mean = float(recent.mean()) if days else None
+    found = Forecast(answers_needed=answers_needed, days=days, per_day=per_day_mean)
+    if answers_needed == 0:
+        return found.model_copy(update={"earliest": today, "latest": today})
+    if days < LEAST_DAYS:
+        reason = f"{LEAST_DAYS} full days of work are needed to forecast from; there are {days}"
+        return found.model_copy(update={"reason": reason})
+    if not recent.any():
+        return found.model_copy(update={"reason": f"nobody answered in the last {days} days"})
+    earliest, latest = _days_needed(answers_needed, recent)
+    if latest > _LONGEST_DAYS:
+        return found.model_copy(update={"reason": "at this rate it takes more than ten years"})
+    return found.model_copy(
+        update={
+            "earliest": today + timedelta(days=earliest - 1),
+            "latest": today + timedelta(days=latest - 1),
+        }
+    )
+
+
+def _days_needed(answers: int, recent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
+    """In how many days they are there in a good and in a bad future, at least one."""
+    generator = np.random.default_rng(SEED)
+    came = np.zeros(_FUTURES, dtype=np.int64)
+    needed = np.zeros(_FUTURES, dtype=np.int64)
+    for _ in range(_LONGEST_DAYS + 1):
+        unfinished = came < answers
+        if not unfinished.any():
+            break
+        needed += unfinished
+        came += generator.choice(recent, size=_FUTURES)
+    return [int(days) for days in np.percentile(needed, _RANGE, method="inverted_cdf")]
+
+
+# What the statistics of a review queue say.
+#
+# Days are those of UTC. Gold items, adjudications and second looks are kept apart from first
+# opinions, of which all rates, lead times and agreement are made.
+
+
+class ItemCounts(Record):
+    """What became of the items that go to people; the first five add up to all of them.
+
+    Attributes:
+        waiting: nobody has them yet.
+        open: somebody has them, nobody has answered.
+        answered: some of their answers are there, not all.
+        conflicting: all answers are there and disagree, or somebody has to settle them.
+        decided: what people said has been decided.
+        suspect: those not yet decided which their check suspects.
+        accepted: decided ones that stand as they were shown.
+        edited: decided ones in whose place an edit stands.
+        rejected: decided ones that fell.
+    """
+
+    waiting: int = 0
+    open: int = 0
+    answered: int = 0
+    conflicting: int = 0
+    decided: int = 0
+    suspect: int = 0
+    accepted: int = 0
+    edited: int = 0
+    rejected: int = 0
+
+
+class DayOfWork(Record):
+    """How many answers came on a day, by what they were asked for."""
+
+    day: date
+    reviews: int = 0
+    gold: int = 0
+    adjudications: int = 0
+    second_looks: int = 0
+
+
+class LeadTime(Record):
+    """How long an answer takes, in seconds, over the `known` answers of which it is known."""
+
+    known: int
+    median_seconds: float | None
+    p90_seconds: float | None
+
+
+class Verdicts(Record):
+    """Which share of the first opinions accepted, edited or rejected the item."""
+
+    accepted: Share
+    edited: Share
+    rejected: Share
+
+
+class Work(Record):
+    """What was done: first opinions with their lead time and verdicts, and all answers by day.
+
+    `days` has only those on which anything came. `waiting`, `skipped` and `returned` count tasks
+    for first opinions, gold items included as nobody can tell them apart.
+    """
+
+    answers: int
+    gold_answers: int
+    adjudications: int
+    second_looks: int
+    waiting: int
+    skipped: int
+    returned: int
+    lead_time: LeadTime
+    verdicts: Verdicts
+    days: tuple[DayOfWork, ...]
+
+
+class GoldDay(Record):
+    """The gold answers of a day; `recent` is the accuracy over the newest ones by its end."""
+
+    day: date
+    correct: int
+    answers: int
+    recent: float
+
+
+class GoldAccuracy(Record):
+    """The accuracy on gold items, in all and day by day.
+
+    `recent` is taken over the `window` newest answers, whoever gave them; where an annotator's
+    falls below `floor`, their unreviewed work returns to the queue.
+    """
+
+    accuracy: Share
+    floor: float
+    window: int
+    days: tuple[GoldDay, ...]
+
+
+class Return(Record):
+    """A use of the rule: whose work returned to the queue, when and why."""
+
+    annotator: str
+    returned_at: datetime
+    accuracy: float
+    floor: float
+    gold_answers: int
+    tasks: int
+    state: str
+
+
+class AnnotatorStatistics(Record):
+    """What one annotator did; `name` is None unless names were asked for."""
+
+    annotator: str
+    name: str | None
+    work: Work
+    agreement: OwnAgreement
+    gold: GoldAccuracy
+    returns: int
+
+
+class UnclearTask(Record):
+    """An answer that counts for nothing: whose task it lies on, and what is wrong.
+
+    `state` is unclear, where the task waits for a clear one, or quarantined.
+    """
+
+    annotation_id: int
+    entity_id: str
+    assignee: str
+    state: str
+    problem: str
+
+
+class QueueStatistics(Record):
+    """What became of a queue until `at`."""
+
+    queue: str
+    at: datetime
+    policy: str
+    overlap: int
+    items: ItemCounts
+    work: Work
+    agreement: Agreement
+    gold: GoldAccuracy
+    returns: tuple[Return, ...]
+    unclear: tuple[UnclearTask, ...]
+    forecast: Forecast
+    annotators: tuple[AnnotatorStatistics, ...]
+
+
+# The answers of annotators, counted: how many, on which days, how fast, and what they said.
+
+
+class Tally:
+    """The answers of one annotator, counted.
+
+    Attributes:
+        verdicts: of first opinions, how many came to each.
+        seconds: the lead times of first opinions, as far as they are known.
+        days: for each day how many answers came, by what they were asked for.
+    """
+
+    def __init__(self) -> None:
+        self.verdicts: Counter[str] = Counter()
+        self.seconds: list[float] = []
+        self.days: dict[date, Counter[str]] = defaultdict(Counter)
+
+    def add(self, given: GivenAnswer) -> None:
+        """Counts an answer."""
+        kind = "gold" if given.gold else given.purpose
+        self.days[given.annotated_at.astimezone(UTC).date()][kind] += 1
+        if kind != "review":
+            return
+        self.verdicts[given.answer.get("verdict", "")] += 1
+        if given.lead_time_seconds is not None:
+            self.seconds.append(given.lead_time_seconds)
+
+
+def work_of(tallies: Iterable[Tally], tasks: Iterable[TaskCount]) -> Work:
+    """What the annotators of these tallies did, who have these tasks."""
+    days: dict[date, Counter[str]] = defaultdict(Counter)
+    verdicts: Counter[str] = Counter()
+    seconds: list[float] = []
+    for tally in tallies:
+        verdicts += tally.verdicts
+        seconds += tally.seconds
+        for day, kinds in tally.days.items():
+            days[day] += kinds
+    kinds = sum(days.values(), Counter())
+    states: Counter[str] = Counter()
+    for task in tasks:
+        if task.purpose == "review":
+            states[task.state] += task.tasks
+    return Work(
+        answers=kinds["review"],
+        gold_answers=kinds["gold"],
+        adjudications=kinds["adjudication"],
+        second_looks=kinds["second-look"],
+        waiting=sum(states[state] for state in WAITING),
+        skipped=states["skipped"],
+        returned=states["returned"],
+        lead_time=_lead_time(seconds),
+        verdicts=_verdicts(verdicts),
+        days=tuple(_day(day, days[day]) for day in sorted(days)),
+    )
+
+
+def useful_per_day(days: Sequence[DayOfWork], today: date) -> list[int]:
+    """How many answers that items need came on each full day since the first, oldest first."""
+    if not days:
+        return []
+    came = {day.day: day.reviews + day.adjudications for day in days}
+    first = days[0].day
+    return [came.get(first + timedelta(days=n), 0) for n in range((today - first).days)]
+
+
+def _day(day: date, kinds: Mapping[str, int]) -> DayOfWork:
+    return DayOfWork(
+        day=day,
+        reviews=kinds["review"],
+        gold=kinds["gold"],
+        adjudications=kinds["adjudication"],
+        second_looks=kinds["second-look"],
+    )
+
+
+def _lead_time(seconds: Sequence[float]) -> LeadTime:
+    if not seconds:
+        return LeadTime(known=0, median_seconds=None, p90_seconds=None)
+    import numpy as np
+
+    median, p90 = np.percentile(seconds, (50, 90))
+    return LeadTime(known=len(seconds), median_seconds=float(median), p90_seconds=float(p90))
+
+
+def _verdicts(counts: Mapping[str, int]) -> Verdicts:
+    accepted, edited, rejected = (counts[name] for name in ("accept", "edit", "reject"))
+    known = accepted + edited + rejected
+    return Verdicts(
+        accepted=share(accepted, known),
+        edited=share(edited, known),
+        rejected=share(rejected, known),
+    )
+
+
+# What a push, a pull and a reconcile say that they did.
+
+
+class PushReport(Record):
+    """What a push did.
+
+    Attributes:
+        queue: the queue.
+        pushed: tasks that are new on the desk.
+        known: tasks that were there before and still wait.
+        gold: those among `pushed` whose answer is known.
+        conflicts: those among `pushed` that an adjudicator has to settle.
+        duplicates: tasks that were there twice and are there once now.
+        closed: tasks that were taken off the desk, because no answer is needed any more.
+        short: items that wait for more people, or for tomorrow where there is a daily cap.
+        projects: the numbers of the projects with open tasks, by assignee.
+    """
+
+    queue: str
+    pushed: int = 0
+    known: int = 0
+    gold: int = 0
+    conflicts: int = 0
+    duplicates: int = 0
+    closed: int = 0
+    short: int = 0
+    projects: tuple[tuple[str, int], ...] = ()
+
+
+class PullReport(Record):
+    """What a pull found, in annotations, and what came of it, in items.
+
+    Attributes:
+        queue: the queue.
+        accepted: new answers that accept.
+        edited: new answers that change what was shown.
+        rejected: new answers that reject.
+        known: answers that were received before.
+        skipped: tasks that somebody did not want; others are asked.
+        decided: items that are decided now, by the new answers or because fewer are wanted.
+        conflicts: items on which the new answers do not agree; an adjudicator is asked.
+        returned: answers that no longer count, because their author's gold answers were too bad.
+        unclear: answers that are none (their tasks stay open), and those that are quarantined, as
+            it is not the task's assignee who speaks; told of until mended or discarded.
+        remarks: answers that were understood otherwise than their form says.
+        deleted: answers that are gone from the desk; what they decided stands, as only a decision
+            undoes a decision.
+        too_late: answers about something that was withdrawn meanwhile.
+        foreign: tasks that are none of ours.
+        unreached: whose answers could not be read now, and why.
+    """
+
+    queue: str
+    accepted: int = 0
+    edited: int = 0
+    rejected: int = 0
+    known: int = 0
+    skipped: int = 0
+    decided: int = 0
+    conflicts: int = 0
+    returned: int = 0
+    unclear: tuple[Notice, ...] = ()
+    remarks: tuple[Notice, ...] = ()
+    deleted: tuple[Notice, ...] = ()
+    too_late: tuple[Notice, ...] = ()
+    foreign: tuple[int, ...] = ()
+    unreached: tuple[str, ...] = ()
+
+
+class ReconcileReport(Record):
+    """How store and desk compare.
+
+    Attributes:
+        queue: the queue.
+        on_desk: our tasks on the desk.
+        adopted: tasks that were on the desk without our knowing where.
+        missing: entities whose open tasks are not on the desk: the next push sends them.
+        duplicates: tasks that were there twice; the copy that nobody had touched was removed.
+        foreign: tasks that are none of ours.
+        recovered: answers that no pull had seen.
+        deleted: answers that are gone from the desk; what they decided stands.
+        decided: items that were decided now.
+        unreached: whose tasks could not be looked at now, and why; nothing of theirs is `missing`.
+    """
+
+    queue: str
+    on_desk: int = 0
+    adopted: int = 0
+    missing: tuple[str, ...] = ()
+    duplicates: int = 0
+    foreign: tuple[int, ...] = ()
+    recovered: int = 0
+    deleted: tuple[Notice, ...] = ()
+    decided: int = 0
+    unreached: tuple[str, ...] = ()
+
+
+# The statistics of a review queue: what became of its items, who did what, and how well.
+#
+# People go by pseudonym; their names are added where they are asked for.
 
 Stage = Literal["waiting", "open", "answered", "conflicting", "decided"]
 _OUTCOMES = {"accepted": "accepted", "superseded": "edited", "rejected": "rejected"}

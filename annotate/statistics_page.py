@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from annotate.intervals import Estimate
-from annotate.statistics_records import (
+from annotate.agreement import Estimate
+from annotate.statistics import (
     AnnotatorStatistics,
     DayOfWork,
     GoldAccuracy,

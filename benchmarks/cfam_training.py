@@ -20,12 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cfam_steps import measure_steps
-from flows.training_configuration import load_training
+from flows.evaluation.training import load_training
 from retrieval.bootstrap import bootstrap_means
 from retrieval.cfam.training_data import TrainingImage, hold_out_identities
 from retrieval.chance import chance_scores
-from schemas.cfam import CfamLosses, CfamTraining
-from schemas.training import StepLine, ValidationLine
+from schemas.cfam import CfamLosses, CfamTraining, StepLine, ValidationLine
 from sources.demonstration import write_people_world
 from sources.demonstration.writing import LAYOUTS, TrueIdentity, load_truth
 

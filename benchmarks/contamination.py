@@ -32,7 +32,7 @@ from release.image_looks import look_at
 from release.other_datasets import FolderOfImages
 from release.own_images import OwnImages, SeenImage
 from schemas.contamination import SEARCHED_BITS, ContaminationLimits, OtherKind
-from schemas.nearest_hashes import nearest_hashes
+from schemas.hamming import nearest_hashes
 
 Hashes = NDArray[np.uint64]
 SAMPLE = 500

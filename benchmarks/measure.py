@@ -17,7 +17,6 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -124,9 +123,14 @@ def longest_import_chain(names: list[str]) -> int:
     graph = grimp.build_graph(*names, cache_dir=None)
     imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     length: dict[str, int] = {}
-    for module in TopologicalSorter(imported).static_order():
-        length[module] = 1 + max((length[other] for other in imported[module]), default=0)
-    return max(length.values())
+
+    def measured(module: str, above: frozenset[str]) -> int:
+        if module not in length:
+            below = imported[module] - above  # imports inside functions may lead back
+            length[module] = 1 + max((measured(name, above | {name}) for name in below), default=0)
+        return length[module]
+
+    return max(measured(module, frozenset({module})) for module in sorted(imported))
 
 
 def modules_of_one_caption(names: list[str]) -> dict[str, int]:
@@ -150,7 +154,7 @@ def modules_of_one_caption(names: list[str]) -> dict[str, int]:
 
 def trace_one_caption(names: list[str]) -> None:
     """Builds one person's captions in this process and prints what ran, as JSON."""
-    from flows.cli import main
+    from flows.cli.main import main
 
     seen: set[tuple[str, str, int]] = set()
     roots = tuple(f"{ROOT / name}/" for name in names)

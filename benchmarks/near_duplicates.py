@@ -38,11 +38,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
+from retrieval.near_duplicates import alike_pairs, find_near_duplicates, fingerprint
 from schemas.hamming import close_pairs
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from stages.near_duplicates.clusters import find_near_duplicates
-from stages.near_duplicates.fingerprints import fingerprint
-from stages.near_duplicates.pairs import alike_pairs
 
 PEER_REQUIREMENT = "imagededup==0.3.3.post2"
 OF_EACH = 300

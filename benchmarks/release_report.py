@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from release.licence_terms import Held, terms_of
-from release.lineage_tables import (
+from release.lineage import (
     ACTIVITIES,
     AGENTS,
     CALLS,
@@ -37,6 +36,7 @@ from release.parquet_rows import EmbeddedRow, ParquetRows
 from release.row_form import RowForm
 from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow
 from release.statistics import StatisticsCounter
+from release.terms import Held, terms_of
 from schemas.records import Granularity
 from schemas.release import ReleasedFile
 from schemas.retrieval_task import RetrievalTask
@@ -173,7 +173,7 @@ def timed(work: Callable[[], object]) -> float:
 
 def measure(home: Path, what: str) -> None:
     """Prints seconds and the peak of memory in MiB as JSON."""
-    from release.export.source import opened_release
+    from release.export.formats import opened_release
     from release.report.thumbnails import PictureFolder
     from release.report.writing import _THREADS, write_report
     from release.threads import ordered_map

@@ -22,12 +22,10 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import SecretStr
 
-from annotate.desk import NewTask, ProjectSpec
-from annotate.label_studio import BATCH, LabelStudioDesk
+from annotate.backend import BATCH, LabelStudioDesk, NewTask, ProjectSpec, new_client
 from annotate.pull import OVERLAP, pull
 from annotate.push import push
 from annotate.queues import shipped
-from annotate.sdk import new_client
 from db.entities import new_entity
 from db.store import Store
 from db.work import ActivityRecord, register_plan, store_activity

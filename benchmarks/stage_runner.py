@@ -20,8 +20,8 @@ from pathlib import Path
 
 from db.entities import NewEntity, StoredEntity, new_entity
 from db.work import Pending, WorkResult
-from flows.context import RunContext, open_context
-from flows.runner import Stage, run_stage, run_stream
+from flows.engine.context import RunContext, open_context
+from flows.engine.runner import Stage, run_stage, run_stream
 from profiles.settings import load_settings
 from schemas.records import Caption
 

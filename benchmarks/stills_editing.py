@@ -22,8 +22,14 @@ from models.builtin.stills.seeing import see_still
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditRequest
 from schemas.profile import BuiltinContraster
-from schemas.refinement_request import CAPTIONS_FIELD, REFINEMENT_PURPOSE, RefinementBrief
-from schemas.strategy_request import STRATEGIES_FIELD, STRATEGY_PURPOSE, StrategyBrief
+from schemas.requests import (
+    CAPTIONS_FIELD,
+    REFINEMENT_PURPOSE,
+    STRATEGIES_FIELD,
+    STRATEGY_PURPOSE,
+    RefinementBrief,
+    StrategyBrief,
+)
 from sources.demonstration.stills.writing import StillTruth, draw_still, jpeg_of, plan_stills
 
 SEED = 977

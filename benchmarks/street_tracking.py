@@ -33,6 +33,9 @@ from benchmarks.association import (
     peer,
     quality,
 )
+from flows.ufine6926.crops import TrackOrigin
+from flows.ufine6926.noise_filter import filter_track
+from flows.ufine6926.tracking import PeopleFollower
 from models.detectors import build_detector
 from models.tracking.detector import Detections, Frame
 from models.tracking.tracker import PersonTracker
@@ -51,9 +54,6 @@ from sources.demonstration.street import (
 from sources.demonstration.street.truth import OCCLUDED_FROM, TRUNCATED_BELOW
 from sources.motchallenge import Result
 from sources.video.reader import open_video
-from stages.follow_people import PeopleFollower
-from stages.tracklets.filter_track import filter_track
-from stages.tracklets.pool import TrackOrigin
 
 TRACKERS: dict[str, Tracker] = {
     "ours": ours_with_looks,

@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Connection, Select, and_, case, func, insert, or_, select, true, update
 from sqlalchemy.orm import aliased
 
-from db.agents import AgentRef, register_agents
-from db.entities import NewEntity, pages
+from db.entities import AgentRef, NewEntity, pages, register_agents
 from db.reviews import TASK_COLUMNS, WAITING, StoredTask
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity

@@ -13,7 +13,7 @@ from db.blobs import BlobFault, BlobStore, suffix_of
 from db.entities import fetch, pages
 from db.store import Store
 from db.tables.provenance import Entity
-from db.withdrawal_bytes import WITH_FILES, Blob, own_blobs
+from db.withdrawal_graph import WITH_FILES, Blob, own_blobs
 
 _PAGE = 1000
 _AT_ONCE = 8

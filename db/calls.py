@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import case, func, select
 
-from db.agents import AgentRef, register_agents
 from db.engine import insert_new
+from db.entities import AgentRef, register_agents
 from db.store import Store, retried
 from db.tables.provenance import Agent
 from db.tables.work import ModelCall

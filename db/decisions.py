@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, cast
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, exists, insert, select, update
+from sqlalchemy.orm import aliased
 
-from db.agents import AgentKind, AgentRef, register_agents
-from db.entities import pages
+from db.entities import AgentKind, AgentRef, StoredEntity, pages, register_agents, select_entities
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Entity
+
+# Decisions: appended one after the other; an entity's state is folded from them.
 
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
@@ -168,3 +170,44 @@ def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
             by_state[fold(history)].append(entity_id)
         for state, ids in by_state.items():
             connection.execute(update(Entity).where(Entity.id.in_(ids)).values(state=state))
+
+
+# What a gate decided without anybody looking, under another policy than it has now.
+
+
+@retried
+def decided_under_other_policies(
+    store: Store, dataset: str, kind: str, gate: str, policy: str, reason: str
+) -> list[StoredEntity]:
+    """The entities whose last word is that of `gate` under another policy, oldest first.
+
+    Args:
+        store: the provenance store.
+        dataset: whose entities.
+        kind: which of them.
+        gate: the name of the agent that decides where the policy does.
+        policy: the policy of now, which such an agent has as its revision.
+        reason: how the reasons of the decisions that are meant begin.
+    """
+    others = select(Agent.id).where(
+        Agent.kind == "software", Agent.name == gate, Agent.revision != policy
+    )
+    later = aliased(Decision)
+    query = (
+        select_entities()
+        .join(Decision, Decision.entity_id == Entity.id)
+        .where(
+            Entity.dataset == dataset,
+            Entity.kind == kind,
+            Entity.state.in_(("accepted", "rejected")),
+            Decision.reason.startswith(reason, autoescape=True),
+            ~exists().where(later.entity_id == Decision.entity_id, later.id > Decision.id),
+        )
+        .order_by(Entity.seq)
+    )
+    with store.read() as connection:
+        agents = list(connection.execute(others).scalars())
+        if not agents:
+            return []
+        rows = connection.execute(query.where(Decision.agent_id.in_(agents)))
+        return list(map(StoredEntity._make, rows))

@@ -9,10 +9,10 @@ from sqlalchemy import Connection, Select, select
 
 from db.engine import insert_new, insert_new_text
 from db.entities import pages
+from db.releases import take_turn
 from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
 from db.tables.withdrawals import Withdrawal, WithdrawnDigest
-from db.turns import take_turn
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError

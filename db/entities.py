@@ -1,18 +1,68 @@
-"""Entities: made from records, stored, found again."""
+"""Entities: made from records, stored, found again, grouped."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
-from db.engine import escape_like
+from db.engine import escape_like, insert_new
 from db.store import Store, retried
-from db.tables.provenance import Derivation, Entity
-from schemas.base import EntityRecord, entity_id
+from db.tables.provenance import Agent, Derivation, Entity
+from schemas.base import EntityRecord, digest_of, entity_id
+from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
+
+# Agents: those who act.
+
+AgentKind = Literal["person", "model", "software"]
+
+
+class AgentRef(NamedTuple):
+    """A person (by pseudonym), a model at a revision, or a piece of software at a version."""
+
+    kind: AgentKind
+    name: str
+    revision: str = ""
+
+    @property
+    def id(self) -> str:
+        """The agent's content-derived id."""
+        return digest_of("agent", self.kind, self.name, self.revision)
+
+    @classmethod
+    def of_model(cls, model: ModelRef) -> "AgentRef":
+        """A model as an agent."""
+        return cls("model", model.name, model.revision)
+
+
+def register_agents(connection: Connection, agents: Sequence[AgentRef]) -> list[str]:
+    """Stores agents that are new and gives the ids of all, in order."""
+    rows = [{"id": agent.id, **agent._asdict()} for agent in agents]
+    insert_new(connection, Agent, rows)
+    return [agent.id for agent in agents]
+
+
+# Groups of entities: which of them count together now. An entity's id does not depend on it.
+
+
+@retried
+def move_to_groups(store: Store, groups: Mapping[str, str]) -> None:
+    """Puts each entity, by its id, into its group; one that is there already is not written."""
+    if not groups:
+        return
+    with store.write() as connection:
+        mark = "%s" if connection.dialect.name == "postgresql" else "?"
+        connection.exec_driver_sql(
+            f"UPDATE entity SET group_key = {mark} "  # noqa: S608 no foreign text
+            f"WHERE id = {mark} AND (group_key IS NULL OR group_key <> {mark})",
+            [(group, entity_id, group) for entity_id, group in groups.items()],
+        )
+
+
+# Entities: made from records, stored, found again.
 
 R = TypeVar("R", bound=EntityRecord)
 K = TypeVar("K")

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.orm import aliased
 
-from db.as_of import PastState, look_back
 from db.crop_origins import CROP_OF, CropOrigin, crop_origins
 from db.engine import faults_as_errors
 from db.entities import LIVE, StoredEntity, pages, select_entities
+from db.releases import PastState, look_back
 from db.store import Store
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.releases import Release, ReleaseItem
@@ -92,7 +92,7 @@ def snapshot(store: Store, past: PastState | None = None) -> Iterator[Connection
 
     That state is the present one, or `past`. Nothing can be written by it.
 
-    The present one has a mark (`db.as_of.current_mark`) only because nobody is in the middle of
+    The present one has a mark (`db.releases.current_mark`) only because nobody is in the middle of
     writing as it begins: PostgreSQL gives out numbers before what they number can be seen, and so
     what is stored later may have a smaller one. What is seen of the past has been marked so.
 

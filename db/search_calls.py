@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from db.agents import AgentRef, register_agents
 from db.calls import SEARCH_STAGE, call_subject
+from db.entities import AgentRef, register_agents
 from db.store import Store, retried
 from db.tables.provenance import Agent
 from db.tables.work import ModelCall

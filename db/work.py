@@ -1,11 +1,6 @@
-"""Work: which inputs of a plan are pending, who has claimed them, and what became of them.
+"""Work: which inputs of a plan are pending, who has claimed them, and what became of them."""
 
-A *plan* is (stage, version, configuration); its key and an input make the key of a piece of work.
-Pending is what has no work row. Runs side by side share the pending inputs by
-claims on chunks (`db.claims`).
-"""
-
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -22,18 +17,79 @@ from sqlalchemy import (
     select,
     true,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import aliased
 
-from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new, insert_new_text
-from db.entities import NewEntity, StoredEntity, insert_derivations, pages, select_entities
-from db.late_children import withdraw_late_children
+from db.entities import (
+    AgentRef,
+    NewEntity,
+    StoredEntity,
+    insert_derivations,
+    pages,
+    register_agents,
+    select_entities,
+)
 from db.store import Store, retried
 from db.tables.provenance import Activity, Association, Derivation, Entity, Plan
-from db.tables.work import Claim, Work
+from db.tables.work import Checkpoint, Claim, Work
+from db.withdrawals import withdraw_late_children
 from schemas.base import canonical_json, digest_of
 from schemas.records import Rejection
+
+# Work that is tried or judged again: how often it was tried, and verdicts that no longer hold.
+
+
+@retried
+def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, int]:
+    """By how many plans of a stage each of the inputs was worked on; none of those without."""
+    plans = select(Plan.id).where(Plan.stage == stage)
+    counts: dict[int, int] = {}
+    with store.read() as connection:
+        for page in pages(inputs):
+            query = (
+                select(Work.input, func.count())
+                .where(Work.plan_id.in_(plans), Work.input.in_(page))
+                .group_by(Work.input)
+            )
+            counts.update((input_, count) for input_, count in connection.execute(query))
+    return counts
+
+
+@retried
+def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int, Rejection]:
+    """Why a plan rejected inputs; none of those that it did not reject."""
+    found: dict[int, Rejection] = {}
+    with store.read() as connection:
+        for page in pages(inputs):
+            query = select(Work.input, Work.rejection).where(
+                Work.plan_id == plan_id, Work.status == "rejected", Work.input.in_(page)
+            )
+            for input_, text in connection.execute(query):
+                found[input_] = Rejection.model_validate_json(text or "{}")
+    return found
+
+
+@retried
+def take_back(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
+    """Forgets that a plan rejected these inputs: they are pending again; how many there were."""
+    taken = 0
+    with store.write() as connection:
+        for page in pages(inputs):
+            rejected = delete(Work).where(
+                Work.plan_id == plan_id, Work.status == "rejected", Work.input.in_(page)
+            )
+            taken += connection.execute(rejected).rowcount
+    return taken
+
+
+# Work: which inputs of a plan are pending, who has claimed them, and what became of them.
+#
+# A *plan* is (stage, version, configuration); its key and an input make the key of a piece of
+# work.
+# Pending is what has no work row. Runs side by side share the pending inputs by
+# claims on chunks (`db.claims`).
 
 _ENTITY_COLUMNS = (
     "id",
@@ -335,3 +391,63 @@ def _work_row(plan_id: int, activity_id: int, result: WorkResult) -> tuple[Any, 
         rejection.reason,
         rejection.model_dump_json(),
     )
+
+
+# Checkpoints: how far the work on one long input has come, so that a killed run goes on there.
+
+
+class StoredCheckpoint(NamedTuple):
+    """Where to go on: the first position that is not worked on yet, and what was known there."""
+
+    position: int
+    state: bytes
+
+
+@retried
+def load_checkpoint(store: Store, plan_id: int, input_: int) -> StoredCheckpoint | None:
+    """The checkpoint of an input of a plan, or None where its work is to begin anew."""
+    query = select(Checkpoint.position, Checkpoint.state).where(
+        Checkpoint.plan_id == plan_id, Checkpoint.input == input_
+    )
+    with store.read() as connection:
+        row = connection.execute(query).one_or_none()
+    return StoredCheckpoint(row.position, row.state) if row else None
+
+
+@retried
+def save_checkpoint(
+    store: Store,
+    activity: ActivityRecord,
+    input_: int,
+    checkpoint: StoredCheckpoint,
+    entities: Sequence[NewEntity],
+) -> None:
+    """Stores what was finished up to a checkpoint together with it: both, or neither.
+
+    A run that was taken for dead and overtaken leaves the further checkpoint of the other as it is.
+    What it finished has the same ids as what the other one did, and is stored once.
+
+    Raises:
+        IntegrityError: an entity names a parent that is not stored; nothing was stored.
+    """
+    row = {"plan_id": activity.plan_id, "input": input_, **checkpoint._asdict()}
+    with store.write() as connection:
+        if entities:
+            store_activity(connection, activity, entities)
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        new = dialect.insert(Checkpoint).values(**row)
+        connection.execute(
+            new.on_conflict_do_update(
+                index_elements=[Checkpoint.plan_id, Checkpoint.input],
+                set_={"position": new.excluded.position, "state": new.excluded.state},
+                where=new.excluded.position > Checkpoint.position,
+            )
+        )
+
+
+@retried
+def drop_finished_checkpoints(store: Store, plan_id: int) -> None:
+    """Forgets the checkpoints of a plan's inputs whose work is finished."""
+    finished = exists().where(Work.plan_id == plan_id, Work.input == Checkpoint.input)
+    with store.write() as connection:
+        connection.execute(delete(Checkpoint).where(Checkpoint.plan_id == plan_id, finished))

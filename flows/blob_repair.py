@@ -17,11 +17,13 @@ from db.blob_check import BlobCheck, FaultyBlob
 from db.blobs import suffix_of
 from db.entities import StoredEntity, fetch, pages, parents_of
 from db.releases import list_releases
-from db.withdrawal_bytes import Blob
-from flows.captioning import WRITTEN_WITH
-from flows.context import RunContext
-from flows.edit_ledger import EDITED_FOR
-from flows.withdrawal_unreached import DRAWN
+from db.withdrawal_graph import Blob
+from flows.ccd.edit_measures import difference_overlay
+from flows.ccd.editing import EDITED_FOR
+from flows.engine.context import RunContext
+from flows.recos.captioning import WRITTEN_WITH
+from flows.ufine6926.crops import MARGIN, cut, encode
+from flows.withdrawal.plan import DRAWN
 from models.embedding import plain_picture
 from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files
@@ -33,15 +35,12 @@ from schemas.errors import IntegrityError, LoupeError
 from schemas.image_edit import BuiltinEditor, EditRequest
 from schemas.proposals import Candidate, Picture, Strategy
 from schemas.records import Image
-from schemas.tracked_video import StageSettings
-from schemas.video import Observation, Track
+from schemas.video import Observation, StageSettings, Track
 from sources.images import InspectedImage, inspect_image
 from sources.video.finding import FoundVideo
 from sources.video.inspecting import video_digest
 from sources.video.problem import VideoRefusedError
 from sources.video.reader import open_video
-from stages.image_edits.overlay import difference_overlay
-from stages.tracklets.scissors import MARGIN, cut, encode
 
 _PAGE = 2000
 _ROUNDS = 3

@@ -75,7 +75,7 @@ class OurJobConfiguration(ProcessJobConfiguration):
 class LoupeWorker(ProcessWorker):
     """Runs the deployments of `entrypoints`, and starts again what has crashed.
 
-    What has crashed has lost nothing, and goes on where it was: see `flows.runner`.
+    What has crashed has lost nothing, and goes on where it was: see `flows.engine.runner`.
     """
 
     job_configuration = OurJobConfiguration

@@ -14,14 +14,13 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from db.as_of import PastState, StateMark, current_mark, mark_after
 from db.blobs import BlobStore
 from db.entities import datasets_of
 from db.release_rows import snapshot
-from db.releases import adopt_folder, store_release
-from db.second_looks import looked_draws
+from db.releases import PastState, StateMark, adopt_folder, current_mark, mark_after, store_release
+from db.review_audits import looked_draws
 from db.store import Store
-from db.withdrawal_notices import dataset_notices
+from db.withdrawals import dataset_notices
 from release.checks import UNCHECKED, Checks
 from release.containment import contained, lower_releases
 from release.contents import Contents
@@ -33,18 +32,17 @@ from release.folder import Workspace, refuse_foreign, workspace_for
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.lineage import write_lineage
 from release.manifest import named, write_manifest
-from release.notices_released import write_withdrawals
+from release.notices import withdrawn_before, write_withdrawals
 from release.row_tally import RowTally
 from release.row_writing import RowWriter
 from release.scratch import Scratch
 from release.signing import Signer, write_signature
 from release.tiers import check_version
-from release.withdrawn_before import withdrawn_before
 from schemas.errors import IntegrityError, UsageError
 from schemas.leaks import LeakLimits
+from schemas.quality import summarise
 from schemas.release import DATASET_PATTERN, VERSION_PATTERN, Manifest, ReleasedFile
 from schemas.retrieval_task import Tier
-from schemas.second_look import summarise
 
 Progress = Callable[[int, int], None]
 """Told how many rows are written, and of how many images."""

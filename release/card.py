@@ -25,8 +25,14 @@ from release.published import CCD_TABLE, COMPARED, published_beside
 from release.reviewed import review_shares
 from release.sources import cited_sources, uncited_names
 from schemas.records import Split
-from schemas.release import AgreementStatistics, Distribution, Manifest, ModelUse, SplitStatistics
-from schemas.release_about import ReleaseAbout
+from schemas.release import (
+    AgreementStatistics,
+    Distribution,
+    Manifest,
+    ModelUse,
+    ReleaseAbout,
+    SplitStatistics,
+)
 
 CARD = "README.md"
 

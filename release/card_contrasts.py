@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from release.published import CCD_TABLE
-from schemas.proportion import wilson_interval
+from schemas.quality import wilson_interval
 from schemas.release import ChoiceStatistics, ContrastStatistics, Manifest
 from schemas.taxonomy import PrimaryType
 

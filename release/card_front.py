@@ -10,7 +10,7 @@ from release.published import published_beside
 from release.reviewed import is_of_persons
 from release.row_form import RowForm
 from release.yaml_text import yaml_lines
-from schemas.licence_expressions import licence_of
+from schemas.licences import licence_of
 from schemas.release import Manifest
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))

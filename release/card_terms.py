@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from release.licence_terms import conditions_of_licence
-from schemas.release import Manifest
-from schemas.release_terms import Condition, ReleaseTerms
+from release.terms import conditions_of_licence
+from schemas.release import Condition, Manifest, ReleaseTerms
 
 _ASKED: dict[Condition, str] = {
     "attribution": "name creators, sources and licences",

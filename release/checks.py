@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from release.own_images import OwnImages
 from schemas.contamination import Contamination
-from schemas.release import AgreementStatistics, ChoiceStatistics, NearestStatistics
-from schemas.release_about import ReleaseAbout
-from schemas.second_look import SecondLookStatistics
+from schemas.quality import SecondLookStatistics
+from schemas.release import AgreementStatistics, ChoiceStatistics, NearestStatistics, ReleaseAbout
 
 
 class WrittenSample(NamedTuple):

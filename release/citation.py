@@ -9,9 +9,8 @@ from typing import Any
 from release.card_terms import stated_licences, texts_sentence
 from release.sources import cited_sources
 from release.yaml_text import yaml_lines
-from schemas.licence_expressions import licence_of
-from schemas.release import Manifest, ReleasedSource
-from schemas.release_about import Creator, ReleaseAbout
+from schemas.licences import licence_of
+from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedSource
 
 CITATION = "CITATION.cff"
 CFF_VERSION = "1.2.0"

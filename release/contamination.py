@@ -23,9 +23,8 @@ from schemas.contamination import (
     SharedPair,
     SharedSplit,
 )
-from schemas.hamming import BITS
+from schemas.hamming import BITS, nearest_hashes
 from schemas.near_duplicates import FINGERPRINT
-from schemas.nearest_hashes import nearest_hashes
 
 SHOWN = 10
 """Of so many of ours it is shown what they are nearest to, by each measure."""

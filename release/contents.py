@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from db.crop_origins import CropOrigin
 from db.entities import StoredEntity, pages
+from db.origins import UNKNOWN, StrategyOrigin, strategy_origins
 from db.release_rows import (
     DescribedImage,
     candidates_of,
@@ -16,7 +17,6 @@ from db.release_rows import (
     live_images,
     model_calls,
 )
-from db.strategy_origins import UNKNOWN, StrategyOrigin, strategy_origins
 from release.model_use import model_uses
 from release.ordering import RowKey
 from release.publishable import published_name

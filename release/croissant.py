@@ -15,9 +15,8 @@ from release.croissant_facts import responsible_facts
 from release.croissant_fields import rows_of
 from release.row_form import RowForm
 from release.sources import cited_sources
-from schemas.licence_expressions import licence_of, spdx_page
-from schemas.release import Manifest, ReleasedFile
-from schemas.release_about import Creator, ReleaseAbout
+from schemas.licences import licence_of, spdx_page
+from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedFile
 
 CROISSANT: Final = "croissant.json"
 CONFORMS_TO: Final = (

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from release.attribution import ATTRIBUTION
 from release.card import CARD
 from release.diff_reading import OpenedRelease
 from release.diff_records import FieldChange
 from release.figure import FIGURE
 from release.leaks import LEAKS
-from release.lineage_tables import TABLES, same_rows
+from release.lineage import TABLES, same_rows
+from release.terms import ATTRIBUTION
 from schemas.base import canonical_json
 
 _ALWAYS_DIFFERENT = ("id", "version", "entities_sha256", "files_root", "files_count")

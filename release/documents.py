@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from release.attribution import ATTRIBUTION, attribution_text
 from release.card import CARD, render_card
 from release.citation import CITATION, citation_text
 from release.croissant import CROISSANT, croissant_text
@@ -13,6 +12,7 @@ from release.files import write_file
 from release.leaks import LEAKS, certificate_text
 from release.row_form import RowForm
 from release.scratch import Scratch
+from release.terms import ATTRIBUTION, attribution_text
 from schemas.release import Manifest
 
 OF_MANIFEST: Final[dict[str, Callable[[Manifest], str]]] = {

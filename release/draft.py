@@ -2,22 +2,21 @@
 
 from typing import NamedTuple
 
-from release.attribution import licence_statistics
 from release.checks import Checks
 from release.contents import Contents
-from release.licence_terms import terms_of
 from release.manifest import unnamed
 from release.model_use import is_demonstration
 from release.row_tally import RowTally
 from release.scratch import Scratch
 from release.statistics import is_reviewed
+from release.terms import licence_statistics, terms_of
 from release.why_nothing import why_nothing
 from schemas.errors import UsageError
 from schemas.leaks import LeakLimits
+from schemas.quality import SecondLookStatistics
 from schemas.records import Granularity
 from schemas.release import ContainedRelease, Manifest, ReleaseStatistics
 from schemas.retrieval_task import Tier
-from schemas.second_look import SecondLookStatistics
 
 
 class WantedRelease(NamedTuple):

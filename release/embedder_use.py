@@ -6,10 +6,9 @@ from typing import Any, NamedTuple, get_args
 
 from sqlalchemy import Connection
 
-from db.embedder_origins import EmbedderOrigin, embedder_origins
+from db.origins import EmbedderOrigin, embedder_origins
 from release.publishable import published_name, published_values
-from schemas.embedder_use import EmbedderPurpose, EmbedderUse
-from schemas.release import Manifest
+from schemas.release import EmbedderPurpose, EmbedderUse, Manifest
 
 _PURPOSES: tuple[EmbedderPurpose, ...] = get_args(EmbedderPurpose)
 _TOLD: dict[EmbedderPurpose, str] = {

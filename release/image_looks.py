@@ -6,7 +6,7 @@ from typing import NamedTuple
 from schemas.base import sha256_of
 from schemas.decoders import decode_limited
 from schemas.limited import LimitExceededError
-from schemas.small_picture import UnusablePictureError, look_hash
+from schemas.spectrum import UnusablePictureError, look_hash
 
 
 class Look(NamedTuple):

@@ -1,31 +1,433 @@
-"""Reads the lineage that a release carries: no database, no network, no blob store.
+"""Reads the lineage that a release carries: no database, no network, no blob store."""
 
-    with open_lineage(folder) as lineage:
-        traced = lineage.trace(lineage.find("images/12.jpg"))
-
-For the pages of a report, which ask of all rows one after the other, give it a folder to unpack the
-tables in::
-
-    with TemporaryDirectory() as spool, open_lineage(folder, spool=Path(spool)) as lineage:
-        for page in pages(entity_ids, 500):
-            direct = lineage.trace_page(page, generations=1)
-"""
-
+import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
-from db.lineage import SHORTEST_PREFIX, Lineage
-from release import lineage_graph
-from release.lineage_sorted import SortedTable
-from release.lineage_spool import SpooledTables
-from release.lineage_tables import ENTITIES, TABLES, LineageTable
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from db.lineage import (
+    SHORTEST_PREFIX,
+    ActivityNode,
+    AgentNode,
+    CallNode,
+    DecisionNode,
+    EntityNode,
+    Lineage,
+    TracedEntity,
+)
+from release.lineage import (
+    ACTIVITIES,
+    AGENTS,
+    CALLS,
+    DECISIONS,
+    DERIVATIONS,
+    ENTITIES,
+    TABLES,
+    LineageTable,
+)
+from release.lineage_ids import SortedTable
 from release.manifest import MANIFEST
 from release.notices_files import erasure_of
+from release.parquet_bounds import bounded_batches, opened_parquet
 from release.row_finding import count_rows, find_row
 from schemas.errors import IntegrityError, UsageError
+
+PIECE_ROWS = 1 << 14
+READING_FAULTS = (
+    *(pa.ArrowException, ValueError, OSError, KeyError, IndexError, TypeError),
+    *(OverflowError, MemoryError, RuntimeError),
+)
+"""What pyarrow raises, in one place or another, of a file that somebody damaged."""
+
+
+class UnreadableTableError(ValueError):
+    """A table of a lineage cannot be read; `path` is its file in the release."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+
+
+def pieces(
+    folder: Path, table: LineageTable, columns: Sequence[str], encoded: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of a table, a piece at a time and none empty; `encoded` ones as dictionaries.
+
+    All that they hold is what their types say (text is UTF-8, a dictionary has its indices), and
+    only columns that may be null are.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        UnreadableTableError: it is no such table, or damaged.
+    """
+    path = folder / table.path
+    try:
+        with opened_parquet(path) as file:
+            if not file.schema_arrow.equals(table.schema):
+                names = file.schema_arrow.names
+                raise ValueError(f"its columns must be {table.schema.names}; got {names}")
+        with opened_parquet(path, read_dictionary=list(encoded)) as file:
+            for piece in bounded_batches(file, path, PIECE_ROWS, columns=list(columns)):
+                if piece.num_rows:
+                    _check(table, piece)
+                    yield piece
+                give_back()
+    except FileNotFoundError:
+        raise
+    except READING_FAULTS as error:
+        why = str(error) or type(error).__name__
+        raise UnreadableTableError(table.path, why) from error
+
+
+def give_back() -> None:
+    """Gives what Arrow let go of back to the system, which else it keeps: four times the most."""
+    pa.default_memory_pool().release_unused()
+
+
+def _check(table: LineageTable, piece: pa.RecordBatch) -> None:
+    piece.validate(full=True)
+    for name in piece.schema.names:
+        column = piece[name]
+        is_empty = column.null_count > 0
+        if isinstance(column, pa.DictionaryArray):
+            is_empty |= column.dictionary.null_count > 0 and name not in table.nullable
+        if pa.types.is_list(column.type):
+            is_empty |= column.flatten().null_count > 0
+        if is_empty and name not in table.nullable:
+            raise ValueError(f"there is a row without {name}")
+
+
+_BARE: Final = "{}"
+_DIGEST: Final = "SHA-256 {:.12}…"
+_SEED: Final = "seed {}"
+
+_TOLD: Final[Mapping[str, Mapping[str, str]]] = {
+    "source": {
+        "name": _BARE,
+        "format": "format {}",
+        "annotation_file": _BARE,
+        "annotation_sha256": _DIGEST,
+        "licence": _BARE,
+    },
+    "image": {
+        "file_path": _BARE,
+        "contrast.difference": _BARE,
+        "contrast.plan": _BARE,
+        "sha256": _DIGEST,
+    },
+    "caption": {"text": _BARE},
+    "rewrite": {"author": "by {}", "text": _BARE},
+    "prompt": {"prompt_id": _BARE, "version": "version {}", "digest": _DIGEST},
+    "sample": {
+        "identities_drawn": "{} identities drawn",
+        "images_drawn": "{} images drawn",
+        "seed": _SEED,
+    },
+    "faithfulness": {"verdict": _BARE},
+    "settings": {
+        "stage": "of {}",
+        "version": "version {}",
+        "values.model.name": _BARE,
+        "values.model.revision": "revision {}",
+    },
+    "strategy": {"author": "by {}", "difference": _BARE, "detail": _BARE, "plan": _BARE},
+    "strategy_draft": {
+        "strategy.author": "by {}",
+        "strategy.difference": _BARE,
+        "strategy.plan": _BARE,
+        "refusal.reason": "refused: {}",
+        "refusal.detail": _BARE,
+    },
+    "image_order": {"way": "by {}"},
+    "edited_picture": {"model": _BARE, "instruction": _BARE, "seed": _SEED},
+    "found_hit": {"engine": _BARE, "hit.licence": _BARE, "hit.image_url": _BARE},
+    "found_picture": {
+        "attribution.licence": _BARE,
+        "attribution.creator": "by {}",
+        "attribution.source_url": _BARE,
+    },
+    "candidate": {
+        "origin.way": "by {}",
+        "origin.model": _BARE,
+        "origin.engine": _BARE,
+        "difference": _BARE,
+        "plan": _BARE,
+    },
+    "contrast_group": {"image_ids": _BARE},
+    "caption_group": {"author": "by {}", "members": _BARE, "coarse_captions": _BARE},
+    "video": {"file_path": _BARE},
+    "track": {"video": _BARE, "number": "track {}"},
+    "tracklet": {"video": _BARE, "track": "track {}"},
+    "identity": {"name": _BARE},
+}
+"""What is told of an entity of a kind, and in which words.
+
+A dot in a field leads into what a field holds.
+"""
+
+
+def gist(kind: str, payload: str, longest: int | None = None) -> str:
+    """What a person wants to see of an entity's payload (JSON), on one line.
+
+    Each value is cut at `longest` characters. A list is told by its length, what has fields of its
+    own not at all; what cannot be printed is replaced. Of a kind without words of its own, all
+    values are told with their names; of a payload without fields, nothing.
+
+    Raises:
+        IntegrityError: the payload is no JSON, which a release that somebody changed may hold.
+    """
+    try:
+        values = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise IntegrityError(
+            f"what is told of an entity of the kind {kind!r} is no JSON; `loupe release verify` "
+            f"tells what is wrong"
+        ) from error
+    if not isinstance(values, Mapping):
+        return ""
+    words = _TOLD.get(kind) or {name: _named(name) for name in values}
+    told = (_told(values, field, form, longest) for field, form in words.items())
+    return printable(", ".join(one for one in told if one))
+
+
+def printable(text: str) -> str:
+    """A text on one line; what cannot be printed is replaced."""
+    text = " ".join(text.split())
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _named(field: str) -> str:
+    name = field.replace("_", " ").replace("{", "{{").replace("}", "}}")
+    return f"{name} {_BARE}"
+
+
+def _told(payload: Mapping[str, Any], field: str, form: str, longest: int | None) -> str:
+    value: Any = payload
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if value is None or isinstance(value, Mapping):
+        return ""
+    if isinstance(value, list):
+        words = field.rpartition(".")[2].replace("_", " ")
+        return f"{len(value):,} {words}" if value else ""
+    return form.format(" ".join(str(value)[:longest].split()))
+
+
+_PREFIX = 16
+"""So many hex digits of a key make a number of 64 bits."""
+
+
+class SpooledTables:
+    """The tables of the release in `folder`, unpacked in `spool`, an empty folder that is ours."""
+
+    def __init__(self, folder: Path, spool: Path) -> None:
+        self._tables = {table.name: _unpacked(folder, table, spool) for table in TABLES}
+
+    def close(self) -> None:
+        """Lets go of what was unpacked; the folder may be removed then."""
+        self._tables.clear()
+
+    def rows(self, table: LineageTable, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """The rows of a table with these keys, in their order."""
+        return self._tables[table.name].rows(sorted(set(keys)))
+
+
+class _Unpacked(NamedTuple):
+    """Record batches in a mapped file, where each begins, and the first digits of all keys."""
+
+    key: str
+    batches: list[pa.RecordBatch]
+    starts: NDArray[np.int64]
+    prefixes: NDArray[np.uint64]
+
+    def rows(self, keys: list[str]) -> Iterator[dict[str, Any]]:
+        """The rows with these keys, which rise."""
+        if not keys or not len(self.prefixes):
+            return
+        wanted = np.array([int(key[:_PREFIX], 16) for key in keys], np.uint64)
+        first = np.searchsorted(self.prefixes, wanted, "left")
+        last = np.searchsorted(self.prefixes, wanted, "right")
+        places = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
+        batches = np.searchsorted(self.starts, places, "right") - 1
+        meant = set(keys)
+        for batch in np.unique(batches):
+            within = places[batches == batch] - self.starts[batch]
+            for row in self.batches[batch].take(pa.array(np.unique(within))).to_pylist():
+                if row[self.key] in meant:
+                    yield row
+
+
+def _unpacked(folder: Path, table: LineageTable, spool: Path) -> _Unpacked:
+    key, target = table.schema.names[0], spool / f"{table.name}.arrow"
+    prefixes = spool / f"{table.name}.keys"
+    starts = [0]
+    try:
+        with (
+            opened_parquet(folder / table.path, memory_map=True) as file,
+            pa.OSFile(str(target), "wb") as sink,
+            prefixes.open("wb") as numbers,
+            pa.ipc.new_file(sink, table.schema) as writer,
+        ):
+            for batch in bounded_batches(file, folder / table.path, table.group_rows):
+                writer.write_batch(batch)
+                numbers.write(_numbers(batch.column(key)).tobytes())
+                starts.append(starts[-1] + batch.num_rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise IntegrityError(
+            f"{folder / table.path} cannot be read ({error}); "
+            f"`loupe release verify` tells what is wrong"
+        ) from error
+    reader = pa.ipc.open_file(pa.memory_map(str(target)))
+    batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    mapped = np.memmap(prefixes, np.uint64, "r") if starts[-1] else np.empty(0, np.uint64)
+    return _Unpacked(key, batches, np.array(starts[:-1], np.int64), mapped)
+
+
+def _numbers(keys: pa.Array) -> NDArray[np.uint64]:
+    """The first digits of keys (32 hex digits each) as numbers, which rise as the keys do."""
+    digits = bytes.fromhex("".join(keys.to_pylist()))
+    whole = np.frombuffer(digits, ">u8").reshape(-1, 2)
+    return whole[:, 0].astype(np.uint64)
+
+
+Row = Mapping[str, Any]
+NO_PAYLOAD = "{}"
+"""What stands for the payload of an entity that was withdrawn: nothing of it is released."""
+
+
+class LineageRows(Protocol):
+    """Where the rows of the tables are found by their first column."""
+
+    def rows(self, table: LineageTable, keys: Iterable[str]) -> Iterable[Row]:
+        """The rows of a table with these keys, in their order."""
+        ...
+
+
+def trace(
+    found_in: LineageRows, entity_ids: Sequence[str], generations: int | None = None
+) -> Lineage:
+    """The lineage of one or several entities; its root is the first of them.
+
+    Breadth first: each table is asked once a generation. With `generations`, only so many are told:
+    1 for the parents, whose own parents are named but not told.
+
+    Raises:
+        IntegrityError: an entity, or what it refers to, is not in the tables.
+    """
+    entities: dict[str, EntityNode] = {}
+    generation, told = sorted(set(entity_ids)), 0
+    while generation:
+        nodes = _nodes(found_in, generation)
+        entities.update((node.entity.id, node) for node in nodes)
+        if generations is not None and told == generations:
+            break
+        told += 1
+        parents = {parent for node in nodes for _, parent in node.parents}
+        generation = sorted(parents - entities.keys())
+    activities = {
+        row["id"]: _activity(row)
+        for row in _complete(found_in, ACTIVITIES, {one.activity_id for one in entities.values()})
+    }
+    keys = {one.model_call_key for one in entities.values() if one.model_call_key}
+    calls = {row["key"]: _call(row) for row in _complete(found_in, CALLS, keys)}
+    decisions: dict[str, list[DecisionNode]] = {}
+    for row in found_in.rows(DECISIONS, entities):
+        decisions.setdefault(row["entity"], []).append(_decision(row))
+    agent_ids = {agent for activity in activities.values() for agent in activity.agent_ids}
+    agent_ids.update(call.agent_id for call in calls.values())
+    agent_ids.update(one.agent_id for many in decisions.values() for one in many)
+    agents = {row["id"]: _agent(row) for row in _complete(found_in, AGENTS, agent_ids)}
+    return Lineage(entity_ids[0], entities, activities, agents, calls, decisions)
+
+
+def _complete(found_in: LineageRows, table: LineageTable, keys: Iterable[str]) -> list[Row]:
+    """One row for each key."""
+    wanted = set(keys)
+    found = list(found_in.rows(table, wanted))
+    if missing := wanted - {row[table.schema.names[0]] for row in found}:
+        raise IntegrityError(
+            f"{table.path} does not tell of {min(missing)}, which other tables name; "
+            f"`loupe release verify` tells what is wrong"
+        )
+    return found
+
+
+def _nodes(found_in: LineageRows, ids: Sequence[str]) -> list[EntityNode]:
+    parents: dict[str, list[tuple[str, str]]] = {}
+    for row in found_in.rows(DERIVATIONS, ids):
+        parents.setdefault(row["child"], []).append((row["role"], row["parent"]))
+    return [_entity(row, parents.get(row["id"], ())) for row in _complete(found_in, ENTITIES, ids)]
+
+
+def _entity(row: Row, parents: Iterable[tuple[str, str]]) -> EntityNode:
+    entity = TracedEntity(
+        id=row["id"],
+        dataset=row["dataset"],
+        kind=row["kind"],
+        state=row["state"],
+        payload=NO_PAYLOAD if row["payload"] is None else row["payload"],
+        withheld=tuple(row["withheld"]),
+    )
+    return EntityNode(entity, row["activity"], row["model_call"], tuple(parents))
+
+
+def _activity(row: Row) -> ActivityNode:
+    return ActivityNode(
+        row["id"],
+        row["stage"],
+        row["version"],
+        _object(ACTIVITIES, row["id"], row["configuration"]),
+        tuple(row["agents"]),
+    )
+
+
+def _call(row: Row) -> CallNode:
+    if row["cost"] is not None and not math.isfinite(row["cost"]):
+        raise IntegrityError(
+            f"{CALLS.path} says that {row['key']} cost {row['cost']}; it must be a finite number"
+        )
+    return CallNode(
+        key=row["key"],
+        agent_id=row["agent"],
+        prompt_digest=row["prompt_digest"],
+        parameters=_object(CALLS, row["key"], row["parameters"]),
+        status=row["status"],
+        tokens_in=row["tokens_in"],
+        tokens_out=row["tokens_out"],
+        cost=row["cost"],
+        currency=row["currency"],
+    )
+
+
+def _agent(row: Row) -> AgentNode:
+    return AgentNode(row["id"], row["kind"], row["name"], row["revision"])
+
+
+def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
+    try:
+        values = json.loads(text or "")
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise IntegrityError(
+            f"{table.path} tells of {id_} what is no JSON object; `loupe release verify` tells "
+            f"what is wrong"
+        )
+    return values
+
+
+def _decision(row: Row) -> DecisionNode:
+    return DecisionNode(
+        row["entity"], row["verdict"], row["agent"], row["reason"], row["successor"]
+    )
+
 
 _FILE_NAME = re.compile(r"(?:images/)?((?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+)")
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
@@ -60,7 +462,7 @@ class ReleasedLineage:
         """
         if not any(True for _ in self._found_in.rows(ENTITIES, [entity_id])):
             raise UsageError(f"no entity {entity_id!r} stands in the lineage of {self._folder}")
-        return lineage_graph.trace(self._found_in, [entity_id])
+        return trace(self._found_in, [entity_id])
 
     def trace_page(self, entity_ids: Sequence[str], generations: int | None = None) -> Lineage:
         """The lineage of several entities at once, its root the first of them.
@@ -71,7 +473,7 @@ class ReleasedLineage:
         Raises:
             IntegrityError: an entity is not in the tables, or they cannot be read.
         """
-        return lineage_graph.trace(self._found_in, entity_ids, generations)
+        return trace(self._found_in, entity_ids, generations)
 
     def find(self, name: str) -> str:
         """The id of the entity that is called `name`.

@@ -1,34 +1,369 @@
-"""Tells holders of releases what must not be used any more: `WITHDRAWN.json` beside a manifest.
-
-A release never changes; its folder may get this one file, and on grounds that ask for erasure lose
-files. What is to go is written down before it goes, so that marking may be killed at any point and
-done again.
-"""
+"""Tells holders of releases what must not be used any more."""
 
 import fcntl
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from release.files import write_file
+from release.card import CARD
+from release.citation import CITATION
+from release.croissant import CROISSANT
+from release.figure import FIGURE
+from release.files import digest_of_file, is_plain, write_file
 from release.flushing import flush_folder
-from release.manifest import MANIFEST, read_manifest
-from release.notices_erasure import files_to_erase
+from release.leaks import LEAKS
+from release.manifest import MANIFEST, read_files, read_manifest
 from release.notices_files import (
     NOTICES,
+    WITHDRAWALS,
     WITHDRAWN,
     merged,
     notice_text,
     read_mark,
     read_notices,
+    superseding,
 )
-from schemas.errors import IntegrityError, UsageError
-from schemas.faults import fault_of
-from schemas.withdrawal import NoticeList, WithdrawalNotice
+from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
+from release.reading import read_listed
+from release.terms import ATTRIBUTION
+from schemas.errors import IntegrityError, UsageError, fault_of
+from schemas.release import Manifest, ReleasedFile, WithdrawnBefore
+from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
+
+# What holders of a release are told of its withdrawn rows, in a sentence or row by row.
+
+_SHOWN = 5
+_GROUNDS: dict[Ground, str] = {
+    "privacy": "privacy",
+    "copyright": "copyright",
+    "law": "a legal order",
+    "consent": "consent taken back",
+    "quality": "quality",
+    "other": "other grounds",
+}
+
+
+def told_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
+    """All rows that are named, each once, by number: whole, or with all withdrawn texts."""
+    rows: dict[int, WithdrawnRow] = {}
+    for row in (row for notice in notices for row in notice.rows):
+        known = rows.get(row.number)
+        if known is None or (known.texts and row.is_whole):
+            rows[row.number] = row
+        elif known.texts:
+            texts = tuple(dict.fromkeys((*known.texts, *row.texts)))
+            rows[row.number] = known.model_copy(update={"texts": texts})
+    return tuple(rows[number] for number in sorted(rows))
+
+
+def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
+    """What became of the release of the notices; `images` is how many rows it has."""
+    rows = told_rows(notices)
+    whole = sum(row.is_whole for row in rows)
+    in_part = len(rows) - whole
+    of = f"of its {images:,} rows"
+    if whole:
+        of = "other row" if in_part == 1 else "other rows"
+    is_all = bool(whole) and whole == images
+    told = f"all of its {images:,} rows" if is_all else f"{whole:,} of its {images:,} rows"
+    parts = [told] if whole else []
+    parts += [f"texts of {in_part:,} {of}"] if in_part else []
+    shown = ", ".join(row.file_path for row in rows[:_SHOWN])
+    more = f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else ""
+    grounds = ", ".join(dict.fromkeys(_GROUNDS[notice.ground] for notice in notices))
+    newer = superseding(notices)
+    instead = f"use {newer} instead" if newer else "no version takes its place"
+    what = " and ".join(parts) or "rows that nobody can name any more"
+    named = f" ({shown}{more})" if rows else ""
+    return (
+        f"{notices[0].dataset} {notices[0].version} is withdrawn{'' if is_all else ' in part'} "
+        f"({grounds}); not to be used any more: {what}{named}; {instead}"
+    )
+
+
+# Finds in the folder of a release the rows that a withdrawal takes back.
+
+_NUMBER = re.compile(r"images/(?:[0-9]+_)?([1-9][0-9]*)\.[a-z]+")
+_TEXTS = ("caption_entity_ids", "coarse_caption_entity_ids")
+_COLUMNS = [
+    name
+    for name in COLUMNS
+    if name in ("id", "source", "identity", "file_path", "image_entity_id", *_TEXTS, "translations")
+]
+
+
+def withdrawn_rows(folder: Path, entity_ids: AbstractSet[str]) -> tuple[WithdrawnRow, ...]:
+    """The rows of a release whose image, or some of whose texts, are among `entity_ids`.
+
+    Images are found in the manifest, texts in the Parquet shards; in those that an earlier
+    withdrawal erased no text can be found.
+
+    Raises:
+        UsageError: there is no release in `folder`.
+        IntegrityError: the manifest, or a shard that is there, cannot be read.
+    """
+    _, listed = read_listed(folder)
+    found = [
+        _row(file.path, file.entity_id)
+        for file in listed.values()
+        if file.entity_id is not None and file.entity_id in entity_ids
+    ]
+    for shard in shards_among(listed):
+        for row in entity_rows(folder / shard) if (folder / shard).exists() else ():
+            texts = tuple(text for text in texts_of(row) if text in entity_ids)
+            if texts and row["image_entity_id"] not in entity_ids:
+                found.append(_row(row["file_path"], row["image_entity_id"], texts))
+    return tuple(sorted(found, key=lambda row: row.number))
+
+
+def _row(file_path: str, entity_id: str, texts: tuple[str, ...] = ()) -> WithdrawnRow:
+    number = number_in(file_path)
+    return WithdrawnRow(number=number, file_path=file_path, entity_id=entity_id, texts=texts)
+
+
+def entity_rows(shard: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a shard, of which only file, person and entity ids are read.
+
+    Raises:
+        IntegrityError: it cannot be read.
+    """
+    try:
+        yield from read_parquet_rows(shard, columns=_COLUMNS)
+    except ValueError as error:
+        raise IntegrityError(f"{shard}: {error}") from error
+
+
+def texts_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """The entity ids of all texts of a row: captions, coarse ones, translations."""
+    translations = (one["entity_id"] for one in row.get("translations") or ())
+    return (*(text for name in _TEXTS for text in row.get(name) or ()), *translations)
+
+
+def number_in(file_path: str) -> int:
+    """The number of the row whose image is called so.
+
+    Raises:
+        IntegrityError: no image of a release is.
+    """
+    match = _NUMBER.fullmatch(file_path)
+    if match is None:
+        raise IntegrityError(f"{file_path!r} is no image of a release; wanted 'images/NUMBER.jpg'")
+    return int(match[1])
+
+
+# Which files of a release hold what was withdrawn, and must go where bytes must.
+
+_IMAGES = "images/"
+_TELL_OF_NO_ROW = frozenset({CARD, FIGURE, LEAKS, CITATION, CROISSANT, WITHDRAWALS})
+"""Documents that show no image, and say no caption, of a single row."""
+_NAMED = re.compile(r"`(images/[^`]+)`")
+
+
+def files_to_erase(folder: Path, notices: Sequence[WithdrawalNotice]) -> set[str]:
+    """The files that the manifest in `folder` lists and that hold a withdrawn image or text.
+
+    Images go with their row. Parquet shards and the attribution are read; where one cannot be, it
+    goes. What else is listed and may tell of rows goes too.
+
+    Raises:
+        IntegrityError: the manifest cannot be read.
+    """
+    rows = [row for notice in notices for row in notice.rows]
+    if not rows:
+        return set()
+    images = {row.file_path for row in rows if row.is_whole}
+    numbers = {row.file_path for row in rows}
+    found, others = set(), []
+    for file in _listed(folder):
+        if file.path.startswith(_IMAGES):
+            if file.path in images:
+                found.add(file.path)
+        elif file.path not in _TELL_OF_NO_ROW:
+            others.append(file.path)
+    shards = set(shards_among(others))
+    for path in others:
+        if path in shards:
+            if _shard_holds(folder / path, numbers):
+                found.add(path)
+        elif path != ATTRIBUTION or _attribution_names(folder / path, images):
+            found.add(path)
+    return found
+
+
+def _listed(folder: Path) -> Iterator[ReleasedFile]:
+    try:
+        yield from read_files(folder / MANIFEST)
+    except (ValueError, OSError) as error:
+        raise IntegrityError(f"{folder / MANIFEST} cannot be read ({fault_of(error)})") from error
+
+
+def _shard_holds(path: Path, file_paths: set[str]) -> bool:
+    """Whether a shard holds one of these images; one that cannot be read may hold any."""
+    try:
+        return any(
+            row["file_path"] in file_paths for row in read_parquet_rows(path, columns=["file_path"])
+        )
+    except ValueError:
+        return True
+
+
+def _attribution_names(path: Path, file_paths: set[str]) -> bool:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return any(name in file_paths for line in lines for name in _NAMED.findall(line))
+    except (OSError, ValueError):
+        return True
+
+
+# What a release tells of earlier ones of its dataset: the withdrawals up to its mark.
+
+
+def write_withdrawals(folder: Path, notices: Sequence[WithdrawalNotice]) -> list[ReleasedFile]:
+    """Writes `withdrawals.json` into the folder of a release; nothing where there are no notices.
+
+    Returns:
+        The file, to be listed.
+    """
+    if not notices:
+        return []
+    text = notice_text(NoticeList(notices=merged((), notices)))
+    return [write_file(folder, WITHDRAWALS, text)]
+
+
+# Where notices are found: in a later release, in files that were published, in an installation.
+
+
+class NoticeSource(NamedTuple):
+    """Where notices were looked for, and those that are there.
+
+    `manifest` is that of the release which they were found in, None for files of notices.
+    """
+
+    path: Path
+    notices: tuple[WithdrawalNotice, ...]
+    manifest: Manifest | None = None
+
+    def tells_of(self, release: Manifest) -> bool:
+        """Whether it would say so if something of `release` had been withdrawn, as far as known.
+
+        A later release of its dataset does, its own copies do, and files with notices of it.
+        """
+        other = self.manifest
+        if other is None:
+            return any(one.dataset == release.dataset for one in self.notices)
+        is_later = version_numbers(other.version) > version_numbers(release.version)
+        return other.dataset == release.dataset and (is_later or other.id == release.id)
+
+    def told_of(self, release: Manifest) -> str:
+        """In a sentence, what was looked at, and what it says of `release`."""
+        ours = f"{release.dataset} {release.version}"
+        if not self.tells_of(release):
+            return f"{self.path} {self._is()}, and can tell nothing of {ours}"
+        count = sum(one.release == release.id for one in self.notices)
+        said = f"{count:,} of them" if count else "none of them"
+        are = "are" if count > 1 else "is"
+        return f"the notices in {self.path} were looked at ({self._has()}); {said} {are} of {ours}"
+
+    def _is(self) -> str:
+        if self.manifest is not None:
+            return f"is {self.manifest.dataset} {self.manifest.version}"
+        datasets = dict.fromkeys(one.dataset for one in self.notices)
+        return f"has notices of {', '.join(datasets)} alone" if datasets else "has no notices"
+
+    def _has(self) -> str:
+        if self.manifest is not None:
+            return f"of {self.manifest.dataset} up to {self.manifest.version}"
+        return f"{len(self.notices):,} in all"
+
+
+def notices_at(path: Path) -> tuple[WithdrawalNotice, ...]:
+    """The notices at `path`, as `notice_source` finds them.
+
+    Raises:
+        UsageError: as there.
+        IntegrityError: likewise.
+    """
+    return notice_source(path).notices
+
+
+def notice_source(path: Path) -> NoticeSource:
+    """The notices in a file, in the files of a folder, or in a release: a later or a marked one.
+
+    A release that tells of no withdrawal has none.
+
+    Raises:
+        UsageError: there is nothing at `path`, or a folder without any file of notices.
+        IntegrityError: a file of notices cannot be read, or is not as it was released.
+    """
+    if (path / MANIFEST).is_file():
+        mark = read_mark(path)
+        manifest, notices = _released(path)
+        return NoticeSource(path, merged(notices, mark.notices if mark else ()), manifest)
+    if path.is_file():
+        return NoticeSource(path, read_notices(path).notices)
+    files = sorted(path.glob("*.json")) if path.is_dir() else []
+    if not files:
+        raise UsageError(
+            f"there are no notices at {path}; name a later release, its {WITHDRAWALS}, or a folder "
+            f"of such files"
+        )
+    read = (one for file in files for one in read_notices(file).notices)
+    return NoticeSource(path, merged((), read))
+
+
+def notices_of_home(home: Path) -> tuple[WithdrawalNotice, ...]:
+    """What an installation keeps to be published (`release.notices.record_notices`).
+
+    Raises:
+        IntegrityError: a file of notices cannot be read.
+    """
+    folder = home / NOTICES
+    return notices_at(folder) if any(folder.glob("*.json")) else ()
+
+
+def known_of(
+    release: str, folder: Path | None, others: Iterable[WithdrawalNotice] = ()
+) -> tuple[WithdrawalNotice, ...]:
+    """What is known to be withdrawn from a release: by the mark in its folder, and by `others`.
+
+    Raises:
+        IntegrityError: the mark cannot be read.
+    """
+    mark = read_mark(folder) if folder is not None and folder.is_dir() else None
+    found = merged(mark.notices if mark else (), others)
+    return tuple(one for one in found if one.release == release)
+
+
+def _released(folder: Path) -> tuple[Manifest, tuple[WithdrawalNotice, ...]]:
+    manifest, listed = read_listed(folder)
+    if (file := listed.get(WITHDRAWALS)) is None:
+        return manifest, ()
+    path = folder / WITHDRAWALS
+    if not is_plain(path):
+        raise IntegrityError(f"{path} is missing, or not a plain file")
+    try:
+        is_sound = digest_of_file(path) == file.sha256
+    except OSError as error:
+        raise IntegrityError(f"{path} cannot be read ({error.strerror})") from error
+    if not is_sound:
+        raise IntegrityError(f"{path} is damaged or was changed: its SHA-256 is not the manifest's")
+    return manifest, read_notices(path).notices
+
+
+# Tells holders of releases what must not be used any more: `WITHDRAWN.json` beside a manifest.
+#
+# A release never changes; its folder may get this one file, and on grounds that ask for erasure
+# lose
+# files. What is to go is written down before it goes, so that marking may be killed at any point
+# and
+# done again.
 
 
 class MarkedRelease(NamedTuple):
@@ -161,3 +496,28 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+# What was withdrawn from earlier releases, version by version: how much, and of which.
+
+
+def withdrawn_before(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnBefore, ...]:
+    """By version, the oldest first; a row that several withdrawals name counts once."""
+    told = []
+    for (_, release_id), of_one in groupby(sorted(notices, key=_release), key=_release):
+        notes = list(of_one)
+        rows = told_rows(notes)
+        whole = sum(row.is_whole for row in rows)
+        told.append(
+            WithdrawnBefore(
+                version=notes[0].version,
+                id=release_id,
+                rows=whole,
+                rows_in_part=len(rows) - whole,
+            )
+        )
+    return tuple(told)
+
+
+def _release(notice: WithdrawalNotice) -> tuple[tuple[int, ...], str]:
+    return tuple(map(int, notice.version.split("."))), notice.release

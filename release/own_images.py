@@ -20,7 +20,7 @@ class SeenImage(NamedTuple):
     Attributes:
         name: its file.
         sha256: the digest of its bytes.
-        look: its perceptual hash (`schemas.small_picture`); None where it has none.
+        look: its perceptual hash (`schemas.spectrum`); None where it has none.
         split: the split that it is in, if in any.
         identity: whom it shows, or which it is, as its source names it; None without a source.
         video_sha256: the digest of the video that it was cut out of, if it was.

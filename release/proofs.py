@@ -1,8 +1,4 @@
-"""Proofs that one file belongs to a release, for whoever has that file and the release's id alone.
-
-A proof carries the manifest's values, from which the id is computed anew, and the way from the
-file's entry to the root of all entries that stands among them.
-"""
+"""Proofs that one file belongs to a release, by its Merkle tree."""
 
 from pathlib import Path
 
@@ -12,8 +8,7 @@ from release.files import digest_of_file, is_plain
 from release.manifest import MANIFEST, file_entry, id_of, read_files, read_manifest
 from release.merkle import inclusion_proof, leaf_hash, root_of_proof
 from schemas.base import Record
-from schemas.errors import IntegrityError, UsageError
-from schemas.faults import fault_of
+from schemas.errors import IntegrityError, UsageError, fault_of
 from schemas.release import Count, FileEntry, HexSha256, Manifest, ReleasedFile
 
 _LOOK = "`loupe release verify` tells what is wrong"

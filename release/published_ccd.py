@@ -13,7 +13,7 @@ from typing import Any, Self
 from release.files import DigestingFile
 from release.row_form import RowForm, translated
 from release.rows import ReleaseRow
-from schemas.licence_expressions import permits_release
+from schemas.licences import permits_release
 from schemas.release import ReleasedFile
 from schemas.taxonomy import DifferenceType
 

@@ -11,9 +11,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from db.as_of import UNMARKED, PastState
 from db.blobs import BlobStore
-from db.releases import StoredRelease, list_releases, release_after, withdrawn_items
+from db.releases import (
+    UNMARKED,
+    PastState,
+    StoredRelease,
+    list_releases,
+    release_after,
+    withdrawn_items,
+)
 from db.store import Store
 from release.build import BuiltRelease, Progress, build_release
 from release.checks import Checks

@@ -5,18 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from release.attribution import refuse_forbidden
 from release.checks import Checks, WrittenSample
 from release.contents import Contents, FoundRow
 from release.contrast_counts import ContrastCounter
 from release.leaks import SplitImages
-from release.licence_terms import (
-    DerivedTerms,
-    Held,
-    held_by_images,
-    held_by_sources,
-    refuse_unpermitted,
-)
 from release.own_images import OwnImages, SeenImage
 from release.repeats import Repeats
 from release.row_form import RowForm
@@ -24,6 +16,14 @@ from release.row_making import compared_image
 from release.rows import ReleaseRow
 from release.scratch import Credit, Scratch
 from release.statistics import StatisticsCounter
+from release.terms import (
+    DerivedTerms,
+    Held,
+    held_by_images,
+    held_by_sources,
+    refuse_forbidden,
+    refuse_unpermitted,
+)
 from schemas.release import (
     ContrastStatistics,
     Manifest,

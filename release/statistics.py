@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from release.rows import ReleasedCaption, ReleaseRow
 from release.task_counts import TaskCounter
+from schemas.quality import SecondLookStatistics
 from schemas.records import Granularity, Split
 from schemas.release import (
     UNSTATED,
@@ -23,7 +24,6 @@ from schemas.release import (
     SplitStatistics,
     TrackletStatistics,
 )
-from schemas.second_look import SecondLookStatistics
 
 HISTOGRAM_STEP = 10
 DESCRIBED = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {

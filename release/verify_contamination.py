@@ -57,7 +57,7 @@ class ContaminationChecks:
         return bool(self._stated) and self._decode
 
     def add(self, row: dict[str, Any], split: Split, look: int | None) -> None:
-        """Remembers a row of Parquet; `look` is its hash by `schemas.small_picture`."""
+        """Remembers a row of Parquet; `look` is its hash by `schemas.spectrum`."""
         if not self._stated:
             return
         self._splits[split] = None

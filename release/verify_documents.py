@@ -9,18 +9,18 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from release.attribution import ATTRIBUTION
 from release.croissant import CROISSANT, croissant_text
 from release.documents import OF_MANIFEST
 from release.files import is_plain
 from release.findings import NOT_READABLE, Findings
 from release.leaks import LEAKS
-from release.lineage_tables import TABLES
+from release.lineage import TABLES
 from release.manifest import MANIFEST
 from release.notices_files import WITHDRAWALS
 from release.parquet_rows import form_of
 from release.published_ccd import CCD_LINES
 from release.scratch import Scratch
+from release.terms import ATTRIBUTION
 from schemas.release import DOCUMENTS_VERSION, Manifest
 
 _NO_TEXT = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)

@@ -20,7 +20,7 @@ from schemas.decoders import (
 )
 from schemas.limited import LimitExceededError
 from schemas.nearness import perceptual_hash
-from schemas.small_picture import UnusablePictureError, look_hash
+from schemas.spectrum import UnusablePictureError, look_hash
 
 
 class ImageCheck(NamedTuple):

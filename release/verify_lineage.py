@@ -21,30 +21,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from db.agents import AgentKind, AgentRef
 from db.calls import ANSWERED
 from db.decisions import STATE_AFTER
-from db.derivation_roles import ROLES
+from db.entities import AgentKind, AgentRef
 from db.lineage import WITHHELD_WHOLE
 from db.release_rows import CallRow
+from db.withdrawal_graph import ROLES
 from release.findings import Findings
-from release.lineage_ids import (
-    SortedIds,
-    Words,
-    framed_column,
-    numbers_in,
-    words_of,
-    words_of_texts,
-)
-from release.lineage_pieces import (
-    PIECE_ROWS,
-    READING_FAULTS,
-    UnreadableTableError,
-    give_back,
-    pieces,
-)
-from release.lineage_published import WHOLE, WITHHELD, published_payload
-from release.lineage_tables import (
+from release.lineage import (
     ACTIVITIES,
     AGENTS,
     CALLS,
@@ -53,8 +37,26 @@ from release.lineage_tables import (
     ENTITIES,
     FOLDER,
     TABLES,
+    WHOLE,
+    WITHHELD,
     CallUse,
     LineageTable,
+    published_payload,
+)
+from release.lineage_ids import (
+    SortedIds,
+    Words,
+    framed_column,
+    numbers_in,
+    words_of,
+    words_of_texts,
+)
+from release.lineage_reading import (
+    PIECE_ROWS,
+    READING_FAULTS,
+    UnreadableTableError,
+    give_back,
+    pieces,
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses

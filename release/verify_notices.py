@@ -8,11 +8,9 @@ from pathlib import Path
 
 from release.findings import Findings
 from release.manifest import MANIFEST
+from release.notices import entity_rows, number_in, texts_of, withdrawn_before, withdrawn_sentence
 from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
-from release.notices_rows import entity_rows, number_in, texts_of
-from release.notices_words import withdrawn_sentence
 from release.scratch import Scratch
-from release.withdrawn_before import withdrawn_before
 from schemas.errors import IntegrityError
 from schemas.release import Manifest
 from schemas.withdrawal import NoticeList, WithdrawalNotice

@@ -4,12 +4,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from release.attribution import ATTRIBUTION, attribution_text, licence_statistics
 from release.findings import Findings
-from release.licence_terms import DerivedTerms, Held, held_by_images, terms_of, unpermitted
 from release.manifest import MANIFEST
 from release.scratch import Credit, Scratch
-from schemas.licence_expressions import permits_release
+from release.terms import (
+    ATTRIBUTION,
+    DerivedTerms,
+    Held,
+    attribution_text,
+    held_by_images,
+    licence_statistics,
+    terms_of,
+    unpermitted,
+)
+from schemas.licences import permits_release
 from schemas.release import Manifest
 
 

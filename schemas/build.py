@@ -34,7 +34,7 @@ def _is_sample(rate: str, seed: str = "0") -> bool:
 
 
 Gate = Annotated[str, AfterValidator(_checked_gate)]
-"""Who looks at a step: a policy as `annotate.policies` reads it."""
+"""Who looks at a step: a policy as `annotate.queues` reads it."""
 LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""
 _POOL_OF_EACH = 8
@@ -68,12 +68,12 @@ def _listed(value: object) -> object:
 
 
 Others = Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)]
-"""Datasets that a release is held against (`flows.contamination`): releases, datasets, folders."""
+"""Datasets that a release is held against: releases, datasets, folders."""
 
 StrictVersion = Annotated[bool, Field(strict=True)]
 """Whether nothing is released where the version is too small for what differs from the one before.
 
-Otherwise that is only told (`flows.release_versions`).
+Otherwise that is only told (`flows.engine.releasing`).
 """
 
 

@@ -1,18 +1,21 @@
-"""Pairs of 64-bit hashes that differ in few bits: exact, without looking at all pairs.
+"""Pairs and nearest neighbours of 64-bit hashes: exact, without looking at all pairs."""
 
-Multi-index hashing (Norouzi, Punjani, Fleet: Fast Search in Hamming Space with Multi-Index Hashing,
-CVPR 2012): where two words of four bands differ in r bits, one of the bands differs in at most
-r // 4. So for each band the words are put into 65,536 buckets, and only buckets are held against
-each other that differ in so few bits. For radii that leave no bits to choose from, and for few
-words, all pairs are looked at.
-"""
-
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+# Pairs of 64-bit hashes that differ in few bits: exact, without looking at all pairs.
+#
+# Multi-index hashing (Norouzi, Punjani, Fleet: Fast Search in Hamming Space with Multi-Index
+# Hashing,
+# CVPR 2012): where two words of four bands differ in r bits, one of the bands differs in at most
+# r // 4. So for each band the words are put into 65,536 buckets, and only buckets are held against
+# each other that differ in so few bits. For radii that leave no bits to choose from, and for few
+# words, all pairs are looked at.
 
 Hashes = NDArray[np.uint64]
 Pairs = NDArray[np.int64]
@@ -78,7 +81,7 @@ def buckets_of(hashes: Hashes, band: int) -> Buckets:
 def _search_band(
     left: Hashes, right: Hashes, band: int, radius: int, workers: int, *, is_same: bool
 ) -> Pairs:
-    from schemas.kernels.hamming import find_in_band
+    from schemas.kernels import find_in_band
 
     ours = buckets_of(left, band)
     theirs = ours if is_same else buckets_of(right, band)
@@ -134,3 +137,132 @@ def _all_within(left: Hashes, right: Hashes, radius: int, *, is_same: bool) -> P
 
 def _ordered(pairs: Pairs) -> Pairs:
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+# For each of many 64-bit hashes the nearest of others: exact, without a table of all pairs.
+#
+# The search is that of `schemas.hamming`. Equal hashes are looked for once, so that collections in
+# which many images have one hash take no longer; of equally near ones the earliest is given.
+
+MOST_BITS = BANDS * (MOST_IN_BAND + 1) - 1
+"""The largest radius within which not all pairs are looked at."""
+_NEAREST_HASHES_FEW = 1 << 22
+_ROWS_OF_SMALL = 1 << 8
+
+
+class Nearest(NamedTuple):
+    """The nearest of others for each of n hashes.
+
+    Attributes:
+        bits: in how many bits it differs, of shape (n,); 65 where none is near enough.
+        places: which it is, of shape (n,); -1 likewise.
+    """
+
+    bits: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+
+def nearest_hashes(left: Hashes, right: Hashes, radius: int = BITS, *, workers: int = 2) -> Nearest:
+    """For each of `left` (n,) the nearest of `right` (m,) within `radius` bits.
+
+    Up to a radius of 11 bits few pairs are looked at, beyond it all. Memory grows with n + m.
+    Threads share the work; the result does not depend on their number.
+    """
+    words, back = np.unique(left, return_inverse=True)
+    others, firsts = np.unique(right, return_index=True)
+    in_order = np.argsort(firsts)
+    others, firsts = others[in_order], firsts[in_order].astype(np.int64)
+    bits = np.full(len(words), min(radius, BITS) + 1, np.int64)
+    places = np.full(len(words), -1, np.int64)
+    if len(words) and len(others):
+        _nearest_hashes_search(words, others, radius, bits, places, workers)
+    none = places < 0
+    places = np.where(none, -1, firsts[places] if len(firsts) else -1)
+    return Nearest(np.where(none, BITS + 1, bits)[back], places[back])
+
+
+def _nearest_hashes_search(
+    left: Hashes,
+    right: Hashes,
+    radius: int,
+    bits: NDArray[np.int64],
+    places: NDArray[np.int64],
+    workers: int,
+) -> None:
+    if len(left) * len(right) <= _NEAREST_HASHES_FEW:
+        _search_few(left, right, bits, places)
+    elif radius <= MOST_BITS:
+        for band in range(BANDS):
+            ours, theirs = buckets_of(left, band), buckets_of(right, band)
+            _nearest_hashes_search_band(ours, theirs, radius, bits, places, workers)
+    else:
+        _search_all(left, right, bits, places, workers)
+
+
+def _search_few(
+    left: Hashes, right: Hashes, bits: NDArray[np.int64], places: NDArray[np.int64]
+) -> None:
+    """With few hashes, nothing that is compiled needs to be loaded."""
+    for start in range(0, len(left), _ROWS_OF_SMALL):
+        rows = slice(start, start + _ROWS_OF_SMALL)
+        differing = np.bitwise_count(left[rows, None] ^ right[None, :])
+        at = np.argmin(differing, axis=1)
+        least = differing[np.arange(len(at)), at].astype(np.int64)
+        nearer = least < bits[rows]
+        places[rows] = np.where(nearer, at, places[rows])
+        bits[rows] = np.where(nearer, least, bits[rows])
+
+
+def _nearest_hashes_search_band(
+    ours: Buckets,
+    theirs: Buckets,
+    radius: int,
+    bits: NDArray[np.int64],
+    places: NDArray[np.int64],
+    workers: int,
+) -> None:
+    from schemas.kernels import nearest_in_band
+
+    masks = masks_of(radius // BANDS)
+
+    def search(part: tuple[int, int]) -> None:
+        nearest_in_band(
+            ours.words,
+            ours.starts,
+            ours.order,
+            theirs.words,
+            theirs.starts,
+            theirs.order,
+            masks,
+            *part,
+            bits,
+            places,
+        )
+
+    _in_threads(search, parts_of(ours.starts), workers)
+
+
+def _search_all(
+    left: Hashes,
+    right: Hashes,
+    bits: NDArray[np.int64],
+    places: NDArray[np.int64],
+    workers: int,
+) -> None:
+    from schemas.kernels import nearest_of_all
+
+    marks = np.linspace(0, len(left), min(_PARTS, len(left)) + 1).astype(int).tolist()
+
+    def search(part: tuple[int, int]) -> None:
+        nearest_of_all(left, right, *part, bits, places)
+
+    _in_threads(search, list(pairwise(marks)), workers)
+
+
+def _in_threads(
+    search: Callable[[tuple[int, int]], None], parts: list[tuple[int, int]], workers: int
+) -> None:
+    """Each part writes of its own words only."""
+    with ThreadPoolExecutor(workers) as threads:
+        for _ in threads.map(search, parts):
+            pass

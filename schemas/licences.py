@@ -1,13 +1,15 @@
-"""Licences of images under one name each, and which of them let an altered image be released.
-
-Names are SPDX identifiers where SPDX has one (`CC0-1.0`, `CC-PDM-1.0`, `CC-BY-SA-4.0`,
-`CC-BY-3.0-DE`); `CC-BY` is one whose version nobody told. What is no licence that we know has no
-name: None.
-"""
+"""Licences of images: their names, SPDX expressions, and what they ask of users."""
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple
+
+# Licences of images under one name each, and which of them let an altered image be released.
+#
+# Names are SPDX identifiers where SPDX has one (`CC0-1.0`, `CC-PDM-1.0`, `CC-BY-SA-4.0`,
+# `CC-BY-3.0-DE`); `CC-BY` is one whose version nobody told. What is no licence that we know has no
+# name: None.
 
 PUBLIC_DOMAIN: Final = "LicenseRef-Public-Domain"
 US_GOVERNMENT_WORK: Final = "LicenseRef-US-Government-Work"
@@ -183,3 +185,257 @@ def _composed(conditions: str, version: str | None, country: str | None) -> str 
         if country:
             parts.append(country.upper())
     return "-".join(parts)
+
+
+# What licences ask of users, and under which a work made of another one may be released.
+#
+# The conditions of Creative Commons licences are their elements. The others are the ones that
+# images,
+# texts and databases are often under; what each asks is as its own text says (SPDX names it).
+#
+# Which licence a work made of another may have is Creative Commons' "adapter's license chart"
+# (FAQ,
+# "If I derive or adapt material offered under a Creative Commons license, which CC license(s) can
+# I
+# use?"): of public-domain works any; of BY any that keeps attribution; of BY-NC one with NC; of
+# BY-SA and BY-NC-SA the same licence in the same or a later version, or one that Creative Commons
+# lists as compatible; of ND none. Several works under different licences may stand together in a
+# collection, each under its own (FAQ, "Can I combine material under different Creative Commons
+# licenses in my work?").
+
+
+class Conditions(NamedTuple):
+    """What a licence asks for.
+
+    Attributes:
+        attribution: the creator or source must be named.
+        share_alike: what is made of the work must be under the same licence, or a compatible one.
+        non_commercial: the work may be used without profit only.
+    """
+
+    attribution: bool = False
+    share_alike: bool = False
+    non_commercial: bool = False
+
+    def __or__(self, other: "Conditions") -> "Conditions":
+        """What both together ask for."""
+        return Conditions(*(one or two for one, two in zip(self, other, strict=True)))
+
+
+FREE: Final = Conditions()
+_BY: Final = Conditions(attribution=True)
+_BY_SA: Final = Conditions(attribution=True, share_alike=True)
+
+_OTHERS: Final[dict[str, Conditions]] = {
+    **dict.fromkeys(
+        (
+            *(PUBLIC_DOMAIN, US_GOVERNMENT_WORK, "CC0-1.0", "CC-PDM-1.0"),
+            *("PDDL-1.0", "Unlicense", "0BSD", "MIT-0", "O-UDA-1.0"),
+        ),
+        FREE,
+    ),
+    **dict.fromkeys(
+        (
+            *("MIT", "ISC", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ODC-By-1.0"),
+            *("CDLA-Permissive-1.0", "CDLA-Permissive-2.0"),
+            *("OGL-UK-1.0", "OGL-UK-2.0", "OGL-UK-3.0", "OGL-Canada-2.0"),
+            *("etalab-2.0", "DL-DE-BY-2.0", "NLOD-1.0", "NLOD-2.0"),
+        ),
+        _BY,
+    ),
+    **dict.fromkeys(
+        (
+            *("ODbL-1.0", "CDLA-Sharing-1.0", "LAL-1.2", "LAL-1.3"),
+            *("GFDL-1.2-only", "GFDL-1.2-or-later", "GFDL-1.3-only", "GFDL-1.3-or-later"),
+            *("GPL-3.0-only", "GPL-3.0-or-later"),
+        ),
+        _BY_SA,
+    ),
+}
+_COMPATIBLE: Final = {"CC-BY-SA-4.0": ("LAL-1.3", "GPL-3.0-only", "GPL-3.0-or-later")}
+"""What Creative Commons lists as compatible (creativecommons.org/compatiblelicenses)."""
+_CREATIVE: Final = re.compile(r"(CC-BY(?:-NC)?(?:-SA)?(-ND)?)(?:-(\d\.\d))?(?:-[A-Z]{2,3})?")
+
+
+def conditions_of(licence: str) -> Conditions | None:
+    """What one licence, by its SPDX name, asks for; None where it is not known, or forbids changes.
+
+    Of a Creative Commons licence whose version nobody told, the elements are known all the same.
+    """
+    if licence in _OTHERS:
+        return _OTHERS[licence]
+    found = _CREATIVE.fullmatch(licence)
+    if found is None or found[2]:
+        return None
+    elements = found[1].split("-")
+    return Conditions(True, "SA" in elements, "NC" in elements)
+
+
+def may_become(original: str, made: str) -> bool:
+    """Whether a work that was made of one under `original` may be released under `made`.
+
+    Both are names of single licences. What is not known to be allowed is not.
+    """
+    if original == made:
+        return conditions_of(original) is not None
+    asked, given = conditions_of(original), conditions_of(made)
+    if asked is None:
+        return False
+    if asked == FREE:
+        return True
+    if given is None or not given.attribution:
+        return False
+    if asked.share_alike:
+        return made in _COMPATIBLE.get(original, ()) or _is_later(original, made)
+    return given.non_commercial or not asked.non_commercial
+
+
+def _is_later(original: str, made: str) -> bool:
+    """Whether `made` is the same Creative Commons licence in the same or a later version."""
+    one, other = _CREATIVE.fullmatch(original), _CREATIVE.fullmatch(made)
+    if one is None or other is None or one[1] != other[1]:
+        return False
+    # Version 1.0 has no clause for later ones; of an unknown version nothing is known.
+    return bool(one[3] and other[3]) and "1.0" < one[3] <= other[3]
+
+
+# Licences as they are stated: one of the names that we know, or an SPDX expression of several.
+
+_OURS: Final = "LicenseRef-"
+
+
+class Licence(NamedTuple):
+    """What is understood of a stated licence.
+
+    Attributes:
+        expression: it, as an SPDX expression.
+        choices: the licences to choose from, each a set of names that hold together; what is known
+            to be one of several, and not which, holds as all of them do.
+        permitted: those of the choices under which a work made of the work may be released.
+    """
+
+    expression: str
+    choices: tuple[frozenset[str], ...]
+    permitted: tuple[frozenset[str], ...]
+
+    @property
+    def conditions(self) -> Conditions | None:
+        """What the choice that asks for least asks for; None where none permits a release."""
+        asked = [_of_all(choice) for choice in self.permitted]
+        known = [one for one in asked if one is not None]
+        return min(known, key=lambda one: (sum(one), one), default=None)
+
+
+@lru_cache(4096)
+def licence_of(text: str) -> Licence | None:
+    """What is understood of a licence as it is stated ("CC BY 4.0", "MIT OR CC-BY-4.0").
+
+    None where it names no licence of SPDX's list, nor one that we have a name for: such are terms
+    in words of their own ("Research use only").
+    """
+    if (name := licence_name(text)) is not None:
+        names = name.removeprefix(_ONE_OF).split(", ")
+        return _licence(" OR ".join(map(_spdx, names)), (frozenset(names),))
+    return _parsed(text)
+
+
+def spdx_page(text: str) -> str | None:
+    """The address of a licence as it is stated, at SPDX; None where it is not one of its list."""
+    known = licence_of(text)
+    if known is None or " " in known.expression or known.expression.startswith(_OURS):
+        return None
+    return f"https://spdx.org/licenses/{known.expression}"
+
+
+def permits_release(text: str) -> bool:
+    """Whether works made of one that is under this may be released."""
+    known = licence_of(text)
+    return known is not None and bool(known.permitted)
+
+
+def _spdx(name: str) -> str:
+    """A name in SPDX's words: what is not on its list is a reference of ours."""
+    is_known = name.startswith(_OURS) or not _licensing().validate(name).errors
+    return name if is_known else f"{_OURS}{name}"
+
+
+@cache
+def _licensing() -> Any:
+    """SPDX's list of licences; loaded once."""
+    from license_expression import get_spdx_licensing
+
+    return get_spdx_licensing()
+
+
+def _parsed(text: str) -> Licence | None:
+    from license_expression import ExpressionError
+
+    try:
+        parsed = _licensing().parse(text, validate=True)
+    except (ExpressionError, IndexError):  # the latter for empty parentheses
+        return None
+    if parsed is None:
+        return None
+    choices = _choices(parsed)
+    return None if choices is None else _licence(str(parsed), choices)
+
+
+def _choices(parsed: Any) -> tuple[frozenset[str], ...] | None:
+    """The choices that an expression gives, as sets of names; None where an exception is in it."""
+    from license_expression import LicenseSymbol, LicenseWithExceptionSymbol
+
+    if isinstance(parsed, LicenseWithExceptionSymbol):
+        return None
+    if isinstance(parsed, LicenseSymbol):
+        return (frozenset([licence_name(parsed.key) or parsed.key]),)
+    parts = [_choices(one) for one in parsed.args]
+    known = [one for one in parts if one is not None]
+    if len(known) < len(parts):
+        return None
+    if parsed.operator.strip() == "OR":
+        return tuple(dict.fromkeys(choice for part in known for choice in part))
+    together: tuple[frozenset[str], ...] = (frozenset(),)
+    for part in known:
+        together = tuple(one | other for one in together for other in part)
+    return tuple(dict.fromkeys(together))
+
+
+def _licence(expression: str, choices: tuple[frozenset[str], ...]) -> Licence:
+    permitted = tuple(choice for choice in choices if _of_all(choice) is not None)
+    return Licence(expression, choices, permitted)
+
+
+def _of_all(names: frozenset[str]) -> Conditions | None:
+    """What several licences together ask for; None where one of them is not known, or forbids."""
+    asked = Conditions()
+    for name in sorted(names):
+        one = conditions_of(name)
+        if one is None:
+            return None
+        asked = asked | one
+    return asked
+
+
+def is_compatible(original: str, made: str) -> bool:
+    """Whether a work that was made of one under `original` may be released under `made`.
+
+    Both as they are stated; the same words are compatible. Where `original` gives a choice one of
+    it must allow it, and all of what `made` gives to choose from must be allowed by it.
+    """
+    if original == made:
+        return True
+    one, other = licence_of(original), licence_of(made)
+    if one is None:
+        return False
+    if other is None:  # words of its own: nothing is known of them
+        return any(_is_free(choice) for choice in one.permitted)
+    return any(all(_covers(choice, target) for target in other.choices) for choice in one.permitted)
+
+
+def _is_free(names: frozenset[str]) -> bool:
+    return _of_all(names) == Conditions()
+
+
+def _covers(original: frozenset[str], made: frozenset[str]) -> bool:
+    """Whether every licence of the original allows one of those that hold together for the work."""
+    return all(any(may_become(one, other) for other in made) for one in original)

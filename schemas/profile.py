@@ -19,8 +19,7 @@ from schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from schemas.image_search import ImageSearchSpec
 from schemas.near_duplicates import NearDuplicateSettings
 from schemas.recos import DiscriminabilitySettings
-from schemas.refinement_request import StyleLimits
-from schemas.strategy_request import ImageArea
+from schemas.requests import ImageArea, StyleLimits
 from schemas.tracking import FilterSettings, TrackingSettings
 
 

@@ -1,19 +1,213 @@
-"""What a release says of itself: its manifest, its statistics, and what is wrong with a copy."""
+"""What a release says of itself: its manifest, its statistics, its terms."""
 
+import re
+from datetime import date
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from schemas.base import Record
 from schemas.contamination import Contamination
-from schemas.embedder_use import EmbedderUse
 from schemas.leaks import LeakCertificate
+from schemas.quality import SecondLookStatistics
 from schemas.records import Granularity, Sha256, Split
-from schemas.release_about import ReleaseAbout
-from schemas.release_terms import ReleaseTerms
 from schemas.retrieval_task import RetrievalTask, Tier
-from schemas.second_look import SecondLookStatistics
 from schemas.taxonomy import DifferenceType
+
+# Under what the images of a release may be used, licence by licence and together.
+
+Condition = Literal["attribution", "share_alike", "non_commercial"]
+NonBlank = Annotated[str, Field(pattern=r"\S")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class TermsPermission(Record):
+    """Terms in words of their own, of which the curators state that they permit the release.
+
+    `basis` says why: an agreement, a letter, a paragraph of the terms.
+    """
+
+    source: NonBlank
+    licence: NonBlank
+    basis: NonBlank
+
+
+class LicenceTerms(Record):
+    """The images under one licence.
+
+    Attributes:
+        licence: as it is stated.
+        expression: it, in SPDX's words; terms in words of their own are a `LicenseRef-`.
+        images: how many images are under it.
+        own: how many of these state it themselves, not by their source.
+        conditions: what it asks for; None for terms in words of their own, which must be read.
+    """
+
+    licence: NonBlank
+    expression: NonBlank
+    images: Count
+    own: Count
+    conditions: tuple[Condition, ...] | None
+
+
+class ReleaseTerms(Record):
+    """What holds for a release as a whole, which is a collection: each image keeps its licence.
+
+    Attributes:
+        expression: all licences together, in SPDX's words.
+        conditions: what the licences ask for together; one who keeps to them all keeps to each.
+        licences: each of them, by what is stated.
+        apart: share-alike licences, two and two, images under which cannot become one work.
+        permissions: which terms in words of their own are stated to permit the release.
+    """
+
+    expression: NonBlank
+    conditions: tuple[Condition, ...]
+    licences: tuple[LicenceTerms, ...]
+    apart: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda one: not one)
+    permissions: tuple[TermsPermission, ...] = Field(default=(), exclude_if=lambda one: not one)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of the licences are ones that we know."""
+        return all(one.conditions is not None for one in self.licences)
+
+
+# What curators say of a release themselves: title, who they are, whom to write to.
+
+
+def _fits(pattern: str, wanted: str) -> AfterValidator:
+    """Takes text that fits a pattern; anything else is answered with what is wanted."""
+    known = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not known.fullmatch(text):
+            raise ValueError(f"{wanted}; got {text!r}")
+        return text
+
+    return AfterValidator(check)
+
+
+WebAddress = Annotated[
+    str, _fits(r"https?://[^\s<>\"|`]+", "must be a web address, such as https://example.org")
+]
+Orcid = Annotated[
+    str,
+    _fits(
+        r"https://orcid\.org/(\d{4}-){3}\d{3}[\dX]",
+        "must be an ORCID, such as https://orcid.org/0000-0002-1825-0097",
+    ),
+]
+Doi = Annotated[
+    str, _fits(r"10\.\d{4,9}/\S+", "must be a DOI, such as 10.5281/zenodo.1234567, no address")
+]
+
+
+class Creator(Record):
+    """A curator: a person by `family_names` and `given_names`, anything else by `name`."""
+
+    family_names: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+    given_names: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+    name: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+    affiliation: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+    orcid: Orcid | None = Field(default=None, exclude_if=lambda one: one is None)
+    website: WebAddress | None = Field(default=None, exclude_if=lambda one: one is None)
+
+    @model_validator(mode="after")
+    def _is_somebody(self) -> Self:
+        is_person = self.family_names is not None or self.given_names is not None
+        if is_person == (self.name is not None):
+            raise ValueError("a creator must have either family_names and given_names, or a name")
+        if is_person and self.family_names is None:
+            raise ValueError(
+                f"a person must have family_names; got given_names {self.given_names!r} alone"
+            )
+        return self
+
+    @property
+    def is_person(self) -> bool:
+        """Whether it is a person."""
+        return self.name is None
+
+    @property
+    def full_name(self) -> str:
+        """The name as one says it."""
+        return self.name or " ".join(filter(None, (self.given_names, self.family_names)))
+
+
+class ReleaseAbout(Record):
+    """What the curators state; everything may be left out.
+
+    Attributes:
+        title: what the dataset is called in full.
+        description: what it is, in a paragraph.
+        creators: its curators.
+        contact: whom to write to, above all for what is to be withdrawn: a web or mail address.
+        homepage: its page.
+        date_released: the day that it is published on, as it is stated; nothing else tells a day.
+        doi: its digital object identifier.
+        licence: under which the texts that were made here are given, as an SPDX expression.
+    """
+
+    title: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+    description: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+    creators: tuple[Creator, ...] = Field(default=(), exclude_if=lambda one: not one)
+    contact: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+    homepage: WebAddress | None = Field(default=None, exclude_if=lambda one: one is None)
+    date_released: date | None = Field(default=None, exclude_if=lambda one: one is None)
+    doi: Doi | None = Field(default=None, exclude_if=lambda one: one is None)
+    licence: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+
+    @field_validator("licence")
+    @classmethod
+    def _is_licence(cls, licence: str | None) -> str | None:
+        from schemas.licences import licence_of
+
+        if licence is None:
+            return None
+        known = licence_of(licence)
+        if known is None or not known.permitted:
+            raise ValueError(
+                "must be a licence of SPDX's that permits changes, such as CC-BY-4.0; got "
+                f"{licence!r}"
+            )
+        return known.expression
+
+    def named(self, dataset: str) -> tuple[Creator, ...]:
+        """The curators; where none is stated, those of the dataset, without a name."""
+        return self.creators or (Creator(name=f"The curators of {dataset}"),)
+
+
+# Which models chose and validated what stands in a benchmark, by comparing images and texts.
+
+EmbedderPurpose = Literal[
+    "validated_captions", "similar_images", "confusing_captions", "candidates"
+]
+
+
+class EmbedderUse(Record):
+    """What an embedder decided of what stands in a release.
+
+    Who measures that model, or one that was trained like it, must know: it chose the very rows.
+
+    Attributes:
+        embedder: the model, `name@revision`.
+        purpose: `validated_captions` were measured by how well they tell their image from others,
+            `similar_images` were chosen for being like an image that was there,
+            `confusing_captions` were held against both images of a pair, and `candidates` are
+            neighbours of images with captions.
+        count: how many captions or images that is.
+        settings: what it was done with: `k`, `eta`, `temperature` and `rounds`, `margin`, or
+            `neighbours` and `near_duplicates`.
+    """
+
+    embedder: Annotated[str, Field(pattern=r"\S")]
+    purpose: EmbedderPurpose
+    count: Annotated[int, Field(ge=1)]
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+# What a release says of itself: its manifest, its statistics, and what is wrong with a copy.
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -23,8 +217,6 @@ VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
 DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Version = Annotated[str, Field(pattern=VERSION_PATTERN)]
 DatasetName = Annotated[str, Field(pattern=DATASET_PATTERN)]
-NonBlank = Annotated[str, Field(pattern=r"\S")]
-Count = Annotated[int, Field(ge=0)]
 
 GranularityName = Granularity | Literal["unstated"]
 UNSTATED: Literal["unstated"] = "unstated"

@@ -1,7 +1,7 @@
 """Pairs of Chinese and English texts, and how a model is asked for more of them.
 
 A request (`ChatRequest`) has no image, instructions in `prompt`, and in `subject` a brief: one
-statement a line, `Name: value`, in the manner of `schemas.caption_request`::
+statement a line, `Name: value`, in the manner of `schemas.requests`::
 
     Pairs: 20
     Taken: 出口 = Exit
@@ -18,7 +18,7 @@ from typing import ClassVar
 from pydantic import Field, field_validator
 
 from schemas.base import EntityRecord, Record
-from schemas.briefs import Brief
+from schemas.requests import Brief
 
 SIGN_PAIRS_PURPOSE = "write_sign_pairs"
 PAIRS_FIELD = "pairs"

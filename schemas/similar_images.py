@@ -1,4 +1,4 @@
-"""Similar images for a retrieval benchmark: which were chosen, and how many went at each step."""
+"""Similar images of a benchmark: which were chosen, and what people say of them."""
 
 from typing import ClassVar
 
@@ -6,6 +6,9 @@ from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record
 from schemas.proposals import Picture
+from schemas.retrieval_task import RetrievalTask
+
+# Similar images for a retrieval benchmark: which were chosen, and how many went at each step.
 
 
 class ConfusionMatch(EntityRecord):
@@ -92,3 +95,23 @@ class DuplicateQuestion(EntityRecord):
                 f"first and second must be two images; got {self.first.sha256!r} twice"
             )
         return self
+
+
+# What people are asked of an image before captions are written: does it fit the task?
+
+
+class Selection(EntityRecord):
+    """An image that is proposed for a task of a benchmark (ReCoS, section 3.1).
+
+    Attributes:
+        source: the collection that the image is from.
+        task: what it is proposed for.
+        picture: the image.
+        proposed_by: how it was found, in words.
+    """
+
+    kind: ClassVar[str] = "selection"
+    source: str
+    task: RetrievalTask
+    picture: Picture
+    proposed_by: str

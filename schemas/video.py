@@ -1,12 +1,14 @@
 """Videos, the tracks of the people in them, and what the noise filter says of every crop."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record
 from schemas.proposals import Box, Picture
 from schemas.records import Sha256
+
+# Videos, the tracks of the people in them, and what the noise filter says of every crop.
 
 
 class VideoFacts(Record):
@@ -144,3 +146,34 @@ class FilterReport(EntityRecord):
     parts: tuple[tuple[int, ...], ...] = ()
     switches: tuple[int, ...] = ()
     keypoints: dict[int, int] = Field(default_factory=dict)
+
+
+# What is recorded of the work on a whole video, beside the tracks that it gave.
+
+
+class StageSettings(EntityRecord):
+    """What a stage was set to. What it made derives from this, too.
+
+    So results of other settings are other entities, and it can be told which are of those in force.
+    """
+
+    kind: ClassVar[str] = "settings"
+    stage: str
+    version: str
+    values: dict[str, Any]
+
+
+class TrackedVideo(EntityRecord):
+    """What came of following the people of one video: a summary of its tracks.
+
+    `frames` were looked at and gave `tracks`. `notices` say what is wrong with the video (it breaks
+    off, say) or with single tracks: what was found before stands.
+    """
+
+    kind: ClassVar[str] = "tracked_video"
+    source: str
+    video: str
+    video_sha256: Sha256
+    frames: int = Field(ge=0)
+    tracks: int = Field(ge=0)
+    notices: tuple[str, ...] = ()

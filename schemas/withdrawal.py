@@ -1,4 +1,4 @@
-"""Withdrawals: what is taken back, why, and what holders of old releases are told."""
+"""Withdrawals, and the order of versions of releases."""
 
 from typing import Literal
 
@@ -6,6 +6,17 @@ from pydantic import Field
 
 from schemas.base import Record
 from schemas.release import Count, DatasetName, EntityId, HexSha256, NonBlank, Version
+
+# The order of versions of releases.
+
+
+def version_numbers(version: str) -> tuple[int, int, int]:
+    """The numbers of a version such as 1.10.0, by which versions are ordered."""
+    major, minor, patch = map(int, version.split("."))
+    return major, minor, patch
+
+
+# Withdrawals: what is taken back, why, and what holders of old releases are told.
 
 Ground = Literal["privacy", "copyright", "law", "consent", "quality", "other"]
 """Why something is withdrawn.

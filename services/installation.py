@@ -9,8 +9,8 @@ from profiles.settings import Settings
 from schemas.base import Record
 from services import blob_server, label_studio, prefect_server
 from services.components import Component
+from services.credentials import services_folder, write_private
 from services.environments import ensure_environment, is_installed
-from services.private_files import services_folder, write_private
 from services.process import (
     LOOPBACK,
     RunningService,

@@ -17,8 +17,7 @@ import httpx
 from profiles.loader import load_profile
 from profiles.settings import PREFIX, Settings
 from schemas.errors import ServiceError
-from services.credentials import load_credentials
-from services.private_files import private_folder, write_private
+from services.credentials import load_credentials, private_folder, write_private
 from services.process import (
     LOOPBACK,
     PLAIN_HTTP,

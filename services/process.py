@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from schemas.base import Record
 from schemas.errors import ServiceError
-from services.private_files import (
+from services.credentials import (
     locked,
     private_opener,
     services_folder,

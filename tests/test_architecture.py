@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.context import DISTRIBUTION
+from flows.engine.context import DISTRIBUTION
 from tests.requirements import unavailable
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ print("\\n".join(sys.modules))
 """
 HELP = """
 import sys
-from flows.cli import main
+from flows.cli.main import main
 sys.argv = ["loupe", "--help"]
 try:
     main()

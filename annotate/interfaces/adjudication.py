@@ -15,8 +15,7 @@ from string import ascii_uppercase
 from typing import NamedTuple
 
 from annotate.answers import ReviewAnswer
-from annotate.interfaces.interface import Interface
-from annotate.interfaces.page import instructions, resource
+from annotate.interfaces.page import Interface, instructions, resource
 from db.entities import StoredEntity
 from schemas.base import digest_of
 

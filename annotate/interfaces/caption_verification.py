@@ -5,12 +5,20 @@ from functools import cached_property
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
-from annotate.interfaces.marked_text import finding_list, finding_marks, marked_text
-from annotate.interfaces.page import image_address, resource, with_text_keys
+from annotate.interfaces.page import (
+    TEXT,
+    LabellingPage,
+    TaskContent,
+    finding_list,
+    finding_marks,
+    image_address,
+    marked_text,
+    read_text_verdict,
+    resource,
+    text_verdict_summary,
+    with_text_keys,
+)
 from annotate.interfaces.task_words import caption_heading
-from annotate.interfaces.text_verdict import TEXT, read_text_verdict, text_verdict_summary
 from annotate.items import CaptionItem, load_caption_items
 from db.entities import StoredEntity
 from db.reviews import ShownImage

@@ -9,12 +9,16 @@ from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.candidates import newest_doubts
-from annotate.interfaces.comparison import definition_list
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
-from annotate.interfaces.marked_text import finding_list, marked_text
-from annotate.interfaces.page import image_address, only_choice
-from annotate.interfaces.pictures import shown_image
+from annotate.interfaces.page import (
+    LabellingPage,
+    TaskContent,
+    definition_list,
+    finding_list,
+    image_address,
+    marked_text,
+    only_choice,
+    shown_image,
+)
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.quality import Confusion

@@ -9,12 +9,15 @@ from html import escape
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
-from annotate.interfaces.page import image_address, only_choice
-from annotate.interfaces.pictures import shown_image
-from annotate.interfaces.text_verdict import VERDICT
+from annotate.interfaces.page import (
+    VERDICT,
+    LabellingPage,
+    TaskContent,
+    definition_list,
+    image_address,
+    only_choice,
+    shown_image,
+)
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.similar_images import DuplicateQuestion

@@ -14,19 +14,20 @@ from html import escape
 from typing import Any, NamedTuple
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list
-from annotate.interfaces.contrast import marked_captions
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
+    VERDICT,
+    LabellingPage,
+    TaskContent,
+    definition_list,
     instructions,
+    marked_captions,
     one_line,
     only_choice,
+    picture_tag,
+    read_problems,
+    shown_image,
     values,
 )
-from annotate.interfaces.pictures import picture_tag, shown_image
-from annotate.interfaces.problems import read_problems
-from annotate.interfaces.text_verdict import VERDICT
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.base import EntityRecord

@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from html import escape
 
-from annotate.interfaces.image_verdict import ImageVerdict
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.page import image_address
-from annotate.interfaces.pictures import shown_image
+from annotate.interfaces.page import ImageVerdict, TaskContent, image_address, shown_image
 from annotate.interfaces.task_words import TOLD_APART
 from db.entities import StoredEntity
 from db.store import Store
-from schemas.selection import Selection
+from schemas.similar_images import Selection
 
 
 class ImageSelection(ImageVerdict):

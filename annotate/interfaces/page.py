@@ -1,16 +1,103 @@
-"""What the pages have in common: regions, choices, images, and foreign text made harmless."""
+"""What the labelling pages have in common: regions, choices, images, forms, marked text."""
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
-from functools import cache
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from html import escape
 from importlib.resources import files
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from annotate.interfaces.interface import TaskContent
-from annotate.sdk import parse_config
+from annotate.answers import ReviewAnswer, UnclearAnswer, Verdict
+from annotate.backend import parse_config
+from db.entities import StoredEntity
+from db.reviews import ShownImage
+from db.store import Store
+from schemas.base import EntityRecord
+from schemas.caption_contrast import WORD, PhraseKind, content_words, phrases
 from schemas.errors import ServiceError
+from schemas.faithfulness import Fact, Finding
+from schemas.proposals import Picture
+
+# What a labelling interface is: a page, how to fill it, and how to read what comes back.
+
+
+class TaskContent(NamedTuple):
+    """What the page is filled with: values of its variables, pre-annotations, and the images.
+
+    `images` are all whose addresses are in `data`: the image server hands out no others.
+    """
+
+    data: dict[str, Any]
+    predictions: list[dict[str, Any]]
+    images: tuple[ShownImage, ...] = ()
+
+
+class Interface(Protocol):
+    """A labelling interface. It has no state; one object serves all queues.
+
+    Every page tells annotators what to do (`instructions`), has keys for its choices, and opens
+    with a pre-annotation where something is known. Foreign text is escaped before it is shown.
+    """
+
+    @property
+    def name(self) -> str:
+        """What queues call it."""
+        ...
+
+    @property
+    def config(self) -> str:
+        """The page in Label Studio's XML."""
+        ...
+
+    @property
+    def instructions(self) -> str:
+        """What an annotator reads first, as HTML."""
+        ...
+
+    @property
+    def independent(self) -> bool:
+        """Whether every answer stands for itself (two descriptions), so that none can conflict."""
+        ...
+
+    def contents(
+        self, store: Store, entities: Sequence[StoredEntity], images_url: str
+    ) -> list[TaskContent]:
+        """One page per entity, in order; images lie at `<images_url>/<sha256>`."""
+        ...
+
+    def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
+        """The page as it opens for whoever gets a model's draft, marked as that model's."""
+        ...
+
+    def read_annotation(
+        self, result: Sequence[dict[str, Any]], shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
+        """What an annotation's regions say about the entity that was shown."""
+        ...
+
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether two answers agree; texts do from a similarity of `text_agreement` (0 to 1)."""
+        ...
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """What an accepted or edited entity becomes: records that take its place, or none.
+
+        Where the interface is `independent`, what the answer adds to it.
+        """
+        ...
+
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
+        """The answer as a piece of HTML, for whoever settles a conflict; all text is escaped."""
+        ...
+
+
+# What the pages have in common: regions, choices, images, and foreign text made harmless.
 
 
 def resource(name: str) -> str:
@@ -203,3 +290,373 @@ def validate(config: str, contents: Sequence[TaskContent]) -> None:
         problems = interface.validate_prediction(guess, return_errors=True)
         if problems:
             raise ServiceError(f"a page does not fit its interface: {'; '.join(problems)}")
+
+
+# When two people have said the same, and how an answer is told to a third.
+
+
+def text_similarity(one: str, other: str) -> float:
+    """How alike two texts are, 0 to 1; neither case nor white space counts."""
+    from rapidfuzz.distance import Levenshtein
+
+    return Levenshtein.normalized_similarity(_plain(one), _plain(other))
+
+
+def same_answer(one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+    """Whether two answers come to the same: equal choices, and texts that are alike.
+
+    Two rejections do, whatever the reasons: what was shown falls either way.
+    """
+    if one.verdict == other.verdict == "reject":
+        return True
+    if one.verdict != other.verdict or one.choices != other.choices:
+        return False
+    return one.texts.keys() == other.texts.keys() and all(
+        text_similarity(text, other.texts[control]) >= text_agreement
+        for control, text in one.texts.items()
+    )
+
+
+def definition_list(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and values as HTML, both escaped; rows without a value are left out."""
+    items = [
+        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows if value.strip()
+    ]
+    return f"<dl>{''.join(items)}</dl>"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+# What the labelling interfaces have in common; each says what is its own.
+
+
+class LabellingPage(ABC):
+    """A page and its instructions in files named after it, answers compared as most are."""
+
+    name: ClassVar[str]
+    independent: ClassVar[bool] = False
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML."""
+        return resource(f"{self._file_name}.xml")
+
+    @cached_property
+    def instructions(self) -> str:
+        """What an annotator reads first."""
+        return resource(f"{self._file_name}.html")
+
+    @property
+    def _file_name(self) -> str:
+        return self.name.replace("-", "_")
+
+    def contents(
+        self, store: Store, entities: Sequence[StoredEntity], images_url: str
+    ) -> list[TaskContent]:
+        """One page per entity, in order."""
+        contents = self.pages(store, entities, images_url)
+        validate(self.config, contents)
+        return contents
+
+    def with_draft(
+        self,
+        content: TaskContent,
+        draft: StoredEntity,  # noqa: ARG002 - what is written on most pages begins with nothing
+    ) -> TaskContent:
+        """The page as it is."""
+        return content
+
+    @abstractmethod
+    def pages(
+        self, store: Store, entities: Sequence[StoredEntity], images_url: str
+    ) -> list[TaskContent]:
+        """One page per entity, in order; not validated yet."""
+
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
+        """Whether the verdicts are the same, and the texts alike."""
+        return same_answer(one, other, text_agreement)
+
+    def successors(
+        self,
+        shown: StoredEntity,  # noqa: ARG002 - it stands as it is, or falls
+        answer: ReviewAnswer,  # noqa: ARG002
+        author: str,  # noqa: ARG002
+    ) -> tuple[EntityRecord, ...]:
+        """Nothing: what was shown stands as it is, or falls."""
+        return ()
+
+
+# The pictures of proposals on a page.
+
+
+def shown_image(picture: Picture) -> ShownImage:
+    """The picture as one that the image server has to hand out."""
+    return ShownImage(picture.sha256, picture.media_type, picture.image_id)
+
+
+def picture_tag(picture: Picture, images_url: str) -> str:
+    """The picture as HTML."""
+    return f'<img src="{escape(image_address(images_url, picture.sha256))}" alt="">'
+
+
+# The form below a text: accept it, edit it, or reject it with a reason.
+#
+# The pages that have it name their controls so: `text`, `verdict`, `reason` and `note`.
+
+TEXT, VERDICT, REASON, NOTE = "text", "verdict", "reason", "note"
+
+
+def read_text_verdict(
+    result: Sequence[dict[str, Any]], shown_text: str
+) -> ReviewAnswer | UnclearAnswer:
+    """What the regions of an annotation say about the text that was shown.
+
+    A changed text counts as an edit also where «accept» was chosen, an unchanged one as accepted
+    also where «edit» was. An empty text or a missing verdict is no answer.
+    """
+    verdict = only_choice(result, VERDICT)
+    if verdict == "reject":
+        return read_rejection(result)
+    if verdict not in ("accept", "edit"):
+        return UnclearAnswer(problem="no verdict was chosen")
+    texts = values(result, TEXT, "text")
+    text = one_line(texts[-1]) if texts else ""
+    if not text:
+        return UnclearAnswer(problem=f"the verdict is {verdict!r}, but the text is empty")
+    if text == one_line(shown_text):
+        return _answer("accept", remark="an edit that changed nothing" if verdict == "edit" else "")
+    remark = "accepted with a changed text, which is an edit" if verdict == "accept" else ""
+    return _answer("edit", {TEXT: text}, remark)
+
+
+def read_rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
+    """The rejection that the regions of an annotation tell, with its reason and its note."""
+    reason = only_choice(result, REASON)
+    if reason is None:
+        return UnclearAnswer(problem="rejected without a reason")
+    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
+    return ReviewAnswer(
+        verdict="reject",
+        choices={VERDICT: ("reject",), REASON: (reason,)},
+        reason=f"{reason}: {note}" if note else reason,
+    )
+
+
+def text_verdict_summary(answer: ReviewAnswer, shown_text: str) -> str:
+    """The answer as a piece of HTML."""
+    kept = "" if answer.verdict == "reject" else answer.texts.get(TEXT, shown_text)
+    return definition_list([("Verdict", answer.verdict), ("Text", kept), ("Reason", answer.reason)])
+
+
+def _answer(
+    verdict: Verdict, texts: dict[str, str] | None = None, remark: str = ""
+) -> ReviewAnswer:
+    return ReviewAnswer(
+        verdict=verdict, choices={VERDICT: (verdict,)}, texts=texts or {}, remark=remark
+    )
+
+
+# The part of a form in which everything is ticked that is wrong with what is shown.
+#
+# The pages that have it name their controls so: `verdict`, `problems` and `note`.
+
+PROBLEMS = "problems"
+
+
+def ticked_problems(result: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """What an annotation says is wrong, in the page's order."""
+    return tuple(values(result, PROBLEMS, "choices"))
+
+
+def read_problems(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
+    """The rejection that an annotation tells, with all that is wrong as its reason."""
+    problems = ticked_problems(result)
+    if not problems:
+        return UnclearAnswer(problem="rejected, but nothing is ticked as wrong")
+    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
+    reason = ", ".join(problems)
+    return ReviewAnswer(
+        verdict="reject",
+        choices={VERDICT: ("reject",), PROBLEMS: problems},
+        reason=f"{reason}: {note}" if note else reason,
+    )
+
+
+def accepted_despite(problems: Sequence[str]) -> UnclearAnswer:
+    """An acceptance that contradicts itself is no answer."""
+    return UnclearAnswer(problem=f"accepted, but ticked as wrong: {', '.join(problems)}")
+
+
+# What tells captions apart, as marks in their text.
+
+_MARKS = {
+    PhraseKind.OTHER_IMAGE: "compares",
+    PhraseKind.COMPARISON: "compares",
+    PhraseKind.ABSENCE: "absent",
+}
+
+
+def marked_captions(captions: Sequence[str]) -> list[str]:
+    """Each caption as HTML in which the words are marked that tell it from the others.
+
+    Marked `loupe-own` are words of no other caption, `loupe-shared` those that only some others
+    have, `loupe-compares` phrases that speak of another image, `loupe-absent` those that name what
+    is not there. Function words tell nothing.
+    """
+    having = Counter(word for caption in captions for word in content_words(caption))
+    return [_marked(caption, having, len(captions)) for caption in captions]
+
+
+def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
+    """The caption with its marks, where `having` of `count` captions have each content word."""
+    spoken = [(one.start, one.end, _MARKS[one.kind]) for one in phrases(caption)]
+    spans = spoken.copy()
+    for match in WORD.finditer(caption):
+        captions = having.get(match.group().casefold(), count)
+        if captions < count and not any(start <= match.start() < end for start, end, _ in spoken):
+            spans.append((*match.span(), "own" if captions == 1 else "shared"))
+    pieces, position = [], 0
+    for start, end, kind in sorted(spans):
+        pieces.append(escape(caption[position:start]))
+        pieces.append(f'<mark class="loupe-{kind}">{escape(caption[start:end])}</mark>')
+        position = end
+    return "".join(pieces) + escape(caption[position:])
+
+
+# Foreign text as HTML, with stretches of it marked: suspected facts, and words that changed.
+
+REMOVED, INSERTED = "removed", "inserted"
+_WORD = re.compile(r"\w+(?:[-’']\w+)*")
+_CHANGES = {"added": "added", "lost": "left out", "contradicted": "contradicts"}
+
+
+class Mark(NamedTuple):
+    """A stretch of a text (end exclusive), its style, and what is said when one points at it."""
+
+    start: int
+    end: int
+    style: str
+    title: str = ""
+
+
+class _Word(NamedTuple):
+    start: int
+    end: int
+    plain: str
+
+
+def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
+    """`text` as a paragraph of HTML; marks may lie across each other."""
+    within = [(place, mark) for place, mark in enumerate(marks) if mark.start < len(text)]
+    edges = {0, len(text)}
+    opening: dict[int, list[tuple[int, Mark]]] = defaultdict(list)
+    for place, mark in within:
+        edges |= {mark.start, min(mark.end, len(text))}
+        opening[mark.start].append((place, mark))
+    pieces: list[str] = []
+    open_marks: list[tuple[int, Mark]] = []
+    for start, end in pairwise(sorted(edges)):
+        still = [(place, mark) for place, mark in open_marks if mark.end > start]
+        open_marks = sorted(still + opening.get(start, []))
+        pieces.append(_piece(text[start:end], [mark for _, mark in open_marks]))
+    return f"<p>{''.join(pieces)}</p>"
+
+
+def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:
+    """Where the facts of findings stand in the source description, or in the rewrite."""
+    facts: list[tuple[Fact | None, Finding]] = [
+        (finding.source if side == "source" else finding.rewrite, finding) for finding in findings
+    ]
+    return [
+        Mark(*fact.span, style=_style(finding), title=finding.message)
+        for fact, finding in facts
+        if fact is not None
+    ]
+
+
+def finding_list(findings: Sequence[Finding], doubts: Sequence[str] = ()) -> str:
+    """The messages of findings as HTML, the grave ones first, and what else is doubted."""
+    rows = [
+        f'<li><mark class="loupe-{_style(finding)}">{_CHANGES[finding.change]}</mark> '
+        f"{escape(finding.message)}</li>"
+        for finding in sorted(findings, key=lambda finding: (finding.minor, finding.change))
+    ]
+    rows += [f"<li>{escape(doubt)}</li>" for doubt in doubts]
+    return f"<ul>{''.join(rows)}</ul>" if rows else "<p>Nothing stands out.</p>"
+
+
+def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
+    """The words of `before` that are gone in `after`, and those of `after` that are new.
+
+    A word that only moved is neither: a rewrite may say the same in another order.
+    """
+    old, new = _words(before), _words(after)
+    return _more_often(old, new, REMOVED), _more_often(new, old, INSERTED)
+
+
+def _words(text: str) -> list[_Word]:
+    return [_Word(*match.span(), match.group().casefold()) for match in _WORD.finditer(text)]
+
+
+def _more_often(words: Sequence[_Word], elsewhere: Sequence[_Word], style: str) -> list[Mark]:
+    """Marks on what is not elsewhere; of a word that is there less often, on the last ones.
+
+    Neighbouring words share a mark.
+    """
+    there = Counter(word.plain for word in elsewhere)
+    marks: list[Mark] = []
+    goes_on = False
+    for word in words:
+        if there[word.plain] > 0:
+            there[word.plain] -= 1
+            goes_on = False
+            continue
+        start = marks.pop().start if goes_on else word.start
+        marks.append(Mark(start, word.end, style))
+        goes_on = True
+    return marks
+
+
+def _style(finding: Finding) -> str:
+    return "minor" if finding.minor else finding.change
+
+
+def _piece(text: str, marks: Sequence[Mark]) -> str:
+    if not marks:
+        return escape(text)
+    styles = " ".join(dict.fromkeys(f"loupe-{mark.style}" for mark in marks))
+    titles = [mark.title for mark in marks if mark.title]
+    title = f' title="{escape(titles[0])}"' if titles else ""
+    return f'<mark class="{styles}"{title}>{escape(text)}</mark>'
+
+
+# What the pages have in common on which an image is accepted, or rejected for stated problems.
+
+
+class ImageVerdict(LabellingPage):
+    """A verdict and, where it is a rejection, what is wrong; nothing shown can be changed."""
+
+    def read_annotation(
+        self,
+        result: Sequence[dict[str, Any]],
+        shown: StoredEntity,  # noqa: ARG002 - nothing in it can be changed
+    ) -> ReviewAnswer | UnclearAnswer:
+        """Whether the image fits, and what is wrong where it does not."""
+        verdict = only_choice(result, VERDICT)
+        if verdict == "reject":
+            return read_problems(result)
+        if verdict != "accept":
+            return UnclearAnswer(problem="no verdict was chosen")
+        if problems := ticked_problems(result):
+            return accepted_despite(problems)
+        return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
+
+    def summary(
+        self,
+        answer: ReviewAnswer,
+        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
+    ) -> str:
+        """The answer as a piece of HTML."""
+        return definition_list([("Verdict", answer.verdict), ("Reason", answer.reason)])

@@ -7,7 +7,7 @@ from annotate.interfaces.duplicate_check import DuplicateCheck
 from annotate.interfaces.group_refinement import GroupRefinement
 from annotate.interfaces.image_filter import ImageFilter
 from annotate.interfaces.image_selection import ImageSelection
-from annotate.interfaces.interface import Interface
+from annotate.interfaces.page import Interface
 from annotate.interfaces.rewrite_revision import RewriteRevision
 from annotate.interfaces.six_way_choice import SixWayChoice
 from annotate.interfaces.strategy_check import StrategyCheck

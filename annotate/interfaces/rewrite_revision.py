@@ -9,16 +9,20 @@ from functools import cached_property
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
-from annotate.interfaces.marked_text import (
+from annotate.interfaces.page import (
+    TEXT,
+    LabellingPage,
+    TaskContent,
     changed_words,
     finding_list,
     finding_marks,
+    image_address,
     marked_text,
+    read_text_verdict,
+    resource,
+    text_verdict_summary,
+    with_text_keys,
 )
-from annotate.interfaces.page import image_address, resource, with_text_keys
-from annotate.interfaces.text_verdict import TEXT, read_text_verdict, text_verdict_summary
 from annotate.items import RewriteItem, load_rewrite_items
 from db.entities import StoredEntity
 from db.reviews import ShownImage

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
-from annotate.interfaces.marked_text import marked_text
-from annotate.interfaces.page import only_choice
-from annotate.interfaces.pictures import picture_tag, shown_image
+from annotate.interfaces.page import (
+    LabellingPage,
+    TaskContent,
+    definition_list,
+    marked_text,
+    only_choice,
+    picture_tag,
+    shown_image,
+)
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.base import digest_of

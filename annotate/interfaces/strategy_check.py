@@ -11,26 +11,29 @@ from html import escape
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
+    PROBLEMS,
+    VERDICT,
+    LabellingPage,
+    TaskContent,
+    accepted_despite,
     choice_region,
+    definition_list,
     image_address,
     instructions,
     one_line,
     only_choice,
+    read_problems,
     resource,
+    shown_image,
+    ticked_problems,
     values,
 )
-from annotate.interfaces.pictures import shown_image
-from annotate.interfaces.problems import PROBLEMS, accepted_despite, read_problems, ticked_problems
-from annotate.interfaces.text_verdict import VERDICT
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.base import EntityRecord
 from schemas.proposals import Strategy
-from schemas.strategy_request import MOST_INSTRUCTION_WORDS
+from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.taxonomy import DifferenceType
 
 TYPE = "type"

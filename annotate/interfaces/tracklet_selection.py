@@ -11,17 +11,19 @@ from string import ascii_lowercase
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.comparison import definition_list
-from annotate.interfaces.interface import TaskContent
-from annotate.interfaces.labelling_page import LabellingPage
 from annotate.interfaces.page import (
+    VERDICT,
+    LabellingPage,
+    TaskContent,
     choice_region,
+    definition_list,
     instructions,
     only_choice,
+    picture_tag,
+    read_rejection,
+    shown_image,
     values,
 )
-from annotate.interfaces.pictures import picture_tag, shown_image
-from annotate.interfaces.text_verdict import VERDICT, read_rejection
 from db.entities import StoredEntity
 from db.reviews import ShownImage
 from db.store import Store

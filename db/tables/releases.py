@@ -12,7 +12,8 @@ from db.tables.base import Base, Digest, Number
 class Release(Base):
     """An immutable snapshot; `id` is the digest of its manifest.
 
-    The marks say up to where the store was read for it (`db.as_of`): the last entity, decision and
+    The marks say up to where the store was read for it (`db.releases`): the last entity, decision
+    and
     withdrawal that counted.
     """
 

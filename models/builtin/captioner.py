@@ -27,18 +27,20 @@ from models.builtin.stills.reading import (
 from models.builtin.stills.seeing import see_still
 from models.builtin.stills.space import vector_of_content
 from models.embedding import plain_picture
-from schemas.caption_request import (
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import FormatError
+from schemas.profile import BuiltinCaptioner
+from schemas.requests import (
     CAPTION_FIELD,
     CAPTION_PURPOSE,
     CAPTIONS_FIELD,
+    CONFUSION_FIELD,
+    CONFUSION_PURPOSE,
     REVISION_PURPOSE,
     CaptionBrief,
+    ConfusionBrief,
     Direction,
 )
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
-from schemas.confusion_request import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
-from schemas.errors import FormatError
-from schemas.profile import BuiltinCaptioner
 from schemas.retrieval_task import RetrievalTask
 
 # What every teller gives: captions of an image, as long as is wanted.
@@ -622,8 +624,8 @@ def _fitting_verb(match: re.Match[str]) -> str:
 class StillsCaptioner:
     """A `ChatModel` that writes captions, writes them anew, and writes confusing ones.
 
-    It reads the brief in a request's `subject` (`schemas.caption_request`,
-    `schemas.confusion_request`), not the prompt. Where facts are told it says these; else what is
+    It reads the brief in a request's `subject` (`schemas.requests`,
+    `schemas.requests`), not the prompt. Where facts are told it says these; else what is
     seen in a drawing; of any other picture only which colours are where. The same specification
     and request always give the same answer.
     """

@@ -62,19 +62,21 @@ from models.embedding import plain_picture
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import FormatError
 from schemas.profile import BuiltinContraster
-from schemas.refinement_request import CAPTIONS_FIELD, REFINEMENT_PURPOSE, RefinementBrief
-from schemas.refinement_request import REPAIR_PURPOSE as REPAIR_CAPTIONS
-from schemas.strategy_request import (
+from schemas.requests import (
     CAPTION_FIELD,
+    CAPTIONS_FIELD,
     DETAIL_FIELD,
     INSTRUCTION_FIELD,
     PLAN_FIELD,
+    REFINEMENT_PURPOSE,
     STRATEGIES_FIELD,
     STRATEGY_PURPOSE,
     TYPE_FIELD,
+    RefinementBrief,
     StrategyBrief,
 )
-from schemas.strategy_request import REPAIR_PURPOSE as REPAIR_STRATEGIES
+from schemas.requests import REFINEMENT_REQUEST_REPAIR_PURPOSE as REPAIR_CAPTIONS
+from schemas.requests import REPAIR_PURPOSE as REPAIR_STRATEGIES
 from schemas.taxonomy import DifferenceType
 
 # Says what a change is about: its type, the detail, and what becomes of it.
@@ -662,8 +664,8 @@ def _looks_like(one: Content, two: Content) -> bool:
 class StillsContraster:
     """A `ChatModel` that proposes contrastive strategies, and refines the captions of a group.
 
-    It reads the brief in a request's `subject` (`schemas.strategy_request`,
-    `schemas.refinement_request`), not the prompt. In drawn stills it proposes what it has seen the
+    It reads the brief in a request's `subject` (`schemas.requests`,
+    `schemas.requests`), not the prompt. In drawn stills it proposes what it has seen the
     built-in editor do; of photographs only another style, or dim light. It writes English alone.
     The same request always gives the same answer, a repair that of the first request.
     """

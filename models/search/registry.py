@@ -9,7 +9,7 @@ from schemas.image_search import GoogleSearch, OpenverseSearch
 def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
     """The search that `spec` describes; only its own libraries are imported.
 
-    A folder's search needs its images and their vectors: `flows.image_searches` makes it.
+    A folder's search needs its images and their vectors: `flows.ccd.searching` makes it.
 
     Raises:
         ConfigurationError: something that it needs from the environment is missing.

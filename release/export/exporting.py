@@ -3,13 +3,19 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from release.attribution import ATTRIBUTION
-from release.export.files import copied
-from release.export.format import ExportFormat
-from release.export.record import ExportRecord, is_there, write_export
-from release.export.source import Progress, ReleaseSource, opened_release
-from release.export.target import ExportTarget
+from release.export.formats import (
+    ExportFormat,
+    ExportRecord,
+    ExportTarget,
+    Progress,
+    ReleaseSource,
+    copied,
+    is_there,
+    opened_release,
+    write_export,
+)
 from release.folder import refuse_within, workspace_for
+from release.terms import ATTRIBUTION
 
 
 class Exported(NamedTuple):

@@ -10,7 +10,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field
 
-from release.export.source import ReleaseSource, opened_release
+from release.export.formats import ReleaseSource, opened_release
 from release.files import is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST

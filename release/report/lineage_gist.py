@@ -1,7 +1,7 @@
 """What is told of an entity in the drawing of a row's lineage: a few words of what it holds."""
 
 from db.lineage import TracedEntity
-from release.lineage_words import gist
+from release.lineage_reading import gist
 
 GIST_CHARACTERS = 160
 

@@ -10,9 +10,7 @@ from release.card_terms import (
     whole_sentence,
 )
 from release.citation import bibtex, citation
-from schemas.release import Manifest
-from schemas.release_about import Creator, ReleaseAbout
-from schemas.release_terms import TermsPermission
+from schemas.release import Creator, Manifest, ReleaseAbout, TermsPermission
 
 
 class StatedFacts(NamedTuple):

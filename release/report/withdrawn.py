@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from release.notices_sources import known_of
-from release.notices_words import told_rows, withdrawn_sentence
+from release.notices import known_of, told_rows, withdrawn_sentence
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
 _CAPTIONS = (

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from release.export.source import ExportedRow, ReleaseSource, opened_release
+from release.export.formats import ExportedRow, ReleaseSource, opened_release
 from release.folder import Workspace, refuse_within, workspace_for
+from release.lineage import ENTITIES
 from release.lineage_reading import open_lineage
-from release.lineage_tables import ENTITIES
 from release.manifest import MANIFEST, read_manifest
 from release.report.columns import Columns
 from release.report.differences import shown_difference
@@ -22,8 +22,7 @@ from release.report.search_index import SearchIndex, index_words
 from release.report.thumbnails import FOLDER_IMAGES, PictureFolder
 from release.report.withdrawn import Withheld
 from release.threads import ordered_map
-from schemas.errors import IntegrityError, UsageError
-from schemas.faults import fault_of
+from schemas.errors import IntegrityError, UsageError, fault_of
 from schemas.withdrawal import WithdrawalNotice
 
 Progress = Callable[[int, int], None]

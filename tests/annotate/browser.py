@@ -19,7 +19,7 @@ import httpx
 import pytest
 import uvicorn
 
-from annotate.interfaces.interface import Interface, TaskContent
+from annotate.interfaces.page import Interface, TaskContent
 from services.blob_server import create_app
 from services.process import free_port
 from tests.services.fixtures import LabelStudioServer

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from annotate.desk import (
+from annotate.backend import (
     OPENED_WITH,
     DeskUnavailableError,
     NewTask,

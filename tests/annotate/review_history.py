@@ -14,8 +14,7 @@ from sqlalchemy import insert, update
 
 from annotate.answers import ReviewAnswer, Verdict
 from annotate.queues import Queue, load_queues
-from db.agents import AgentRef, register_agents
-from db.entities import NewEntity, new_entity
+from db.entities import AgentRef, NewEntity, new_entity, register_agents
 from db.store import Store
 from db.tables import Base
 from db.tables.provenance import Entity

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from annotate.interfaces.interface import Interface, TaskContent
+from annotate.interfaces.page import Interface, TaskContent
 from tests.annotate.browser import SUBMIT, Bench, Box, LabellingPage
 from tests.annotate.pictures import pictures
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from annotate.choice_check import (
+from annotate.agreement import EmbeddingSimilarity, WordSimilarity
+from annotate.audits import (
     ASKS_ABOUT,
     DISTRACTOR,
     PUBLISHED,
@@ -14,7 +15,6 @@ from annotate.choice_check import (
     draw_choices,
 )
 from annotate.queues import shipped
-from annotate.similarity import EmbeddingSimilarity, WordSimilarity
 from db.entities import NewEntity
 from db.store import Store
 from schemas.errors import UsageError

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from annotate.audits import draw_second_look
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
-from annotate.second_look import draw_second_look
-from db.agents import AgentRef
 from db.annotators import set_annotator_state
 from db.decisions import NewDecision, append_decisions
-from db.entities import find
+from db.entities import AgentRef, find
 from db.gold import NewGoldItem, add_gold_items, remove_gold_items
 from db.reviews import WAITING, review_tasks
 from db.tables.provenance import Entity

@@ -7,13 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotate.answers import ReviewAnswer
-from annotate.drift import Rule, enforce, unreviewed_answers, verdict
-from annotate.gold import Accuracy
+from annotate.gold import Accuracy, Rule, enforce, unreviewed_answers, verdict
 from annotate.queues import shipped
 from db.annotations import CountedAnswer
 from db.entities import fetch
-from db.gold import StoredCheck
-from db.returns import barred, lift_returns, returns
+from db.gold import StoredCheck, barred, lift_returns, returns
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from annotate.gold_items import add_gold_file, draw_gold
+from annotate.gold import add_gold_file, draw_gold
 from annotate.queues import shipped
 from db.decisions import NewDecision, append_decisions
 from db.gold import gold_items, settled_answers

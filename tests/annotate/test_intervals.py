@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.intervals import FloatArray, estimate, ratio, share
+from annotate.agreement import FloatArray, estimate, ratio, share
 
 
 def test_wilsons_interval_of_the_literature() -> None:

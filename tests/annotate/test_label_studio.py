@@ -8,12 +8,10 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.desk import ReviewDesk
-from annotate.label_studio import LabelStudioDesk
+from annotate.backend import LabelStudioDesk, ReviewDesk, new_client
 from annotate.projects import Desks
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
-from annotate.sdk import new_client
 from db.entities import fetch, find
 from db.reviews import review_tasks
 from schemas.errors import ServiceError

@@ -10,8 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.desk import NewTask, ProjectCounts, ProjectSpec, RemoteTask
-from annotate.label_studio import LabelStudioDesk
+from annotate.backend import LabelStudioDesk, NewTask, ProjectCounts, ProjectSpec, RemoteTask
 from db.store import Store
 from schemas.errors import ServiceError
 from services.credentials import load_workspaces

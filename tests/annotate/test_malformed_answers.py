@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import select
 
 from annotate.answers import ReviewAnswer
-from annotate.desk import NewTask, ProjectCounts
+from annotate.backend import NewTask, ProjectCounts
+from annotate.decisions import Answer, resolve
 from annotate.interfaces.page import controls
 from annotate.interfaces.registry import interface_of
 from annotate.projects import Seat, project_spec
 from annotate.pull import discard, pull
 from annotate.queues import HOUSE, Queue, shipped
-from annotate.resolution import Answer, resolve
 from annotate.statistics import queue_statistics
 from db.entities import NewEntity, find
 from db.reviews import StoredTask, announce_tasks, place_tasks, review_tasks

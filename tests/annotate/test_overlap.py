@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from annotate.audits import draw_second_look
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
-from annotate.second_look import draw_second_look
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch, find
-from db.gold import NewGoldItem, add_gold_items, all_checks
-from db.returns import lift_returns, returns
+from db.gold import NewGoldItem, add_gold_items, all_checks, lift_returns, returns
+from db.review_audits import looked_draws
 from db.reviews import StoredTask, review_tasks
-from db.second_looks import looked_draws
 from schemas.errors import UsageError
 from schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, rejecting

@@ -13,8 +13,16 @@ from annotate.candidates import (
     goes_to_people,
 )
 from annotate.interfaces.registry import INTERFACES
-from annotate.policies import Auto, Policy, Required, Sample, parse_policy
-from annotate.queues import Queue, load_queues, shipped
+from annotate.queues import (
+    Auto,
+    Policy,
+    Queue,
+    Required,
+    Sample,
+    load_queues,
+    parse_policy,
+    shipped,
+)
 from db.entities import StoredEntity, fetch, new_entity
 from schemas.base import digest_of
 from schemas.errors import ConfigurationError, UsageError

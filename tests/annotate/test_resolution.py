@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotate.answers import ReviewAnswer, Verdict
-from annotate.resolution import Answer, Outcome, resolve
+from annotate.decisions import Answer, Outcome, resolve
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 VERDICTS: tuple[Verdict, ...] = ("accept", "edit", "reject")

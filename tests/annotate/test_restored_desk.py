@@ -9,18 +9,24 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from annotate.label_studio import LabelStudioDesk
+from annotate.backend import LabelStudioDesk
 from annotate.projects import Desks, Seat, find_project
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
-from annotate.reports import PullReport
+from annotate.statistics import PullReport
 from db.annotations import annotations_of
 from db.annotators import add_annotator
 from db.entities import fetch
 from db.reviews import StoredTask, review_tasks
 from schemas.errors import ServiceError
-from services.label_studio import NAME, label_studio_token, personal_token, start_label_studio
-from services.label_studio_accounts import Workspace, add_workspaces
+from services.label_studio import (
+    NAME,
+    Workspace,
+    add_workspaces,
+    label_studio_token,
+    personal_token,
+    start_label_studio,
+)
 from services.process import free_port, stop
 from tests.annotate.answering import Regions, accepting, rejecting
 from tests.annotate.fault_proxy import Fault, fault_proxy

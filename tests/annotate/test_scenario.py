@@ -21,32 +21,30 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import insert
 
+from annotate.backend import LabelStudioDesk
 from annotate.interfaces.registry import interface_of
-from annotate.label_studio import LabelStudioDesk
 from annotate.projects import Desks
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
 from annotate.statistics import queue_statistics
-from db.agents import AgentRef
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
-from db.entities import StoredEntity, fetch, find
-from db.gold import NewGoldItem, add_gold_items, all_checks
-from db.returns import returns
+from db.entities import AgentRef, StoredEntity, fetch, find
+from db.gold import NewGoldItem, add_gold_items, all_checks, returns
 from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store
 from db.tables.review import Annotator, Pseudonym
-from flows.hints import Hints, hint_server
+from flows.engine.gates import Hints, hint_server
 from profiles.settings import load_settings
 from schemas.base import digest_of
 from schemas.errors import ServiceError
 from services.label_studio import (
     NAME,
+    add_workspaces,
     label_studio_token,
     personal_token,
     start_label_studio,
 )
-from services.label_studio_accounts import add_workspaces
 from services.process import PLAIN_HTTP, free_port, stop
 from tests.annotate.answering import Regions, about, accepting, editing, rejecting
 from tests.annotate.fault_proxy import Fault, fault_proxy

@@ -4,16 +4,15 @@ from collections import Counter
 
 import pytest
 
+from annotate.audits import STRATA, draw_second_look, wanted
 from annotate.queues import shipped
-from annotate.second_look import STRATA, draw_second_look, wanted
 from db.decisions import NewDecision, append_decisions
 from db.entities import new_entity
-from db.second_looks import accepted_items, looked_draws
+from db.review_audits import accepted_items, looked_draws
 from db.store import Store
 from schemas.errors import UsageError
-from schemas.proportion import Stratum
+from schemas.quality import LookedDraw, Stratum, summarise
 from schemas.records import Rewrite
-from schemas.second_look import LookedDraw, summarise
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.db.samples import SOFTWARE, store_entities
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.similarity import EmbeddingSimilarity, WordSimilarity
+from annotate.agreement import EmbeddingSimilarity, WordSimilarity
 from schemas.errors import UsageError
 
 texts = st.lists(

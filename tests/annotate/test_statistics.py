@@ -7,9 +7,8 @@ import pytest
 
 from annotate.agreement import ItemAnswers, agreement
 from annotate.answers import ReviewAnswer
-from annotate.statistics import queue_statistics
-from annotate.statistics_records import DayOfWork, ItemCounts
-from db.review_statistics import given_answers
+from annotate.statistics import DayOfWork, ItemCounts, queue_statistics
+from db.review_audits import given_answers
 from db.store import Store
 from tests.annotate.review_history import (
     CAREFUL,

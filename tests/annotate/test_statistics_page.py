@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from annotate.answers import Verdict
-from annotate.statistics import queue_statistics
+from annotate.statistics import QueueStatistics, queue_statistics
 from annotate.statistics_page import duration, nice_scale, render_page, scale_of, shown_days
-from annotate.statistics_records import QueueStatistics
 from db.store import Store
 from tests.annotate.review_history import (
     CAREFUL,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.stratified import allocate, draw
+from annotate.audits import allocate, draw
 
 populations = st.dictionaries(st.text(max_size=2), st.integers(0, 50), max_size=6)
 wholes = st.dictionaries(st.integers().map(str), st.sampled_from("abc"), max_size=60)

@@ -3,17 +3,15 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import AnnotationRecord
-from annotate.policies import Auto, Sample
 from annotate.projects import Desks
 from annotate.pull import pull, reconcile
 from annotate.push import PUSH_ATTEMPTS
 from annotate.push import push as push_patiently
-from annotate.queues import HOUSE, Queue, shipped
-from annotate.reports import PullReport, PushReport, ReconcileReport
-from db.agents import AgentRef
+from annotate.queues import HOUSE, Auto, Queue, Sample, shipped
+from annotate.statistics import PullReport, PushReport, ReconcileReport
 from db.annotations import annotations_of
 from db.decisions import RETIRED, NewDecision, append_decisions
-from db.entities import StoredEntity, fetch, find, parents_of
+from db.entities import AgentRef, StoredEntity, fetch, find, parents_of
 from db.reviews import review_tasks
 from db.store import Store
 from schemas.errors import ServiceError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.work_forecast import forecast
+from annotate.statistics import forecast
 
 TODAY = date(2026, 3, 26)
 

@@ -2,8 +2,7 @@
 
 from datetime import date
 
-from annotate.statistics_records import DayOfWork
-from annotate.work_tally import useful_per_day
+from annotate.statistics import DayOfWork, useful_per_day
 
 
 def test_useful_answers_are_counted_from_the_first_day_to_yesterday() -> None:

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import func, insert, select, update
 
-from db.agents import AgentRef
-from db.entities import NewEntity, new_entity
+from db.entities import AgentRef, NewEntity, new_entity
 from db.store import Store
 from db.tables import Base
 from db.tables.work import Claim, Process

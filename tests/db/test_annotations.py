@@ -2,7 +2,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from db.agents import AgentRef
 from db.annotations import (
     ANNOTATED_BY,
     ANNOTATES,
@@ -16,7 +15,7 @@ from db.annotations import (
     unclear_annotations,
 )
 from db.decisions import NewDecision, append_decisions
-from db.entities import new_entity
+from db.entities import AgentRef, new_entity
 from db.reviews import StoredTask, review_tasks, set_task_states
 from db.store import Store
 from schemas.records import Rewrite

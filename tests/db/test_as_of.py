@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import InternalError
 
-from db.agents import AgentRef, register_agents
-from db.as_of import PastState, StateMark, current_mark, mark_after
 from db.decisions import NewDecision, Verdict, append_decisions, fold
-from db.entities import new_entity
+from db.entities import AgentRef, new_entity, register_agents
 from db.release_rows import snapshot
+from db.releases import PastState, StateMark, current_mark, mark_after
 from db.store import Store
 from db.tables.provenance import Activity, Decision, Derivation, Entity, Plan
 from db.tables.withdrawals import Withdrawal, WithdrawnEntity

@@ -5,17 +5,21 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import select
 
-from db.checkpoints import (
-    StoredCheckpoint,
-    drop_finished_checkpoints,
-    load_checkpoint,
-    save_checkpoint,
-)
 from db.entities import NewEntity, fetch
 from db.store import Store
 from db.tables.provenance import Activity, Entity
 from db.tables.work import Checkpoint
-from db.work import Pending, WorkResult, commit_chunk, count_pending, register_plan
+from db.work import (
+    Pending,
+    StoredCheckpoint,
+    WorkResult,
+    commit_chunk,
+    count_pending,
+    drop_finished_checkpoints,
+    load_checkpoint,
+    register_plan,
+    save_checkpoint,
+)
 from schemas.errors import IntegrityError
 from tests.db.samples import DATASET, activity_of, caption, row_count, store_entities
 

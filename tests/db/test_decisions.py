@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from db.agents import AgentRef
 from db.decisions import NewDecision, State, Verdict, append_decisions, fold
-from db.entities import fetch
+from db.entities import AgentRef, fetch
 from db.store import Store
 from db.tables.provenance import Decision
 from tests.db.samples import SOFTWARE, caption, row_count, store_entities

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import ProgrammingError
 
-from db.agents import AgentRef, register_agents
+from db.entities import AgentRef, register_agents
 from db.store import Store, retried
 from db.tables.provenance import Activity, Agent, Plan
 from db.work import commit_chunk, register_plan

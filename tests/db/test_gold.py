@@ -8,16 +8,20 @@ from db.annotations import last_decisions
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch
 from db.gold import (
+    GoldAccuracy,
     NewCheck,
     NewGoldItem,
     add_gold_items,
     all_checks,
+    barred,
     checks_of,
     gold_items,
+    lift_returns,
     record_checks,
     remove_gold_items,
+    return_work,
+    returns,
 )
-from db.returns import GoldAccuracy, barred, lift_returns, return_work, returns
 from db.store import Store
 from db.tables.review_quality import GoldCheck
 from tests.db.review_samples import QUEUE, START, Desk, rewrite, store_rewrites

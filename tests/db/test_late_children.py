@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from db.agents import AgentRef
 from db.decisions import NewDecision
-from db.entities import NewEntity, find, new_entity
+from db.entities import AgentRef, NewEntity, find, new_entity
 from db.store import Store
-from db.withdrawal_recording import NewWithdrawal, record_withdrawal, take_back
-from db.withdrawal_steps import finish
-from db.withdrawal_targets import WithdrawalTarget
+from db.withdrawal_graph import WithdrawalTarget
 from db.withdrawals import (
+    NewWithdrawal,
     StoredWithdrawal,
     WithdrawalRequest,
     find_withdrawal,
+    finish,
     key_of,
+    record_withdrawal,
+    take_back,
     withdrawn_entities,
 )
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
@@ -107,7 +108,7 @@ def test_it_does_not_become_finished_while_more_is_being_stored(
         added.set()
         assert finishing.wait(300)
 
-    monkeypatch.setattr("db.late_children.take_back", add)
+    monkeypatch.setattr("db.withdrawals.take_back", add)
     child = rewrite("child", ("rewrite_of", parent.id))
     thread = Thread(target=store_entities, args=(store, [child]))
     thread.start()

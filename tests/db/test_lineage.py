@@ -14,12 +14,10 @@ from prov.model import (
     ProvEntity,
 )
 
-from db.agents import AgentRef
 from db.calls import NewCall, record_call
 from db.decisions import NewDecision
-from db.entities import NewEntity, new_entity
-from db.lineage import find_entity_id, trace
-from db.prov_document import prov_json
+from db.entities import AgentRef, NewEntity, new_entity
+from db.lineage import find_entity_id, prov_json, trace
 from db.store import Store
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from schemas.base import digest_of

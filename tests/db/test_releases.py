@@ -8,9 +8,9 @@ import pytest
 from db.release_rows import described_images, live_images, model_calls, snapshot
 from db.releases import find_release, list_releases, released_entities, store_release
 from db.store import Store
-from release.licence_terms import Held, terms_of
 from release.manifest import unnamed
 from release.statistics import StatisticsCounter
+from release.terms import Held, terms_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest
 from tests.release.worlds import DATASET, World, small_world, store_world

@@ -4,7 +4,6 @@ import pytest
 
 from db.decisions import NewDecision, append_decisions
 from db.entities import find
-from db.repeats import count_plans, rejections_of, take_back
 from db.store import Store
 from db.work import (
     Beneath,
@@ -12,7 +11,10 @@ from db.work import (
     WorkResult,
     commit_chunk,
     count_pending,
+    count_plans,
     register_plan,
+    rejections_of,
+    take_back,
     worked_inputs,
 )
 from schemas.records import Rejection

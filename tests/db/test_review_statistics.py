@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from annotate.answers import UnclearAnswer
-from db.review_statistics import (
+from db.review_audits import (
     ItemProgress,
     TaskCount,
     given_answers,

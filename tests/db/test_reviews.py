@@ -3,9 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from db.agents import AgentRef
 from db.decisions import NewDecision, append_decisions
-from db.entities import new_entity
+from db.entities import AgentRef, new_entity
 from db.reviews import (
     Cursor,
     ShownImage,

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import insert, select, text
 from sqlalchemy.exc import InternalError
 
-from db.agents import AgentRef, register_agents
+from db.entities import AgentRef, register_agents
 from db.store import Store
 from db.tables.provenance import Agent
 from schemas.errors import ServiceError

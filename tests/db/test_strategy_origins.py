@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from db.entities import new_entity
+from db.origins import StrategyOrigin, strategy_origins
 from db.release_rows import snapshot
-from db.strategy_origins import StrategyOrigin, strategy_origins
 from tests.release.ccd_world import (
     CCD,
     Benchmark,

@@ -2,7 +2,7 @@
 
 import json
 
-from db.withdrawal_bytes import Blob, own_blobs, own_digests
+from db.withdrawal_graph import Blob, own_blobs, own_digests
 
 
 def test_what_was_downloaded_is_known_as_it_was_sent_too() -> None:

@@ -9,12 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from db.derivation_roles import COPY, ROLES, Bond, bond_of, empties
 from db.entities import NewEntity, new_entity
 from db.store import Store
 from db.tables import Base
-from db.withdrawal_bytes import own_digests
-from db.withdrawal_closure import EMPTY, SAME, TARGET, closure
+from db.withdrawal_graph import (
+    COPY,
+    EMPTY,
+    ROLES,
+    SAME,
+    TARGET,
+    Bond,
+    bond_of,
+    closure,
+    empties,
+    own_digests,
+)
 from schemas.base import sha256_of
 from schemas.proposals import Picture as Shown
 from schemas.proposals import Tracklet, TrackletFrame

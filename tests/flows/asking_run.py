@@ -11,10 +11,9 @@ from pathlib import Path
 from db.entities import StoredEntity
 from db.store import Store
 from db.work import Pending, WorkResult
-from flows.asking import ask, without_answer
-from flows.ledger import Budget, RecordedChatModel
-from flows.report import StageResult
-from flows.runner import Stage, run_stage
+from flows.engine.model_step import Budget, RecordedChatModel, ask, without_answer
+from flows.engine.report import StageResult
+from flows.engine.runner import Stage, run_stage
 from models.openai_chat import OpenAIChatModel
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.errors import BudgetReachedError

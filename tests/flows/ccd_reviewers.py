@@ -6,9 +6,9 @@ from annotate.pull import pull
 from annotate.queues import Purpose, shipped
 from db.entities import StoredEntity, fetch
 from db.reviews import tasks_by_key
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
-from flows.report import BuildReport
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.profile import Profile
 from schemas.proposals import Candidate, CaptionGroup, Strategy

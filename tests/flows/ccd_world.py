@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from db.entities import StoredEntity, find
-from flows.context import RunContext
+from flows.engine.context import RunContext
 from profiles.loader import load_profile
 from schemas.build import CcdBuild
 from schemas.profile import OpenAIChat, Profile

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from db.store import Store
-from flows.cli import main
-from flows.context import RunContext
+from flows.cli.main import main
+from flows.engine.context import RunContext
 from profiles.settings import load_settings
 from services.components import Component
 from services.installation import bring_up, take_down

@@ -12,13 +12,16 @@ from db.blobs import BlobStore
 from db.entities import NewEntity, new_entity
 from db.store import Store
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from flows.ufine6926.crops import PART_OF, REPORT_OF, Crop, encode
+from flows.ufine6926.noise_filter import (
+    FILTER_TRACK_STAGE,
+    FILTER_TRACK_VERSION,
+    filter_track,
+    propose_tracklets,
+)
 from schemas.proposals import Tracklet
 from schemas.tracking import FilterSettings
 from schemas.video import Observation, Track
-from stages.tracklets import PART_OF, REPORT_OF
-from stages.tracklets.filter_track import STAGE, VERSION, filter_track
-from stages.tracklets.propose_tracklets import propose_tracklets
-from stages.tracklets.scissors import Crop, encode
 
 DATASET = "street"
 
@@ -69,7 +72,7 @@ def store_tracks(
         for track, report in filtered
     }
     configuration = {"settings": settings.model_dump(mode="json")}
-    _store(store, STAGE, configuration, list(reports.values()))
+    _store(store, FILTER_TRACK_STAGE, configuration, list(reports.values()))
     made: list[NewEntity] = []
 
     def id_of(tracklet: Tracklet) -> str:
@@ -87,7 +90,7 @@ def store_tracks(
 def _store(
     store: Store, stage: str, configuration: dict[str, Any], entities: list[NewEntity]
 ) -> None:
-    plan = register_plan(store, stage, VERSION, configuration)
+    plan = register_plan(store, stage, FILTER_TRACK_VERSION, configuration)
     activity = ActivityRecord(plan, DATASET, "revision", "run", datetime.now(UTC))
     commit_chunk(store, activity, [WorkResult(int(one.id[:8], 16), (one,)) for one in entities])
 

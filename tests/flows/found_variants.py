@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from annotate.projects import Desks
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
-from flows.report import BuildReport
-from flows.search_ledger import Clock, utc_now
+from flows.ccd.pipeline import build_dataset
+from flows.ccd.searching import Clock, utc_now
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.image_search import OpenverseSearch
 from schemas.profile import Profile

@@ -9,10 +9,10 @@ from db.entities import LIVE, StoredEntity, fetch, find
 from db.reviews import tasks_by_key
 from db.tables.provenance import Decision, Entity
 from db.tables.work import ModelCall
-from flows.context import RunContext
-from flows.recos_build import build_dataset
-from flows.report import BuildReport
-from flows.task_images import images_of_tier
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
+from flows.recos.pipeline import build_dataset
+from flows.recos.task_images import images_of_tier
 from schemas.build import RecosBuild
 from schemas.profile import Profile
 from schemas.quality import Confusion

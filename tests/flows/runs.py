@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from db.blobs import BlobStore
 from db.store import Store
-from flows.context import RunContext
-from flows.execution import ThreadExecutor
-from flows.ledger import Budget
-from flows.progress import SilentProgress
+from flows.engine.context import RunContext
+from flows.engine.execution import ThreadExecutor
+from flows.engine.model_step import Budget
+from flows.engine.progress import SilentProgress
 from profiles.settings import load_settings
 from schemas.build import SourceSpec
 

@@ -10,8 +10,7 @@ from db.annotators import Role, add_annotator
 from db.store import Store
 from profiles.settings import Settings
 from services.credentials import save_workspace
-from services.label_studio import label_studio_name, personal_token
-from services.label_studio_accounts import add_workspaces
+from services.label_studio import add_workspaces, label_studio_name, personal_token
 from services.process import PLAIN_HTTP
 from tests.services.fixtures import LabelStudioServer
 

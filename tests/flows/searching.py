@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 
 from db.store import Store
-from flows.search_ledger import RecordedSearch
+from flows.ccd.searching import RecordedSearch
 from models.search.openverse import OpenverseImageSearch
 from schemas.errors import BudgetReachedError
 from schemas.image_search import OpenverseSearch

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from schemas.build import SourceSpec
-from schemas.strategy_request import STRATEGIES_FIELD, StrategyBrief
+from schemas.requests import STRATEGIES_FIELD, StrategyBrief
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from sources.demonstration.stills.writing import StillTruth

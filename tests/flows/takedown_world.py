@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 
 from annotate.projects import Desks
 from annotate.queues import HOUSE
-from flows import ccd_build, recos_build, ufine3c_build, ufine6926_build
-from flows.context import RunContext
+from flows.ccd import pipeline as ccd_build
+from flows.engine.context import RunContext
+from flows.recos import pipeline as recos_build
+from flows.ufine3c import pipeline as ufine3c_build
+from flows.ufine6926 import pipeline as ufine6926_build
 from profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.parquet_rows import read_parquet_rows

@@ -3,8 +3,8 @@
 import pytest
 
 from db.work import WorkResult
-from flows.asking import left_unanswered, require_answers
-from flows.report import Deferred, StageReport
+from flows.engine.model_step import left_unanswered, require_answers
+from flows.engine.report import Deferred, StageReport
 from schemas.chat import ModelRef
 from schemas.errors import ModelError
 

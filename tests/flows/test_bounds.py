@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.bounds import told_of_choice, told_of_edits
+from flows.ccd.bounds import told_of_choice, told_of_edits
 from profiles.loader import load_profile
 from schemas.contrast import ChoiceCalibration, ChoiceSettings, EditCheckSettings, SuggestedBound
 from schemas.profile import ContrastSettings

@@ -9,15 +9,20 @@ import pytest
 
 from db.entities import StoredEntity
 from db.quarantine import quarantined
-from flows.context import RunContext
-from flows.report import BuildReport
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from release.verify import verify_release
 from schemas.contrast_records import StrategyDraft
 from schemas.errors import ModelError
 from schemas.proposals import CaptionGroup, Strategy
 from schemas.records import Caption, Image, Rejection
-from schemas.refinement_request import CAPTIONS_FIELD, TRANSLATIONS_FIELD, RefinementBrief
-from schemas.strategy_request import STRATEGIES_FIELD, StrategyBrief
+from schemas.requests import (
+    CAPTIONS_FIELD,
+    STRATEGIES_FIELD,
+    TRANSLATIONS_FIELD,
+    RefinementBrief,
+    StrategyBrief,
+)
 from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, entities
 from tests.flows.drawn_stills import DrawnStills

@@ -19,12 +19,12 @@ from db.entities import LIVE, parents_of
 from db.quarantine import quarantined
 from db.store import Store
 from flows.blob_repair import mend
-from flows.ccd_build import build_dataset
-from flows.cli import app
-from flows.context import RunContext
-from flows.contrast_groups import ACCEPTED_FROM, CONTRAST_OF
-from flows.image_orders import MADE_FOR
-from flows.report import BuildReport
+from flows.ccd.groups import ACCEPTED_FROM, CONTRAST_OF
+from flows.ccd.image_requests import MADE_FOR
+from flows.ccd.pipeline import build_dataset
+from flows.cli.main import app
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import CcdBuild

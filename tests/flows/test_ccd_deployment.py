@@ -12,7 +12,7 @@ from db.annotators import set_annotator_state
 from db.entities import LIVE, StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
 from db.store import Store
-from flows.image_orders import MADE_FOR
+from flows.ccd.image_requests import MADE_FOR
 from release.reading import read_release
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.records import Image

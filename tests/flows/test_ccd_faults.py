@@ -8,12 +8,11 @@ import pytest
 
 from db.quarantine import put_back, quarantined
 from db.search_calls import requests_since
-from flows.context import RunContext
-from flows.hit_downloads import may_pass
-from flows.image_orders import order_images, waiting_strategies
-from flows.order_searches import OrderSearches
-from flows.report import BuildReport
-from flows.search_ledger import RecordedSearch
+from flows.ccd.downloading import may_pass
+from flows.ccd.image_requests import order_images, waiting_strategies
+from flows.ccd.searching import OrderSearches, RecordedSearch
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from models.image_search import always
 from schemas.chat import ModelRef
 from schemas.contrast import ResultsConsidered

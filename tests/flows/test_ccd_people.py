@@ -21,11 +21,11 @@ from db.entities import LIVE, StoredEntity, fetch, parents_of
 from db.lineage import trace
 from db.store import Store
 from db.tables.work import ModelCall
-from flows.commands.lineage_tree import lineage_tree
-from flows.context import RunContext
-from flows.contrast_groups import ACCEPTED_FROM
-from flows.image_orders import MADE_FOR, ORDERED_BY
-from flows.report import BuildReport
+from flows.ccd.groups import ACCEPTED_FROM
+from flows.ccd.image_requests import MADE_FOR, ORDERED_BY
+from flows.cli.lineage_tree import lineage_tree
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import CcdBuild

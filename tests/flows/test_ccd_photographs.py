@@ -18,8 +18,8 @@ from annotate.projects import Desks
 from annotate.queues import HOUSE
 from db.entities import StoredEntity, find
 from db.quarantine import quarantined
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
 from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import CcdBuild, SourceSpec

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from db.search_calls import requests_since
-from flows.context import RunContext
-from flows.report import BuildReport
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from schemas.contrast_records import ImageOrder
 from schemas.errors import BudgetReachedError
 from schemas.profile import Profile

@@ -15,10 +15,11 @@ from annotate.queues import HOUSE
 from db.entities import StoredEntity, parents_of
 from db.quarantine import quarantined
 from db.tables.work import ModelCall
-from flows.anchors import is_anchor
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
-from flows.strategy_proposals import ANCHOR
+from flows.ccd.edit_measures import concerns_all
+from flows.ccd.pipeline import build_dataset
+from flows.ccd.strategies import ANCHOR
+from flows.engine.building import is_anchor
+from flows.engine.context import RunContext
 from release.verify import verify_release
 from schemas.build import CcdBuild
 from schemas.contrast_records import ContrastGroup, ImageOrder, StrategyDraft
@@ -28,7 +29,6 @@ from schemas.profile import OpenAIChat, Profile, Sampling
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.records import Caption, Image, Rejection
 from sources.demonstration.stills import StillsWorld
-from stages.image_edits.measurement import concerns_all
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, go, right
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities

@@ -9,11 +9,11 @@ import pytest
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
-from flows.context import RunContext
-from flows.hit_downloads import DOWNLOADED_FROM
-from flows.image_choice import FOUND_AS
-from flows.image_orders import order_images
-from flows.report import BuildReport
+from flows.ccd.downloading import DOWNLOADED_FROM
+from flows.ccd.image_choice import FOUND_AS
+from flows.ccd.image_requests import order_images
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.contrast_records import FoundHit, ImageOrder
 from schemas.errors import BudgetReachedError, UsageError

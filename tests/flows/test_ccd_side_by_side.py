@@ -11,16 +11,13 @@ import pytest
 
 from db.entities import find
 from db.store import Store
-from flows import (
-    edit_ledger,
-    edited_images,
-    found_images,
-    image_choice,
-    refining,
-    strategy_proposals,
-)
-from flows.report import BuildReport
-from flows.runner import Stage
+from flows.ccd import downloading as found_images
+from flows.ccd import editing as edit_ledger
+from flows.ccd import editing as edited_images
+from flows.ccd import image_choice, refining
+from flows.ccd import strategies as strategy_proposals
+from flows.engine.report import BuildReport
+from flows.engine.runner import Stage
 from models.builtin.editor.model import StillsEditor
 from release.verify import verify_release
 from schemas.build import CcdBuild

@@ -11,8 +11,8 @@ from PIL import Image as Pictures
 from benchmarks.contrast_truth import content_after, faults, true_content
 from db.entities import fetch
 from db.store import Store
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
 from models.builtin.editor.changes import Change, read
 from models.builtin.stills.reading import Content
 from profiles.loader import load_profile

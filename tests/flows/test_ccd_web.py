@@ -17,14 +17,14 @@ from PIL import Image as Pictures
 from annotate.projects import Desks
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
-from flows.contrast_groups import ACCEPTED_FROM
-from flows.hit_downloads import DOWNLOADED_FROM, IMPORTED_FROM
-from flows.image_choice import FOUND_AS
-from flows.report import BuildReport
-from release.attribution import ATTRIBUTION
+from flows.ccd.downloading import DOWNLOADED_FROM, IMPORTED_FROM
+from flows.ccd.groups import ACCEPTED_FROM
+from flows.ccd.image_choice import FOUND_AS
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from release.markdown import as_text
+from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import sha256_of
 from schemas.contrast_records import FoundHit, FoundPicture, ImageOrder

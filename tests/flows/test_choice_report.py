@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.choice_report import SERIES, choice_plot, render_choice_report, write_choice_report
+from flows.ccd.choice_test import SERIES, choice_plot, render_choice_report, write_choice_report
+from flows.ccd.image_choice import calibrate_choice
 from schemas.contrast import ChoiceCalibration, ChoiceSettings, ObservedResult
-from stages.candidate_choice.calibration import calibrate_choice
 
 
 def results(*, judged: bool = True) -> list[ObservedResult]:

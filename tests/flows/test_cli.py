@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from db.entities import find
 from db.store import Store
-from flows.cli import app, main
-from flows.commands import demo
-from flows.demonstration import SEED
+from flows.cli import demo
+from flows.cli.main import app, main
+from flows.engine.build_files import SEED
 from schemas.errors import MissingExtraError
 from schemas.records import Caption, Granularity
 from sources.demonstration import write_people_world
@@ -388,7 +388,7 @@ def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
 def test_where_the_shell_knows_no_loupe_the_demo_says_how_it_will(
     monkeypatch: pytest.MonkeyPatch, found: str | None, told: str
 ) -> None:
-    monkeypatch.setattr("flows.commands.demo.shutil.which", lambda _name: found)
+    monkeypatch.setattr("flows.cli.demo.shutil.which", lambda _name: found)
     said = demo._activation()
     assert told in said
     assert bool(said) == bool(told)

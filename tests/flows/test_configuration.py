@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.configuration import load_build, load_source, load_video_build, load_video_source
+from flows.engine.build_files import load_build, load_source, load_video_build, load_video_source
 from schemas.errors import ConfigurationError
 
 BUILD = """

@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 from db.entities import find
 from db.store import Store
-from flows.contact_sheet import SHOWN_FAR, SHOWN_NEAR, Sheet, collect, sheet_document
-from flows.filtered_tracks import Thresholds
-from flows.histogram import histogram
-from flows.pages import figure
+from flows.engine.pages import figure, histogram
+from flows.ufine6926.filter_explanation import SHOWN_FAR, SHOWN_NEAR, Sheet, collect, sheet_document
+from flows.ufine6926.noise_filter import Thresholds
 from schemas.errors import UsageError
 from schemas.tracking import FilterSettings
 from schemas.video import FilterReport
 from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.filter_world import DATASET, blobs_of, store_tracks, with_crops
-from tests.stages.tracklets.samples import observation, track, walk
+from tests.flows.steps.tracklets.samples import observation, track, walk
 
 SETTINGS = FilterSettings(least_relative_sharpness=0)
 THRESHOLDS = Thresholds(SETTINGS, "a test")

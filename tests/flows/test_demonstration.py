@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.demonstration import demonstration_build, demonstration_video_build
+from flows.engine.build_files import demonstration_build, demonstration_video_build
 from schemas.build import SourceSpec, VideoSourceSpec
 
 

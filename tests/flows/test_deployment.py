@@ -16,7 +16,7 @@ from annotate.queues import shipped
 from db.entities import StoredEntity, find
 from db.lineage import TracedEntity, trace
 from db.store import Store
-from flows.configuration import load_build
+from flows.engine.build_files import load_build
 from schemas.base import sha256_of
 from schemas.proposals import Tracklet
 from schemas.records import Caption, Image, PromptText, Rewrite, Source

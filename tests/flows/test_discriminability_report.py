@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from flows.discriminability_report import (
+from flows.engine.pages import shrunk_uri
+from flows.recos.discriminability_report import (
     BINS,
     EXAMPLES,
     DiscriminabilityReportData,
+    render_report,
     report_document,
     report_on,
+    write_report,
 )
-from flows.discriminability_report_page import render_report, write_report
-from flows.pages import shrunk_uri
+from flows.recos.validation_loop import CaptionHistory, Draft, run_validation
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
-from stages.caption_validation.history import CaptionHistory
-from stages.caption_validation.loop import Draft, run_validation
 from tests.chromium import all_pictures_show
 
 SETTINGS = DiscriminabilitySettings(k=10, eta=0.6, rounds=3)

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from annotate.desk import OPENED_WITH, NewTask
-from annotate.interfaces.described_attributes import count_words
-from annotate.interfaces.description_writing import DRAFT, LEAST_WORDS
+from annotate.backend import OPENED_WITH, NewTask
+from annotate.interfaces.description_writing import DRAFT, LEAST_WORDS, count_words
 from db.entities import StoredEntity, fetch, find, parents_of
-from flows.context import RunContext
-from flows.report import BuildReport
-from flows.ufine6926_build import build_dataset
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
+from flows.ufine6926.pipeline import build_dataset
 from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import UFine6926Build, VideoSourceSpec

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
-from flows.edit_ledger import MOST_ATTEMPTS
+from flows.ccd.editing import MOST_ATTEMPTS
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
 from models.builtin.editor.model import StillsEditor
 from schemas.errors import ModelError
 from schemas.image_edit import EditFailure, EditOutcome, EditRequest, FailedEdit

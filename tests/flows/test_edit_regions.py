@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from db.entities import StoredEntity
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
 from models.builtin.drawing.vocabulary import KINDS
 from models.builtin.editor.changes import Recolour, say
 from models.builtin.editor.model import StillsEditor

@@ -9,8 +9,8 @@ from PIL import Image
 
 from db.store import Store
 from db.tables.embeddings import Embedding
-from flows.embedding import CachedEmbedder
-from flows.image_reading import ImageFile, read_ahead
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.image_reading import ImageFile, read_ahead
 from models.builtin.embedder import ColourLexiconEmbedder
 from models.embedding import ImageTextEmbedder, Vectors
 from schemas.base import sha256_of

@@ -12,12 +12,16 @@ import pytest
 
 from db.evaluations import evaluations_of
 from db.store import Store
-from flows.context import RunContext
-from flows.evaluation import evaluate_release
-from flows.evaluation_run import EvaluationRequest, named_embedder, requested_embedders
-from flows.evaluation_sides import sides
-from flows.progress import SilentProgress
-from flows.report import StageReport
+from flows.engine.context import RunContext
+from flows.engine.progress import SilentProgress
+from flows.engine.report import StageReport
+from flows.evaluation.run import (
+    EvaluationRequest,
+    evaluate_release,
+    named_embedder,
+    requested_embedders,
+    sides,
+)
 from models.embedders import build_embedder
 from models.embedding import Vectors
 from release.build import build_release

@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.context import RunContext
-from flows.evaluation import evaluate_release
-from flows.evaluation_contrasts import ALL_ASK, BOTH, CONTRASTIVE, FINE, ORIGINAL, samples_of
-from flows.leaderboard import FoundRelease, Leaderboard, arranged
-from flows.leaderboard_document import leaderboard_document
-from flows.leaderboard_page import render_markdown, render_page
+from flows.engine.context import RunContext
+from flows.evaluation.leaderboard import FoundRelease, Leaderboard, arranged, leaderboard_document
+from flows.evaluation.leaderboard_page import render_markdown, render_page
+from flows.evaluation.run import (
+    ALL_ASK,
+    BOTH,
+    CONTRASTIVE,
+    FINE,
+    ORIGINAL,
+    evaluate_release,
+    samples_of,
+)
 from release.build import build_release
 from release.reading import ReadRelease, read_release
 from retrieval.contrastive import ContrastiveSetting, score_contrastive

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.context import RunContext
-from flows.evaluation import evaluate_release
-from flows.leaderboard import FoundRelease, Leaderboard, arranged
-from flows.leaderboard_document import leaderboard_document
-from flows.leaderboard_page import render_markdown, render_page
+from flows.engine.context import RunContext
+from flows.evaluation.leaderboard import FoundRelease, Leaderboard, arranged, leaderboard_document
+from flows.evaluation.leaderboard_page import render_markdown, render_page
+from flows.evaluation.run import evaluate_release
 from release.build import build_release
 from release.reading import ReadRelease, read_release
 from release.tiers import TIERS

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from db.store import Store
+from flows.ufine6926.noise_rules import RULES, rules_table
 from schemas.tracking import FilterSettings
 from schemas.video import Observation
-from stages.tracklets.rules import RULES, rules_table
 from tests.flows.command_line import Loupe
 from tests.flows.filter_world import FilterWorld, blobs_of, store_tracks, with_crops
-from tests.stages.tracklets.samples import observation, track, walk
+from tests.flows.steps.tracklets.samples import observation, track, walk
 
 DOCS = Path(__file__).parents[2] / "docs" / "noise-filter.md"
 SETTINGS = FilterSettings(least_contrast=14)
@@ -141,7 +141,7 @@ def test_the_page_shows_crops_and_escapes_names(
 def test_it_fits_the_terminal(
     loupe: Loupe, world: FilterWorld, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.commands.filter.out._width", columns)
+    monkeypatch.setattr("flows.cli.filter.out._width", columns)
     lines = loupe("filter", "explain", world.tracks[1]).out.splitlines()
     table = [line for line in lines if any(rule.name in line for rule in RULES)]
     assert max(len(line) for line in table) <= columns

@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 
 from db.entities import find
 from db.store import Store
-from flows.contact_sheet import collect
-from flows.filter_explanation import explain
-from flows.filtered_tracks import Thresholds
-from flows.filtering import filter_tracks, plan_filter
-from flows.tracking import plan_tracking, track_videos
-from flows.video_import import import_videos, take_videos
+from flows.ufine6926.filter_explanation import collect, explain
+from flows.ufine6926.noise_filter import Thresholds, filter_tracks, plan_filter
+from flows.ufine6926.tracking import plan_tracking, track_videos
+from flows.ufine6926.video_import import import_videos, take_videos
 from models.pose import PoseModel
 from models.tracking.detector import Pixels
 from schemas import tracking

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from db.annotators import add_annotator
-from db.returns import GoldAccuracy, barred, return_work
+from db.gold import GoldAccuracy, barred, return_work
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe

@@ -1,7 +1,7 @@
 import httpx
 import pytest
 
-from flows.hints import Hints, hint_server
+from flows.engine.gates import Hints, hint_server
 from schemas.errors import ServiceError
 
 

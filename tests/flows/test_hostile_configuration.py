@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from annotate.queues import load_queues
-from flows.configuration import load_build, load_ccd_build, load_recos_build, load_video_build
-from flows.release_facts import release_facts
-from flows.training_configuration import load_training
+from flows.engine.build_files import load_build, load_ccd_build, load_recos_build, load_video_build
+from flows.engine.release_facts import release_facts
+from flows.evaluation.training import load_training
 from profiles.loader import load_profile
 from schemas.errors import ConfigurationError
 

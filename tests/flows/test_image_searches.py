@@ -8,13 +8,13 @@ import pytest
 from db.store import Store
 from db.tables.embeddings import Embedding
 from db.tables.work import ModelCall
-from flows.image_searches import list_folder, open_image_search, open_recorded_search
+from flows.ccd.downloading import FOLDER, screen_hits
+from flows.ccd.searching import list_folder, open_image_search, open_recorded_search
 from models.search.folder import path_in_folder
 from schemas.errors import ConfigurationError, FormatError
 from schemas.image_search import FolderSearch, GoogleSearch, SearchAnswer
 from schemas.records import Rejection
 from sources.demonstration.stills.writing import draw_still, jpeg_of, plan_stills
-from stages.screen_hits import FOLDER, screen_hits
 from tests.db.samples import row_count
 
 STILLS = 24

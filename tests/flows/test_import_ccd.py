@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from db.entities import find
-from flows.context import RunContext
-from flows.evaluation import evaluate_release
-from flows.importing import import_source
+from flows.engine.context import RunContext
+from flows.engine.importing import import_source
+from flows.evaluation.run import evaluate_release
 from release.build import build_release
 from release.published_ccd import CCD_LINES
 from release.reading import read_release

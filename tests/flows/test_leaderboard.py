@@ -11,17 +11,18 @@ import pytest
 
 from db.evaluations import StoredEvaluation, store_evaluation
 from db.store import Store
-from flows.leaderboard import (
+from flows.evaluation.leaderboard import (
     FoundRelease,
     Leaderboard,
     arranged,
     collect,
+    interval_text,
+    leaderboard_document,
     model_names,
     published_dataset,
+    score_text,
 )
-from flows.leaderboard_document import leaderboard_document
-from flows.leaderboard_page import render_markdown, render_page
-from flows.leaderboard_text import interval_text, score_text
+from flows.evaluation.leaderboard_page import render_markdown, render_page
 from release.build import build_release
 from release.reading import ReadRelease, read_release
 from schemas.errors import IntegrityError

@@ -9,8 +9,8 @@ import pytest
 from db.store import Store
 from db.tables.work import Claim
 from db.work import claim_whole, register_plan
-from flows.context import RunContext
-from flows.leases import sole_run
+from flows.engine.context import RunContext
+from flows.engine.runner import sole_run
 from tests.db.samples import hand_over_claims, row_count
 from tests.flows.runs import context_of
 

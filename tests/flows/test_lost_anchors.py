@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from annotate.projects import Desks
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
-from flows.lost_anchors import lost_anchors
-from flows.progress import SilentProgress
+from flows.ccd.groups import lost_anchors
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
+from flows.engine.progress import SilentProgress
 from profiles.loader import load_profile
 from schemas.errors import UsageError
 from sources.demonstration.stills import StillsWorld

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from db.entities import find
-from flows.patched_release import patched_release
-from flows.releasing import release
-from flows.report import BuildReport
-from flows.withdrawal import carry_out
+from flows.engine.releasing import patched_release, release
+from flows.engine.report import BuildReport
+from flows.withdrawal.execution import carry_out
 from schemas.errors import UsageError
 from tests.flows.runs import Released
 from tests.flows.withdrawals import Home, home_of

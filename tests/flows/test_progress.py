@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from db.work import WorkResult
-from flows.execution import ThreadExecutor, open_executor
-from flows.progress import ConsoleProgress
-from flows.report import BuildReport, Deferred, StageReport
+from flows.engine.execution import ThreadExecutor, open_executor
+from flows.engine.progress import ConsoleProgress
+from flows.engine.report import BuildReport, Deferred, StageReport
 from schemas.records import Rejection
 
 

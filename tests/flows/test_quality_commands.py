@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from annotate.audits import wanted
 from annotate.queues import shipped
-from annotate.second_look import wanted
 from db.lineage import trace
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites

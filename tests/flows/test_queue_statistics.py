@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from db.store import Store
-from flows.commands.queue_statistics import stated_facts
+from flows.cli.queue_statistics import stated_facts
 from tests.annotate.review_history import CAREFUL, captions_queue, weeks_of_work
 from tests.flows.command_line import Loupe
 

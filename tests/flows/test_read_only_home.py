@@ -14,7 +14,7 @@ from tests.requirements import unavailable
 
 _RUN = """
 import sys
-from flows.cli import main
+from flows.cli.main import main
 for command in sys.argv[1:]:
     sys.argv = ["loupe", *command.split()]
     try:

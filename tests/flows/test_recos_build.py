@@ -12,36 +12,35 @@ from typer.testing import CliRunner
 
 from annotate.items import DESCRIBES
 from annotate.projects import Desks
-from db.agents import AgentRef
-from db.entities import StoredEntity, children_of, find, parents_of
+from db.entities import AgentRef, StoredEntity, children_of, find, parents_of
 from db.store import Store
-from db.withdrawal_targets import WithdrawalTarget
-from flows.captioning import RENDERED_FROM
-from flows.cli import app
-from flows.confused_pairs import CONFUSES
-from flows.context import RunContext
-from flows.recos_build import build_dataset
-from flows.report import BuildReport
-from flows.similar_images import SIMILAR_TO, captions_of
-from flows.task_images import SAMPLED_FROM, images_of_tier
-from flows.withdrawal import carry_out
-from flows.withdrawal_plan import confirm, plan_withdrawal, request_of
+from db.withdrawal_graph import WithdrawalTarget
+from flows.cli.main import app
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
+from flows.recos.captioning import RENDERED_FROM
+from flows.recos.confusing import CONFUSES
+from flows.recos.pipeline import build_dataset
+from flows.recos.similar_images import SIMILAR_TO, captions_of
+from flows.recos.task_images import SAMPLED_FROM, images_of_tier
+from flows.recos.validation_loop import STAGE
+from flows.withdrawal.execution import carry_out
+from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.markdown import as_text
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.confusion import ConfusionCheck
-from schemas.embedder_use import EmbedderPurpose
 from schemas.errors import ConfigurationError, DegenerateCriterionError
 from schemas.profile import BuiltinCaptioner, Profile
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
+from schemas.release import EmbedderPurpose
 from schemas.retrieval_task import RetrievalTask
 from schemas.similar_images import ExpansionReport
 from sources.demonstration.stills import StillsWorld, load_stills_truth
-from stages.caption_validation.history import STAGE
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import context_of
 

@@ -11,8 +11,8 @@ from annotate.items import DESCRIBES
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.evaluations import evaluations_of
 from db.store import Store
-from flows.confused_pairs import CONFUSES
-from flows.task_images import images_of_tier
+from flows.recos.confusing import CONFUSES
+from flows.recos.task_images import images_of_tier
 from release.reading import read_release
 from schemas.quality import Confusion
 from schemas.records import Caption, Image

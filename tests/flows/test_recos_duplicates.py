@@ -8,8 +8,8 @@ from annotate.pull import pull
 from annotate.queues import shipped
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
-from flows.context import RunContext
-from flows.duplicate_questions import COMPARES
+from flows.engine.context import RunContext
+from flows.recos.expanding import COMPARES
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild

@@ -10,9 +10,9 @@ from annotate.pull import pull
 from annotate.queues import shipped
 from db.decisions import RETIRED, last_agents, last_reasons
 from db.entities import StoredEntity, fetch, find, parents_of
-from flows.confused_pairs import CONFUSES
-from flows.confusion_questions import ASKS_ABOUT
-from flows.context import RunContext
+from flows.engine.context import RunContext
+from flows.recos.confusing import CONFUSES
+from flows.recos.confusion_checks import ASKS_ABOUT
 from release.reading import read_release
 from schemas.build import RecosBuild
 from schemas.quality import Confusion

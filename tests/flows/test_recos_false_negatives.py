@@ -10,9 +10,16 @@ from numpy.typing import NDArray
 from annotate.projects import Desks
 from db.entities import fetch, parents_of
 from db.store import Store
-from flows.recos_build import build_dataset
-from flows.similar_images import SIMILAR_TO
-from flows.task_images import images_of_tier
+from flows.recos.confusion_checks import (
+    Background,
+    ConfusedPair,
+    PairVectors,
+    calibrate,
+    check_confusions,
+)
+from flows.recos.pipeline import build_dataset
+from flows.recos.similar_images import SIMILAR_TO
+from flows.recos.task_images import images_of_tier
 from models.builtin.embedder import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
 from schemas.confusion import ConfusionSettings, ConfusionVerdict
@@ -21,8 +28,6 @@ from schemas.records import Image
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world
 from sources.demonstration.stills.writing import draw_still, plan_stills
-from stages.confusing_captions.calibration import Background, calibrate
-from stages.confusing_captions.two_way_check import ConfusedPair, PairVectors, check_confusions
 from tests.flows.recos_world import DATASET, SHOWN, small_profile, stills_source
 from tests.flows.runs import context_of
 

@@ -10,11 +10,11 @@ from annotate.queues import HOUSE
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
-from flows.confused_pairs import CONFUSES
-from flows.confusion_questions import ASKS_WITH
-from flows.context import RunContext
-from flows.report import BuildReport
-from flows.similar_images import MOST_MATCHES, SIMILAR_TO, captions_of
+from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
+from flows.recos.confusing import CONFUSES
+from flows.recos.confusion_checks import ASKS_WITH
+from flows.recos.similar_images import MOST_MATCHES, SIMILAR_TO, captions_of
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild

@@ -6,8 +6,8 @@ import pytest
 
 from db.decisions import last_agents, last_reasons
 from db.entities import StoredEntity, fetch, find, parents_of
-from flows.confused_pairs import CONFUSES
-from flows.context import RunContext
+from flows.engine.context import RunContext
+from flows.recos.confusing import CONFUSES
 from schemas.build import RecosBuild
 from schemas.quality import Confusion
 from schemas.records import Caption

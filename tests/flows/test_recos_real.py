@@ -15,8 +15,8 @@ import pytest
 from db.entities import find
 from db.quarantine import quarantined
 from db.store import Store
-from flows.recos_build import build_dataset
-from flows.report import BuildReport
+from flows.engine.report import BuildReport
+from flows.recos.pipeline import build_dataset
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.records import Caption, Image

@@ -7,16 +7,16 @@ import pytest
 from annotate.items import DESCRIBES
 from db.decisions import last_agents
 from db.entities import StoredEntity, children_of, find, parents_of
-from flows.context import RunContext
-from flows.image_selection import SELECTS
-from flows.task_images import images_of_tier
+from flows.engine.context import RunContext
+from flows.recos.image_selection import SELECTS
+from flows.recos.task_images import images_of_tier
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild, TaskSpec
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
-from schemas.selection import Selection
+from schemas.similar_images import Selection
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked

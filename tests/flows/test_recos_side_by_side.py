@@ -9,8 +9,8 @@ import pytest
 
 from annotate.projects import Desks
 from db.store import Store
-from flows.recos_build import build_dataset
-from flows.report import BuildReport
+from flows.engine.report import BuildReport
+from flows.recos.pipeline import build_dataset
 from schemas.build import RecosBuild
 from schemas.profile import OpenAIChat, Profile
 from sources.demonstration.stills import write_stills_world

@@ -6,7 +6,7 @@ from annotate.agreement import agreement
 from annotate.shared_answers import shared_answers
 from annotate.statistics import queue_statistics
 from db.store import Store
-from flows.release_agreement import agreement_statistics
+from flows.engine.releasing import agreement_statistics
 from profiles.settings import Settings
 from tests.annotate.review_history import captions_queue, weeks_of_work
 

@@ -9,11 +9,11 @@ import pytest
 from annotate.queues import shipped
 from db.entities import StoredEntity, fetch, parents_of
 from db.store import Store
-from flows.choices import draw_and_store, released_samples, similarities
-from flows.context import code_revision, software
-from flows.embedding import CachedEmbedder
-from flows.image_reading import ReadableImage
-from flows.release_checks import choice_statistics, measured_nearest
+from flows.ccd.choice_test import draw_and_store, released_samples, similarities
+from flows.engine.context import code_revision, software
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.image_reading import ReadableImage
+from flows.engine.releasing import choice_statistics, measured_nearest
 from models.embedding import Vectors
 from release.checks import WrittenSample
 from release.verify import verify_release

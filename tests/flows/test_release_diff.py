@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from db.decisions import NewDecision
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
-from flows.commands.release import app
+from flows.cli.release import app
 from schemas.errors import UsageError
 from tests.release.later import Later
 from tests.release.worlds import (

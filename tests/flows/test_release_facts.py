@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.release_facts import release_facts, unknown_names
+from flows.engine.release_facts import release_facts, unknown_names
 from schemas.errors import ConfigurationError, UsageError
 from tests.release.worlds import small_world, store_world
 

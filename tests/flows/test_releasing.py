@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from db.blobs import BlobStore
-from flows.context import RunContext
-from flows.releasing import release
-from flows.report import BuildReport
+from flows.engine.context import RunContext
+from flows.engine.releasing import release
+from flows.engine.report import BuildReport
 from schemas.build import UFine3CBuild
 from schemas.errors import UsageError
 from tests.flows.runs import Released, context_of

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from annotate.drafts import PROMPTED_BY
 from annotate.items import DESCRIBES
+from annotate.push import PROMPTED_BY
 from db.entities import fetch, parents_of
-from flows import refining, strategy_proposals
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
+from flows.ccd import refining
+from flows.ccd import strategies as strategy_proposals
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
 from profiles.loader import load_profile
 from schemas.chat import ChatAnswer
 from schemas.contrast_records import StrategyDraft

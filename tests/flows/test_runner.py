@@ -17,10 +17,10 @@ from db.store import Store
 from db.tables.provenance import Entity
 from db.tables.work import Claim, Work
 from db.work import Pending, WorkResult, claim_chunk, count_pending, register_plan
-from flows import runner
-from flows.context import RunContext
-from flows.report import Deferred, StageReport, StageResult
-from flows.runner import Stage, run_stage, run_stream
+from flows.engine import runner
+from flows.engine.context import RunContext
+from flows.engine.report import Deferred, StageReport, StageResult
+from flows.engine.runner import Stage, run_stage, run_stream
 from schemas.records import Caption, Rejection, Rewrite
 from tests.db.samples import DATASET, caption, hand_over_claims, row_count, store_entities
 from tests.flows.runs import context_of

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, append_decisions
-from db.entities import count_entities, find, parents_of
-from flows.context import RunContext
-from flows.importing import import_source
-from flows.sampling import draw_sample
-from flows.single import store_entity
+from db.entities import AgentRef, count_entities, find, parents_of, register_agents
+from flows.engine.context import RunContext
+from flows.engine.importing import import_source
+from flows.engine.runner import store_entity
+from flows.ufine3c.sampling import draw_sample
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.errors import ConfigurationError
 from schemas.records import Caption, Granularity, Image, Sample

@@ -18,8 +18,8 @@ from db.calls import cost_rows
 from db.search_calls import requests_since
 from db.store import Store
 from db.tables.work import ModelCall
-from flows.ledger import Budget
-from flows.search_ledger import RecordedSearch
+from flows.ccd.searching import RecordedSearch
+from flows.engine.model_step import Budget
 from models.image_search import ImageSearch, always
 from schemas.chat import ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError

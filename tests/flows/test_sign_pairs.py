@@ -9,23 +9,23 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from annotate.drafts import PROMPTED_BY
+from annotate.push import PROMPTED_BY
 from db.calls import cost_rows
 from db.entities import StoredEntity, children_of, find, parents_of
 from db.quarantine import quarantined
-from flows.captioning import RENDERED_FROM, WRITTEN_WITH
-from flows.context import RunContext
-from flows.recos_build import build_dataset
-from flows.rendered_images import WORDED_BY
-from flows.task_images import images_of_tier, originals_of
+from flows.engine.context import RunContext
+from flows.recos.captioning import RENDERED_FROM, WRITTEN_WITH
+from flows.recos.pipeline import build_dataset
+from flows.recos.rendered_images import WORDED_BY
+from flows.recos.task_images import images_of_tier, originals_of
 from schemas.build import RecosBuild, TaskSpec
 from schemas.errors import ConfigurationError, ModelError
 from schemas.profile import OpenAIChat, Profile
 from schemas.records import Image
 from schemas.recos import DiscriminabilitySettings, RenderedTruth
 from schemas.retrieval_task import RetrievalTask
-from schemas.selection import Selection
 from schemas.sign_pairs import SignPairsBrief, WrittenSignPair
+from schemas.similar_images import Selection
 from sources.rendered import RenderOptions, shipped_pairs
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from db.entities import LIVE, StoredEntity, children_of, parents_of
-from flows.ccd_build import build_dataset
-from flows.context import RunContext
-from flows.contrast_groups import ACCEPTED_FROM
-from flows.edit_ledger import EDITED_FOR
-from flows.edited_images import EDITED_AS
-from flows.editor_pins import known_pin, pin
-from flows.image_orders import MADE_FOR
+from flows.ccd.editing import EDITED_AS, EDITED_FOR, known_pin, pin
+from flows.ccd.groups import ACCEPTED_FROM
+from flows.ccd.image_requests import MADE_FOR
+from flows.ccd.pipeline import build_dataset
+from flows.engine.context import RunContext
 from models.builtin.editor.model import StillsEditor
 from schemas.build import CcdBuild
 from schemas.contrast import EditCheckSettings

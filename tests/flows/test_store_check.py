@@ -11,8 +11,7 @@ from db.store import Store
 from flows.blob_repair import mend
 from profiles.settings import load_settings
 from schemas.records import Granularity, Image
-from services.diagnosis import diagnose
-from services.findings import Verdict
+from services.diagnosis import Verdict, diagnose
 from tests.flows.command_line import Loupe
 from tests.flows.withdrawals import home_of
 from tests.flows.worlds import write_people

@@ -17,11 +17,11 @@ from db.entities import find
 from db.quarantine import quarantined
 from db.store import Store
 from db.withdrawals import find_withdrawal
-from flows.cli import app
-from flows.importing import import_source
-from flows.pages import thumbnail_uri
-from flows.task_images import picture_of
-from flows.withdrawal import carry_out
+from flows.cli.main import app
+from flows.engine.importing import import_source
+from flows.engine.pages import thumbnail_uri
+from flows.recos.task_images import picture_of
+from flows.withdrawal.execution import carry_out
 from release.diff import compare_releases
 from release.export.exporting import export_release
 from release.export.formats import format_called

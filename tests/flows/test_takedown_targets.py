@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli import app
+from flows.cli.main import app
 from release.build import build_release
 from release.diff import compare_releases
 from release.diff_records import Difference

@@ -13,14 +13,13 @@ from pydantic import ValidationError
 from annotate.candidates import EXAMINES
 from db.entities import find, parents_of
 from db.quarantine import quarantined
-from flows.captioning import facts_of
-from flows.context import RunContext
-from flows.embedding import CachedEmbedder
-from flows.importing import KNOWN_FROM, import_source
-from flows.recos_build import build_dataset
-from flows.report import StageReport
-from flows.task_images import SAMPLED_FROM
-from flows.task_sources import take_task_images
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.importing import KNOWN_FROM, import_source
+from flows.engine.report import StageReport
+from flows.recos.captioning import facts_of
+from flows.recos.pipeline import build_dataset
+from flows.recos.task_images import SAMPLED_FROM, take_task_images
 from release.verify import verify_release
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec

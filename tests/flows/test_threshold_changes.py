@@ -9,8 +9,9 @@ from db.decisions import NewDecision, append_decisions
 from db.entities import StoredEntity, fetch, find, new_entity, parents_of
 from db.store import Store
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
-from flows.context import RunContext
-from flows.filtering import (
+from flows.engine.context import RunContext
+from flows.ufine6926.identities import form_identities
+from flows.ufine6926.noise_filter import (
     FILTERED_WITH,
     PROPOSED_WITH,
     FilterPlan,
@@ -18,9 +19,8 @@ from flows.filtering import (
     plan_filter,
     propose,
 )
-from flows.identity_forming import form_identities
-from flows.tracking import TrackingPlan, plan_tracking, track_videos
-from flows.video_import import import_videos, take_videos
+from flows.ufine6926.tracking import TrackingPlan, plan_tracking, track_videos
+from flows.ufine6926.video_import import import_videos, take_videos
 from schemas.build import VideoSourceSpec
 from schemas.leaks import SplitSettings
 from schemas.proposals import Tracklet

@@ -6,8 +6,8 @@ from sqlalchemy import select
 
 from db.entities import find
 from db.tables.withdrawals import WithdrawnDigest
-from flows.tombstones import Tombstones
-from flows.video_import import import_videos
+from flows.engine.importing import Tombstones
+from flows.ufine6926.video_import import import_videos
 from schemas.build import VideoSourceSpec
 from schemas.video import Video
 from sources.demonstration.street import StreetWorld

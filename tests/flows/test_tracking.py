@@ -12,22 +12,21 @@ from db.quarantine import quarantined
 from db.store import Store
 from db.tables.work import Checkpoint
 from flows.blob_repair import mend
-from flows.context import RunContext
-from flows.filtering import filter_tracks, plan_filter, propose
-from flows.report import StageReport
-from flows.tracking import TRACKED_IN, plan_tracking, track_videos
-from flows.video_import import import_videos, take_videos
+from flows.engine.context import RunContext
+from flows.engine.report import StageReport
+from flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
+from flows.ufine6926.tracking import TRACKED_IN, plan_tracking, track_videos
+from flows.ufine6926.video_import import import_videos, take_videos
 from models.tracking.detector import Detections, Frame, PersonDetector
 from schemas.build import VideoSourceSpec
 from schemas.errors import ModelError
-from schemas.tracked_video import TrackedVideo
 from schemas.tracking import (
     DetectorSpec,
     FairMOTDetector,
     FilterSettings,
     TrackingSettings,
 )
-from schemas.video import Track, Video
+from schemas.video import Track, TrackedVideo, Video
 from sources.demonstration.street import StreetWorld
 from tests.db.samples import row_count
 from tests.flows.runs import context_of

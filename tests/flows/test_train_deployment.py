@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.training import TrainingRecord
+from schemas.cfam import TrainingRecord
 from tests.flows.prefect_runs import Prefect
 from tests.flows.tiny_training import write_tiny_training
 

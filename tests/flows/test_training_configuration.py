@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.training_configuration import load_training
+from flows.evaluation.training import load_training
 from schemas.cfam import CfamTraining
 from schemas.errors import ConfigurationError
 

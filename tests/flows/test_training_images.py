@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flows.training_images import find_training_images, missing_images
+from flows.evaluation.training import find_training_images, missing_images
 from release.build import build_release
 from schemas.cfam import CfamTraining
 from schemas.errors import FormatError, UsageError

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.progress import SilentProgress
-from flows.training_run import TrainingRequest, run_training
+from flows.engine.progress import SilentProgress
+from flows.evaluation.training import TrainingRequest, run_training
 from retrieval.cfam.network.checkpoints import load_model
 from schemas.base import sha256_of
+from schemas.cfam import TrainingRecord
 from schemas.errors import UsageError
-from schemas.training import TrainingRecord
 from tests.flows.tiny_training import write_tiny_training
 
 

@@ -9,11 +9,11 @@ import pytest
 from annotate.projects import Desks
 from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
-from flows.context import RunContext
-from flows.identity_forming import form_identities
-from flows.report import BuildReport
-from flows.retiring import keep_current
-from flows.ufine6926_build import build_dataset
+from flows.engine.context import RunContext
+from flows.engine.invalidation import keep_current
+from flows.engine.report import BuildReport
+from flows.ufine6926.identities import form_identities
+from flows.ufine6926.pipeline import build_dataset
 from profiles.loader import load_profile
 from release.build import build_release
 from release.verify import verify_release

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from flows.progress import SilentProgress
-from flows.report import StageReport
-from flows.video_tracks import VideoTracks, track_video
+from flows.engine.progress import SilentProgress
+from flows.engine.report import StageReport
+from flows.ufine6926.video_tracks import VideoTracks, track_video
 from profiles.loader import load_profile
 from schemas.errors import UsageError
 from schemas.profile import Profile

@@ -11,11 +11,10 @@ from PIL import Image as Picture
 
 from db.entities import find, new_entity
 from db.store import Store
-from db.tombstones import refused_files
-from db.withdrawals import list_withdrawals
-from flows.context import open_context
-from flows.importing import import_source
-from flows.withdrawal import carry_out
+from db.withdrawals import list_withdrawals, refused_files
+from flows.engine.context import open_context
+from flows.engine.importing import import_source
+from flows.withdrawal.execution import carry_out
 from profiles.settings import load_settings
 from schemas.base import sha256_of
 from schemas.build import SourceSpec

@@ -17,14 +17,11 @@ from db.evaluations import evaluations_of, store_evaluation
 from db.releases import find_release, released_entities
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
 from db.tables.review import Pseudonym
-from db.tombstones import refused_files
-from db.withdrawal_notices import notices_of
-from db.withdrawal_steps import steps_of
-from db.withdrawals import find_withdrawal, list_withdrawals
-from flows.leaderboard import collect
-from flows.leaderboard_page import leaderboard_folder, write_leaderboard
-from flows.withdrawal import carry_out
-from flows.withdrawal_files import lookalikes, target_of_file
+from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, refused_files, steps_of
+from flows.evaluation.leaderboard import collect
+from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
+from flows.withdrawal.execution import carry_out
+from flows.withdrawal.plan import lookalikes, target_of_file
 from release.notices_files import read_mark, read_notices
 from release.reading import read_release
 from release.rebuild import rebuild_release

@@ -8,9 +8,14 @@ import pytest
 
 from db.entities import find
 from db.releases import find_release
-from db.withdrawal_targets import WithdrawalTarget
-from flows.withdrawal_addresses import image_in_release, person_in_release, refuse_two_meanings
-from flows.withdrawal_rows import Person, rows_of
+from db.withdrawal_graph import WithdrawalTarget
+from flows.withdrawal.plan import (
+    Person,
+    image_in_release,
+    person_in_release,
+    refuse_two_meanings,
+    rows_of,
+)
 from schemas.errors import UsageError
 from schemas.records import Image
 from tests.flows.withdrawals import Home, home_of

@@ -10,12 +10,11 @@ import pytest
 
 from db.entities import NewEntity, find, new_entity
 from db.releases import find_release, list_releases, released_entities, store_release
-from db.withdrawal_notices import notices_of
-from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals
-from flows.building import Recipe, build_by
-from flows.report import BuildReport
-from flows.withdrawal import carry_out, carry_out_again
-from flows.withdrawal_plan import WithdrawalPlan
+from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals, notices_of
+from flows.engine.building import Recipe, build_by
+from flows.engine.report import BuildReport
+from flows.withdrawal.execution import carry_out, carry_out_again
+from flows.withdrawal.plan import WithdrawalPlan
 from release.build import build_release
 from release.notices_files import read_mark, read_notices
 from schemas.base import sha256_of
@@ -66,7 +65,7 @@ def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One has begun to record when the other comes to store: it sees all of what was recorded."""
-    from db import withdrawal_recording
+    from db import withdrawals as withdrawal_recording
 
     plan, taken = person(home), withdrawal_recording.take_back
     built, recording, comes = Event(), Event(), Event()
@@ -219,7 +218,7 @@ def test_what_comes_between_the_steps_goes_before_it_is_finished(home: Home, las
 def test_resume_tells_programs_of_all_that_it_finished_in_one_list(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.commands.withdraw import _resume
+    from flows.cli.withdraw import _resume
 
     first = home.confirmed(plan := person(home))
     other = next(one for one in find(home.store, DATASET, Image.kind) if one.id not in plan.reached)
@@ -235,7 +234,7 @@ def test_resume_looks_for_what_an_earlier_run_left(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a Loupe left it that stored late children as if nothing were withdrawn."""
-    from flows.commands.withdraw import _resume
+    from flows.cli.withdraw import _resume
 
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
     entity, made = late_picture(home)
@@ -302,7 +301,7 @@ def release_of(home: Home, version: str) -> str:
 
 
 def test_resume_goes_on_with_others_where_one_cannot_be_finished(home: Home) -> None:
-    from flows.commands.withdraw import _resume
+    from flows.cli.withdraw import _resume
 
     first = home.confirmed(plan := person(home))
     other = next(one for one in find(home.store, DATASET, Image.kind) if one.id not in plan.reached)

@@ -10,8 +10,8 @@ from sqlalchemy import select
 
 from db.entities import find
 from db.tables.embeddings import Embedding
-from flows.evaluation_run import EvaluationReport, EvaluationRequest, run_evaluation
-from flows.progress import SilentProgress
+from flows.engine.progress import SilentProgress
+from flows.evaluation.run import EvaluationReport, EvaluationRequest, run_evaluation
 from release.reading import read_release
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError

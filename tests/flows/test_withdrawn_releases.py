@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from db.withdrawals import list_withdrawals
-from flows.withdrawn_releases import known_notices, withdrawal_in
+from flows.withdrawal.withdrawn import known_notices, withdrawal_in
 from profiles.settings import load_settings
 from release.notices import record_notices
 from schemas.errors import ConfigurationError

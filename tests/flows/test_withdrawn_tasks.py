@@ -8,19 +8,18 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.label_studio import LabelStudioDesk
+from annotate.backend import LabelStudioDesk
 from annotate.projects import Desks
 from annotate.pull import pull, reconcile
 from annotate.queues import shipped
 from db.entities import fetch, find
 from db.reviews import review_tasks, tasks_to_erase
-from db.withdrawal_targets import Sort, WithdrawalTarget
+from db.withdrawal_graph import Sort, WithdrawalTarget
 from db.withdrawals import StoredWithdrawal, list_withdrawals
-from flows.commands.withdrawals_display import unreached_display
-from flows.context import RunContext
-from flows.withdrawal import carry_out
-from flows.withdrawal_plan import confirm, plan_withdrawal, request_of
-from flows.withdrawal_unreached import Unreached, unreached
+from flows.cli.withdrawals_display import unreached_display
+from flows.engine.context import RunContext
+from flows.withdrawal.execution import carry_out
+from flows.withdrawal.plan import Unreached, confirm, plan_withdrawal, request_of, unreached
 from schemas.errors import ServiceError
 from schemas.records import Rewrite
 from schemas.withdrawal import Ground

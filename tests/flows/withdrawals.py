@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
-from db.agents import AgentRef
 from db.blobs import BlobStore
+from db.entities import AgentRef
 from db.store import Store
 from db.tables.embeddings import Embedding
 from db.tables.provenance import Decision, Entity
 from db.tables.releases import Release
 from db.tables.review import ReviewTask
 from db.tables.withdrawals import WithdrawalNotice, WithdrawalStep, WithdrawnDigest, WithdrawnEntity
-from db.withdrawal_targets import Sort, WithdrawalTarget
+from db.withdrawal_graph import Sort, WithdrawalTarget
 from db.withdrawals import StoredWithdrawal
-from flows.context import RunContext
-from flows.withdrawal import carry_out
-from flows.withdrawal_plan import WithdrawalPlan, confirm, plan_withdrawal, request_of
+from flows.engine.context import RunContext
+from flows.withdrawal.execution import carry_out
+from flows.withdrawal.plan import WithdrawalPlan, confirm, plan_withdrawal, request_of
 from release.build import build_release
 from schemas.retrieval_task import Tier
 from schemas.withdrawal import Ground

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from release.build import build_release
 from release.checks import Checks
-from schemas.release import AgreementStatistics, Manifest
-from schemas.release_about import Creator, ReleaseAbout
+from schemas.release import AgreementStatistics, Creator, Manifest, ReleaseAbout
 from schemas.retrieval_task import Tier
 from tests.release import ccd_world, recos_world, street_world, worlds
 

@@ -9,15 +9,14 @@ from typing import cast
 
 from sqlalchemy import insert, select
 
-from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision, Verdict
-from db.entities import NewEntity, new_entity
+from db.entities import AgentRef, NewEntity, new_entity, register_agents
 from db.tables.provenance import Entity
 from db.tables.withdrawals import Withdrawal, WithdrawalNotice, WithdrawnEntity
 from db.tables.work import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from release.manifest import read_manifest
-from release.notices_rows import withdrawn_rows
+from release.notices import withdrawn_rows
 from schemas.records import Caption, Rewrite
 from schemas.withdrawal import Ground
 from schemas.withdrawal import WithdrawalNotice as Notice

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from release.manifest import read_manifest
-from release.notices_rows import withdrawn_rows
+from release.notices import withdrawn_rows
 from release.parquet_rows import read_parquet_rows
 from schemas.withdrawal import Ground, WithdrawalNotice
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from release.lineage_tables import TABLES, LineageTable, write_table
+from release.lineage import TABLES, LineageTable, write_table
 from release.manifest import MANIFEST, Listing, read_files
 from release.parquet_rows import shards_among
 from schemas.base import canonical_json

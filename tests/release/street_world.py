@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Picture
 
-from db.agents import AgentRef
 from db.decisions import NewDecision
-from db.entities import NewEntity, new_entity
+from db.entities import AgentRef, NewEntity, new_entity
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.proposals import Picture as Crop

@@ -2,8 +2,8 @@
 
 import pytest
 
-from release.attribution import attribution_text
 from release.scratch import Credit
+from release.terms import attribution_text
 from schemas.licences import one_of
 
 

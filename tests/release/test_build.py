@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from db.agents import AgentRef
 from db.decisions import NewDecision
+from db.entities import AgentRef
 from db.releases import list_releases, released_entities, store_release
 from db.work import register_plan
 from release.build import build_release
-from release.lineage_tables import TABLES
+from release.lineage import TABLES
 from release.rebuild import rebuild_release
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError

@@ -10,9 +10,8 @@ from release.build import build_release
 from release.card import as_code_block, render_card, text_bars
 from release.card_front import size_category
 from release.markdown import as_link, as_text
-from schemas.embedder_use import EmbedderUse
 from schemas.records import Granularity
-from schemas.release import Manifest, ReleasedPrompt, WithdrawnBefore
+from schemas.release import EmbedderUse, Manifest, ReleasedPrompt, WithdrawnBefore
 from tests.release.worlds import DATASET, small_world, store_world
 
 HOSTILE = (

@@ -16,8 +16,7 @@ from release.citation import CITATION, bibtex, citation, citation_text
 from release.croissant import croissant
 from release.croissant_facts import collection_sentence
 from release.yaml_text import as_yaml, yaml_lines
-from schemas.release_about import ReleaseAbout
-from schemas.release_terms import LicenceTerms, ReleaseTerms
+from schemas.release import LicenceTerms, ReleaseAbout, ReleaseTerms
 from tests.release.kinds import ABOUT, KINDS, Built, built
 
 FIELDS = frozenset((

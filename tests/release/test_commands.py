@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.commands.release import app
+from flows.cli.release import app
 from tests.release.worlds import World
 
 

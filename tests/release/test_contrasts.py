@@ -10,10 +10,10 @@ import pytest
 
 from db.decisions import NewDecision
 from db.entities import new_entity
-from release.attribution import ATTRIBUTION
 from release.build import BuiltRelease, build_release
 from release.published_ccd import CCD_LINES, spelled
 from release.reading import read_release
+from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import digest_of, sha256_of
 from schemas.errors import IntegrityError

@@ -13,7 +13,7 @@ import pytest
 
 from release.build import build_release
 from release.files import digest_of_file
-from release.lineage_tables import DERIVATIONS, ENTITIES, LineageTable, write_table
+from release.lineage import DERIVATIONS, ENTITIES, LineageTable, write_table
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.verify import verify_release
 from schemas.base import canonical_json

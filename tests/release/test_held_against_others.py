@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from db.entities import find
 from db.releases import find_release
 from db.tables.provenance import Entity
-from flows.commands.release import app
+from flows.cli.release import app
 from release.card import CARD
 from release.contamination import SHOWN
 from release.leaks import LEAKS, certificate_text

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli import app
+from flows.cli.main import app
 from release.export.formats import FORMATS
-from release.lineage_tables import CALLS, DERIVATIONS, ENTITIES, LineageTable
+from release.lineage import CALLS, DERIVATIONS, ENTITIES, LineageTable
 from release.manifest import MANIFEST
 from release.parquet_bounds import bounded_batches, opened_parquet
 from schemas.errors import LoupeError

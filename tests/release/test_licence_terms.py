@@ -8,7 +8,7 @@ import pytest
 
 from release.build import build_release
 from release.checks import Checks
-from release.licence_terms import Held, terms_of
+from release.terms import Held, terms_of
 from release.verify import verify_release
 from schemas.errors import IntegrityError
 from schemas.records import Attribution

@@ -8,13 +8,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from db.lineage import ActivityNode, DecisionNode, EntityNode, Lineage, trace
-from db.prov_document import prov_json
+from db.lineage import ActivityNode, DecisionNode, EntityNode, Lineage, prov_json, trace
 from db.releases import released_entities
-from flows.commands.lineage_tree import lineage_tree
-from release.lineage_graph import NO_PAYLOAD
-from release.lineage_reading import ReleasedLineage, open_lineage
-from release.lineage_tables import ENTITIES, TABLES
+from flows.cli.lineage_tree import lineage_tree
+from release.lineage import ENTITIES, TABLES
+from release.lineage_reading import NO_PAYLOAD, ReleasedLineage, open_lineage
 from release.verify import verify_release
 from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one
 from tests.release.worlds import World, store_world

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from db.decisions import NewDecision
 from db.work import register_plan
 from release.diff import compare_releases
-from release.lineage_tables import DECISIONS, DERIVATIONS, TABLES, same_rows
+from release.lineage import DECISIONS, DERIVATIONS, TABLES, same_rows
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import PERSON, World, decide
 

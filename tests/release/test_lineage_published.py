@@ -12,15 +12,15 @@ from sqlalchemy import insert
 
 import schemas
 from annotate.answers import AnnotationRecord, ReviewAnswer
-from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision
-from db.entities import new_entity
+from db.entities import AgentRef, new_entity, register_agents
 from db.lineage import trace
 from db.store import Store
 from db.tables.review import Annotation, ReviewTask
 from db.tables.work import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
-from release.lineage_published import (
+from release.lineage import (
+    TABLES,
     WHOLE,
     WITHHELD,
     published_configuration,
@@ -28,12 +28,11 @@ from release.lineage_published import (
     published_reason,
 )
 from release.lineage_reading import open_lineage
-from release.lineage_tables import TABLES
 from schemas.base import EntityRecord, canonical_json
 from schemas.contrast_records import FoundHit
 from schemas.image_search import SearchHit
 from schemas.records import Caption, Rewrite
-from schemas.tracked_video import StageSettings
+from schemas.video import StageSettings
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import QWEN, SOURCES, Composer, World, model_call, store_world
 

@@ -9,9 +9,9 @@ import pytest
 from prov.model import ProvDocument
 from typer.testing import CliRunner, Result
 
-from flows.cli import app
+from flows.cli.main import app
+from release.lineage import AGENTS, ENTITIES
 from release.lineage_reading import open_lineage
-from release.lineage_tables import AGENTS, ENTITIES
 from schemas.errors import IntegrityError, UsageError
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import store_world
@@ -96,7 +96,7 @@ def test_an_ambiguous_start_asks_for_more(plain: Path, tmp_path: Path) -> None:
     rows = table.to_pylist()
     rows[1]["id"] = rows[0]["id"][:-1] + "f"
     (folder / ENTITIES.path).unlink()
-    from release.lineage_tables import write_table
+    from release.lineage import write_table
 
     write_table(folder, ENTITIES, [tuple(row.values()) for row in rows])
     with open_lineage(folder) as lineage, pytest.raises(UsageError, match="give more of it"):

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from release.manifest import read_files
-from release.notices import MarkedRelease, mark_release, record_notices
+from release.notices import (
+    MarkedRelease,
+    mark_release,
+    record_notices,
+    withdrawn_rows,
+    withdrawn_sentence,
+)
 from release.notices_files import (
     WITHDRAWN,
     followed,
@@ -18,8 +24,6 @@ from release.notices_files import (
     read_notices,
     superseding,
 )
-from release.notices_rows import withdrawn_rows
-from release.notices_words import withdrawn_sentence
 from schemas.errors import IntegrityError, UsageError
 from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.flows.homes import bytes_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.commands.release import app
+from flows.cli.release import app
 from release.build import build_release
 from release.manifest import id_of, read_files, read_manifest
 from release.proofs import InclusionProof, check_proof, prove, read_proof, write_proof

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from db.agents import AgentRef, register_agents
 from db.decisions import NewDecision
-from db.entities import new_entity
+from db.entities import AgentRef, new_entity, register_agents
 from db.release_rows import CallRow
 from db.store import Store
 from release.build import build_release

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import delete, select, update
 
+from annotate.audits import draw_second_look, wanted
 from annotate.queues import shipped
-from annotate.second_look import draw_second_look, wanted
 from db.decisions import NewDecision
 from db.releases import StoredRelease, find_release
 from db.tables.provenance import Decision

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from annotate.audits import draw_second_look, wanted
 from annotate.queues import shipped
-from annotate.second_look import draw_second_look, wanted
 from release.build import build_release
 from release.manifest import read_manifest
 from release.verify import verify_release

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner, Result
 
-from flows.commands.release import app
-from flows.release_signing import release_signer, sign_release
+from flows.cli.release import app
+from flows.engine.releasing import release_signer, sign_release
 from profiles.settings import load_settings
 from release.build import build_release
 from release.manifest import read_manifest

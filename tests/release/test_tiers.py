@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from db.decisions import NewDecision
 from db.work import register_plan
-from flows.choices import released_samples
+from flows.ccd.choice_test import released_samples
 from release.build import BuiltRelease, build_release
 from release.reading import read_release
 from release.task_counts import TaskCounter

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.commands.release import app
+from flows.cli.release import app
 from release.manifest import read_files, read_manifest
 from release.notices_files import notice_text
 from schemas.withdrawal import NoticeList, WithdrawalNotice

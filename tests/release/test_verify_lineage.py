@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from release.findings import Findings
-from release.lineage_tables import (
+from release.lineage import (
     ACTIVITIES,
     AGENTS,
     CALLS,

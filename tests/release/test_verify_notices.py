@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from release.manifest import read_manifest
-from release.notices import mark_release
+from release.notices import (
+    known_of,
+    mark_release,
+    notices_at,
+    notices_of_home,
+    told_rows,
+    withdrawn_before,
+    withdrawn_sentence,
+)
 from release.notices_files import (
     WITHDRAWALS,
     WITHDRAWN,
@@ -16,10 +24,7 @@ from release.notices_files import (
     read_mark,
     read_notices,
 )
-from release.notices_sources import known_of, notices_at, notices_of_home
-from release.notices_words import told_rows, withdrawn_sentence
 from release.verify import verify_release
-from release.withdrawn_before import withdrawn_before
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest
 from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image as Picture
 
-from db.agents import AgentRef
 from db.blobs import BlobStore
 from db.decisions import NewDecision
-from db.entities import NewEntity, new_entity
+from db.entities import AgentRef, NewEntity, new_entity
 from db.store import Store
 from db.tables.work import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
@@ -264,7 +263,7 @@ def store_calls(store: Store, calls: Iterable[dict[str, Any]], called_at: dateti
     """Model calls, as if they were made at that time."""
     from sqlalchemy import insert
 
-    from db.agents import register_agents
+    from db.entities import register_agents
 
     with store.write() as connection:
         register_agents(connection, [AgentRef.of_model(QWEN), AgentRef.of_model(LLAMA)])

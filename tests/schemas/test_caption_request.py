@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.caption_request import CaptionBrief, Direction
 from schemas.errors import FormatError
 from schemas.recos import CaptionVerdict
+from schemas.requests import CaptionBrief, Direction
 from schemas.retrieval_task import RetrievalTask
 
 FIRST = """Task: color

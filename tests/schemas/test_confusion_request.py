@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.confusion_request import ConfusionBrief
 from schemas.errors import FormatError
+from schemas.requests import ConfusionBrief
 from schemas.retrieval_task import RetrievalTask
 
 values = st.text(min_size=1).map(lambda text: " ".join(text.split())).filter(bool)

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from schemas.errors import FormatError
-from schemas.refinement_request import RefinementBrief
-from schemas.strategy_request import StrategyBrief
+from schemas.requests import RefinementBrief, StrategyBrief
 
 TEXT = st.text(min_size=1, max_size=40).filter(lambda text: bool(" ".join(text.split())))
 

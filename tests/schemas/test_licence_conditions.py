@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.licence_conditions import FREE, Conditions, conditions_of, may_become
+from schemas.licences import FREE, Conditions, conditions_of, may_become
 
 ADAPTERS = ("CC-BY-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-SA-4.0", "CC0-1.0")
 CHART = {

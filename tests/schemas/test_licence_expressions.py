@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.licence_conditions import Conditions
-from schemas.licence_expressions import is_compatible, licence_of, permits_release, spdx_page
+from schemas.licences import Conditions, is_compatible, licence_of, permits_release, spdx_page
 
 BY = Conditions(attribution=True)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas import nearest_hashes as module
-from schemas.nearest_hashes import nearest_hashes
+from schemas import hamming as module
+from schemas.hamming import nearest_hashes
 
 BUSY_MACHINE = settings(
     deadline=None,

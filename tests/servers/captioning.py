@@ -5,10 +5,15 @@ import re
 from typing import Any
 
 from models.builtin.captioner import StillsCaptioner
-from schemas.caption_request import CAPTION_PURPOSE, DIRECTION, REVISION_PURPOSE
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.confusion_request import CAPTION_TO_CONFUSE_WITH, CONFUSION_PURPOSE
 from schemas.profile import BuiltinCaptioner
+from schemas.requests import (
+    CAPTION_PURPOSE,
+    CAPTION_TO_CONFUSE_WITH,
+    CONFUSION_PURPOSE,
+    DIRECTION,
+    REVISION_PURPOSE,
+)
 from tests.servers.counting_server import completion_of, prompt_text
 
 _MODEL = StillsCaptioner(BuiltinCaptioner())

@@ -10,13 +10,13 @@ from typing import Any
 from models.builtin.contrasts import StillsContraster
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import BuiltinContraster
-from schemas.refinement_request import (
+from schemas.requests import (
     CAPTIONS_FIELD,
     REFINEMENT_PURPOSE,
+    STRATEGY_PURPOSE,
     TRANSLATIONS_FIELD,
     RefinementBrief,
 )
-from schemas.strategy_request import STRATEGY_PURPOSE
 from tests.servers.counting_server import Complete, completion_of, prompt_text
 
 _MODEL = StillsContraster(BuiltinContraster())

@@ -16,8 +16,13 @@ from db.store import Store
 from profiles.settings import Settings, load_settings
 from services.credentials import load_credentials, save_workspace
 from services.environments import ensure_environment, environments_root
-from services.label_studio import NAME, label_studio_token, personal_token, start_label_studio
-from services.label_studio_accounts import add_workspaces
+from services.label_studio import (
+    NAME,
+    add_workspaces,
+    label_studio_token,
+    personal_token,
+    start_label_studio,
+)
 from services.prefect_server import SERVER, WORKER
 from services.process import free_port, stop
 from tests.postgres import Postgres, postgres_programs

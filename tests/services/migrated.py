@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from services import label_studio
+from services.credentials import locked
 from services.label_studio import DESK_SERVER, label_studio_variables
-from services.private_files import locked
 from tests.postgres import Postgres
 
 

@@ -9,9 +9,7 @@ import pytest
 from profiles.loader import load_profile, validate_profile
 from profiles.settings import load_settings
 from schemas.profile import Profile
-from services.diagnosis import diagnose
-from services.findings import Finding, Verdict
-from services.model_checks import check_models
+from services.diagnosis import Finding, Verdict, check_models, diagnose
 from services.process import free_port
 
 

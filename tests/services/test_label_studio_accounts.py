@@ -12,12 +12,12 @@ from annotate.queues import HOUSE
 from db.annotators import add_annotator
 from db.reviews import pseudonyms
 from db.store import Store
-from flows.cli import app
-from flows.desk import open_desks
+from flows.cli.main import app
+from flows.engine.gates import open_desks
 from profiles.settings import load_settings
 from schemas.errors import ServiceError, UsageError
 from services.credentials import load_workspaces
-from services.label_studio_accounts import address_of
+from services.label_studio import address_of
 from tests.services.fixtures import LabelStudioServer
 
 

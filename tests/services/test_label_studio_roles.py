@@ -20,8 +20,7 @@ from db.annotators import active_annotators, annotator_named, set_annotator_stat
 from db.store import Store
 from schemas.errors import ServiceError
 from services.credentials import load_workspaces
-from services.label_studio import log_in, personal_token
-from services.label_studio_accounts import add_workspaces, let_in
+from services.label_studio import add_workspaces, let_in, log_in, personal_token
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
 
 pytestmark = pytest.mark.label_studio

@@ -11,7 +11,7 @@ from PIL import Image
 
 from schemas.decoders import MOST_SCANS, too_many_scans
 from schemas.download import DownloadSettings
-from schemas.small_picture import UnusablePictureError, small_picture
+from schemas.spectrum import UnusablePictureError, small_picture
 from sources.decoding import ImageRefusedError, decoded, limited
 from sources.images import ImageLimits, ImageProblem, inspect_image
 from sources.web.contents import read_content

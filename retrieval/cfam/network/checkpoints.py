@@ -16,9 +16,8 @@ from torch import Tensor
 from retrieval.cfam.network.backbone import Architecture, checked_architecture
 from retrieval.cfam.network.model import Cfam
 from schemas.base import Record, sha256_of
-from schemas.cfam import CfamTraining
+from schemas.cfam import CfamTraining, TrainingProgress
 from schemas.errors import IntegrityError, ModelError
-from schemas.training import TrainingProgress
 
 # Checkpoints of CFAM: `model.safetensors` beside `settings.json`.
 

@@ -39,9 +39,15 @@ from retrieval.cfam.training_data import (
 )
 from retrieval.ranking import score_retrieval
 from schemas.base import digest_of
-from schemas.cfam import CfamSchedule, CfamTraining
+from schemas.cfam import (
+    BestCheckpoint,
+    CfamSchedule,
+    CfamTraining,
+    StepLine,
+    TrainingProgress,
+    ValidationLine,
+)
 from schemas.errors import ConfigurationError, IntegrityError, TrainingError, UsageError
-from schemas.training import BestCheckpoint, StepLine, TrainingProgress, ValidationLine
 
 # How the learning rate goes: up in a line, down in half a cosine (UFineBench, section 5.4).
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from PIL import Image, ImageOps
 
 from db.entities import StoredEntity, new_entity
+from flows.ccd.edit_measures import difference_overlay
 from schemas.base import EntityRecord, sha256_of
 from schemas.contrast import EditCheckSettings
 from schemas.proposals import (
@@ -28,13 +29,11 @@ from schemas.quality import OPTIONS, ChoiceTest, Confusion
 from schemas.records import Caption, Rewrite
 from schemas.records import Image as StoredImage
 from schemas.retrieval_task import RetrievalTask
-from schemas.selection import Selection
-from schemas.similar_images import DuplicateQuestion
+from schemas.similar_images import DuplicateQuestion, Selection
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.drawing import Box, draw_person
 from sources.demonstration.people import Chance, draw_person_attributes
 from sources.demonstration.poses import Action, Pose
-from stages.image_edits.overlay import difference_overlay
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "coco_captions"
 HOSTILE = (

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotate.answers import ReviewAnswer
+from annotate.backend import parse_config
 from annotate.interfaces.adjudication import (
     ANSWERS,
     adjudication_config,
@@ -16,13 +17,11 @@ from annotate.interfaces.adjudication import (
     adjudication_instructions,
     marked_differences,
 )
-from annotate.interfaces.comparison import definition_list
 from annotate.interfaces.group_refinement import GroupRefinement
-from annotate.interfaces.interface import Interface, TaskContent
+from annotate.interfaces.page import Interface, TaskContent, definition_list
 from annotate.interfaces.registry import INTERFACES
 from annotate.interfaces.tracklet_selection import TrackletSelection
 from annotate.queues import Step, shipped
-from annotate.sdk import parse_config
 from db.store import Store
 from schemas.proposals import Tracklet
 from tests.annotate.browser import Bench, LabellingPage

@@ -8,7 +8,7 @@ import pytest
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.candidates import CHECKS, EXAMINES
 from annotate.interfaces.caption_verification import CaptionVerification
-from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import TaskContent
 from annotate.interfaces.task_words import caption_heading
 from annotate.items import DESCRIBES
 from db.entities import NewEntity, StoredEntity, fetch, new_entity

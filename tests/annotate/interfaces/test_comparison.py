@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotate.answers import ReviewAnswer
-from annotate.interfaces.comparison import definition_list, same_answer, text_similarity
+from annotate.interfaces.page import definition_list, same_answer, text_similarity
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.candidates import EXAMINES
 from annotate.interfaces.confusing_caption import OUTCOMES, ConfusingCaption
-from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import TaskContent
 from db.entities import new_entity
 from db.store import Store
 from schemas.quality import CaptionCheck, Confusion

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.described_attributes import (
+from annotate.interfaces.description_writing import (
+    AIM_WORDS,
     ATTRIBUTES,
+    DescriptionWriting,
     count_words,
     missing_attributes,
 )
-from annotate.interfaces.description_writing import AIM_WORDS, DescriptionWriting
-from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import TaskContent
 from db.entities import StoredEntity, new_entity
 from db.store import Store
 from schemas.records import Caption, Image

@@ -13,7 +13,7 @@ from annotate.interfaces.adjudication import (
     adjudication_data,
     adjudication_instructions,
 )
-from annotate.interfaces.interface import Interface, TaskContent
+from annotate.interfaces.page import Interface, TaskContent
 from annotate.interfaces.registry import INTERFACES
 from annotate.queues import Step, shipped
 from db.entities import StoredEntity, fetch
@@ -21,8 +21,7 @@ from schemas.base import EntityRecord
 from schemas.proposals import Candidate, CaptionGroup, Strategy, Tracklet
 from schemas.quality import ChoiceTest, Confusion
 from schemas.records import Caption, Image, Rewrite
-from schemas.selection import Selection
-from schemas.similar_images import DuplicateQuestion
+from schemas.similar_images import DuplicateQuestion, Selection
 from tests.annotate.browser import PAGE_TEST, Bench
 from tests.annotate.interfaces.proposed import Proposal, one_of_each_kind, photograph, proposal
 from tests.annotate.interfaces.test_caption_verification import a_caption

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.edit_measures import measured_in_words, percent
-from annotate.interfaces.image_filter import ImageFilter
+from annotate.interfaces.image_filter import ImageFilter, measured_in_words, percent
 from db.store import Store
 from schemas.proposals import Candidate, EditMeasurement
 from tests.annotate.browser import Bench, LabellingPage

@@ -7,7 +7,7 @@ import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.image_selection import ImageSelection
-from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import TaskContent
 from annotate.interfaces.task_words import TOLD_APART
 from db.store import Store
 from schemas.retrieval_task import RetrievalTask

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from annotate.interfaces.interface import Interface
+from annotate.interfaces.page import Interface
 from annotate.interfaces.registry import INTERFACES
 from annotate.interfaces.tracklet_selection import FRAME_KEYS, OTHER_KEYS, TrackletSelection
 

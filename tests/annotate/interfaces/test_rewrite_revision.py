@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import TaskContent, read_text_verdict
 from annotate.interfaces.rewrite_revision import RewriteRevision
-from annotate.interfaces.text_verdict import read_text_verdict
 from annotate.items import load_rewrite_items
 from db.entities import StoredEntity, fetch, new_entity
 from schemas.errors import IntegrityError

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.interface import TaskContent
+from annotate.interfaces.page import TaskContent
 from annotate.interfaces.six_way_choice import SixWayChoice, option_order
 from db.store import Store
 from schemas.base import digest_of

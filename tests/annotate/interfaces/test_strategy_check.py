@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.backend import parse_config
+from annotate.decisions import Answer, Outcome, resolve
 from annotate.interfaces.strategy_check import TEXTS, StrategyCheck
 from annotate.queues import load_queues
-from annotate.resolution import Answer, Outcome, resolve
-from annotate.sdk import parse_config
 from db.store import Store
 from schemas.proposals import Strategy
 from schemas.taxonomy import DifferenceType

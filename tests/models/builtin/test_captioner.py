@@ -11,24 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from flows.recos.confusion_checks import word_change
 from models.builtin.captioner import FactTeller, StillTeller, confused, is_true
 from models.builtin.stills.reading import Content, Group, content_of_text, read_still_text
 from models.registry import build_chat_model
-from schemas.caption_request import (
+from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
+from schemas.profile import BuiltinCaptioner
+from schemas.requests import (
     CAPTION_PURPOSE,
+    CONFUSION_PURPOSE,
     REVISION_PURPOSE,
     CaptionBrief,
+    ConfusionBrief,
     Direction,
 )
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
-from schemas.confusion_request import CONFUSION_PURPOSE, ConfusionBrief
-from schemas.profile import BuiltinCaptioner
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import StillTruth
 from sources.demonstration.stills.composing import TASKS, Scene, compose
 from sources.demonstration.stills.writing import draw_still, jpeg_of, plan_stills
-from stages.confusing_captions.wording import word_change
 
 SEED, COUNT = 321, 40
 FACTS = (

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from schemas.licence_expressions import spdx_page
+from schemas.licences import spdx_page
 from sources.importer import importer_for
 from sources.reading import read_source
 from sources.records import SourceRow

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from release.export.exporting import export_release
-from release.export.formats import FORMATS
-from release.export.row_faults import RowFaults
+from release.export.formats import FORMATS, RowFaults
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.report.writing import write_report
 from schemas.errors import IntegrityError, UsageError

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.export.piped import PipedFile
+from release.export.formats import PipedFile
 
 Writev = Callable[[int, Sequence[bytes | memoryview]], int]
 
@@ -35,8 +35,8 @@ def test_it_holds_all_pieces_in_their_order(written: list[list[bytes]], most: in
     writev = os.writev if most is None else taking_at_most(most)
     with (
         TemporaryDirectory() as folder,
-        patch("release.export.piped.os.writev", writev),
-        patch("release.export.piped._PIECE_BYTES", 64),
+        patch("release.export.formats.os.writev", writev),
+        patch("release.export.formats._PIPED_PIECE_BYTES", 64),
     ):
         path = Path(folder) / "file"
         file = PipedFile(path)
@@ -58,7 +58,7 @@ def test_a_disk_that_is_full_is_told_of(tmp_path: Path, monkeypatch: pytest.Monk
     def writev(_handle: int, _pieces: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("release.export.piped.os.writev", writev)
+    monkeypatch.setattr("release.export.formats.os.writev", writev)
     file = PipedFile(tmp_path / "file")
     file.write(b"lost")
     with pytest.raises(OSError, match="No space left"):

@@ -13,7 +13,7 @@ import pyarrow.dataset
 import pytest
 from PIL import Image
 
-from release.export.released_files import HF, PARQUET
+from release.export.formats import HF, PARQUET
 from release.manifest import read_manifest
 from sources.importer import importer_for
 from sources.reading import read_source

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from release.export.exporting import export_release
-from release.export.webdataset_shards import WebDatasetShards, tar_header
+from release.export.formats import WebDatasetShards, tar_header
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import truth, without_image
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.commands.release import app
+from flows.cli.release import app
 from release.build import build_release
 from release.notices import mark_release
 from schemas.errors import UsageError

@@ -118,7 +118,7 @@ def test_what_somebody_added_before_the_tag_is_not_tagged(
 
 def test_a_killed_upload_goes_on(hub: LoopbackHub, built: BuiltRelease, tmp_path: Path) -> None:
     hub.hold_after = 3
-    program = "from flows.cli import main; main()"
+    program = "from flows.cli.main import main; main()"
     arguments = ["release", "upload", str(built.folder), "--to", REPOSITORY, "--upload"]
     environment = {
         **os.environ,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from release.export.source import opened_release
+from release.export.formats import opened_release
 from release.lineage_reading import open_lineage
 from release.report.columns import in_order
 from release.report.row_data import number_in

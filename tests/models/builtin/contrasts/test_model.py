@@ -12,11 +12,13 @@ from models.chat import ChatModel
 from models.registry import build_chat_model
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
 from schemas.profile import BuiltinContraster
-from schemas.refinement_request import CAPTIONS_FIELD, REFINEMENT_PURPOSE, RefinementBrief
-from schemas.strategy_request import (
+from schemas.requests import (
+    CAPTIONS_FIELD,
+    REFINEMENT_PURPOSE,
     REPAIR_PURPOSE,
     STRATEGIES_FIELD,
     STRATEGY_PURPOSE,
+    RefinementBrief,
     StrategyBrief,
 )
 from schemas.taxonomy import DifferenceType

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.contrast_truth import faults
+from flows.ccd.edit_measures import judge_edit, measure_edit
 from models.builtin.drawing.people_and_signs import Figure
 from models.builtin.drawing.vocabulary import Action, Place, Style
 from models.builtin.editor.changes import read
@@ -22,8 +23,6 @@ from schemas.retrieval_task import RetrievalTask
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills.composing import Group, Relation, Scene
 from sources.demonstration.stills.writing import PlannedStill, draw_still, jpeg_of
-from stages.image_edits.judgement import judge_edit
-from stages.image_edits.measurement import measure_edit
 
 _CAR, _CAT = Group(kind="car", colour="red"), Group(kind="cat", colour="black")
 _FIGURE = Figure(action=Action.STANDING, shirt="green", trousers="blue", hat="red", skin="tan")

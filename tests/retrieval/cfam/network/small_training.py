@@ -8,8 +8,7 @@ from typing import Any
 from PIL import Image
 
 from retrieval.cfam.training_data import TrainingImage, TrainingSplits, hold_out_identities
-from schemas.cfam import CfamTraining
-from schemas.training import StepLine, ValidationLine
+from schemas.cfam import CfamTraining, StepLine, ValidationLine
 
 COLOURS = {
     "red": (200, 30, 30), "green": (30, 160, 40), "blue": (30, 40, 200),

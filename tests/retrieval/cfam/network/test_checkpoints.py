@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from retrieval.cfam.network.checkpoints import Checkpoints
+from schemas.cfam import BestCheckpoint, TrainingProgress
 from schemas.errors import IntegrityError
-from schemas.training import BestCheckpoint, TrainingProgress
 
 ADAM = {"exp_avg/a.weight": torch.arange(6.0).reshape(2, 3), "step/a.weight": torch.tensor(3.0)}
 

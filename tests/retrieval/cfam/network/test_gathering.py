@@ -12,7 +12,7 @@ from torch import distributed
 
 from retrieval.cfam.network.model import _GatheredRows, gathered
 from retrieval.cfam.network.training import train
-from schemas.training import StepLine
+from schemas.cfam import StepLine
 from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits
 
 ROOT = Path(__file__).parents[4]

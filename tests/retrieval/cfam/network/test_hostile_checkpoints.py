@@ -22,8 +22,8 @@ from retrieval.cfam.network.checkpoints import (
 from retrieval.cfam.network.model import Cfam
 from retrieval.cfam.network.training import adam_for
 from schemas.base import sha256_of
+from schemas.cfam import TrainingProgress
 from schemas.errors import IntegrityError, LoupeError, ModelError
-from schemas.training import TrainingProgress
 from tests.retrieval.cfam.network.small_training import tiny_settings
 
 HUGE = (10**6, 10**9, 10**18)

@@ -1,0 +1,312 @@
+"""Audit samples and forced-choice tests."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from annotate.agreement import Similarity
+from annotate.assignment import Item
+from annotate.queues import Queue
+from db.annotations import counted_answers
+from db.entities import NewEntity, find, new_entity
+from db.review_audits import AcceptedItem, DrawnLook, accepted_items, store_draw, wanted_looks
+from db.store import Store
+from schemas.base import digest_of
+from schemas.errors import UsageError
+from schemas.proposals import Picture
+from schemas.quality import OPTIONS, ChoiceTest, Interval, wilson_interval
+from schemas.records import Split
+
+# Stratified samples: every part of a whole in its proportion, drawn by digests.
+
+
+def allocate(populations: Mapping[str, int], size: int) -> dict[str, int]:
+    """How many of each stratum make a sample of `size`, in proportion, by largest remainders.
+
+    A sample larger than the whole is the whole. Equal remainders go to the larger stratum, then to
+    the first by name.
+    """
+    total = sum(populations.values())
+    size = min(size, total)
+    if not total:
+        return dict.fromkeys(populations, 0)
+    shares = {name: divmod(size * count, total) for name, count in populations.items()}
+    given = {name: whole for name, (whole, _) in shares.items()}
+    by_remainder = sorted(shares, key=lambda name: (-shares[name][1], -populations[name], name))
+    for name in by_remainder[: size - sum(given.values())]:
+        given[name] += 1
+    return given
+
+
+def draw(stratum_of: Mapping[str, str], size: int, seed: str) -> list[str]:
+    """A sample of `size` ids, in proportion to the strata that they belong to; ordered by digest.
+
+    Within a stratum a larger sample holds all of a smaller one with the same seed.
+    """
+    strata: dict[str, list[str]] = defaultdict(list)
+    for entity_id, stratum in stratum_of.items():
+        strata[stratum].append(entity_id)
+    wanted = allocate({name: len(ids) for name, ids in strata.items()}, size)
+    places = {entity_id: digest_of("draw", seed, entity_id) for entity_id in stratum_of}
+    drawn: list[str] = []
+    for name, ids in strata.items():
+        drawn += sorted(ids, key=places.__getitem__)[: wanted[name]]
+    return sorted(drawn, key=places.__getitem__)
+
+
+# A second look at accepted items: drawing the sample, and who still has to look.
+#
+# A sample is drawn in proportion from the strata of what is accepted (`allocate`), and looked at
+# by
+# people who had no part in accepting it, on the same page as before. What they find decides
+# nothing:
+# it tells how much of what was accepted is wrong (`schemas.quality`).
+
+STRATA = ("split", "source", "verdict")
+"""What a sample can be stratified by."""
+
+
+def draw_second_look(
+    store: Store, queue: Queue, size: int, seed: int, by: Sequence[str] = STRATA
+) -> DrawnLook:
+    """A stratified sample of the accepted items of a queue; the next push asks people about it.
+
+    Raises:
+        UsageError: there is nothing to stratify by of that name, or nothing is accepted.
+    """
+    if unknown := [name for name in by if name not in STRATA]:
+        raise UsageError(
+            f"a sample can be stratified by {', '.join(STRATA)}; got {', '.join(unknown)}"
+        )
+    stratum_of = {
+        item.entity_id: _stratum(item, by)
+        for item in accepted_items(store, queue.dataset, queue.kind)
+    }
+    if not stratum_of:
+        raise UsageError(
+            f"nothing of queue {queue.name!r} is accepted yet; there is nothing to draw"
+        )
+    drawn = draw(stratum_of, size, f"second look {queue.name} {seed}")
+    return store_draw(store, queue.name, seed, size, tuple(by), stratum_of, drawn)
+
+
+def wanted(store: Store, queue: Queue) -> list[Item]:
+    """The drawn items that nobody looks at yet, for `assign` with an overlap of one."""
+    return [Item(look.entity_id, look.past, 0) for look in wanted_looks(store, queue.name)]
+
+
+def _stratum(item: AcceptedItem, by: Sequence[str]) -> str:
+    values = item._asdict()
+    return " · ".join(values[name] for name in by) or "all"
+
+
+# The check by choices of six: can people tell a sample from the five that are most like it?
+#
+# For each of some random samples two tests are made: which of six images a caption belongs to, and
+# which of six captions an image has. The five others are the most similar ones of other identities
+# (CCD, human evaluation of quality). Testers pick; the share of right picks is compared with the
+# published one.
+
+Direction = Literal["caption-to-image", "image-to-caption"]
+
+ASKS_ABOUT = "asks_about"
+DISTRACTOR = "distractor"
+"""The roles in which a test is derived from the sample that it asks about, and from the others."""
+
+PUBLISHED: dict[Direction, tuple[float, float]] = {
+    "caption-to-image": (0.965, 0.958),
+    "image-to-caption": (0.978, 0.975),
+}
+"""What the two testers of CCD had right."""
+
+EXPECTED = 0.95
+"""What the authors expect at least."""
+
+
+class Caption(NamedTuple):
+    """A caption of a sample; `row` is its number among all captions."""
+
+    entity_id: str
+    text: str
+    row: int
+
+
+class Sample(NamedTuple):
+    """An image with its captions; `row` is its number among all images.
+
+    Samples of one identity show the same person or thing: none is a wrong answer for the other.
+    """
+
+    row: int
+    identity: int
+    source: str
+    split: Split
+    picture: Picture
+    image_id: str
+    captions: tuple[Caption, ...]
+
+
+class Similarities(NamedTuple):
+    """What makes images similar, and what captions; rows as in `Sample` and `Caption`."""
+
+    images: Similarity
+    captions: Similarity
+
+
+class DrawnChoices(NamedTuple):
+    """Tests about to be stored, and the samples that there were not five others for."""
+
+    tests: tuple[NewEntity, ...]
+    lonely: tuple[str, ...]
+
+
+class ChoiceResult(NamedTuple):
+    """How often a tester picked the right one of six in a direction."""
+
+    direction: Direction
+    tester: str
+    correct: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """The share of right picks, 0 to 1."""
+        return self.correct / self.total
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % Wilson interval of the share."""
+        return wilson_interval(self.correct, self.total)
+
+
+def draw_choices(
+    dataset: str, samples: Sequence[Sample], size: int, seed: int, similarities: Similarities
+) -> DrawnChoices:
+    """Two tests for each of `size` random samples; `samples` are all of the dataset, in order.
+
+    Raises:
+        UsageError: there are too few samples for any test.
+    """
+    if len({sample.identity for sample in samples}) < 2 or len(samples) < OPTIONS:
+        raise UsageError(
+            f"a choice test needs {OPTIONS} samples of more than one identity; {dataset} has "
+            f"{len(samples)}"
+        )
+    by_image = {sample.image_id: sample for sample in samples}
+    drawn = draw(dict.fromkeys(by_image, "all"), size, f"choices {dataset} {seed}")
+    maker = _TestMaker(dataset, samples, seed, similarities)
+    tests: list[NewEntity] = []
+    lonely: list[str] = []
+    for image_id in drawn:
+        made = maker.tests(by_image[image_id])
+        tests += made
+        lonely += [image_id] if len(made) < len(PUBLISHED) else []
+    return DrawnChoices(tuple(tests), tuple(lonely))
+
+
+class _TestMaker:
+    """Makes the tests of one draw."""
+
+    def __init__(
+        self, dataset: str, samples: Sequence[Sample], seed: int, similarities: Similarities
+    ) -> None:
+        self._dataset = dataset
+        self._samples = samples
+        self._seed = seed
+        self._similarities = similarities
+        self._of_caption = [(sample, caption) for sample in samples for caption in sample.captions]
+
+    def tests(self, sample: Sample) -> list[NewEntity]:
+        """The tests of a sample, in both directions where there are five others for each."""
+        caption = min(sample.captions, key=lambda one: digest_of(str(self._seed), one.entity_id))
+        images = self._other_images(sample)
+        captions = self._other_captions(sample, caption)
+        made = []
+        if len(images) == OPTIONS:
+            made.append(self._test("caption-to-image", sample, [caption], images))
+        if len(captions) == OPTIONS:
+            made.append(self._test("image-to-caption", sample, captions, [sample]))
+        return made
+
+    def _other_images(self, sample: Sample) -> list[Sample]:
+        """The sample, and the samples with the images that are most like its own."""
+        options = [sample]
+        seen = {sample.picture.sha256}
+        for row in self._similarities.images.ranked(sample.row):
+            other = self._samples[row]
+            if other.identity != sample.identity and other.picture.sha256 not in seen:
+                seen.add(other.picture.sha256)
+                options.append(other)
+            if len(options) == OPTIONS:
+                break
+        return options
+
+    def _other_captions(self, sample: Sample, caption: Caption) -> list[Caption]:
+        """The caption, and the captions of other samples that are most like it, one of each."""
+        options = [caption]
+        seen = {one.text for one in sample.captions}
+        taken = {sample.image_id}
+        for row in self._similarities.captions.ranked(caption.row):
+            other, text = self._of_caption[row]
+            is_new = other.image_id not in taken and text.text not in seen
+            if other.identity != sample.identity and is_new:
+                seen.add(text.text)
+                taken.add(other.image_id)
+                options.append(text)
+            if len(options) == OPTIONS:
+                break
+        return options
+
+    def _test(
+        self,
+        direction: Direction,
+        sample: Sample,
+        captions: Sequence[Caption],
+        images: Sequence[Sample],
+    ) -> NewEntity:
+        """A test; the right option is the first, as pages show them in an order of their own."""
+        record = ChoiceTest(
+            source=sample.source,
+            direction=direction,
+            captions=tuple(caption.text for caption in captions),
+            images=tuple(image.picture for image in images),
+            answer=0,
+        )
+        asked, *others = (
+            [image.image_id for image in images]
+            if direction == "caption-to-image"
+            else [caption.entity_id for caption in captions]
+        )
+        question = captions[0].entity_id if direction == "caption-to-image" else images[0].image_id
+        parents = [(ASKS_ABOUT, asked), (ASKS_ABOUT, question)]
+        parents += [(DISTRACTOR, other) for other in others]
+        return new_entity(
+            record, self._dataset, parents=parents, split=sample.split, group=sample.image_id
+        )
+
+
+def choice_results(store: Store, queue: Queue) -> list[ChoiceResult]:
+    """What each tester had right in each direction, in order; who answered nothing is left out."""
+    directions = {
+        entity.id: entity.record(ChoiceTest).direction
+        for entity in find(store, queue.dataset, ChoiceTest.kind)
+        if entity.state != "withdrawn"
+    }
+    counts: dict[tuple[Direction, str], list[bool]] = defaultdict(list)
+    for entity_id, tester, correct in _picks(store, queue, list(directions)):
+        counts[directions[entity_id], tester].append(correct)
+    return [
+        ChoiceResult(direction, tester, sum(correct), len(correct))
+        for (direction, tester), correct in sorted(counts.items())
+    ]
+
+
+def _picks(
+    store: Store, queue: Queue, entity_ids: Sequence[str]
+) -> Iterator[tuple[str, str, bool]]:
+    with store.read() as connection:
+        answers = counted_answers(connection, queue.name, entity_ids)
+    for found in answers.values():
+        for answer in found:
+            if answer.purpose == "review":
+                yield answer.entity_id, answer.person, answer.answer["verdict"] == "accept"

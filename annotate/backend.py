@@ -1,0 +1,620 @@
+"""What Loupe needs of a review server, and Label Studio behind it."""
+
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic.warnings import PydanticDeprecatedSince20
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from schemas.errors import ServiceError
+
+# What Loupe needs of a review server, in its own words.
+
+OPENED_WITH = "draft_id"
+"""The name in a task's data of the id of the draft that its page opens with."""
+
+
+class DeskUnavailableError(ServiceError):
+    """The server did not answer, or with a fault: whether it did what was asked is not known."""
+
+
+class DeskFaultError(DeskUnavailableError):
+    """The server failed over what was asked, or its answer cannot be read: asking again is idle."""
+
+
+class ProjectSpec(NamedTuple):
+    """A project as it should stand on the server, found again by its `marker`."""
+
+    marker: str
+    title: str
+    config: str
+    instructions: str
+
+
+class NewTask(NamedTuple):
+    """A task about to be sent. `data` holds our key under `"key"`."""
+
+    key: str
+    data: dict[str, Any]
+    predictions: list[dict[str, Any]]
+
+
+class RemoteAnnotation(NamedTuple):
+    """An annotation as it lies on the server; `cancelled` means that the task was skipped.
+
+    `user_id` is who changed it last, `made_by` who is named as its author. `result` is what the
+    server holds, whatever that is; where that could not be read, `fault` says why, and `result` is
+    what the server sent, as text.
+    """
+
+    id: int
+    user_id: int
+    result: Any
+    cancelled: bool
+    updated_at: datetime
+    lead_time_seconds: float | None
+    created_at: datetime | None = None
+    made_by: int | None = None
+    fault: str = ""
+
+
+class RemoteTask(NamedTuple):
+    """A task as it lies on the server.
+
+    `key` is empty for tasks that are none of ours; `drafts` counts answers that are being written;
+    `updated_at` moves whenever an annotation of it is made, changed or deleted; `opened_with` is
+    the id of the model's draft that its page opens with.
+    """
+
+    id: int
+    key: str
+    updated_at: datetime
+    annotations: tuple[RemoteAnnotation, ...] = ()
+    drafts: int = 0
+    opened_with: str = ""
+
+    @property
+    def touched(self) -> bool:
+        """Whether anybody has worked on it."""
+        return bool(self.annotations or self.drafts)
+
+
+class ProjectCounts(NamedTuple):
+    """How much a project holds: a cheap look that tells whether a closer one is needed.
+
+    `annotations` counts those of skipped tasks, too.
+    """
+
+    tasks: int
+    annotations: int
+
+
+class ReviewDesk(Protocol):
+    """A workspace on a server where people answer review tasks; what one sees, no other does.
+
+    Every call raises `ServiceError` when the server refuses, `DeskUnavailableError` when it may or
+    may not have done what was asked: the caller looks at what is there before asking again. Calls
+    that only look are repeated by the desk itself.
+    """
+
+    @property
+    def url(self) -> str:
+        """Where the server is at present."""
+        ...
+
+    @property
+    def server_name(self) -> str:
+        """What the store calls the server: the same wherever it is.
+
+        Users, projects and tasks are known by it together with their number there.
+        """
+        ...
+
+    def find_project(self, marker: str) -> int | None:
+        """The number of the project with that marker, or None where there is none yet."""
+        ...
+
+    def ensure_project(self, spec: ProjectSpec) -> int:
+        """The number of the project, made or brought up to date."""
+        ...
+
+    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
+        """Adds tasks and gives their numbers, in order. Knows nothing of what is there already."""
+        ...
+
+    def count(self, project_id: int) -> ProjectCounts:
+        """How much the project holds."""
+        ...
+
+    def list_tasks(
+        self, project_id: int, since: datetime | None = None, after: int = 0
+    ) -> Iterator[RemoteTask]:
+        """The tasks of a project in the order of their numbers, complete or an error.
+
+        What an annotation holds may make it unreadable, but no other.
+
+        Args:
+            project_id: the number of the project.
+            since: only those with an `updated_at` of then or later.
+            after: only those with a number above this one.
+        """
+        ...
+
+    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
+        """Removes tasks; those that are gone already are no error."""
+        ...
+
+
+# Label Studio's SDK, imported when it is needed, and its errors in our own words.
+
+T = TypeVar("T")
+_SERVER_ERROR = 500
+# The SDK would repeat a POST whose answer was lost, and so import tasks twice.
+_ONCE: Any = {"max_retries": 0}
+
+
+class Connection:
+    """A Label Studio by its URL and a personal access token, which is renewed as it has to be.
+
+    Raises `ServiceError` where the server refuses, `DeskUnavailableError` where it is not known
+    whether it did what was asked; each in one sentence that says what was not done.
+    """
+
+    def __init__(self, url: str, token: SecretStr, timeout_seconds: float) -> None:
+        self.url = url.rstrip("/")
+        local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
+        client = httpx.Client(
+            timeout=timeout_seconds,
+            follow_redirects=True,
+            trust_env=not local,
+            limits=httpx.Limits(max_keepalive_connections=0),  # needs no closing
+        )
+        with self._explained("accept its token"):
+            self._sdk = new_client(self.url, token, client)
+
+    def get(self, path: str, parameters: Mapping[str, Any], what: str) -> bytes:
+        """What lies at `path`; asked for up to three times, since that does no harm."""
+        return _patiently(lambda: self._request("GET", path, parameters, what))
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        what: str,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """The answer to a request that changes something; it is made once, whatever happens."""
+        content = json.dumps(body, ensure_ascii=False).encode()
+        return self._request(method, path, parameters or {}, what, content)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, Any],
+        what: str,
+        content: bytes | None = None,
+    ) -> bytes:
+        from label_studio_sdk.core.api_error import ApiError
+
+        with self._explained(what):
+            answer = self._sdk._client_wrapper.httpx_client.request(
+                path,
+                method=method,
+                params=dict(parameters),
+                content=content,
+                headers={"Content-Type": "application/json"} if content is not None else None,
+                request_options=_ONCE,
+            )
+            if not answer.is_success:
+                raise ApiError(status_code=answer.status_code, body=answer.text)
+        return bytes(answer.content)
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        from label_studio_sdk.core.api_error import ApiError
+
+        sentence = f"Label Studio at {self.url} did not {what}"
+        try:
+            yield
+        except ApiError as error:
+            status = error.status_code or 0
+            kind = DeskUnavailableError if status > _SERVER_ERROR else ServiceError
+            if status == _SERVER_ERROR:
+                kind = DeskFaultError
+            raise kind(f"{sentence}: status {status}, {_said(error.body)}") from error
+        except httpx.HTTPError as error:
+            raise DeskUnavailableError(f"{sentence}: {type(error).__name__}, {error}") from error
+        except json.JSONDecodeError as error:
+            raise DeskUnavailableError(f"{sentence}: its answer is no JSON") from error
+
+
+def new_client(url: str, token: SecretStr, http_client: Any) -> Any:
+    """A client for the Label Studio at `url`.
+
+    The SDK would read the token from the environment as it stood at import: it is always given.
+    """
+    with _quietly():
+        from label_studio_sdk import LabelStudio
+
+        return LabelStudio(  # type: ignore[no-untyped-call]
+            base_url=url, api_key=token.get_secret_value(), httpx_client=http_client
+        )
+
+
+def parse_config(config: str) -> Any:
+    """A labelling configuration as the SDK's `LabelInterface`, which validates what goes in."""
+    with _quietly():
+        from label_studio_sdk.label_interface.interface import LabelInterface
+
+        interface: Any = LabelInterface(config)
+    interface.validate()
+    return interface
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    attempts = Retrying(
+        retry=retry_if_exception_type(DeskUnavailableError),
+        stop=stop_after_attempt(3),
+        wait=wait_exponential(multiplier=0.2, max=2),
+        reraise=True,
+    )
+    return attempts(ask)
+
+
+def _said(body: Any) -> str:
+    text = body if isinstance(body, str) else json.dumps(body, default=str, ensure_ascii=False)
+    return f"it said {text[:300]}"
+
+
+def _quietly() -> warnings.catch_warnings:
+    return warnings.catch_warnings(action="ignore", category=PydanticDeprecatedSince20)
+
+
+# Label Studio as a review desk: the workspace of one account on it.
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+BATCH = 1000
+"""How many tasks go in a request: more make it no faster, and a lost answer costs more."""
+_TITLE_CHARACTERS = 50
+_DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+# Everything else (predictions above all) is left out, which makes a page five times as fast. The
+# field `drafts` would hold those of our own account only; `draft_exists` speaks of everybody's.
+# Annotations are cut down to the same list of names.
+_TASK_FIELDS = "id,data,updated_at,draft_exists,annotations,completed_by,updated_by,was_cancelled"
+# What somebody may have made unreadable.
+_ANSWER_FIELDS = "created_at,result,lead_time"
+
+
+class _Annotation(BaseModel):
+    """The fields of Label Studio's annotation that we use; the e-mail address is none of them."""
+
+    id: int
+    completed_by: int | None
+    updated_by: int | None = None
+    result: Any = None
+    was_cancelled: bool | None
+    created_at: datetime | None = None
+    updated_at: datetime
+    lead_time: Any = None
+
+    def remote(self) -> RemoteAnnotation:
+        """The annotation in our own words."""
+        return RemoteAnnotation(
+            id=self.id,
+            user_id=self.updated_by or self.completed_by or 0,
+            result=[] if self.result is None else self.result,
+            cancelled=bool(self.was_cancelled),
+            updated_at=self.updated_at,
+            lead_time_seconds=_seconds(self.lead_time),
+            created_at=self.created_at,
+            made_by=self.completed_by,
+        )
+
+
+class _Task(BaseModel):
+    """The fields of Label Studio's task that we use."""
+
+    id: int
+    data: dict[str, Any]
+    updated_at: datetime
+    annotations: list[_Annotation]
+    draft_exists: bool
+
+    def remote(self) -> RemoteTask:
+        """The task in our own words."""
+        key, draft = self.data.get("key"), self.data.get(OPENED_WITH)
+        return RemoteTask(
+            id=self.id,
+            key=key if isinstance(key, str) else "",
+            updated_at=self.updated_at,
+            annotations=tuple(annotation.remote() for annotation in self.annotations),
+            drafts=int(self.draft_exists),
+            opened_with=draft if isinstance(draft, str) else "",
+        )
+
+
+class _TaskPage(BaseModel):
+    """One page of a list of tasks; `total` counts those of all pages."""
+
+    tasks: list[_Task]
+    total: int
+
+
+class _Imported(BaseModel):
+    task_ids: list[int] = []
+
+
+class _Created(BaseModel):
+    id: int
+
+
+class _Project(BaseModel, extra="allow"):
+    """A project as the list of projects shows it; the other settings are in `model_extra`."""
+
+    id: int
+    description: str | None = None
+
+
+class _ProjectPage(BaseModel):
+    count: int
+    results: list[_Project]
+
+
+class _Counts(BaseModel):
+    task_number: int
+    total_annotations_number: int
+    skipped_annotations_number: int
+
+
+class LabelStudioDesk:
+    """A Label Studio, by its URL and a personal access token: that account's workspace.
+
+    Without a `server_name` it is known by its URL.
+    """
+
+    def __init__(
+        self, url: str, token: SecretStr, timeout_seconds: float = 60.0, server_name: str = ""
+    ) -> None:
+        self._connection = Connection(url, token, timeout_seconds)
+        self._server_name = server_name
+
+    @property
+    def url(self) -> str:
+        """Where this Label Studio is."""
+        return self._connection.url
+
+    @property
+    def server_name(self) -> str:
+        """What the store calls it."""
+        return self._server_name or self._connection.url
+
+    def find_project(self, marker: str) -> int | None:
+        """The oldest project that carries the marker, or None."""
+        project = self._find_project(marker, ("description",))
+        return None if project is None else project.id
+
+    def ensure_project(self, spec: ProjectSpec) -> int:
+        """The project, made or brought up to date.
+
+        Raises:
+            ServiceError: Label Studio refuses the interface, for instance because annotations that
+                are there do not fit it.
+        """
+        settings = _project_settings(spec)
+        project = self._find_project(spec.marker, settings)
+        if project is None:
+            return self._create_project(spec, settings)
+        changed = {
+            name: value for name, value in settings.items() if _differs(project, name, value)
+        }
+        if changed:
+            path, what = f"api/projects/{project.id}", f"bring project {project.id} up to date"
+            self._connection.send("PATCH", path, changed, what)
+        return project.id
+
+    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
+        """Adds tasks in batches of at most 1,000; a batch is added as a whole or not at all."""
+        numbers: list[int] = []
+        for start in range(0, len(tasks), BATCH):
+            numbers += self._import_batch(project_id, tasks[start : start + BATCH])
+        return numbers
+
+    def count(self, project_id: int) -> ProjectCounts:
+        """How much the project holds."""
+        what = f"count the tasks of project {project_id}"
+        fields = {"include": ",".join(_Counts.model_fields)}
+        counts = self._read(_Counts, f"api/projects/{project_id}", fields, what)
+        annotations = counts.total_annotations_number + counts.skipped_annotations_number
+        return ProjectCounts(counts.task_number, annotations)
+
+    def list_tasks(
+        self, project_id: int, since: datetime | None = None, after: int = 0
+    ) -> Iterator[RemoteTask]:
+        """The tasks of a project, by number; with `since`, those that were touched then or later.
+
+        Pages start after the last number seen rather than at an offset, so that tasks deleted
+        meanwhile do not hide others, and each is checked against the total that it states. A page
+        that cannot be read is taken in smaller pieces, down to the one task whose annotations are
+        then read one by one.
+        """
+        size = BATCH
+        while True:
+            try:
+                page = self._page_of_tasks(project_id, after, since, size)
+                tasks = [task.remote() for task in page.tasks]
+            except DeskFaultError:
+                if size > 1:
+                    size //= 10
+                    continue
+                page = self._page_of_tasks(project_id, after, since, size, answers=False)
+                tasks = [self._one_by_one(task.remote()) for task in page.tasks]
+            yield from tasks
+            size = min(BATCH, size * 10)
+            if len(page.tasks) == page.total:
+                return
+            if not page.tasks or page.tasks[-1].id <= after:
+                raise DeskUnavailableError(
+                    f"Label Studio at {self.url} lists no tasks after {after} in project "
+                    f"{project_id}, but says that there are {page.total}"
+                )
+            after = page.tasks[-1].id
+
+    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
+        """Removes tasks of the project; those that are gone already are no error."""
+        numbers = list(task_ids)
+        for start in range(0, len(numbers), BATCH):
+            batch = numbers[start : start + BATCH]  # never empty: that would stand for all tasks
+            self._connection.send(
+                "POST",
+                "api/dm/actions/",
+                {"selectedItems": {"all": False, "included": batch}},
+                f"delete {len(batch)} tasks of project {project_id}",
+                {"id": "delete_tasks", "project": project_id},
+            )
+
+    def _find_project(self, marker: str, fields: Iterable[str]) -> _Project | None:
+        """The project, or None; of several (made by two pushes at once) the oldest."""
+        found: list[_Project] = []
+        seen = 0
+        for page_number in count(1):
+            query = {"page": page_number, "page_size": 100, "include": ",".join(["id", *fields])}
+            page = self._read(_ProjectPage, "api/projects/", query, "list its projects")
+            seen += len(page.results)
+            found += [item for item in page.results if _carries(item, marker)]
+            if not page.results or seen >= page.count:
+                break
+        return min(found, key=lambda project: project.id, default=None)
+
+    def _create_project(self, spec: ProjectSpec, settings: dict[str, Any]) -> int:
+        what = f"create the project {spec.title!r}"
+        try:
+            return self._parsed(
+                _Created, self._connection.send("POST", "api/projects/", settings, what), what
+            ).id
+        except DeskUnavailableError:
+            project = self._find_project(spec.marker, ("description",))  # made all the same?
+            if project is None:
+                raise
+            return project.id
+
+    def _import_batch(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
+        what = f"import {len(tasks)} tasks"
+        body = [{"data": task.data, "predictions": task.predictions} for task in tasks]
+        answer = self._connection.send(
+            "POST", f"api/projects/{project_id}/import", body, what, {"return_task_ids": "true"}
+        )
+        numbers = self._parsed(_Imported, answer, what).task_ids
+        if len(numbers) != len(tasks):
+            raise DeskUnavailableError(
+                f"Label Studio at {self.url} gave numbers to {len(numbers)} of {len(tasks)} tasks"
+            )
+        return numbers
+
+    def _one_by_one(self, task: RemoteTask) -> RemoteTask:
+        """The task with its annotations as far as each can be read."""
+        read = tuple(map(self._alone, task.annotations))
+        return task._replace(annotations=read)
+
+    def _alone(self, annotation: RemoteAnnotation) -> RemoteAnnotation:
+        what = f"show annotation {annotation.id}"
+        text = ""
+        try:
+            answer = self._connection.get(f"api/annotations/{annotation.id}/", {}, what)
+            text = answer.decode("utf-8", "backslashreplace")
+            return self._parsed(_Annotation, answer, what).remote()
+        except ServiceError as error:
+            if isinstance(error, DeskUnavailableError) and not isinstance(error, DeskFaultError):
+                raise  # it says nothing of this one
+            return annotation._replace(result=text, fault=str(error))
+
+    def _page_of_tasks(
+        self,
+        project_id: int,
+        after: int,
+        since: datetime | None,
+        size: int,
+        *,
+        answers: bool = True,
+    ) -> _TaskPage:
+        conditions = [_condition("id", "greater", "Number", after)]
+        if since is not None:
+            moment = since.astimezone(UTC).strftime(_DATETIME)
+            conditions.append(_condition("updated_at", "greater_or_equal", "Datetime", moment))
+        query = {
+            "filters": {"conjunction": "and", "items": conditions},
+            "ordering": ["tasks:id"],
+        }
+        parameters = {
+            "project": project_id,
+            "query": json.dumps(query),
+            "page": 1,
+            "page_size": size,
+            "fields": "all",
+            "include": f"{_TASK_FIELDS},{_ANSWER_FIELDS}" if answers else _TASK_FIELDS,
+            "resolve_uri": "false",
+        }
+        what = f"list the tasks of project {project_id}"
+        return self._read(_TaskPage, "api/tasks/", parameters, what)
+
+    def _read(self, kind: type[ModelT], path: str, parameters: dict[str, Any], what: str) -> ModelT:
+        return self._parsed(kind, self._connection.get(path, parameters, what), what)
+
+    def _parsed(self, kind: type[ModelT], body: bytes, what: str) -> ModelT:
+        """An answer, read with our own models: the SDK's take longer than Label Studio itself."""
+        try:
+            return kind.model_validate_json(body)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise DeskFaultError(
+                f"Label Studio at {self.url}, asked to {what}, answers in a form that is not "
+                f"known: {problem['msg']} at {problem['loc']}"
+            ) from error
+
+
+def _seconds(lead_time: Any) -> float | None:
+    """The time that an answer took, where that is what it says."""
+    if isinstance(lead_time, bool) or not isinstance(lead_time, int | float):
+        return None
+    return float(lead_time) if math.isfinite(lead_time) and lead_time >= 0 else None
+
+
+def _condition(field: str, operator: str, kind: str, value: Any) -> dict[str, Any]:
+    return {"filter": f"filter:tasks:{field}", "operator": operator, "type": kind, "value": value}
+
+
+def _carries(project: _Project, marker: str) -> bool:
+    return marker in (project.description or "").splitlines()
+
+
+def _project_settings(spec: ProjectSpec) -> dict[str, Any]:
+    return {
+        "title": spec.title[:_TITLE_CHARACTERS],
+        "description": f"{spec.marker}\nMade by Loupe, which finds it by the line above.",
+        "label_config": spec.config,
+        "expert_instruction": spec.instructions,
+        "show_instruction": True,
+        "show_skip_button": True,
+        "show_collab_predictions": True,
+        "enable_empty_annotation": False,
+        "maximum_annotations": 1,
+        "sampling": "Sequential sampling",
+    }
+
+
+def _differs(project: _Project, name: str, value: Any) -> bool:
+    """Label Studio trims texts that it is given."""
+    there = (project.model_extra or {}).get(name, getattr(project, name, None))
+    if isinstance(there, str):
+        return there.strip() != str(value).strip()
+    return bool(there != value)

@@ -1,0 +1,418 @@
+"""Turns answers into decisions, by policy or as soon as those about an item are enough."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Literal, NamedTuple
+
+from sqlalchemy import Connection
+
+from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
+from annotate.backend import RemoteTask, ReviewDesk
+from annotate.interfaces.registry import interface_of
+from annotate.items import DESCRIBES, EDITED_FROM, INHERITED
+from annotate.projects import Desks, Seat, project_marker
+from annotate.queues import Queue
+from db.annotations import (
+    ANNOTATED_BY,
+    ANNOTATES,
+    CountedAnswer,
+    LastDecision,
+    counted_answers,
+    entity_states,
+    last_decisions,
+    standing_successors,
+)
+from db.decisions import RETIRED, NewDecision, append_decisions
+from db.entities import AgentRef, NewEntity, StoredEntity, fetch, new_entity, parents_of
+from db.reviews import StoredTask, note_erased, place_tasks
+from db.store import Store
+from db.work import ActivityRecord, store_activity
+from schemas.errors import ServiceError
+
+# How the tasks of projects stand on the desk, compared with the store; and their erasure.
+
+
+class Standing(NamedTuple):
+    """The tasks in a project: `there` by our key, `foreign` ones by number.
+
+    `adopted` counts those of which it was not known where they are, `duplicates` those that were
+    there twice and of which the copies that nobody had touched were removed.
+    """
+
+    there: dict[str, RemoteTask]
+    adopted: int
+    duplicates: int
+    foreign: tuple[int, ...]
+
+
+def settle(
+    store: Store, desk: ReviewDesk, project_id: int, stored: Mapping[str, StoredTask]
+) -> Standing:
+    """Looks at all tasks of a project, notes where ours are, and removes what is there too much.
+
+    Ours that are gone lie nowhere from then on. Too much are copies that nobody has touched (they
+    come about when the answer to an import is lost so slowly that the import is still going on
+    while we look), and tasks that were closed.
+    """
+    copies: dict[str, list[RemoteTask]] = defaultdict(list)
+    foreign = []
+    for task in desk.list_tasks(project_id):
+        if task.key in stored:
+            copies[task.key].append(task)
+        else:
+            foreign.append(task.id)
+    there = {key: min(tasks, key=_worth_keeping) for key, tasks in copies.items()}
+    surplus = list(_untouched_copies(copies, there))
+    closed = [key for key, task in there.items() if _is_over(stored[key], task)]
+    desk.delete_tasks(project_id, [*surplus, *(there.pop(key).id for key in closed)])
+    place = (desk.server_name, project_id)
+    moved: dict[str, int | None] = {
+        key: task.id for key, task in there.items() if _place(stored[key]) != (*place, task.id)
+    }
+    gone = [key for key in stored.keys() - there.keys() if _lay_in(stored[key], *place)]
+    place_tasks(store, *place, {**moved, **dict.fromkeys(gone)})
+    return Standing(there, len(moved), len(surplus), tuple(foreign))
+
+
+def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
+    """Deletes tasks with all answers on the desk, answered or not; gives how many lay there.
+
+    They are found by our keys, as a server that was set back gives numbers to others.
+
+    Raises:
+        ServiceError: some could not be deleted; those that could be are noted as gone.
+    """
+    by_project: dict[tuple[str, str, Seat], set[str]] = defaultdict(set)
+    for task in tasks:
+        by_project[task.server, task.queue, Seat(task.assignee, task.purpose)].add(task.key)
+    deleted, failures = 0, list[ServiceError]()
+    for (server, queue, seat), keys in sorted(by_project.items()):
+        try:
+            deleted += _erase_of_project(desks(seat.assignee), server, queue, seat, keys)
+        except ServiceError as error:
+            failures.append(error)
+        else:
+            note_erased(store, sorted(keys))
+    if failures:
+        raise failures[0]
+    return deleted
+
+
+def _erase_of_project(
+    desk: ReviewDesk, server: str, queue: str, seat: Seat, keys: Collection[str]
+) -> int:
+    if desk.server_name != server:
+        raise ServiceError(
+            f"{len(keys)} tasks of queue {queue} lie at {server}, and the review server of this "
+            f"installation is {desk.server_name}; set LOUPE_LABEL_STUDIO_URL and "
+            f"LOUPE_LABEL_STUDIO_TOKEN to the former to have them deleted"
+        )
+    project_id = desk.find_project(project_marker(queue, seat))
+    if project_id is None:
+        return 0
+    numbers = [task.id for task in desk.list_tasks(project_id) if task.key in keys]
+    desk.delete_tasks(project_id, numbers)
+    return len(numbers)
+
+
+def _worth_keeping(task: RemoteTask) -> tuple[bool, int]:
+    """Orders copies: first those that somebody worked on, then the older ones."""
+    return (not task.touched, task.id)
+
+
+def _untouched_copies(
+    copies: Mapping[str, list[RemoteTask]], kept: Mapping[str, RemoteTask]
+) -> Iterable[int]:
+    return (
+        task.id
+        for key, tasks in copies.items()
+        for task in tasks
+        if task.id != kept[key].id and not task.touched
+    )
+
+
+def _is_over(stored: StoredTask, task: RemoteTask) -> bool:
+    return stored.state == "closed" and not task.touched
+
+
+def _lay_in(stored: StoredTask, server: str, project_id: int) -> bool:
+    return stored.task_id is not None and (stored.server, stored.project_id) == (server, project_id)
+
+
+def _place(stored: StoredTask) -> tuple[str, int, int | None]:
+    return (stored.server, stored.project_id, stored.task_id)
+
+
+# What the answers about one item come to: still waiting, agreed, in conflict, or settled.
+
+
+class Answer(NamedTuple):
+    """An answer that counts: `person` is the pseudonym of who gave it."""
+
+    person: str
+    purpose: str
+    answer: ReviewAnswer
+    annotation_key: str
+    annotated_at: datetime
+
+
+class Outcome(NamedTuple):
+    """What the answers come to.
+
+    `standing` are the answers that decide: none while the item waits or is in conflict, one where
+    people agree or an adjudicator settled it, all where the answers are independent.
+    """
+
+    state: Literal["waiting", "agreed", "conflict", "settled"]
+    standing: tuple[Answer, ...] = ()
+
+
+def resolve(
+    answers: Sequence[Answer],
+    overlap: int,
+    same: Callable[[ReviewAnswer, ReviewAnswer], bool],
+    *,
+    independent: bool,
+) -> Outcome:
+    """The outcome of the answers about one item; their order does not matter.
+
+    The last word of an adjudicator stands above all. Of several opinions of one person the last
+    counts. Below `overlap` people the item waits. Where all agree with the first, the first stands:
+    it is the one that nobody could have copied from.
+
+    Args:
+        answers: the answers that count, one a task.
+        overlap: how many people have to answer.
+        same: whether two answers agree.
+        independent: every answer stands for itself, so that none can conflict.
+    """
+    in_order = sorted(answers, key=_by_time)
+    if settled := [answer for answer in in_order if answer.purpose == "adjudication"]:
+        return Outcome("settled", (settled[-1],))
+    by_person = {answer.person: answer for answer in in_order if answer.purpose == "review"}
+    opinions = sorted(by_person.values(), key=_by_time)
+    if len(opinions) < overlap:
+        return Outcome("waiting")
+    if independent:
+        return Outcome("agreed", tuple(opinions))
+    first = opinions[0]
+    if all(same(first.answer, other.answer) for other in opinions[1:]):
+        return Outcome("agreed", (first,))
+    return Outcome("conflict")
+
+
+def _by_time(answer: Answer) -> tuple[datetime, str]:
+    return (answer.annotated_at, answer.annotation_key)
+
+
+# Turns answers into decisions, as soon as those about an item are enough to decide it.
+
+
+class Shown(NamedTuple):
+    """Entities that people were asked about, with the parents that an edit of them inherits."""
+
+    entities: Mapping[str, StoredEntity]
+    inherited: Mapping[str, Sequence[tuple[str, str]]]
+
+
+class Decided(NamedTuple):
+    """How many items are decided by people, in conflict, and still waiting."""
+
+    decided: int = 0
+    conflicts: int = 0
+    waiting: int = 0
+
+
+class Made(NamedTuple):
+    """What an answer made: an entity that takes the place of the one that was shown."""
+
+    answer: Answer
+    entity: NewEntity
+
+
+def load_shown(store: Store, entity_ids: Iterable[str]) -> Shown:
+    """The entities and what their edits inherit."""
+    entities = fetch(store, set(entity_ids))
+    inherited: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for role in INHERITED:
+        for entity_id, parents in parents_of(store, entities, role).items():
+            inherited[entity_id] += [(role, parent) for parent in parents]
+    return Shown(entities, inherited)
+
+
+def annotation_entity(
+    queue: Queue, shown: StoredEntity, person: str, answer: ReviewAnswer
+) -> NewEntity:
+    """An answer as an entity."""
+    record = AnnotationRecord(queue=queue.name, author=person, answer=answer)
+    return new_entity(record, shown.dataset, parents=[(ANNOTATES, shown.id)], group=shown.group)
+
+
+def outcomes(queue: Queue, answers: Mapping[str, Sequence[CountedAnswer]]) -> dict[str, Outcome]:
+    """What the answers about each entity come to."""
+    interface = interface_of(queue)
+    same = partial(interface.same, text_agreement=queue.text_agreement)
+    return {
+        entity_id: resolve(
+            [_answer(counted) for counted in found],
+            queue.overlap,
+            same,
+            independent=interface.independent,
+        )
+        for entity_id, found in answers.items()
+    }
+
+
+def _answer(counted: CountedAnswer) -> Answer:
+    return Answer(
+        counted.person,
+        counted.purpose,
+        ReviewAnswer.model_validate(counted.answer),
+        counted.annotation_key,
+        counted.annotated_at,
+    )
+
+
+class Decider:
+    """Decides on the items of one queue, within a transaction of the caller's.
+
+    What it decides hangs on the answers alone, so that deciding again changes nothing. An item
+    whose answers are no longer enough, or no longer agree, is open again. What was retired stays
+    so; answers about it are kept, and count once it is proposed again.
+    """
+
+    def __init__(self, queue: Queue, plan_id: int, code_revision: str, flow_run: str) -> None:
+        self._queue = queue
+        self._interface = interface_of(queue)
+        self._plan_id = plan_id
+        self._code_revision = code_revision
+        self._flow_run = flow_run
+
+    def decide(self, connection: Connection, shown: Shown) -> Decided:
+        """Decides on what was shown, as far as the answers go."""
+        states = entity_states(connection, shown.entities)
+        last = last_decisions(connection, states)
+        live = [
+            entity_id
+            for entity_id, state in states.items()
+            if state != "withdrawn" and not _retired(last.get(entity_id))
+        ]
+        answers = counted_answers(connection, self._queue.name, live)
+        found = outcomes(self._queue, {entity_id: answers.get(entity_id, []) for entity_id in live})
+        earlier = standing_successors(connection, live)
+        decisions: list[NewDecision] = []
+        for entity_id, outcome in found.items():
+            before = earlier.get(entity_id, [])
+            if outcome.standing:
+                made = list(self._made(shown, entity_id, outcome))
+                self.store(connection, [(one.answer, one.entity) for one in made])
+                decisions += self._verdicts(entity_id, outcome, made, before)
+            elif _decided_by_people(last.get(entity_id)):
+                decisions += self._reopened(entity_id, outcome, before)
+        append_decisions(connection, decisions)
+        counts = Counter(outcome.state for outcome in found.values())
+        return Decided(counts["agreed"] + counts["settled"], counts["conflict"], counts["waiting"])
+
+    def store(self, connection: Connection, made: Iterable[tuple[Answer, NewEntity]]) -> None:
+        """Stores entities as the work of those whose answers made them."""
+        by_person: dict[tuple[str, str], list[tuple[datetime, NewEntity]]] = defaultdict(list)
+        for answer, entity in made:
+            by_person[answer.person, entity.dataset].append((answer.annotated_at, entity))
+        for (person, dataset), work in by_person.items():
+            activity = ActivityRecord(
+                plan_id=self._plan_id,
+                dataset=dataset,
+                code_revision=self._code_revision,
+                flow_run=self._flow_run,
+                started_at=min(moment for moment, _ in work),
+                agents=(AgentRef("person", person),),
+            )
+            store_activity(connection, activity, [entity for _, entity in work])
+
+    def _made(self, shown: Shown, entity_id: str, outcome: Outcome) -> Iterator[Made]:
+        entity = shown.entities[entity_id]
+        role = DESCRIBES if self._interface.independent else EDITED_FROM
+        for answer in outcome.standing:
+            if answer.answer.verdict == "reject":
+                continue
+            source = annotation_entity(self._queue, entity, answer.person, answer.answer)
+            draft = answer.answer.opened_with
+            parents = [
+                (role, entity_id),
+                (ANNOTATED_BY, source.id),
+                *([(EDITED_FROM, draft)] if draft else ()),
+                *shown.inherited.get(entity_id, ()),
+            ]
+            for record in self._interface.successors(entity, answer.answer, answer.person):
+                made = new_entity(
+                    record,
+                    entity.dataset,
+                    parents=parents,
+                    split=entity.split,
+                    group=entity.group or entity.id,
+                )
+                yield Made(answer, made)
+
+    def _verdicts(
+        self, entity_id: str, outcome: Outcome, made: Sequence[Made], before: Sequence[str]
+    ) -> Iterator[NewDecision]:
+        """The verdict on what was shown, on what was made of it, and on what was made earlier."""
+        kept = [answer for answer in outcome.standing if answer.answer.verdict != "reject"]
+        answer = (kept or outcome.standing)[0]
+        agent = AgentRef("person", answer.person)
+        edits = answer.answer.verdict == "edit" and not self._interface.independent
+        successor = made[0].entity.id if edits and made else None
+        verdict: Verdict = "edit" if edits else "accept" if kept else "reject"
+        reason = self._reason(outcome, answer.answer)
+        yield NewDecision(entity_id, verdict, agent, reason, successor, answer.annotation_key)
+        for one in made:
+            author = AgentRef("person", one.answer.person)
+            yield NewDecision(
+                one.entity.id, "accept", author, reason, None, one.answer.annotation_key
+            )
+            if draft := one.answer.answer.opened_with:
+                why = "a person's description began as it"
+                yield NewDecision(
+                    draft, "edit", author, why, one.entity.id, one.answer.annotation_key
+                )
+        stale = set(before) - {one.entity.id for one in made}
+        for earlier in sorted(stale):
+            yield NewDecision(
+                earlier,
+                "edit" if successor else "reject",
+                agent,
+                "the task was answered anew",
+                successor,
+                answer.annotation_key,
+            )
+
+    def _reason(self, outcome: Outcome, answer: ReviewAnswer) -> str:
+        said = answer.reason or answer.remark
+        how = ""
+        if outcome.state == "settled":
+            how = "settled by an adjudicator"
+        elif self._queue.overlap > 1:
+            how = f"{self._queue.overlap} people answered"
+        return ": ".join(part for part in (how, said) if part)
+
+    def _reopened(
+        self, entity_id: str, outcome: Outcome, before: Sequence[str]
+    ) -> Iterator[NewDecision]:
+        """People had decided, but changed their minds or are no longer counted."""
+        why = {
+            "waiting": "too few of the answers still count",
+            "conflict": "the answers no longer agree",
+        }[outcome.state]
+        yield NewDecision(entity_id, "reopen", self._queue.agent, why)
+        for earlier in before:
+            yield NewDecision(earlier, "reject", self._queue.agent, why)
+
+
+def _retired(last: LastDecision | None) -> bool:
+    return last is not None and (last.verdict, last.reason) == ("reject", RETIRED)
+
+
+def _decided_by_people(last: LastDecision | None) -> bool:
+    return last is not None and last.annotation_key is not None

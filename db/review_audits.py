@@ -1,0 +1,385 @@
+"""Audit samples of accepted items, and the statistics of review."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, insert, select
+from sqlalchemy.orm import aliased
+
+from db.entities import find, pages, parents_of
+from db.reviews import WAITING
+from db.store import Store, retried
+from db.tables.provenance import Agent, Decision, Derivation, Entity
+from db.tables.review import Annotation, Annotator, ReviewTask
+from db.tables.review_quality import SecondLook, SecondLookDraw
+from schemas.quality import LookedDraw, Stratum
+
+# Second looks: samples of accepted items, who had a part in them, and what was found.
+
+PURPOSE = "second-look"
+_EDITED_FROM = "edited_from"
+_COUNTING = ("open", "unclear", "answered")
+
+
+class AcceptedItem(NamedTuple):
+    """An accepted item with what a sample can be stratified by.
+
+    `verdict` says how it came to be accepted: `accept` by those who were asked, `adjudicated`,
+    `edit` as somebody's edit, or `policy`, with nobody looking.
+    """
+
+    entity_id: str
+    split: str
+    source: str
+    verdict: str
+
+
+class WantedLook(NamedTuple):
+    """An item to be looked at again; `past` had a part in it or were asked before."""
+
+    entity_id: str
+    past: frozenset[str]
+
+
+class DrawnLook(NamedTuple):
+    """A draw as it lies in the store; `is_new` is False where it was there already."""
+
+    id: int
+    drawn: int
+    strata: dict[str, int]
+    is_new: bool
+
+
+def accepted_items(store: Store, dataset: str, kind: str) -> Iterator[AcceptedItem]:
+    """The accepted entities of a kind, oldest first."""
+    for page in pages(find(store, dataset, kind, states=("accepted",))):
+        ids = [entity.id for entity in page]
+        edits = parents_of(store, ids, _EDITED_FROM).keys()
+        with store.read() as connection:
+            ways = _ways(connection, ids)
+        for entity in page:
+            source = json.loads(entity.payload).get("source") or "unstated"
+            verdict = "edit" if entity.id in edits else ways[entity.id]
+            yield AcceptedItem(entity.id, entity.split or "unstated", str(source), verdict)
+
+
+def _ways(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+    """How each entity was decided last."""
+    query = (
+        select(Decision.entity_id, Agent.kind, ReviewTask.purpose)
+        .join(Agent, Agent.id == Decision.agent_id)
+        .outerjoin(Annotation, Annotation.key == Decision.annotation_key)
+        .outerjoin(ReviewTask, ReviewTask.key == Annotation.review_task_key)
+        .where(Decision.entity_id.in_(ids))
+        .order_by(Decision.id)
+    )
+    return {
+        entity_id: "policy" if kind != "person" else _way(purpose)
+        for entity_id, kind, purpose in connection.execute(query)
+    }
+
+
+def _way(purpose: str | None) -> str:
+    return "adjudicated" if purpose == "adjudication" else "accept"
+
+
+@retried
+def store_draw(
+    store: Store,
+    queue: str,
+    seed: int,
+    size: int,
+    by: Sequence[str],
+    stratum_of: Mapping[str, str],
+    drawn: Sequence[str],
+) -> DrawnLook:
+    """Stores a sample `drawn` from the items in `stratum_of`.
+
+    A queue, a seed, a size and what to stratify by make one draw, for good: where it was drawn
+    before, that one is given.
+    """
+    known = {"queue": queue, "seed": seed, "size": size, "by": ",".join(by)}
+    with store.write() as connection:
+        found = connection.execute(
+            select(SecondLookDraw.id, SecondLookDraw.strata).filter_by(**known)
+        ).first()
+        if found is not None:
+            return DrawnLook(found.id, _size(connection, found.id), found.strata, is_new=False)
+        strata = dict(sorted(Counter(stratum_of.values()).items()))
+        row = {**known, "strata": strata, "drawn_at": datetime.now(UTC)}
+        made = connection.execute(insert(SecondLookDraw).returning(SecondLookDraw.id), row)
+        draw_id = made.scalar_one()
+        looks = [
+            {"draw_id": draw_id, "entity_id": entity_id, "stratum": stratum_of[entity_id]}
+            for entity_id in drawn
+        ]
+        if looks:
+            connection.execute(insert(SecondLook), looks)
+    return DrawnLook(draw_id, len(drawn), strata, is_new=True)
+
+
+def _size(connection: Connection, draw_id: int) -> int:
+    query = select(func.count()).select_from(SecondLook).where(SecondLook.draw_id == draw_id)
+    return connection.execute(query).scalar_one()
+
+
+@retried
+def wanted_looks(store: Store, queue: str) -> list[WantedLook]:
+    """The drawn items of a queue that nobody looks at or has looked at again, in order of id."""
+    query = (
+        select(SecondLook.entity_id)
+        .join(SecondLookDraw, SecondLookDraw.id == SecondLook.draw_id)
+        .join(Entity, Entity.id == SecondLook.entity_id)
+        .where(SecondLookDraw.queue == queue, Entity.state != "withdrawn")
+        .distinct()
+    )
+    with store.read() as connection:
+        drawn = sorted(connection.execute(query).scalars())
+        taken = _taken(connection, queue, drawn)
+        left = [entity_id for entity_id in drawn if entity_id not in taken]
+        past = _had_a_part(connection, queue, left)
+    return [WantedLook(entity_id, frozenset(past[entity_id])) for entity_id in left]
+
+
+def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
+    query = select(ReviewTask.entity_id).where(
+        ReviewTask.queue == queue,
+        ReviewTask.purpose == PURPOSE,
+        ReviewTask.state.in_(_COUNTING),
+    )
+    taken: set[str] = set()
+    for page in pages(ids):
+        taken.update(connection.execute(query.where(ReviewTask.entity_id.in_(page))).scalars())
+    return taken
+
+
+def _had_a_part(connection: Connection, queue: str, ids: Sequence[str]) -> dict[str, set[str]]:
+    """For each entity who had a task about it, or about what it was edited from."""
+    query = select(ReviewTask.entity_id, ReviewTask.assignee).where(ReviewTask.queue == queue)
+    found: dict[str, set[str]] = defaultdict(set)
+    asked = {entity_id: [entity_id] for entity_id in ids}
+    while asked:
+        for page in pages(asked):
+            for entity_id, assignee in connection.execute(
+                query.where(ReviewTask.entity_id.in_(page))
+            ):
+                for origin in asked[entity_id]:
+                    found[origin].add(assignee)
+        asked = _before_the_edit(connection, asked)
+    return found
+
+
+def _before_the_edit(
+    connection: Connection, asked: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    child, parent = aliased(Entity), aliased(Entity)
+    query = (
+        select(child.id, parent.id)
+        .join(Derivation, Derivation.child_seq == child.seq)
+        .join(parent, Derivation.parent_seq == parent.seq)
+        .where(Derivation.role == _EDITED_FROM)
+    )
+    above: dict[str, list[str]] = defaultdict(list)
+    for page in pages(asked):
+        for child_id, parent_id in connection.execute(query.where(child.id.in_(page))):
+            above[parent_id] += asked[child_id]
+    return above
+
+
+def looked_draws(
+    connection: Connection, dataset: str, queue: str | None = None
+) -> list[LookedDraw]:
+    """For each queue of a dataset the newest draw in which somebody has looked, in order of name.
+
+    With `queue` for that queue alone.
+    """
+    query = select(
+        SecondLookDraw.id, SecondLookDraw.queue, SecondLookDraw.by, SecondLookDraw.strata
+    ).order_by(SecondLookDraw.id.desc())
+    found: dict[str, LookedDraw] = {}
+    for row in connection.execute(query).all():
+        of_dataset = row.queue.rpartition("-")[0] == dataset
+        if of_dataset and queue in (None, row.queue) and row.queue not in found:
+            draw = _looked_draw(connection, row.id, row.queue, row.by, row.strata)
+            if any(stratum.looked for stratum in draw.strata.values()):
+                found[row.queue] = draw
+    return [found[name] for name in sorted(found)]
+
+
+def _looked_draw(
+    connection: Connection, draw_id: int, queue: str, by: str, populations: Mapping[str, int]
+) -> LookedDraw:
+    looked: Counter[str] = Counter()
+    wrong: dict[str, str] = {}
+    for entity_id, (stratum, verdict) in _verdicts(connection, draw_id, queue).items():
+        looked[stratum] += 1
+        if verdict != "accept":
+            wrong[entity_id] = stratum
+    counted = Counter(wrong.values())
+    return LookedDraw(
+        queue=queue,
+        by=tuple(by.split(",")) if by else (),
+        drawn=_size(connection, draw_id),
+        strata={
+            name: Stratum(population, looked[name], counted[name])
+            for name, population in sorted(populations.items())
+        },
+        wrong_items=tuple(sorted(wrong)),
+    )
+
+
+def _verdicts(connection: Connection, draw_id: int, queue: str) -> dict[str, tuple[str, str]]:
+    """For each item that was looked at its stratum and the last clear verdict."""
+    query = (
+        select(SecondLook.entity_id, SecondLook.stratum, Annotation.answer)
+        .join(ReviewTask, ReviewTask.entity_id == SecondLook.entity_id)
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .where(
+            SecondLook.draw_id == draw_id,
+            ReviewTask.queue == queue,
+            ReviewTask.purpose == PURPOSE,
+            ReviewTask.state == "answered",
+        )
+        .order_by(Annotation.annotated_at, Annotation.key)
+    )
+    return {
+        entity_id: (stratum, answer["verdict"])
+        for entity_id, stratum, answer in connection.execute(query)
+        if "verdict" in answer
+    }
+
+
+# What the review desk counts: tasks, items, the answers that count, and who people are.
+#
+# Of a task that was answered several times the last clear answer counts; tasks that were skipped
+# or
+# returned have none.
+
+_ROWS_AT_ONCE = 2000
+
+
+class TaskCount(NamedTuple):
+    """How many tasks an assignee has of a kind in a state."""
+
+    assignee: str
+    purpose: str
+    gold: bool
+    state: str
+    tasks: int
+
+
+class ItemProgress(NamedTuple):
+    """How far an item came: gold tasks and second looks left out.
+
+    `state` is that of the entity, `answered` and `waiting` count its tasks for first opinions,
+    `adjudicating` those that wait for an adjudicator.
+    """
+
+    state: str
+    answered: int
+    waiting: int
+    adjudicating: int
+
+
+class GivenAnswer(NamedTuple):
+    """The answer of a task that counts.
+
+    `annotator` is a pseudonym, also where the task was in the account of the installation. `answer`
+    is empty where it was stored by a version that did not keep it.
+    """
+
+    entity_id: str
+    annotator: str
+    purpose: str
+    gold: bool
+    answer: dict[str, Any]
+    lead_time_seconds: float | None
+    annotated_at: datetime
+
+
+@retried
+def task_counts(store: Store, queue: str) -> list[TaskCount]:
+    """The tasks of a queue, counted."""
+    kinds = (ReviewTask.assignee, ReviewTask.purpose, ReviewTask.gold, ReviewTask.state)
+    query = select(*kinds, func.count()).where(ReviewTask.queue == queue)
+    with store.read() as connection:
+        rows = connection.execute(query.group_by(*kinds).order_by(*kinds))
+        return [TaskCount._make(row) for row in rows]
+
+
+@retried
+def item_progress(store: Store, queue: str) -> dict[str, ItemProgress]:
+    """For each item that people were asked about how far it came."""
+    first_opinion = ReviewTask.purpose == "review"
+    waits = ReviewTask.state.in_(WAITING)
+    query = (
+        select(
+            ReviewTask.entity_id,
+            Entity.state,
+            _count_where(and_(first_opinion, ReviewTask.state == "answered")),
+            _count_where(and_(first_opinion, waits)),
+            _count_where(and_(ReviewTask.purpose == "adjudication", waits)),
+        )
+        .join(Entity, Entity.id == ReviewTask.entity_id)
+        .where(
+            ReviewTask.queue == queue,
+            ReviewTask.gold.is_(False),
+            ReviewTask.purpose.in_(("review", "adjudication")),
+        )
+        .group_by(ReviewTask.entity_id, Entity.state)
+    )
+    with store.read() as connection:
+        return {row[0]: ItemProgress._make(row[1:]) for row in connection.execute(query)}
+
+
+def given_answers(store: Store, queue: str) -> Iterator[GivenAnswer]:
+    """The answers of a queue that count, one a task, item by item in the order of their ids.
+
+    They are read in pages, within one transaction: take them swiftly.
+    """
+    is_clear = Annotation.answer["verdict"].as_string().is_not(None)
+    last_first = (
+        case((is_clear, 0), else_=1),
+        Annotation.annotated_at.desc(),
+        Annotation.key.desc(),
+    )
+    ranked = (
+        select(
+            ReviewTask.entity_id,
+            case((ReviewTask.assignee != "", ReviewTask.assignee), else_=Agent.name).label("who"),
+            ReviewTask.purpose,
+            ReviewTask.gold,
+            Annotation.answer,
+            Annotation.lead_time_seconds,
+            Annotation.annotated_at,
+            func.row_number().over(partition_by=ReviewTask.key, order_by=last_first).label("place"),
+        )
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .join(Agent, Agent.id == Annotation.agent_id)
+        .where(ReviewTask.queue == queue, ReviewTask.state == "answered")
+        .subquery()
+    )
+    columns = [column for column in ranked.c if column.name != "place"]
+    query = (
+        select(*columns)
+        .where(ranked.c.place == 1, ranked.c.answer["problem"].as_string().is_(None))
+        .order_by(ranked.c.entity_id, ranked.c.annotated_at, ranked.c.who)
+    )
+    with store.read() as connection:
+        streaming = connection.execution_options(yield_per=_ROWS_AT_ONCE)
+        yield from map(GivenAnswer._make, streaming.execute(query))
+
+
+@retried
+def names_of_annotators(store: Store) -> dict[str, str]:
+    """What the people behind the pseudonyms are called."""
+    with store.read() as connection:
+        rows = connection.execute(select(Annotator.pseudonym, Annotator.name))
+        return {row.pseudonym: row.name for row in rows}
+
+
+def _count_where(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.coalesce(func.sum(cast(case((condition, 1), else_=0), Integer)), 0)

@@ -1,0 +1,632 @@
+"""Texts in a model's answer: found, cleaned, checked, or refused."""
+
+import json
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from flows.grammar import LANGUAGE, SPELLING, SURE, check_grammar, foreign_script, guessed_language
+from schemas.caption_contrast import QUOTED
+from schemas.chat import ChatAnswer
+from schemas.grammar import GrammarSettings
+from schemas.records import Rejection
+
+# What a text says itself, beside what it quotes: captions quote signs, programs and answers.
+
+
+def beside_quotes(text: str) -> str:
+    """`text` with a space for each quotation; what is quoted where that is all there is."""
+    text = text.strip()
+    if (whole := QUOTED.fullmatch(text)) is not None:
+        return whole.group()[1:-1].strip()
+    return QUOTED.sub(" ", text)
+
+
+# A model's own answer, quoted to it as data when it is asked anew.
+
+_MOST_CHARACTERS = 6000
+
+
+def quoted_answer(raw: str) -> str:
+    """`raw` as one JSON string without `<`, so that it can end no marker around it.
+
+    Of a longer answer than 6,000 characters the middle is left out.
+    """
+    if len(raw) > _MOST_CHARACTERS:
+        half = _MOST_CHARACTERS // 2
+        raw = f"{raw[:half]} […] {raw[-half:]}"
+    return json.dumps(raw, ensure_ascii=False).replace("<", "\\u003c")
+
+
+# Finds what a model says in the place of an answer: that it will not, or what it is about to do.
+#
+# Both are looked for as a sentence or clause of its own, outside quotation marks: a caption may
+# well
+# say that a card reads “I'm sorry”.
+
+_CANNOT = (
+    r"(?:i|we) (?:(?:can(?:no|')t|can not|won't|will not|do not|don't)"
+    r"|(?:am|are|'m|'re) (?:not able|unable|not allowed|not permitted))"
+)
+_TASK = (
+    r"help|assist|comply|provide|rewrite|fulfil|do (?:that|this)|create|generate|describe|identify"
+    r"|recogni[sz]e|process|continue|share|see|view|write|make|answer|feel comfortable"
+)
+_CLAUSE = r"(?:^|[.!?;,]\s+|\s[–—-]\s|\b(?:but|so|and|however|unfortunately)\s+)"
+_REFUSAL = re.compile(
+    rf"{_CLAUSE}(?P<clause>(?:i am|i'm)(?: so| very| really)? sorry\b|sorry, (?:but )?(?:i|we)\b"
+    rf"|i apologi[sz]e\b|my apologies\b|{_CANNOT} (?:to )?(?:{_TASK})\b"
+    r"|(?:i am |i'm )?unable to (?:assist|help|comply|fulfil)|(?:this|that|it) (?:request )?"
+    r"(?:violates|is against) (?:the |our |my )?(?:content polic|guidelines))"
+    r"|(?P<own>\bas an ai\b|\bas a (?:large )?language model\b"
+    r"|\bagainst (?:my|our) (?:guidelines|policy|programming|content polic))",
+    re.IGNORECASE,
+)
+_CHATTER = re.compile(
+    r"^(?:(?:sure|certainly|of course|okay|ok|absolutely|great)\b[,.!]*\s+)?"
+    r"here(?:'s| is| are)\b[^:.]{0,80}\b(?:caption|description|version|rewrite|strateg|answer|json)"
+    r"[^:.]{0,60}:|^(?:sure|certainly|of course)[,.!]+\s+(?:here|i)\b",
+    re.IGNORECASE,
+)
+
+
+def refusal_in(text: str) -> str | None:
+    """The words by which a model refuses, or None where `text` refuses nothing."""
+    match = _REFUSAL.search(_told(text))
+    return (match["clause"] or match["own"]) if match else None
+
+
+def chatter_in(text: str) -> str | None:
+    """What a model says to whoever asked before it answers («Sure! Here is the caption:»)."""
+    match = _CHATTER.search(_told(text))
+    return match.group() if match else None
+
+
+def _told(text: str) -> str:
+    return beside_quotes(text).replace("’", "'")
+
+
+# The words of a caption, by which two captions say the same or do not.
+
+_WORD = re.compile(r"[^\W_]+(?:['.,/-][^\W_]+)*|!=|[^\w\s]|_")
+_PUNCTUATION = frozenset(".,;:!?\"'“”‘’«»()…–—-。，、；：！？「」『』（）《》")
+_MINUS = "-"
+
+
+Words = tuple[str, ...]
+"""What a text says, folded."""
+
+
+def words_of(text: str) -> Words:
+    """The words of a text in their order, folded: two captions with the same say the same.
+
+    Neither case nor space nor punctuation counts. Signs that carry a meaning (`+`, `=`, `_`, `[` …)
+    and numbers (`3.5`, `3/4`) are words, and so is the minus before a number: in captions of sums
+    and programs they are what tells one from another.
+    """
+    text = text.replace("’", "'").replace("−", _MINUS)
+    found = []
+    for match in _WORD.finditer(text):
+        word = match.group()
+        if word not in _PUNCTUATION or (word == _MINUS and text[match.end() :][:1].isdigit()):
+            found.append(word.casefold())
+    return tuple(found)
+
+
+# Finds the one JSON object of an answer, among reasoning, chatter, fences and template marks.
+#
+# Only what is around the object is looked through: what stands in its texts is the answer,
+# whatever
+# it looks like. A caption may quote `<think>`, three backticks, or a template's `</s>`.
+
+REASONING = ("think", "thinking", "reasoning", "thought", "analysis", "scratchpad")
+"""The tags between which models think before they answer."""
+
+_NAMES = "|".join(REASONING)
+_OPEN_TAG = re.compile(rf"<\s*({_NAMES})\b[^>]*>", re.IGNORECASE)
+_CLOSE_TAG = re.compile(rf"<\s*/\s*({_NAMES})\s*>", re.IGNORECASE)
+_BLOCK = re.compile(rf"<\s*({_NAMES})\b[^>]*>.*?<\s*/\s*\1\s*>", re.DOTALL | re.IGNORECASE)
+_FENCE = "```"
+
+
+class UnusableAnswerError(Exception):
+    """Why an answer is no use: `reason` is a stable word, `detail` a sentence."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+def find_object(raw: str) -> dict[str, Any] | None:
+    """The JSON object of an answer; None where no brace stands outside its reasoning.
+
+    What stands before a lone closing tag is reasoning, too, objects included.
+
+    Raises:
+        UnusableAnswerError: `truncated_answer` (the object, its fence or the reasoning does not
+            end) or `unparseable_answer` (it is no JSON, or there are several).
+    """
+    at = start = 0
+    while start >= 0:
+        if start <= at:
+            start = raw.find("{", at)
+        opened = _OPEN_TAG.search(raw, at, start if start >= 0 else len(raw))
+        if opened is not None:
+            at = _end_of_reasoning(raw, opened)
+        elif start >= 0:
+            value, end = _object_or_reasoning(raw, at, start)
+            if value is not None:
+                return value
+            at = end
+    return None
+
+
+def _object_or_reasoning(raw: str, at: int, start: int) -> tuple[dict[str, Any] | None, int]:
+    """The object at `start`, or None where it is reasoning; and where that or this ends.
+
+    Reasoning that no tag opened begins at `at`.
+    """
+    try:
+        value, end = _decoded(raw, start)
+    except UnusableAnswerError:
+        if (closing := _CLOSE_TAG.search(raw, start)) is None:
+            raise
+        return None, closing.end()
+    rest = _BLOCK.sub(" ", raw[end:])
+    if _CLOSE_TAG.search(rest) is None:
+        _require_quiet(raw[at:start], rest)
+        return value, end
+    closing = _CLOSE_TAG.search(raw, end)
+    return None, closing.end() if closing else len(raw)
+
+
+def end_of_reasoning_missing(tag: str) -> UnusableAnswerError:
+    """The error of an answer that ends inside the reasoning that `tag` began."""
+    return UnusableAnswerError("truncated_answer", f"The answer ends inside its reasoning ({tag}).")
+
+
+def _end_of_reasoning(raw: str, opened: re.Match[str]) -> int:
+    closing = re.compile(rf"<\s*/\s*{opened[1]}\s*>", re.IGNORECASE).search(raw, opened.end())
+    if closing is None:
+        raise end_of_reasoning_missing(opened.group())
+    return closing.end()
+
+
+def _require_quiet(before: str, rest: str) -> None:
+    """Around the object there may be chatter, but no second object: which one would be meant?"""
+    if (opened := _OPEN_TAG.search(rest)) is not None:
+        raise end_of_reasoning_missing(opened.group())
+    if "{" in rest:
+        raise UnusableAnswerError(
+            "unparseable_answer", "The answer holds more than one JSON object."
+        )
+    if before.count(_FENCE) % 2 and _FENCE not in rest:
+        raise UnusableAnswerError("truncated_answer", "The answer's code fence does not end.")
+
+
+def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
+    """The object that starts at `start`, and where it ends."""
+    try:
+        # not strict: some servers' schema enforcement lets raw control characters into strings
+        decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
+        value, end = decoder.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        cut_short = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        if cut_short:
+            detail = "The answer's JSON does not end."
+            raise UnusableAnswerError("truncated_answer", detail) from error
+        detail = f"The answer is not valid JSON: {error.msg} at {error.pos}."
+        raise UnusableAnswerError("unparseable_answer", detail) from error
+    except RecursionError as error:
+        detail = "The answer's JSON nests too deeply."
+        raise UnusableAnswerError("unparseable_answer", detail) from error
+    except ValueError as error:
+        detail = "The answer's JSON holds a number with too many digits."
+        raise UnusableAnswerError("unparseable_answer", detail) from error
+    return value, end
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        detail = f"The answer names a field twice: {names!r}."
+        raise UnusableAnswerError("unparseable_answer", detail)
+    return dict(pairs)
+
+
+# Texts in the fields of a model's answer: as they are, in the language of a caption, or refused.
+#
+# Nothing but white space is changed in a text: a caption may quote asterisks, tags and notes, and
+# whoever takes something out of it says what no model said. What cannot be used is refused.
+
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
+"""Marks without width that change nothing of a text: soft hyphen, byte order mark …"""
+_SPACES = "\n\r\t "
+_UNPRINTABLE = ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"  # of letters, in some scripts
+_AROUND = re.compile(
+    rf"^<\s*(?:{'|'.join(REASONING)})\b[^>]*>|^(\*\*|__|\*)(?=\S)(?:(?!\1).)+\1$", re.IGNORECASE
+)
+"""Reasoning before a text, or emphasis around the whole of it."""
+_MARKUP = re.compile(
+    r"</?[a-z][^<>]*>|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});|```|\]\(|^#{1,6}\s|[{}]", re.IGNORECASE
+)
+_ESCAPE = re.compile(r"\\u[0-9a-f]{4}|\\[nrt\"]", re.IGNORECASE)
+_ANSWER_TEXTS_WORD = re.compile(r"[^\W\d_]{2,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_ENGLISH = "en"
+_LETTERS = re.compile(r"[^\W\d_]+")
+_NAMES_COUNT = GrammarSettings(names=False)
+_UNKNOWN_SHARE = 0.45
+_FEWEST_WORDS = 3
+_SCRIPTS = {
+    script: frozenset(languages.split())
+    for script, languages in {
+        "Arabic": "ar fa ur",
+        "Armenian": "hy",
+        "Bengali": "bn",
+        "CJK": "ja zh",
+        "Cyrillic": "be bg kk ky mk ru uk",
+        "Devanagari": "hi mr ne",
+        "Georgian": "ka",
+        "Greek": "el",
+        "Hangul": "ko",
+        "Hebrew": "he",
+        "Hiragana": "ja",
+        "Katakana": "ja",
+        "Tamil": "ta",
+        "Thai": "th",
+    }.items()
+}
+_NOT_LATIN = frozenset[str]().union(*_SCRIPTS.values())
+"""Languages (ISO 639-1) that are written in other letters than Latin ones."""
+_MOST_SHOWN = 60
+
+
+class Fault(NamedTuple):
+    """Why a text is no use: `reason` is a stable word, `detail` a sentence."""
+
+    reason: str
+    detail: str
+
+
+def answer_object(answer: ChatAnswer, stage: str) -> dict[str, Any] | Rejection:
+    """The one JSON object of an answer, with whatever fields it has, or why there is none.
+
+    It may stand among reasoning, chatter and code fences; plain text is no answer where an object
+    was asked for. Reasons: `truncated_answer`, `unparseable_answer`, `refusal` (it is a text by
+    which the model refuses). The raw answer is in the context.
+    """
+    try:
+        found = None if answer.truncated else find_object(answer.text)
+    except UnusableAnswerError as unusable:
+        return refused_answer(answer, stage, Fault(unusable.reason, unusable.detail))
+    if found is not None:
+        return found
+    fault = Fault("unparseable_answer", "The answer holds no JSON object.")
+    if answer.truncated:
+        fault = Fault("truncated_answer", "The answer ended at the token limit.")
+    elif (refusal := refusal_in(answer.text)) is not None:
+        fault = _refused(refusal)
+    return refused_answer(answer, stage, fault)
+
+
+def only_field(found: dict[str, Any], field: str) -> Any:
+    """What the only field of an object holds, or a `Fault`: `missing_field`, `extra_fields`."""
+    extra = sorted(set(found) - {field})
+    if field not in found:
+        return Fault("missing_field", f"The answer has no field {field!r}; its fields are {extra}.")
+    if extra:
+        return Fault("extra_fields", f"The answer has unknown fields: {shown(', '.join(extra))}.")
+    return found[field]
+
+
+def refused_answer(answer: ChatAnswer, stage: str, fault: Fault) -> Rejection:
+    """The rejection of an answer, with the answer in its context."""
+    return Rejection(
+        stage=stage, reason=fault.reason, detail=fault.detail, context={"answer": answer.text}
+    )
+
+
+def read_text(value: object, name: str, most_characters: int) -> str | Fault:
+    """`value` as one line of plain text in words, or what is wrong with it.
+
+    Reasons: those of `read_line`, `no_words` (there are signs and numbers alone) and `markup`,
+    which is fine between quotation marks.
+
+    Args:
+        value: what the answer holds.
+        name: what the text is called in messages.
+        most_characters: the longest that is taken.
+    """
+    line = read_line(value, name, most_characters)
+    if isinstance(line, Fault):
+        return line
+    markup = _MARKUP.search(beside_quotes(line)) or _ESCAPE.search(line)
+    if markup is not None:
+        return Fault("markup", f"{name} holds markup: {shown(markup.group())}.")
+    if _ANSWER_TEXTS_WORD.search(line) is None:
+        return Fault("no_words", f"{name} holds no words: {shown(line)}.")
+    return line
+
+
+def read_line(value: object, name: str, most_characters: int) -> str | Fault:
+    """`value` as one line, nothing changed but its white space, or what is wrong with it.
+
+    A line may hold whatever an image shows: signs of programs and sums, tags, braces. Reasons:
+    `wrong_type`, `too_long`, `control_characters`, `empty`, `no_words` (it has neither letters nor
+    signs with a meaning), `markup` (reasoning before it, emphasis around all of it, or JSON again),
+    `refusal` and `chatter` (see `flows.answers`).
+
+    Args:
+        value: what the answer holds.
+        name: what the text is called in messages.
+        most_characters: the longest that is taken.
+    """
+    if not isinstance(value, str):
+        kind = type(value).__name__
+        return Fault("wrong_type", f"{name} must be a text; got {kind}.")
+    if len(value) > 2 * most_characters:  # before anything looks for patterns in it
+        return _too_long(name, len(value), most_characters)
+    text = value.translate(_UNSEEN)
+    if (control := _control_character(text)) is not None:
+        return Fault("control_characters", f"{name} holds the character U+{ord(control):04X}.")
+    line = " ".join(text.split())
+    if len(line) > most_characters:
+        return _too_long(name, len(line), most_characters)
+    return _line_fault(line, name) or line
+
+
+def language_fault(text: str, name: str, like: str) -> Fault | None:
+    """Whether `text` is in another script or language than the caption `like`, and which.
+
+    What stands between quotation marks is left alone: captions quote signs. Of fewer than three
+    words nobody can say; the reason is `wrong_language`.
+    """
+    plain = beside_quotes(text)
+    if (foreign := foreign_script(plain)) is not None and foreign_script(like) is None:
+        return _wrong_language(name, f"in {foreign.language} script", text)
+    if len(_LETTERS.findall(plain)) < _FEWEST_WORDS:
+        return None
+    wanted, (guess, probability) = _language_of(like), guessed_language(plain)
+    if guess == wanted or (wanted != _ENGLISH and probability < SURE):
+        return None
+    if wanted == _ENGLISH and _is_english(plain):
+        return None
+    return _wrong_language(name, f"in the language {guess!r}, wanted {wanted!r}", text)
+
+
+def translation_fault(text: str, name: str, caption: str, language: str) -> Fault | None:
+    """Why `text` is no translation of `caption` into `language` (ISO 639-1).
+
+    Reasons: `untranslated` (it is the caption), `wrong_language` (it is surely in another).
+    """
+    if text.casefold() == caption.casefold():
+        return Fault("untranslated", f"{name} is its caption, wanted it in {language!r}.")
+    plain = beside_quotes(text)
+    foreign = foreign_script(plain)
+    if foreign is None and language in _NOT_LATIN:
+        return _wrong_language(name, f"in Latin letters, wanted {language!r}", text)
+    if foreign is not None and language not in _SCRIPTS.get(foreign.language, {language}):
+        return _wrong_language(name, f"in {foreign.language} script, wanted {language!r}", text)
+    guess, probability = guessed_language(plain)
+    if guess == language or probability < SURE or len(_LETTERS.findall(plain)) < _FEWEST_WORDS:
+        return None
+    return _wrong_language(name, f"in the language {guess!r}, wanted {language!r}", text)
+
+
+def shown(text: str) -> str:
+    """The beginning of a text, quoted, as it stands in messages."""
+    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
+
+
+@lru_cache(maxsize=256)
+def _language_of(caption: str) -> str:
+    """The language of a caption: English, unless it is surely another."""
+    guess, probability = guessed_language(caption)
+    return guess if probability >= SURE and not _is_english(caption) else _ENGLISH
+
+
+def _is_english(text: str) -> bool:
+    """Whether a text that looks like another language is English: most of its words are."""
+    found = [finding.rule for finding in check_grammar(text, _NAMES_COUNT)]
+    if LANGUAGE in found:
+        return False
+    return found.count(SPELLING) < _UNKNOWN_SHARE * len(_LETTERS.findall(text))
+
+
+def _control_character(text: str) -> str | None:
+    """The first character that is no part of a text: control, format, private use, unassigned."""
+    if text.isprintable() and "\ufffd" not in text:
+        return None
+    for character in text:
+        if character in _SPACES or character in _JOINERS:
+            continue
+        if character == "\ufffd" or unicodedata.category(character) in _UNPRINTABLE:
+            return character
+    return None
+
+
+def _line_fault(line: str, name: str) -> Fault | None:
+    """What is wrong with a line, as far as its words tell."""
+    if not line:
+        return Fault("empty", f"{name} holds no text.")
+    if not words_of(line):
+        return Fault("no_words", f"{name} holds no words: {shown(line)}.")
+    if (around := _AROUND.search(line)) is not None:
+        return Fault("markup", f"{name} stands in markup: {shown(around.group())}.")
+    if _is_json(line):
+        return Fault("markup", f"{name} holds JSON again: {shown(line)}.")
+    if (refusal := refusal_in(line)) is not None:
+        return _refused(refusal)
+    if (chatter := chatter_in(line)) is not None:
+        return Fault("chatter", f"{name} begins with what is no part of it: {shown(chatter)}.")
+    return None
+
+
+def _is_json(line: str) -> bool:
+    if not line.startswith(("{", "[")):
+        return False
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refused(words: str) -> Fault:
+    return Fault("refusal", f"The model refused: {shown(words)}.")
+
+
+def _too_long(name: str, characters: int, most: int) -> Fault:
+    return Fault("too_long", f"{name} has {characters:,} characters; wanted {most:,} at most.")
+
+
+def _wrong_language(name: str, what: str, text: str) -> Fault:
+    return Fault("wrong_language", f"{name} is {what}: {shown(text)}.")
+
+
+# Takes a description of a person, or its rewrite, out of a raw model answer.
+#
+# Descriptions of people hardly quote anything, so what looks like reasoning, chatter or emphasis
+# in
+# them is taken out. Captions of images may quote all of these: see `flows.answers`.
+
+STAGE = "rewrite_description"
+FIELD = "rewrite"
+
+_CLEAN_ANSWER_OPEN_TAG = re.compile(rf"<\s*({'|'.join(REASONING)})\b[^>]*>", re.IGNORECASE)
+_CLEAN_ANSWER_FENCE = re.compile(r"```[\w+-]*\s*\n?(.*?)```", re.DOTALL)
+_CLEAN_ANSWER_MARKUP = re.compile(r"<\|[^|<>]{1,40}\|>|</?s>|\[/?INST\]", re.IGNORECASE)
+_QUOTES = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’"}
+_LEAD = re.compile(
+    r"^(?:(?:sure|certainly|of course|okay|ok|absolutely|great|no problem|here you go)\b[^\n:.!]*"
+    r"[.!,:]+\s*)?"
+    r"(?:(?:here(?:['’]s| is| are)|this is|below is|the following is)\b[^\n:]{0,120}"
+    r"\b(?:rewrit\w+|re-?organi[sz]\w+|version|description|text|paraphrase\w*|rephras\w+)"
+    r"\b[^\n:]{0,80}:\s*"
+    r"|(?:\*\*)?(?:rewritten|re-?organi[sz]ed|revised|rephrased|new|final)?\s*"
+    r"(?:rewrite|description|version|text|answer|output)\s*:\s*(?:\*\*)?\s*)?",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(
+    r"\s*(?:\n|(?<=[.!?\"”»]))\s*(?:\(?note\b|let me know\b|i hope\b|hope this\b|feel free\b"
+    r"|please let me know\b|if you(?:['’]d| would)? (?:like|need|want|have)\b|would you like\b"
+    r"|is there anything\b|do you want me\b|i(?:['’]ve| have) (?:rewritten|reorgani[sz]ed|kept)\b"
+    r"|this (?:version|rewrite|description) (?:keeps|retains|preserves)\b).*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+# Controls, lone surrogates (which cannot be stored), overrides of the writing direction.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
+
+
+def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str | Rejection:
+    """The rewrite that `raw` holds, as one clean paragraph, or why there is none.
+
+    Takes `{"rewrite": …}` and plain text alike, both wrapped in reasoning blocks, fences, quotes
+    and chatter. Reasons: `truncated_answer` (the answer, its JSON or its reasoning does not end),
+    `unparseable_answer`, `extra_fields`, `empty`, `control_characters`, `too_long`. The raw answer
+    is in the context.
+
+    Args:
+        raw: what the model said.
+        max_characters: the longest rewrite that is taken.
+        truncated: whether the server says that the answer ended at the token limit.
+    """
+    if truncated:
+        return _rejected("truncated_answer", "The answer ended at the token limit.", raw)
+    try:
+        text = _tidied(_text_in(raw))
+    except UnusableAnswerError as unusable:
+        return _rejected(unusable.reason, unusable.detail, raw)
+    if not text:
+        return _rejected("empty", "The answer holds no text.", raw)
+    if control := _CONTROL.search(text):
+        detail = f"The rewrite holds the control character U+{ord(control.group()):04X}."
+        return _rejected("control_characters", detail, raw)
+    if len(text) > max_characters:
+        detail = f"The rewrite has {len(text)} characters, wanted {max_characters} at most."
+        return _rejected("too_long", detail, raw)
+    return text
+
+
+def _rejected(reason: str, detail: str, raw: str) -> Rejection:
+    return Rejection(stage=STAGE, reason=reason, detail=detail, context={"answer": raw})
+
+
+def _without_reasoning(raw: str) -> str:
+    """`raw` without reasoning blocks; what stands before a lone closing tag is reasoning too."""
+    text = _CLEAN_ANSWER_MARKUP.sub(" ", raw)
+    for name in REASONING:
+        text = re.sub(
+            rf"<\s*{name}\b[^>]*>.*?<\s*/\s*{name}\s*>", " ", text, flags=re.DOTALL | re.IGNORECASE
+        )
+        closing = list(re.finditer(rf"<\s*/\s*{name}\s*>", text, flags=re.IGNORECASE))
+        if closing:
+            text = text[closing[-1].end() :]
+    if match := _CLEAN_ANSWER_OPEN_TAG.search(text):
+        raise end_of_reasoning_missing(match.group())
+    return text.strip()
+
+
+def _text_in(raw: str) -> str:
+    """The text in an answer, without reasoning: the field of its JSON object, or all of it."""
+    found = find_object(raw)
+    if found is None:
+        return _plain(_unfenced(_without_reasoning(raw)))
+    return _text_of(FIELD, found)
+
+
+def _unfenced(text: str) -> str:
+    fenced = _CLEAN_ANSWER_FENCE.search(text)
+    if fenced is not None:
+        return fenced.group(1).strip()
+    if text.startswith("```"):
+        raise UnusableAnswerError("truncated_answer", "The answer's code fence does not end.")
+    return text
+
+
+def _value_of(field: str, value: dict[str, Any]) -> Any:
+    """What the only field of an object holds."""
+    extra = sorted(set(value) - {field})
+    if field not in value:
+        detail = f"The answer's JSON has no field {field!r}; its fields are {extra!r}."
+        raise UnusableAnswerError("unparseable_answer", detail)
+    if extra:
+        raise UnusableAnswerError("extra_fields", f"The answer has unknown fields: {extra!r}.")
+    return value[field]
+
+
+def _text_of(field: str, value: dict[str, Any]) -> str:
+    text = _value_of(field, value)
+    if not isinstance(text, str):
+        kind = type(text).__name__
+        raise UnusableAnswerError("unparseable_answer", f"{field!r} must be a string; got {kind}.")
+    if text.lstrip().startswith(("{", "[")):
+        raise UnusableAnswerError("unparseable_answer", f"{field!r} holds JSON again, wanted text.")
+    return _without_reasoning(text)
+
+
+def _plain(text: str) -> str:
+    if "}" in text or text.startswith("["):
+        raise UnusableAnswerError(
+            "unparseable_answer", "The answer is neither JSON nor plain text."
+        )
+    return text
+
+
+def _tidied(text: str) -> str:
+    """`text` without chatter, quotes and emphasis, white space single."""
+    text = _LEAD.sub("", text.strip(), count=1)
+    text = _TAIL.sub("", text)
+    text = _EMPHASIS.sub(r"\2", text)
+    return _unquoted(" ".join(text.split()))
+
+
+def _unquoted(text: str) -> str:
+    """`text` without the quotation marks around the whole of it."""
+    while len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text[0] not in text[1:-1]:
+        text = text[1:-1].strip()
+    return text

@@ -1,0 +1,418 @@
+"""What speaks against the captions of groups: wording, style, and what the embedder finds."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from db.decisions import NewDecision, append_decisions
+from db.entities import StoredEntity, find
+from db.work import WorkResult
+from flows.answers import shown
+from flows.ccd.wording import doubtful_phrases, refused_phrase, same_captions
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream
+from flows.recos.task_images import stored_picture
+from schemas.caption_contrast import WORD, caption_name, content_words, image_letter, not_told_apart
+from schemas.proposals import CaptionGroup
+from schemas.records import Rejection
+from schemas.requests import StyleLimits
+
+# How close a fine caption is to the style of its coarse one.
+
+_SENTENCE_END = re.compile(r"[.!?]+[\"”’»)]*(?=\s+\S|$)")
+_ABOUT_THE_IMAGE = re.compile(
+    r"^\W*(?:(?:in )?(?:the|this|an?) (?:\w+ )?(?:image|picture|photo|photograph|scene)"
+    r"(?:,|\s+(?:shows?|depicts?|captures?|features?|is of|of|displays?|showing|depicting)\b)"
+    r"|(?:this|it) is (?:an?|the) (?:image|picture|photo|photograph)\b"
+    r"|(?:we|you) (?:can )?see\b|there (?:can be seen|is shown)\b|shown (?:here )?(?:is|are)\b)",
+    re.IGNORECASE,
+)
+_SPOKEN_TO = re.compile(r"\b(?:i|we|you|your|our|us)\b", re.IGNORECASE)
+_COMPARED_LETTERS = 4
+
+
+class Style(NamedTuple):
+    """The measures of a fine caption beside its coarse one.
+
+    Attributes:
+        words: of the fine caption.
+        length_ratio: its words to those of the coarse caption.
+        kept_share: the share of the coarse caption's content words of which it has a form.
+        sentences: how many it has.
+        further_sentences: how many more than the coarse caption.
+        new_forms: ways of speaking that the coarse caption has not: `is about the image` («The
+            picture shows …»), `speaks to somebody` (I, we, you), `asks or exclaims`.
+    """
+
+    words: int
+    length_ratio: float
+    kept_share: float
+    sentences: int
+    further_sentences: int
+    new_forms: tuple[str, ...]
+
+
+def style_beside(fine: str, coarse: str) -> Style:
+    """The measures of a fine caption beside its coarse one.
+
+    Forms of a word are words that begin alike: by four letters, or by all but one where one has
+    fewer. Sentences end with `.`, `!` or `?`; a text without has one.
+    """
+    words, coarse_words = len(WORD.findall(fine)), len(WORD.findall(coarse))
+    wanted, said = content_words(coarse), content_words(fine)
+    kept = sum(any(_is_form(word, one) for one in said) for word in wanted)
+    sentences, coarse_sentences = _sentences(fine), _sentences(coarse)
+    forms = _forms(fine) - _forms(coarse)
+    return Style(
+        words=words,
+        length_ratio=words / max(1, coarse_words),
+        kept_share=kept / len(wanted) if wanted else 1.0,
+        sentences=sentences,
+        further_sentences=max(0, sentences - coarse_sentences),
+        new_forms=tuple(sorted(forms)),
+    )
+
+
+def style_doubts(fine: str, coarse: str, limits: StyleLimits) -> list[str]:
+    """What of a fine caption's style speaks against it, as ends of a sentence about it."""
+    style = style_beside(fine, coarse)
+    doubts = []
+    if style.length_ratio < limits.shortest_ratio:
+        doubts.append("is much shorter than the coarse caption")
+    if style.length_ratio > limits.longest_ratio and style.words > limits.free_words:
+        doubts.append(f"is {style.length_ratio:.1f} times as long as the coarse caption")
+    if style.kept_share < limits.kept_share:
+        doubts.append(f"keeps {style.kept_share:.0%} of the coarse caption's words")
+    if style.further_sentences > limits.further_sentences:
+        doubts.append(f"has {style.sentences} sentences")
+    return [*doubts, *style.new_forms]
+
+
+def _forms(text: str) -> set[str]:
+    found = {
+        "is about the image": _ABOUT_THE_IMAGE.search(text) is not None,
+        "speaks to somebody": _SPOKEN_TO.search(text) is not None,
+        "asks or exclaims": text.rstrip(' "”’»)').endswith(("?", "!")),
+    }
+    return {form for form, has in found.items() if has}
+
+
+def _sentences(text: str) -> int:
+    return max(1, len(_SENTENCE_END.findall(text.strip())))
+
+
+def _is_form(one: str, other: str) -> bool:
+    letters = min(_COMPARED_LETTERS, max(2, min(len(one), len(other)) - 1))
+    return one[:letters] == other[:letters] if min(len(one), len(other)) > 2 else one == other
+
+
+# What speaks against the captions of a group: doubts for people, and what is plainly no use.
+
+CHECKS_STAGE = "check_group"
+CHECKS_VERSION = "1"
+
+_LIMITS = StyleLimits()
+
+
+class GroupCheck(NamedTuple):
+    """What speaks against a group.
+
+    Attributes:
+        doubts: sentences for people, the first captions first; `CaptionGroup.doubts`.
+        unusable: captions with which the group cannot be released, whoever accepted it: they speak
+            of another image, or two images have the same. The context has `caption` (A1 is the
+            first caption of the anchor), `row` and `column`, both from 0.
+    """
+
+    doubts: tuple[str, ...]
+    unusable: tuple[Rejection, ...]
+
+
+def check_group(group: CaptionGroup, limits: StyleLimits = _LIMITS) -> GroupCheck:
+    """What the words of a group's captions tell against it.
+
+    Captions are held against the coarse caption that they were made from and against those of the
+    other images that were made from the same. What the images show is not looked at: see
+    `two_way_check`.
+    """
+    return GroupCheck(
+        doubts=(*_wording_doubts(group, limits), *_contrast_doubts(group), *_repeated(group)),
+        unusable=(*_of_other_images(group), *_same_for_two(group)),
+    )
+
+
+def _cells(group: CaptionGroup) -> Iterator[tuple[int, int, str, str]]:
+    """Row, column, coarse and fine caption of each."""
+    for row, coarse in enumerate(group.coarse_captions):
+        for column, member in enumerate(group.members):
+            yield row, column, coarse, member.captions[row]
+
+
+def _wording_doubts(group: CaptionGroup, limits: StyleLimits) -> Iterator[str]:
+    for row, column, coarse, fine in _cells(group):
+        name = f"Caption {caption_name(row, column)}"
+        for phrase in doubtful_phrases(fine, coarse):
+            yield f"{name} {phrase.kind}: {shown(phrase.text)}."
+        for doubt in style_doubts(fine, coarse, limits):
+            yield f"{name} {doubt}."
+
+
+def _contrast_doubts(group: CaptionGroup) -> Iterator[str]:
+    differences = [member.difference for member in group.members]
+    for row in range(len(group.coarse_captions)):
+        captions = [member.captions[row] for member in group.members]
+        for column, others in enumerate(not_told_apart(captions, differences)):
+            if others:
+                name, letters = caption_name(row, column), " and ".join(map(image_letter, others))
+                yield f"Caption {name} says nothing that tells it from {letters}."
+
+
+def _repeated(group: CaptionGroup) -> Iterator[str]:
+    """Captions of one image that say the same."""
+    for column, member in enumerate(group.members):
+        for first, second in same_captions(member.captions):
+            names = caption_name(first, column), caption_name(second, column)
+            yield f"Captions {names[0]} and {names[1]} say the same."
+
+
+def _of_other_images(group: CaptionGroup) -> Iterator[Rejection]:
+    for row, column, coarse, fine in _cells(group):
+        if (phrase := refused_phrase(fine, coarse)) is not None:
+            detail = f"speaks of another image: {shown(phrase.text)}."
+            yield _unusable("speaks_of_other_image", row, column, detail, fine)
+
+
+def _same_for_two(group: CaptionGroup) -> Iterator[Rejection]:
+    cells = list(_cells(group))
+    for first, second in same_captions([fine for _, _, _, fine in cells]):
+        (one, column, _, _), (row, other, _, fine) = cells[first], cells[second]
+        if column != other:
+            detail = f"says what {caption_name(one, column)} says of another image."
+            yield _unusable("same_captions", row, other, detail, fine)
+
+
+def _unusable(reason: str, row: int, column: int, detail: str, text: str) -> Rejection:
+    name = caption_name(row, column)
+    return Rejection(
+        stage=CHECKS_STAGE,
+        reason=reason,
+        detail=f"Caption {name} {detail}",
+        context={"caption": name, "row": row, "column": column, "text": text},
+    )
+
+
+# Whether each caption of a group prefers its own image, and each image its own captions.
+#
+# A caption that an embedder cannot tell from a sibling's image need not be wrong: it goes to
+# people.
+
+TWO_WAY_CHECK_STAGE = "check_preferences"
+TWO_WAY_CHECK_VERSION = "1"
+
+Vectors = NDArray[np.floating]
+_DECIMALS = 6
+
+
+class CaptionPreference(NamedTuple):
+    """What an embedder makes of one caption.
+
+    Attributes:
+        row: the coarse caption that it was made from, from 0.
+        column: its image.
+        similarity: its cosine to its own image.
+        nearest_image: of the other images, the one that it is nearest to.
+        nearest_similarity: its cosine to that.
+        best_caption: of the other images' captions from the same coarse one, that of the image
+            whose caption its own image is nearest to.
+        best_similarity: the cosine of that caption to the caption's own image.
+    """
+
+    row: int
+    column: int
+    similarity: float
+    nearest_image: int
+    nearest_similarity: float
+    best_caption: int
+    best_similarity: float
+
+    @property
+    def prefers_other_image(self) -> bool:
+        """Whether another image is as near to the caption as its own, or nearer."""
+        return self.nearest_similarity >= self.similarity
+
+    @property
+    def loses_own_image(self) -> bool:
+        """Whether another image's caption is as near to its own image, or nearer."""
+        return self.best_similarity >= self.similarity
+
+    @property
+    def confused_with(self) -> int | None:
+        """The image that it is confused with, by the caption's side first; None for none."""
+        if self.prefers_other_image:
+            return self.nearest_image
+        return self.best_caption if self.loses_own_image else None
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, for people; empty where nothing is."""
+        name, own = caption_name(self.row, self.column), image_letter(self.column)
+        told = []
+        if self.prefers_other_image:
+            told.append(
+                f"fits image {image_letter(self.nearest_image)} as well as its own or better "
+                f"({self.nearest_similarity:.3f} and {self.similarity:.3f})"
+            )
+        if self.loses_own_image:
+            told.append(
+                f"fits image {own} no better than caption "
+                f"{caption_name(self.row, self.best_caption)} does "
+                f"({self.similarity:.3f} and {self.best_similarity:.3f})"
+            )
+        return f"Caption {name} {', and '.join(told)}, says the embedder." if told else ""
+
+
+def check_preferences(text_vectors: Vectors, image_vectors: Vectors) -> list[CaptionPreference]:
+    """One finding for each caption: row by row, in each the images in their order.
+
+    A caption has to be nearer to its own image than to any other of the group, and its image
+    nearer to it than to the other images' captions from the same coarse caption. Cosines are
+    rounded to six decimals, so that the same comes out on every machine; ties are errors.
+
+    Args:
+        text_vectors: of k coarse captions × n images, of unit length, of shape (k, n, d).
+        image_vectors: of the images, likewise, of shape (n, d), n at least 2.
+
+    Raises:
+        ValueError: the shapes do not fit, or a value is no finite number.
+    """
+    cosines = _cosines(text_vectors, image_vectors)  # [row, caption's image, image]
+    others = cosines.copy()
+    each = np.arange(len(image_vectors))
+    others[:, each, each] = -np.inf
+    by_caption, by_image = others.argmax(axis=2), others.argmax(axis=1)
+    return [
+        CaptionPreference(
+            row=row,
+            column=column,
+            similarity=float(cosines[row, column, column]),
+            nearest_image=int(image := by_caption[row, column]),
+            nearest_similarity=float(cosines[row, column, image]),
+            best_caption=int(caption := by_image[row, column]),
+            best_similarity=float(cosines[row, caption, column]),
+        )
+        for row in range(len(cosines))
+        for column in each.tolist()
+    ]
+
+
+def _cosines(text_vectors: Vectors, image_vectors: Vectors) -> NDArray[np.float64]:
+    texts, images = np.asarray(text_vectors, np.float64), np.asarray(image_vectors, np.float64)
+    if images.ndim != 2 or len(images) < 2 or texts.shape[1:] != images.shape:
+        raise ValueError(
+            f"text_vectors must be (k, n, d) and image_vectors (n, d), n at least 2; "
+            f"got {texts.shape} and {images.shape}"
+        )
+    if not (np.isfinite(texts).all() and np.isfinite(images).all()):
+        raise ValueError("vectors must hold finite numbers only")
+    cosines: NDArray[np.float64] = np.einsum("rcd,id->rci", texts, images)
+    return cosines.round(_DECIMALS)
+
+
+# What speaks against the captions of groups: their words, and what the embedder makes of them.
+
+
+def refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
+    """Rejects accepted groups that cannot be released, whoever accepted them, and says why.
+
+    What people write into a group is checked here first. Who answers anew, with other captions,
+    makes another group, which is looked at again.
+    """
+    refused: list[tuple[int, tuple[StoredEntity, Rejection]]] = []
+    for group in find(context.store, dataset, CaptionGroup.kind, states=("accepted",)):
+        for rejection in check_group(group.record(CaptionGroup)).unusable[:1]:
+            told = {**rejection.context, "group": group.id, "anchor": group.group}
+            refused.append((group.seq, (group, rejection.model_copy(update={"context": told}))))
+    report = _quarantined(context, dataset, refused)
+    decisions = [
+        NewDecision(group.id, "reject", context.software, f"it cannot be released: {why.detail}")
+        for _, (group, why) in refused
+    ]
+    with context.store.write() as connection:
+        append_decisions(connection, decisions)
+    if refused:
+        _, (group, why) = refused[0]
+        context.progress.say(
+            f"{len(refused):,} accepted groups cannot be released and are left out until their "
+            f"captions are changed, the first {group.id[:12]}: {why.detail}"
+        )
+    return report
+
+
+def _quarantined(
+    context: RunContext,
+    dataset: str,
+    refused: Sequence[tuple[int, tuple[StoredEntity, Rejection]]],
+) -> StageReport:
+    stage = Stage(
+        name=CHECKS_STAGE,
+        version=CHECKS_VERSION,
+        dataset=dataset,
+        configuration={},
+        label="check groups",
+    )
+
+    def work(items: Sequence[tuple[int, tuple[StoredEntity, Rejection]]]) -> list[WorkResult]:
+        return [WorkResult(number, rejection=why) for number, (_, why) in items]
+
+    return run_stream(context, stage, refused, work, total=len(refused))
+
+
+class GroupChecks:
+    """The checks of a run."""
+
+    def __init__(self, context: RunContext, embedder: CachedEmbedder, limits: StyleLimits) -> None:
+        self._context = context
+        self._embedder = embedder
+        self._limits = limits
+
+    def doubts(self, groups: Sequence[CaptionGroup]) -> dict[CaptionGroup, tuple[str, ...]]:
+        """What speaks against each group, a sentence each, the worst first."""
+        preferences = self._preferences(groups)
+        found = {}
+        for group in groups:
+            check = check_group(group, self._limits)
+            unusable = (f"{one.detail} It cannot be released so." for one in check.unusable)
+            found[group] = (*unusable, *preferences[group], *check.doubts)
+        return found
+
+    def _preferences(self, groups: Sequence[CaptionGroup]) -> dict[CaptionGroup, tuple[str, ...]]:
+        """For each group the captions that the embedder cannot tell from other images'."""
+        texts = [text for group in groups for text in _captions(group)]
+        pictures = [member.picture for group in groups for member in group.members]
+        if not texts:
+            return {}
+        text_rows = self._embedder.embed_texts(texts)
+        image_rows = self._embedder.embed_images(
+            [stored_picture(self._context, picture) for picture in pictures]
+        )
+        found: dict[CaptionGroup, tuple[str, ...]] = {}
+        text, image = 0, 0
+        for group in groups:
+            rows, columns = len(group.coarse_captions), len(group.members)
+            captions = text_rows[text : text + rows * columns].reshape(rows, columns, -1)
+            own = image_rows[image : image + columns]
+            sentences = (one.sentence for one in check_preferences(captions, own))
+            found[group] = tuple(sentence for sentence in sentences if sentence)
+            text, image = text + rows * columns, image + columns
+        return found
+
+
+def _captions(group: CaptionGroup) -> Iterator[str]:
+    """Row by row, in each the images in their order."""
+    for row in range(len(group.coarse_captions)):
+        yield from (member.captions[row] for member in group.members)

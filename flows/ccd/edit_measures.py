@@ -1,0 +1,529 @@
+"""What an edit changed, whether that is what was wanted, and how people are shown it (CCD)."""
+
+import io
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.contrast import EditCheckSettings
+from schemas.proposals import Box, EditMeasurement
+from schemas.records import Rejection
+from schemas.taxonomy import DifferenceType
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+# Two pictures of the same size, laid over each other as well as they go.
+#
+# A diffusion model makes the whole picture anew: it may come back moved or zoomed by a pixel or
+# two,
+# and a little warmer. None of that is an edit, so it is taken off before pixels are compared.
+
+Lab = NDArray[np.float32]
+"""A picture in CIELAB, of shape (height, width, 3): L* from 0 to 100, a* and b* about as wide."""
+
+_MOST_MOVED = 0.03
+"""What moved further than this share of the longer side is moved on purpose."""
+_FEWEST_PX = 32
+_ITERATIONS, _PRECISION = 60, 1e-5
+_UNTOUCHED_SHARE = 0.2
+"""Where so much of what has edges is the very same, the picture lies where it lay."""
+_ENOUGH = 20.0
+"""A colour difference (ΔE*ab) beyond which two pixels are other pixels."""
+_BETTER = 0.98
+"""A registration is believed if it leaves less than this share of the difference."""
+
+
+def lab_of(picture: "Image.Image", size: tuple[int, int]) -> Lab:
+    """The picture in CIELAB, scaled to `size` (width, height)."""
+    import cv2
+    from PIL import Image
+
+    scaled = picture.convert("RGB")
+    if scaled.size != size:
+        scaled = scaled.resize(size, Image.Resampling.LANCZOS, reducing_gap=3)
+    pixels = np.asarray(scaled, np.float32) / 255
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2LAB), np.float32)
+
+
+def compared_size(width_px: int, height_px: int, side_px: int) -> tuple[int, int]:
+    """The size of a picture whose longer side is `side_px`; smaller ones are enlarged."""
+    scale = side_px / max(width_px, height_px)
+    return max(1, round(width_px * scale)), max(1, round(height_px * scale))
+
+
+def laid_over(anchor: Lab, edited: Lab, drift: float) -> tuple[Lab, NDArray[np.bool_]]:
+    """`edited`, moved onto `anchor` and without its drift in colour.
+
+    Args:
+        anchor: what stays where it is.
+        edited: of the same shape.
+        drift: the most that is taken off, as a colour difference.
+
+    Returns:
+        The picture, and where it is known, of shape (height, width): what was moved leaves an edge
+        behind.
+    """
+    everywhere = np.ones(edited.shape[:2], np.bool_)
+    if _untouched_share(anchor, edited) >= _UNTOUCHED_SHARE:
+        return edited, everywhere
+    moved, known = _registered(anchor, edited)
+    if not known.any():
+        return edited, everywhere
+    offset = np.median((moved - anchor)[known], axis=0)
+    size = float(np.linalg.norm(offset))
+    taken_off = offset * (min(size, drift) / size) if size > 0 else offset
+    return np.asarray(moved - taken_off, np.float32), known
+
+
+def _untouched_share(anchor: Lab, edited: Lab) -> float:
+    """The share of the anchor's edges that the other picture has exactly so.
+
+    Flat parts say nothing: they are the same wherever they lie.
+    """
+    light = anchor[..., 0]
+    edges = np.zeros(light.shape, np.bool_)
+    edges[:, 1:] |= light[:, 1:] != light[:, :-1]
+    edges[1:] |= light[1:] != light[:-1]
+    if not edges.any():
+        return 0.0
+    return float((anchor[edges] == edited[edges]).all(axis=1).mean())
+
+
+def _registered(anchor: Lab, edited: Lab) -> tuple[Lab, NDArray[np.bool_]]:
+    """`edited` moved, zoomed and sheared a little, where that makes the two more alike."""
+    import cv2
+
+    everywhere = np.ones(edited.shape[:2], np.bool_)
+    height, width = edited.shape[0], edited.shape[1]
+    warp = _warp(np.ascontiguousarray(anchor[..., 0]), np.ascontiguousarray(edited[..., 0]))
+    if warp is None:
+        return edited, everywhere
+    how: Any = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    moved = cv2.warpAffine(edited, warp, (width, height), flags=how, borderMode=cv2.BORDER_REFLECT)
+    inside = cv2.warpAffine(np.ones((height, width), np.uint8), warp, (width, height), flags=how)
+    known = np.asarray(inside, np.uint8) > 0
+    if _apart(anchor, moved, known) >= _BETTER * _apart(anchor, edited, known):
+        return edited, everywhere
+    return np.asarray(moved, np.float32), known
+
+
+def _apart(anchor: Lab, edited: Any, known: NDArray[np.bool_]) -> float:
+    """The mean difference of two pictures; more than enough is enough, so that edits say little."""
+    differences = np.linalg.norm(edited - anchor, axis=2)[known]
+    return float(np.minimum(differences, _ENOUGH).mean())
+
+
+def _warp(anchor: NDArray[np.float32], edited: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    """The small affine map from the anchor's pixels to the edited ones; None where there is none.
+
+    By enhanced correlation (Evangelidis and Psarakis, 2008), which neither brightness nor contrast
+    disturbs.
+    """
+    import cv2
+
+    height, width = anchor.shape
+    if min(height, width) < _FEWEST_PX:
+        return None
+    warp = np.eye(2, 3, dtype=np.float32)
+    until = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, _ITERATIONS, _PRECISION)
+    try:
+        _, found = cv2.findTransformECC(
+            anchor, edited, warp, cv2.MOTION_AFFINE, until, np.ones((height, width), np.uint8), 5
+        )
+    except cv2.error:  # it does not converge: the two have too little in common
+        return None
+    corners = np.array([[0, 0, 1], [width, 0, 1], [0, height, 1], [width, height, 1]], np.float32)
+    by_px = np.linalg.norm(corners @ np.asarray(found).T - corners[:, :2], axis=1)
+    return (
+        np.asarray(found, np.float32) if by_px.max() <= _MOST_MOVED * max(width, height) else None
+    )
+
+
+# Where two pictures differ visibly.
+
+Mask = NDArray[np.bool_]
+"""What has changed, of shape (height, width)."""
+
+_AROUND_PX = 5
+"""How wide the place is that a pixel is compared with, in pixels of the comparison."""
+_GRAIN_PX = 3
+"""What is thinner than this, in pixels of the comparison, is an edge that was drawn anew."""
+_JOINED_PX = 7
+"""Changes this near to each other are one."""
+
+
+class Change(NamedTuple):
+    """What an edit changed, at the size of the comparison.
+
+    Attributes:
+        mask: where it did.
+        colours: how colours moved, of shape (height, width, 3).
+    """
+
+    mask: Mask
+    colours: Lab
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.mask.shape[1], self.mask.shape[0]
+
+
+class Area(NamedTuple):
+    """A changed area.
+
+    Attributes:
+        box: (left, top, right, bottom), the ends exclusive.
+        pixels: how many of its pixels changed.
+        colour: how these moved on average, as a vector in CIELAB.
+    """
+
+    box: tuple[int, int, int, int]
+    pixels: int
+    colour: tuple[float, float, float]
+
+
+def change_between(
+    anchor: "Image.Image", edited: "Image.Image", settings: EditCheckSettings
+) -> Change:
+    """Where `edited` differs visibly from `anchor`.
+
+    Both are smoothed, and a pixel has changed if its colour is none that the other picture has
+    around that place: so noise, blocks of a compression and edges that were drawn anew a pixel
+    beside do not count. What is left of those is thin and is taken out.
+    """
+    size = compared_size(*anchor.size, settings.side_px)
+    one = lab_of(anchor, size)
+    other, known = laid_over(one, lab_of(edited, size), settings.drift)
+    one, other = _smoothed(one, settings), _smoothed(other, settings)
+    difference = np.maximum(_beyond(one, other), _beyond(other, one))
+    visible = (difference >= settings.visible_difference) & known
+    return Change(np.asarray(_without_grain(visible), np.bool_), other - one)
+
+
+def changed_areas(change: Change) -> list[Area]:
+    """The areas that changed, the largest first; near ones are one area."""
+    import cv2
+
+    joined = cv2.dilate(change.mask.astype(np.uint8), _disc(_JOINED_PX))
+    count, labels = cv2.connectedComponents(joined, connectivity=8)
+    places = np.asarray(labels)[change.mask]
+    rows, columns = np.nonzero(change.mask)
+    colours = change.colours[change.mask]
+    found = []
+    for label in range(1, count):
+        here = places == label
+        across, down = columns[here], rows[here]
+        box = (int(across.min()), int(down.min()), int(across.max()) + 1, int(down.max()) + 1)
+        lightness, a, b = colours[here].mean(axis=0).tolist()
+        found.append(Area(box, len(down), (lightness, a, b)))
+    return sorted(found, key=lambda one: (-one.pixels, one.box))
+
+
+def scaled_box(
+    box: tuple[float, float, float, float], from_size: tuple[int, int], to_size: tuple[int, int]
+) -> Box:
+    """A box of a picture of one size (width, height) in pixels of another size."""
+    across, down = to_size[0] / from_size[0], to_size[1] / from_size[1]
+    left, top, right, bottom = box
+    return (left * across, top * down, right * across, bottom * down)
+
+
+def _smoothed(picture: Lab, settings: EditCheckSettings) -> Lab:
+    import cv2
+
+    return np.asarray(cv2.GaussianBlur(picture, (0, 0), settings.smoothing_px), np.float32)
+
+
+def _beyond(picture: Lab, other: Lab) -> NDArray[np.float32]:
+    """How far each colour of `picture` is from those that `other` has around it, as a ΔE*ab."""
+    import cv2
+
+    lowest, highest = cv2.erode(other, _disc(_AROUND_PX)), cv2.dilate(other, _disc(_AROUND_PX))
+    beyond = np.maximum(np.maximum(lowest - picture, picture - highest), 0)
+    return np.asarray(np.linalg.norm(beyond, axis=2), np.float32)
+
+
+def _without_grain(mask: Mask) -> NDArray[np.uint8]:
+    import cv2
+
+    return np.asarray(
+        cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, _disc(_GRAIN_PX)), np.uint8
+    )
+
+
+def _disc(across_px: int) -> NDArray[np.uint8]:
+    import cv2
+
+    return np.asarray(
+        cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (across_px, across_px)), np.uint8
+    )
+
+
+# How much an edit changed, where, and whether it came nearer to what was wanted.
+
+Vector = NDArray[Any]
+"""An embedding of unit length, of shape (d,)."""
+
+_AREAS = {
+    DifferenceType.ENTITY_TYPE: 1,
+    DifferenceType.ENTITY_ATTRIBUTE: 1,
+    DifferenceType.ENTITY_EMOTION: 1,
+    DifferenceType.EVENT_TYPE: 1,
+    DifferenceType.ENTITY_RELATION: 2,  # what moves leaves one place and takes another
+    DifferenceType.EVENT_ATTRIBUTE: 2,  # who does it, and to whom
+}
+"""How many changed areas a difference is expected to have; the other types concern all of it."""
+_SAME_COLOUR = 20.0
+"""Areas whose colours moved in the same way (ΔE*ab between the moves) changed together."""
+_EDGE_PX = 3
+"""What changed so near to a region, in pixels of the comparison, is its own smoothed edge."""
+_DECIMALS = 6
+
+
+def concerns_all(difference: DifferenceType) -> bool:
+    """Whether a difference of the type is expected to change all of a picture."""
+    return difference not in _AREAS
+
+
+def measure_edit(
+    anchor: "Image.Image",
+    edited: "Image.Image",
+    difference: DifferenceType,
+    settings: EditCheckSettings,
+    *,
+    regions: Sequence[Box] = (),
+    region_by: str = "the editor",
+    shift: float | None = None,
+) -> EditMeasurement:
+    """How much of the anchor an edit changed, and how much of that where it was not wanted.
+
+    What was wanted cannot be read off what was done: where nobody knows a region, none is made up,
+    and what is told is how much changed in further places. The region is told as one box around all
+    of its boxes; what lies between these is outside.
+
+    Args:
+        anchor: the picture before.
+        edited: after it, of the same proportions.
+        difference: the type that was wanted. It explains one changed area (two where something
+            moves, all that took the same colour for an attribute); a place or a style explains all.
+        settings: what is visible.
+        regions: boxes around where the change was wanted, in pixels of the anchor; none where
+            nobody knows.
+        region_by: who knows.
+        shift: see `caption_shift`, where there are embeddings.
+    """
+    change = change_between(anchor, edited, settings)
+    measured = EditMeasurement(
+        changed_share=round(float(change.mask.mean()), _DECIMALS), shift=shift
+    )
+    if concerns_all(difference):
+        return measured
+    if not regions:
+        explained = [area.box for area in _explained_areas(change, difference)]
+        return measured.model_copy(update={"apart_share": _outside(change.mask, explained)})
+    boxes = [scaled_box(region, anchor.size, change.size) for region in regions]
+    told = {
+        "outside_share": _outside(change.mask, boxes),
+        "region_xyxy": _around(regions),
+        "region_by": region_by,
+    }
+    return measured.model_copy(update=told)
+
+
+def caption_shift(anchor: Vector, candidate: Vector, caption: Vector, wanted: Vector) -> float:
+    """By how much more the candidate fits the wanted caption than the anchor's, -4 to 4.
+
+    [s(candidate, wanted) - s(candidate, caption)] - [s(anchor, wanted) - s(anchor, caption)], where
+    s is the cosine: what an embedder generally thinks of either caption, or of such pictures, falls
+    out of it.
+
+    Args:
+        anchor: the embedding of the anchor, of unit length like all of them.
+        candidate: that of the edited picture.
+        caption: that of the anchor's caption.
+        wanted: that of the caption of the contrastive image.
+    """
+    moved = np.asarray(candidate, np.float64) - np.asarray(anchor, np.float64)
+    turned = np.asarray(wanted, np.float64) - np.asarray(caption, np.float64)
+    return round(float(np.clip(moved @ turned, -4, 4)), _DECIMALS)
+
+
+def _explained_areas(change: Change, difference: DifferenceType) -> list[Area]:
+    """The areas that a difference of the type explains.
+
+    Of an attribute those that changed as the largest did, too: three apples become green at once.
+    """
+    areas = changed_areas(change)
+    if difference is not DifferenceType.ENTITY_ATTRIBUTE:
+        return areas[: _AREAS[difference]]
+    return [area for area in areas if math.dist(area.colour, areas[0].colour) <= _SAME_COLOUR]
+
+
+def _outside(mask: Mask, boxes: Sequence[Box]) -> float:
+    """The share of the picture's pixels that changed and lie in none of the boxes."""
+    left_over = mask.copy()
+    for left, top, right, bottom in boxes:
+        rows = slice(max(0, int(top) - _EDGE_PX), max(0, math.ceil(bottom) + _EDGE_PX))
+        left_over[rows, max(0, int(left) - _EDGE_PX) : max(0, math.ceil(right) + _EDGE_PX)] = False
+    return round(float(left_over.mean()), _DECIMALS)
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return (min(lefts), min(tops), max(rights), max(bottoms))
+
+
+# Whether an edit is one, and what speaks against it.
+
+STAGE = "judge_edits"
+VERSION = "2"
+
+NO_CHANGE = "no_change"
+"""The reason for which an edit is tried again with another seed."""
+
+
+def judge_edit(
+    measurement: EditMeasurement, difference: DifferenceType, settings: EditCheckSettings
+) -> tuple[str, ...] | Rejection:
+    """What speaks against an edit, a sentence each; a rejection (`no_change`) where it is none.
+
+    It is none where next to nothing changed visibly, or where the embedder finds that the candidate
+    fits the wanted caption no better than the anchor does.
+    """
+    if measurement.changed_share < settings.least_changed_share:
+        return _no_change(
+            measurement,
+            f"{_percent(measurement.changed_share)} of the picture changed visibly, "
+            f"wanted {_percent(settings.least_changed_share)} at least",
+        )
+    shift = measurement.shift
+    if shift is not None and settings.least_shift is not None and shift <= settings.least_shift:
+        return _no_change(
+            measurement,
+            "the wanted detail did not change: the edited image fits the wanted caption no better "
+            f"than the anchor does (shift {shift:+.3f}, wanted more than "
+            f"{settings.least_shift:g})",
+        )
+    return tuple(_doubts(measurement, difference, settings))
+
+
+def _doubts(
+    measurement: EditMeasurement, difference: DifferenceType, settings: EditCheckSettings
+) -> list[str]:
+    changed, shift = measurement.changed_share, measurement.shift
+    doubts = _doubts_of_place(measurement, settings)
+    if concerns_all(difference):
+        if changed < settings.doubtful_global_share:
+            doubts.append(
+                f"Only {_percent(changed)} of the picture changed, though {difference} concerns "
+                "all of it."
+            )
+    elif changed >= settings.doubtful_changed_share:
+        doubts.append(
+            f"{_percent(changed)} of the picture changed, though {difference} concerns one thing "
+            "in it."
+        )
+    doubtful_shift = settings.doubtful_shift
+    if measurement.apart_share is not None:
+        doubtful_shift = max(doubtful_shift, settings.doubtful_unplaced_shift)
+    if shift is not None and settings.least_shift is not None and shift < doubtful_shift:
+        doubts.append(
+            f"The wanted detail may not have changed: the image fits the wanted caption hardly "
+            f"better than the anchor does (shift {shift:+.3f})."
+        )
+    return doubts
+
+
+def _doubts_of_place(measurement: EditMeasurement, settings: EditCheckSettings) -> list[str]:
+    """Doubts whether it changed where it was to, or, where nobody knows that, in one place."""
+    outside, apart = measurement.outside_share, measurement.apart_share
+    doubts = []
+    if outside is not None:
+        if measurement.changed_share - outside < settings.least_changed_share:
+            doubts.append("Next to nothing changed in the wanted region.")
+        if outside >= settings.doubtful_outside_share:
+            doubts.append(f"{_percent(outside)} of the picture changed outside the wanted region.")
+    if apart is not None and apart >= settings.doubtful_outside_share:
+        doubts.append(
+            f"{_percent(apart)} of the picture changed in further places than one such change "
+            "explains."
+        )
+    return doubts
+
+
+def _no_change(measurement: EditMeasurement, detail: str) -> Rejection:
+    return Rejection(
+        stage=STAGE, reason=NO_CHANGE, detail=detail, context=measurement.model_dump(mode="json")
+    )
+
+
+def _percent(share: float) -> str:
+    """A share in percents, with as many digits as say something."""
+    percents = 100 * share
+    return f"{percents:.0f} %" if percents >= 10 else f"{percents:.2g} %"
+
+
+# The anchor with what an edit changed marked on it.
+
+_TINT = np.array([230, 159, 0], np.float32)
+"""Orange (Okabe and Ito, 2008): told from grey in every kind of colour vision."""
+_TINT_SHARE = 0.6
+_PALE = 0.55
+"""How much white lies on what did not change."""
+_CLOSED_PX = 9
+"""Holes no wider than this, in pixels of the comparison, are filled."""
+_LINE_SHARE = 0.0025
+"""How wide the line around a change is, as a share of the longer side."""
+
+
+def difference_overlay(
+    anchor: "Image.Image", edited: "Image.Image", settings: EditCheckSettings
+) -> bytes:
+    """The anchor in pale grey, what changed tinted with a dark line around it, as PNG.
+
+    For pictures that show the same from the same place: edits. It has the size of the anchor.
+    """
+    from PIL import Image
+
+    change = change_between(anchor, edited, settings)
+    mask = _enlarged(_closed(change.mask), anchor.size)
+    grey = np.asarray(anchor.convert("L"), np.float32)
+    ground = np.repeat((255 - (255 - grey) * (1 - _PALE))[..., None], 3, axis=2)
+    tinted = grey[..., None] * (1 - _TINT_SHARE) + _TINT * _TINT_SHARE
+    ground[mask] = tinted[mask]
+    pixels = np.ascontiguousarray(ground.round().astype(np.uint8))
+    _outline(pixels, mask)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _closed(mask: Mask) -> Mask:
+    """The mask without the small holes in it: a changed thing is shown as one."""
+    import cv2
+
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (_CLOSED_PX, _CLOSED_PX))
+    return np.asarray(cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, disc), np.bool_)
+
+
+def _enlarged(mask: Mask, size: tuple[int, int]) -> Mask:
+    import cv2
+
+    grown = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
+    return np.asarray(grown, np.float32) >= 0.5
+
+
+def _outline(pixels: NDArray[np.uint8], mask: Mask) -> None:
+    """Draws a black line with a white one around it, so that it shows on any ground."""
+    import cv2
+
+    found: Any = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    width = max(1, round(_LINE_SHARE * max(mask.shape)))
+    cv2.drawContours(pixels, found[0], -1, (255, 255, 255), 3 * width)
+    cv2.drawContours(pixels, found[0], -1, (20, 20, 20), width)

@@ -1,0 +1,182 @@
+"""Does with captions what was decided on the groups that they were written in.
+
+A group is judged as a whole: its captions are accepted or rejected with it, by whoever judged it.
+Where a person changed captions, those that were changed make way for new ones; the others stay.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from annotate.items import DESCRIBES, EDITED_FROM
+from db.decisions import NewDecision, append_decisions, last_agents
+from db.entities import (
+    AgentRef,
+    NewEntity,
+    StoredEntity,
+    children_of,
+    fetch,
+    find,
+    new_entity,
+    pages,
+    parents_of,
+)
+from db.store import Store
+from db.work import ActivityRecord, register_plan, store_activity
+from flows.ccd.caption_checks import refuse_unusable_groups
+from flows.ccd.refining import WRITTEN_IN
+from flows.engine.context import RunContext
+from flows.engine.report import StageReport
+from schemas.proposals import CaptionGroup
+from schemas.records import Caption
+
+STAGE = "follow_groups"
+VERSION = "1"
+_PAGE = 200
+_JUDGED_ANEW = "its group was judged anew"
+
+
+class _Judged(NamedTuple):
+    """A group as it was written, as it stands now (None: rejected), and who judged it."""
+
+    written: StoredEntity
+    standing: StoredEntity | None
+    judge: AgentRef
+
+
+class _Change(NamedTuple):
+    """What a judgement asks for: new captions, and decisions."""
+
+    judge: AgentRef
+    captions: tuple[NewEntity, ...]
+    decisions: tuple[NewDecision, ...]
+
+
+def follow_groups(context: RunContext, dataset: str) -> StageReport:
+    """Brings all captions up to date with the decisions on their groups.
+
+    Groups that cannot be released are rejected first, whoever accepted them.
+    """
+    store = context.store
+    report = refuse_unusable_groups(context, dataset)
+    plan_id = register_plan(store, STAGE, VERSION, {"dataset": dataset})
+    for page in pages(_judged(store, dataset), _PAGE):
+        for change in _changes(store, page):
+            activity = ActivityRecord(
+                plan_id=plan_id,
+                dataset=dataset,
+                code_revision=context.code_revision,
+                flow_run=context.flow_run,
+                started_at=datetime.now(UTC),
+                agents=(change.judge,),
+            )
+            with store.write() as connection:
+                if change.captions:
+                    store_activity(connection, activity, change.captions)
+                append_decisions(connection, change.decisions)
+    return report
+
+
+def _judged(store: Store, dataset: str) -> Iterator[_Judged]:
+    """The groups, as models wrote them, on which there is a decision."""
+    groups = {one.id: one for one in find(store, dataset, CaptionGroup.kind)}
+    edited = parents_of(store, groups, EDITED_FROM)
+    standing = {
+        edited[one.id][0]: one
+        for one in groups.values()
+        if one.id in edited and one.state == "accepted"
+    }
+    agents = last_agents(store, list(groups))
+    for group in groups.values():
+        if group.id in edited or group.state == "proposed":
+            continue
+        now = group if group.state == "accepted" else standing.get(group.id)
+        if group.id in agents:
+            yield _Judged(group, now, agents[now.id if now else group.id])
+
+
+def _changes(store: Store, judged: Sequence[_Judged]) -> Iterator[_Change]:
+    below = children_of(store, [one.written.id for one in judged], WRITTEN_IN)
+    captions = fetch(store, {id_ for many in below.values() for id_ in many})
+    images = {id_: found[0] for id_, found in parents_of(store, captions, DESCRIBES).items()}
+    edits = children_of(store, captions, EDITED_FROM)
+    edited = fetch(store, {id_ for many in edits.values() for id_ in many})
+    for one in judged:
+        texts = _texts(one.standing.record(CaptionGroup)) if one.standing else {}
+        made: list[NewEntity] = []
+        decisions: list[NewDecision] = []
+        for caption_id in below.get(one.written.id, ()):
+            caption = captions[caption_id]
+            text = texts.get(_place(images[caption_id], caption.record(Caption)))
+            new = _edit(one, caption, images[caption_id], text)
+            earlier = [edited[id_] for id_ in edits.get(caption_id, ())]
+            if new is not None and new.id not in edited:
+                made.append(new)
+            decisions += _decisions(one, caption, text, new, earlier)
+        if decisions:
+            yield _Change(one.judge, tuple(made), tuple(decisions))
+
+
+def _texts(group: CaptionGroup) -> dict[tuple[str | None, int, str | None], str]:
+    """The texts of a group by image, position and language; an empty one was taken out."""
+    return {
+        (member.picture.image_id, position, language): text
+        for member in group.members
+        for language, texts in (
+            (None, member.captions),
+            (group.second_language, member.translations),
+        )
+        for position, text in enumerate(texts)
+        if text
+    }
+
+
+def _place(image_id: str, caption: Caption) -> tuple[str | None, int, str | None]:
+    return image_id, caption.position, caption.language
+
+
+def _edit(
+    judged: _Judged, caption: StoredEntity, image_id: str, text: str | None
+) -> NewEntity | None:
+    """The caption as a person changed it; None where nobody did."""
+    record = caption.record(Caption)
+    if text is None or judged.standing is None or text == record.text:
+        return None
+    author = judged.standing.record(CaptionGroup).author
+    return new_entity(
+        record.model_copy(update={"text": text, "author": author}),
+        caption.dataset,
+        parents=[
+            (EDITED_FROM, caption.id),
+            (DESCRIBES, image_id),
+            (WRITTEN_IN, judged.standing.id),
+        ],
+        split=caption.split,
+        group=caption.group,
+    )
+
+
+def _decisions(
+    judged: _Judged,
+    caption: StoredEntity,
+    text: str | None,
+    new: NewEntity | None,
+    earlier: Sequence[StoredEntity],
+) -> Iterator[NewDecision]:
+    """What is to be decided on a caption and its edits; nothing where all is as it should be."""
+    if caption.state == "withdrawn":
+        return
+    group = judged.standing or judged.written
+    reason = f"as its group {group.id[:12]} was judged"
+    if new is not None:
+        stands = {one.id: one.state for one in earlier}.get(new.id) == "accepted"
+        if caption.state != "superseded" or not stands:
+            yield NewDecision(caption.id, "edit", judged.judge, reason, new.id)
+            yield NewDecision(new.id, "accept", judged.judge, reason)
+    elif text is not None and caption.state != "accepted":
+        yield NewDecision(caption.id, "accept", judged.judge, reason)
+    elif text is None and caption.state != "rejected":
+        yield NewDecision(caption.id, "reject", judged.judge, reason)
+    for one in earlier:
+        if one.state == "accepted" and (new is None or one.id != new.id):
+            yield NewDecision(one.id, "reject", judged.judge, _JUDGED_ANEW)

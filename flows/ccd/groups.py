@@ -1,0 +1,347 @@
+"""Groups of contrastive images with their anchors: active candidates, anchors that were lost."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from db.decisions import RETIRED, NewDecision, decided_by_people, last_agents, last_reasons
+from db.entities import LIVE, AgentRef, NewEntity, StoredEntity, fetch, find, new_entity, parents_of
+from db.store import Store
+from db.work import WorkResult
+from flows.ccd.downloading import IMPORTED_FROM
+from flows.ccd.image_choice import FOUND_AS
+from flows.ccd.image_requests import MADE_FOR
+from flows.engine.building import anchors_of, is_anchor
+from flows.engine.context import RunContext
+from flows.engine.invalidation import keep_current, keep_current_edits
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream
+from flows.recos.captioning import WRITTEN_WITH
+from flows.recos.task_images import SAMPLED_FROM
+from schemas.base import digest_of
+from schemas.contrast_records import ContrastGroup, FoundPicture
+from schemas.proposals import Candidate, CaptionGroup, Strategy
+from schemas.records import Contrast, Image, Source
+from schemas.video import StageSettings
+
+# Which candidates stand: one image a strategy, made as the settings are now.
+
+
+def keep_standing_candidates(
+    context: RunContext, dataset: str, in_force: Mapping[str, NewEntity | None]
+) -> None:
+    """Takes back candidates that do not stand any more, and puts back those that do again.
+
+    Of a strategy that is not accepted none stands. Of several the first one does that was not
+    turned down: who accepts after all what was found does without what was edited in its stead.
+    One that was measured or judged with other settings makes way, unless people decided on it and
+    its picture would be made the same now; a picture that people turned down is not shown them
+    again because it was measured anew.
+
+    Args:
+        context: the run.
+        dataset: the benchmark.
+        in_force: the settings of today by their stage; None where today's are not known yet, so
+            that nothing was made with them. Of other stages every result is as good as another.
+    """
+    store = context.store
+    candidates = {one.id: one for one in find(store, dataset, Candidate.kind)}
+    made_for = {id_: found[0] for id_, found in parents_of(store, candidates, MADE_FOR).items()}
+    strategies = fetch(store, set(made_for.values()))
+    of_strategy: dict[str, list[StoredEntity]] = defaultdict(list)
+    for one in sorted(candidates.values(), key=lambda one: one.seq):
+        of_strategy[made_for[one.id]].append(one)
+    judged = _Judged(context, candidates.values(), in_force)
+    standing: set[str] = set()
+    for strategy, made in of_strategy.items():
+        if strategies[strategy].state == "accepted":
+            refused = {_sha256(one) for one in made if judged.is_refused(one)}
+            open_ = (
+                one.id for one in made if judged.may_stand(one) and _sha256(one) not in refused
+            )
+            standing.update(list(open_)[:1])
+    keep_current(context, dataset, Candidate.kind, lambda one: one.id in standing, LIVE)
+
+
+class _Judged:
+    """What people and settings say of candidates."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        candidates: Iterable[StoredEntity],
+        in_force: Mapping[str, NewEntity | None],
+    ) -> None:
+        store = context.store
+        every = list(candidates)
+        ids = [one.id for one in every]
+        rejected = [one.id for one in every if one.state == "rejected"]
+        self._reasons = last_reasons(store, rejected)
+        self._judges = last_agents(store, rejected)
+        self._by_people = decided_by_people(store, ids)
+        written = parents_of(store, ids, WRITTEN_WITH)
+        settings = fetch(store, {found[0] for found in written.values()})
+        self._settings = {id_: settings[found[0]] for id_, found in written.items()}
+        self._in_force = in_force
+
+    def is_refused(self, candidate: StoredEntity) -> bool:
+        """Whether people turned the candidate down."""
+        judge = self._judges.get(candidate.id)
+        return judge is not None and judge.kind == "person"
+
+    def may_stand(self, candidate: StoredEntity) -> bool:
+        """Whether nobody turned the candidate down, and it is as it would be made now."""
+        is_open = candidate.state in LIVE or self._reasons.get(candidate.id) == RETIRED
+        return is_open and self._is_of_today(candidate)
+
+    def _is_of_today(self, candidate: StoredEntity) -> bool:
+        settings = self._settings.get(candidate.id)
+        if settings is None:
+            return True
+        made_with = settings.record(StageSettings)
+        if made_with.stage not in self._in_force:
+            return True
+        today = self._in_force[made_with.stage]
+        if today is None or today.id == settings.id:
+            return today is not None
+        record = StageSettings.model_validate_json(today.payload)
+        return candidate.id in self._by_people and _picture(made_with) == _picture(record)
+
+
+def _picture(settings: StageSettings) -> Any:
+    """What determines a picture, before it is measured and judged."""
+    return settings.values["picture"]
+
+
+def _sha256(candidate: StoredEntity) -> str:
+    return candidate.record(Candidate).image.sha256
+
+
+# Makes images of the candidates that were accepted, and groups of them with their anchors.
+
+CONTRAST_OF = "contrast_of"
+"""The role of the anchor of a contrastive image."""
+ACCEPTED_FROM = "accepted_from"
+"""The role of the candidate that a contrastive image is."""
+MEMBER = "member"
+"""The role of the images of a group."""
+
+REFINED_FOR = "refined_for"
+"""The role of the group of images that captions were refined for."""
+
+VERSION = "1"
+_MAKE, _FORM = "make_contrastive_images", "form_groups"
+
+
+def make_images(context: RunContext, dataset: str) -> StageReport:
+    """Makes an image of every candidate that was accepted; takes back those that no longer are."""
+    store = context.store
+    accepted = list(find(store, dataset, Candidate.kind, states=("accepted",)))
+    origins = _Origins(store, accepted)
+    judges = last_agents(store, [one.id for one in accepted])
+    stage = Stage(
+        name=_MAKE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset},
+        label="make contrastive images",
+    )
+
+    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [_made(number, one, origins.image(one), judges[one.id]) for number, one in items]
+
+    report = run_stream(context, stage, [(one.seq, one) for one in accepted], work, len(accepted))
+    standing = {one.id for one in accepted if origins.anchor(one).state in LIVE}
+    made = [one.id for one in find(store, dataset, Image.kind) if not is_anchor(one)]
+    made_of = parents_of(store, made, ACCEPTED_FROM)
+    keep_current(
+        context,
+        dataset,
+        Image.kind,
+        lambda image: image.id not in made_of or made_of[image.id][0] in standing,
+        LIVE,
+    )
+    return report
+
+
+def form_groups(context: RunContext, dataset: str) -> StageReport:
+    """Groups each anchor with its live contrastive images; takes back groups that are none now."""
+    store = context.store
+    groups = list(_groups(store, dataset))
+    stage = Stage(
+        name=_FORM,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset},
+        label="form groups",
+    )
+
+    def work(items: Sequence[tuple[int, ContrastGroup]]) -> list[WorkResult]:
+        return [WorkResult(number, (_group_entity(dataset, group),)) for number, group in items]
+
+    numbered = [(_number(group), group) for group in groups]
+    report = run_stream(context, stage, numbered, work, total=len(numbered))
+    current = {_group_entity(dataset, group).id for group in groups}
+    keep_current(context, dataset, ContrastGroup.kind, lambda one: one.id in current, LIVE)
+    return report
+
+
+def _groups(store: Store, dataset: str) -> Iterator[ContrastGroup]:
+    """Every live anchor that has live contrastive images, with these.
+
+    Images are ordered by their ids: when each was made depends on which runs shared the work.
+    """
+    members: dict[str, list[str]] = defaultdict(list)
+    for image in find(store, dataset, Image.kind, states=LIVE):
+        if contrast := image.record(Image).contrast:
+            members[contrast.anchor_id].append(image.id)
+    for anchor in anchors_of(store, dataset):
+        if anchor.state in LIVE and members[anchor.id]:
+            yield ContrastGroup(anchor_id=anchor.id, image_ids=tuple(sorted(members[anchor.id])))
+
+
+def _group_entity(dataset: str, group: ContrastGroup) -> NewEntity:
+    return new_entity(
+        group,
+        dataset,
+        parents=[(MEMBER, one) for one in (group.anchor_id, *group.image_ids)],
+        group=group.anchor_id,
+    )
+
+
+def _number(group: ContrastGroup) -> int:
+    """A number for the work on a group: equal for equal groups alone."""
+    return int(digest_of(group.payload())[:15], 16)
+
+
+def _made(number: int, candidate: StoredEntity, image: NewEntity, judge: AgentRef) -> WorkResult:
+    """An image, accepted by whoever accepted its candidate."""
+    reason = f"as its candidate {candidate.id[:12]} was judged"
+    return WorkResult(number, (image,), (NewDecision(image.id, "accept", judge, reason),))
+
+
+class _Origins:
+    """Where candidates are from: their anchors, what was found, and the sources of both."""
+
+    def __init__(self, store: Store, candidates: Sequence[StoredEntity]) -> None:
+        self._anchors = fetch(store, {_anchor_id(one) for one in candidates})
+        self._sources = sources_of(store, list(self._anchors))
+        self._found = parents_of(store, [one.id for one in candidates], FOUND_AS)
+        pictures = [found[0] for found in self._found.values()]
+        self._pictures = fetch(store, pictures)
+        services = parents_of(store, pictures, IMPORTED_FROM)
+        stored = fetch(store, {found[0] for found in services.values()})
+        self._services = {id_: stored[found[0]] for id_, found in services.items()}
+
+    def anchor(self, candidate: StoredEntity) -> StoredEntity:
+        """The anchor of a candidate."""
+        return self._anchors[_anchor_id(candidate)]
+
+    def image(self, candidate: StoredEntity) -> NewEntity:
+        """A candidate as an image of the benchmark, beside its anchor.
+
+        What was edited is of its anchor's source and has its terms; what was found has its own.
+        """
+        anchor = self.anchor(candidate)
+        record, beside = candidate.record(Candidate), anchor.record(Image)
+        source_id, source, attribution = self._sources[anchor.id], beside.source, beside.attribution
+        source_sha256 = record.image.sha256
+        if found := self._found.get(candidate.id):
+            picture = self._pictures[found[0]].record(FoundPicture)
+            service = self._services[found[0]]
+            source_id, source = service.id, service.record(Source).name
+            attribution, source_sha256 = picture.attribution, picture.source_sha256
+        picture_ = record.image
+        name = PurePosixPath(beside.file_path)
+        image = Image(
+            source=source,
+            identity=beside.identity,
+            split=beside.split,
+            file_path=str(name.with_name(f"{name.stem}-{candidate.id[:8]}")),
+            sha256=picture_.sha256,
+            source_sha256=source_sha256,
+            media_type=picture_.media_type,
+            width_px=picture_.width_px,
+            height_px=picture_.height_px,
+            attribution=attribution,
+            contrast=Contrast(
+                anchor_id=anchor.id,
+                difference=record.difference,
+                detail=record.detail,
+                plan=record.plan,
+                way=record.origin.way,
+            ),
+        )
+        parents = [
+            (CONTRAST_OF, anchor.id),
+            (ACCEPTED_FROM, candidate.id),
+            (IMPORTED_FROM, source_id),
+        ]
+        return new_entity(
+            image, candidate.dataset, parents=parents, split=anchor.split, group=anchor.id
+        )
+
+
+def sources_of(store: Store, image_ids: Sequence[str]) -> dict[str, str]:
+    """The source of each image that was copied out of one, by their ids."""
+    copied = parents_of(store, image_ids, SAMPLED_FROM)
+    originals = {found[0] for found in copied.values()}
+    sources = parents_of(store, originals, IMPORTED_FROM)
+    return {image: sources[found[0]][0] for image, found in copied.items()}
+
+
+def _anchor_id(candidate: StoredEntity) -> str:
+    anchor = candidate.record(Candidate).anchor.image_id
+    assert anchor is not None  # noqa: S101 - candidates are made with it
+    return anchor
+
+
+# Which captions of groups stand: those of today's groups, written with today's settings.
+
+
+def keep_standing_groups(context: RunContext, dataset: str, settings_id: str) -> None:
+    """Takes back groups of captions that do not stand any more, puts back those that do again.
+
+    They stand as long as their images are a group and `settings_id` is what they were written with.
+    """
+    store = context.store
+    groups = [one.id for one in find(store, dataset, CaptionGroup.kind)]
+    refined = parents_of(store, groups, REFINED_FOR)
+    written = parents_of(store, groups, WRITTEN_WITH)
+    current = {one.id for one in find(store, dataset, ContrastGroup.kind, states=LIVE)}
+
+    def stands(group: str) -> bool | None:
+        if group not in refined:
+            return None
+        return refined[group][0] in current and written[group] == [settings_id]
+
+    keep_current_edits(context, dataset, CaptionGroup.kind, stands)
+
+
+# Which anchors of a benchmark of contrastive images come to a group, and where others are lost.
+
+
+def lost_anchors(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
+    """How many live anchors there are, and how many of them have not come past each step."""
+    anchors = {one.id for one in anchors_of(store, dataset) if one.state in LIVE}
+    steps: Mapping[str, tuple[str, tuple[str, ...]]] = {
+        "without a strategy": (Strategy.kind, ("accepted",)),
+        "without a contrastive image": (ContrastGroup.kind, LIVE),
+        "without captions": (CaptionGroup.kind, ("accepted",)),
+    }
+    left, lost = set(anchors), {}
+    for step, (kind, states) in steps.items():
+        past = {one.group for one in find(store, dataset, kind, states=states)}
+        lost[step] = len(left - past)
+        left &= past
+    return len(anchors), lost
+
+
+def told_of_anchors(store: Store, dataset: str) -> str:
+    """The same in a sentence."""
+    count, lost = lost_anchors(store, dataset)
+    whole = count - sum(lost.values())
+    told = f"{whole:,} of {count:,} anchors came to a group with captions"
+    at = ", ".join(f"{number:,} {step}" for step, number in lost.items() if number)
+    return f"{told}; left out: {at}" if at else told

@@ -1,0 +1,525 @@
+"""Fine captions of groups (CCD, step 3): asked for, read, stored."""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from annotate.items import DESCRIBES
+from annotate.push import PROMPTED_BY
+from db.entities import NewEntity, StoredEntity, fetch, new_entity
+from db.store import Store
+from db.work import Pending, WorkResult
+from flows.answers import (
+    Fault,
+    answer_object,
+    language_fault,
+    quoted_answer,
+    read_text,
+    refused_answer,
+    shown,
+    translation_fault,
+)
+from flows.ccd.caption_checks import GroupChecks
+from flows.ccd.groups import REFINED_FOR, keep_standing_groups
+from flows.ccd.resizing import smart_resized
+from flows.ccd.wording import refused_phrase, same_captions
+from flows.engine.building import coarse_captions
+from flows.engine.dataset_model import AskedModel
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.model_step import (
+    NotUnderstood,
+    Understood,
+    ask_and_repair,
+    not_understood,
+    require_answers,
+)
+from flows.engine.report import StageReport, StageResult
+from flows.engine.runner import Stage, run_stage
+from flows.recos.captioning import WRITTEN_WITH
+from flows.recos.task_images import picture_of
+from flows.ufine3c.rewriting import store_prompts
+from prompts.loader import Prompt, load_prompt
+from schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from schemas.contrast_records import ContrastGroup
+from schemas.profile import ContrastSettings
+from schemas.proposals import CaptionGroup, GroupMember
+from schemas.records import Caption, Image, Rejection
+from schemas.requests import (
+    CAPTIONS_FIELD,
+    REFINEMENT_PURPOSE,
+    REFINEMENT_REQUEST_MOST_CHARACTERS,
+    REFINEMENT_REQUEST_REPAIR_PURPOSE,
+    TRANSLATIONS_FIELD,
+    ImageArea,
+    RefinementBrief,
+)
+
+# Asks a model for a fine caption of each image of a group, or for them anew.
+
+STAGE = REFINEMENT_PURPOSE
+VERSION = "2"
+
+_AREA = ImageArea()
+
+
+def resized_images(
+    images: Sequence[ChatImage], area: ImageArea = _AREA
+) -> tuple[ChatImage, ...] | Rejection:
+    """All images of a group as a model is shown them, or why one cannot be shown.
+
+    Reasons of a rejection are those of `smart_resized`; its context has the `image`'s position.
+
+    Args:
+        images: all of the group, the anchor first; each is scaled once, for every request.
+        area: the size at which the model looks at each image.
+    """
+    resized: list[ChatImage] = []
+    for position, image in enumerate(images):
+        one = smart_resized(image, area)
+        if isinstance(one, Rejection):
+            return one.model_copy(update={"stage": STAGE, "context": {"image": position}})
+        resized.append(one)
+    return tuple(resized)
+
+
+def request_refinement(
+    images: Sequence[ChatImage], brief: RefinementBrief, prompt: Prompt
+) -> ChatRequest:
+    """The request for a caption of each of `images`.
+
+    The brief may hold anything, instructions to the model included: the prompt sets it apart as
+    data.
+
+    Args:
+        images: all of the group, as `resized_images` gives them.
+        brief: the coarse caption, and how the images were meant to differ.
+        prompt: `refine_captions`.
+
+    Raises:
+        ValueError: there are not as many images as the brief says.
+    """
+    if len(images) != brief.images:
+        raise ValueError(f"the brief tells of {brief.images} images; got {len(images)}")
+    text = brief.text()
+    return ChatRequest(
+        purpose=REFINEMENT_PURPOSE,
+        prompt=prompt.render(**_told(brief)),
+        prompt_digest=prompt.digest,
+        subject=text,
+        images=tuple(images),
+        answer_schema=answer_schema(brief),
+    )
+
+
+def request_repair(
+    request: ChatRequest, answer: ChatAnswer, rejection: Rejection, prompt: Prompt
+) -> ChatRequest:
+    """The request for captions anew, after `answer` to `request` was rejected.
+
+    Args:
+        request: what was asked, by `request_refinement`.
+        answer: what came back; it is quoted as data.
+        rejection: why it is no use.
+        prompt: `repair_captions`.
+    """
+    told = _told(RefinementBrief.parse(request.subject))
+    return request.model_copy(
+        update={
+            "purpose": REFINEMENT_REQUEST_REPAIR_PURPOSE,
+            "prompt": prompt.render(
+                **told, problem=rejection.detail, answer=quoted_answer(answer.text)
+            ),
+            "prompt_digest": prompt.digest,
+        }
+    )
+
+
+def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
+    """The JSON schema of an answer: as many captions as images, and translations where wanted."""
+    text = {"type": "string", "minLength": 1, "maxLength": REFINEMENT_REQUEST_MOST_CHARACTERS}
+    texts = {
+        "type": "array",
+        "items": text,
+        "minItems": brief.images,
+        "maxItems": brief.images,
+    }
+    fields = [CAPTIONS_FIELD, *([TRANSLATIONS_FIELD] if brief.second_language else [])]
+    return {
+        "type": "object",
+        "properties": dict.fromkeys(fields, texts),
+        "required": fields,
+        "additionalProperties": False,
+    }
+
+
+def _told(brief: RefinementBrief) -> dict[str, str]:
+    return {
+        "images": str(brief.images),
+        "brief": brief.text(),
+        "second_language": brief.second_language or "",
+    }
+
+
+# Reads the captions of a group in a model's answer.
+
+_NUMBER = re.compile(
+    r"^\s*(?:(?:the )?(?:image|picture|photo|caption)\s*)?#?\(?(\d{1,2})\s?[.):]\)?\s+",
+    re.IGNORECASE,
+)
+
+
+class RefinedCaptions(NamedTuple):
+    """A caption of each image in their order, and as many translations or none."""
+
+    captions: tuple[str, ...]
+    translations: tuple[str, ...] = ()
+
+
+def read_refinement(answer: ChatAnswer, brief: RefinementBrief) -> RefinedCaptions | Rejection:
+    """The captions that `answer` holds, one of each image, or why they cannot be used.
+
+    One that is no use spoils the answer: a caption left out would make the others those of other
+    images. Reasons: `wrong_count`, `same_captions` (of two images), `speaks_of_other_image`,
+    `wrong_order` (captions have numbers, and not 1, 2, 3 …; right ones are taken out),
+    `missing_field`, `extra_fields`, `untranslated` (a translation is its caption), and those of
+    `flows.answers`. The raw answer is in the context.
+    """
+    found = answer_object(answer, STAGE)
+    if isinstance(found, Rejection):
+        return found
+    read = _read(found, brief)
+    if isinstance(read, Fault):
+        return refused_answer(answer, STAGE, read)
+    return read
+
+
+def _read(found: dict[str, Any], brief: RefinementBrief) -> RefinedCaptions | Fault:
+    fields = [CAPTIONS_FIELD, *([TRANSLATIONS_FIELD] if brief.second_language else [])]
+    if missing := [field for field in fields if field not in found]:
+        return Fault("missing_field", f"The answer lacks the fields {missing}.")
+    if extra := sorted(set(found) - set(fields)):
+        return Fault("extra_fields", f"The answer has unknown fields: {shown(', '.join(extra))}.")
+    captions = _texts(found[CAPTIONS_FIELD], "Caption", brief.images)
+    if isinstance(captions, Fault):
+        return captions
+    if fault := _caption_fault(captions, brief):
+        return fault
+    if brief.second_language is None:
+        return RefinedCaptions(captions)
+    translations = _texts(found[TRANSLATIONS_FIELD], "Translation", brief.images)
+    if isinstance(translations, Fault):
+        return translations
+    for number, (text, caption) in enumerate(zip(translations, captions, strict=True), start=1):
+        name = f"Translation {number}"
+        if fault := translation_fault(text, name, caption, brief.second_language):
+            return fault
+    return RefinedCaptions(captions, translations)
+
+
+def _texts(value: object, name: str, count: int) -> tuple[str, ...] | Fault:
+    if not isinstance(value, list):
+        return Fault("wrong_type", f"{name}s must be a list; got {type(value).__name__}.")
+    if len(value) != count:
+        detail = (
+            f"The answer holds {len(value)} {name.lower()}s; wanted {count}, one of each image."
+        )
+        return Fault("wrong_count", detail)
+    texts: list[str] = []
+    for number, one in enumerate(value, start=1):
+        text = read_text(one, f"{name} {number}", REFINEMENT_REQUEST_MOST_CHARACTERS)
+        if isinstance(text, Fault):
+            return text
+        texts.append(text)
+    return _without_numbers(texts, name)
+
+
+def _without_numbers(texts: Sequence[str], name: str) -> tuple[str, ...] | Fault:
+    """The texts without the numbers before them, which must be those of the images."""
+    matches = [_NUMBER.match(text) for text in texts]
+    if not any(matches):
+        return tuple(texts)
+    numbers = [int(match[1]) if match else None for match in matches]
+    if numbers != list(range(1, len(texts) + 1)):
+        return Fault("wrong_order", f"The {name.lower()}s have the numbers {numbers}.")
+    return tuple(text[match.end() :] for text, match in zip(texts, matches, strict=True) if match)
+
+
+def _caption_fault(captions: Sequence[str], brief: RefinementBrief) -> Fault | None:
+    for number, caption in enumerate(captions, start=1):
+        name = f"Caption {number}"
+        if fault := language_fault(caption, name, brief.caption):
+            return fault
+        if (phrase := refused_phrase(caption, brief.caption)) is not None:
+            detail = f"{name} speaks of what is not in its own picture: {shown(phrase.text)}."
+            return Fault("speaks_of_other_image", detail)
+    if same := same_captions(captions):
+        one, other = same[0]
+        detail = f"Captions {one + 1} and {other + 1} say the same; wanted different ones."
+        return Fault("same_captions", detail)
+    return None
+
+
+# Has the captions of whole groups refined, and says what speaks against them (CCD, step 3).
+
+WRITTEN_IN = "written_in"
+"""The role of the group of captions that a fine caption belongs to."""
+REFINES = "refines"
+"""The role of the coarse caption that a fine one was made of."""
+
+
+class _Group(NamedTuple):
+    """A group with its images, the anchor first, and the anchor's coarse captions."""
+
+    entity: StoredEntity
+    images: tuple[StoredEntity, ...]
+    coarse: tuple[StoredEntity, ...]
+
+    def brief(self, row: int, second_language: str | None) -> RefinementBrief:
+        """What a model is told of one of the coarse captions."""
+        contrasts = [image.record(Image).contrast for image in self.images[1:]]
+        return RefinementBrief(
+            images=len(self.images),
+            caption=self.coarse[row].record(Caption).text,
+            differences=tuple(f"{one.difference}: {one.plan}" for one in contrasts if one),
+            second_language=second_language,
+        )
+
+
+class _Asked(NamedTuple):
+    """A request for one of the coarse captions of a group."""
+
+    group: _Group
+    row: int
+    brief: RefinementBrief
+    request: ChatRequest
+
+
+def refine_captions(
+    refiner: AskedModel,
+    settings: ContrastSettings,
+    embedder: CachedEmbedder,
+    second_language: str | None,
+) -> StageReport:
+    """Has every coarse caption of every open group refined, one caption for each of its images.
+
+    What was refined for a group that is formed again counts again, and costs nothing.
+    An answer that is no use is asked for once more, with what is wrong; then the group goes to
+    quarantine with it.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: a model's server is gone; what came back before is stored.
+    """
+    context, dataset = refiner.context, refiner.dataset
+    refining = _Refining(refiner, settings, embedder, second_language)
+    keep_standing_groups(context, dataset, refining.settings_id)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": refining.settings_id},
+        agents=(refiner.agent,),
+        chunk_size=20,  # of groups, whose pictures are held
+        workers=1,  # a chat model keeps many requests in flight itself
+        label="refine captions",
+    )
+    groups = Pending(dataset, ContrastGroup.kind, ("proposed",))
+    report = run_stage(context, stage, groups, refining.results)
+    require_answers(refiner.spec.ref, report)
+    return report
+
+
+class _Written(NamedTuple):
+    """The captions of a group, and for each coarse caption the key of the call and its prompt."""
+
+    group: _Group
+    record: CaptionGroup
+    calls: tuple[str, ...]
+    prompt_ids: tuple[str, ...]
+
+
+_Row = Understood[RefinedCaptions] | NotUnderstood
+"""What came of the request for one coarse caption of a group."""
+
+
+class _Refining:
+    """The refinement of one run: what is asked, and what becomes of the answers."""
+
+    def __init__(
+        self,
+        refiner: AskedModel,
+        settings: ContrastSettings,
+        embedder: CachedEmbedder,
+        second_language: str | None,
+    ) -> None:
+        self._refiner = refiner
+        self._second_language = second_language
+        self._area = settings.image_area
+        self._checks = GroupChecks(refiner.context, embedder, settings.caption_style)
+        self._prompt = load_prompt(settings.refinement_prompt)
+        self._repair_prompt = load_prompt(settings.refinement_repair_prompt)
+        prompts = self._prompt, self._repair_prompt
+        self._prompts = store_prompts(refiner.context, refiner.dataset, prompts)
+        with_settings = refiner.settings_of(
+            STAGE,
+            VERSION,
+            self._prompt,
+            repair=self._repair_prompt.digest,
+            area=self._area.model_dump(),
+            second_language=second_language,
+            embedder=str(embedder.ref),
+            style=settings.caption_style.model_dump(),
+        )
+        self.settings_id = with_settings.id
+
+    def results(self, entities: Sequence[StoredEntity]) -> list[StageResult]:
+        """What becomes of each group, in order."""
+        refused: dict[int, Rejection] = {}
+        asked: list[_Asked] = []
+        groups = _loaded(self._refiner.context.store, entities)
+        for group in groups:
+            requests = self._requests(group)
+            if isinstance(requests, Rejection):
+                refused[group.entity.seq] = requests
+            else:
+                asked += requests
+        answered = ask_and_repair(
+            self._refiner.model,
+            [one.request for one in asked],
+            lambda number, answer: read_refinement(answer, asked[number].brief),
+            self._repair,
+        )
+        rows: dict[int, list[_Row]] = defaultdict(list)
+        for one, found in zip(asked, answered, strict=True):
+            rows[one.group.entity.seq].append(found)
+        written = [self._written(group, rows[group.entity.seq], refused) for group in groups]
+        doubts = self._checks.doubts([one.record for one in written if isinstance(one, _Written)])
+        return [
+            self._result(one, doubts[one.record]) if isinstance(one, _Written) else one
+            for one in written
+        ]
+
+    def _requests(self, group: _Group) -> list[_Asked] | Rejection:
+        """What a group is asked about with, once for each coarse caption."""
+        shown = resized_images([self._refiner.picture(one) for one in group.images], self._area)
+        if isinstance(shown, Rejection):
+            return shown
+        briefs = [group.brief(row, self._second_language) for row in range(len(group.coarse))]
+        return [
+            _Asked(group, row, brief, request_refinement(shown, brief, self._prompt))
+            for row, brief in enumerate(briefs)
+        ]
+
+    def _repair(self, request: ChatRequest, answer: ChatAnswer, problem: Rejection) -> ChatRequest:
+        return request_repair(request, answer, problem, self._repair_prompt)
+
+    def _written(
+        self, group: _Group, rows: Sequence[_Row], refused: Mapping[int, Rejection]
+    ) -> _Written | StageResult:
+        """The captions of a group; without one of the answers there are none."""
+        number = group.entity.seq
+        if number in refused:
+            return WorkResult(number, rejection=refused[number])
+        understood: list[Understood[RefinedCaptions]] = []
+        for row in rows:
+            if isinstance(row, NotUnderstood):
+                return not_understood(group.entity, STAGE, row)
+            understood.append(row)
+        record = CaptionGroup(
+            source=group.images[0].record(Image).source,
+            coarse_captions=tuple(one.record(Caption).text for one in group.coarse),
+            members=tuple(
+                _member(place, image, [one.value for one in understood])
+                for place, image in enumerate(group.images)
+            ),
+            author=self._refiner.author,
+            second_language=self._second_language,
+        )
+        calls = tuple(self._refiner.model.key(one.request) for one in understood)
+        prompt_ids = tuple(self._prompts[one.request.prompt_digest] for one in understood)
+        return _Written(group, record, calls, prompt_ids)
+
+    def _result(self, written: _Written, doubts: tuple[str, ...]) -> WorkResult:
+        """The group as people judge it, and each of its captions."""
+        record = written.record.model_copy(update={"doubts": doubts})
+        anchor = written.group.images[0]
+        entity = new_entity(
+            record,
+            anchor.dataset,
+            parents=[
+                (REFINED_FOR, written.group.entity.id),
+                *((PROMPTED_BY, prompt) for prompt in sorted(set(written.prompt_ids))),
+                (WRITTEN_WITH, self.settings_id),
+            ],
+            split=anchor.split,
+            group=anchor.id,
+        )
+        captions = [
+            self._caption(written, entity, row, place, text, language)
+            for place, member in enumerate(record.members)
+            for language, texts in (
+                (None, member.captions),
+                (record.second_language, member.translations),
+            )
+            for row, text in enumerate(texts)
+        ]
+        return WorkResult(written.group.entity.seq, (entity, *captions))
+
+    def _caption(
+        self,
+        written: _Written,
+        group: NewEntity,
+        row: int,
+        place: int,
+        text: str,
+        language: str | None,
+    ) -> NewEntity:
+        image = written.group.images[place]
+        record = Caption(
+            source=image.record(Image).source,
+            text=text,
+            position=row,
+            author=self._refiner.author,
+            language=language,
+        )
+        coarse = written.group.coarse[row]
+        return new_entity(
+            record,
+            group.dataset,
+            parents=[
+                (DESCRIBES, image.id),
+                (WRITTEN_IN, group.id),
+                (REFINES, coarse.id),
+                (PROMPTED_BY, written.prompt_ids[row]),
+                (WRITTEN_WITH, self.settings_id),
+            ],
+            split=image.split,
+            group=image.group,
+            model_call=written.calls[row],
+        )
+
+
+def _loaded(store: Store, entities: Sequence[StoredEntity]) -> list[_Group]:
+    records = [one.record(ContrastGroup) for one in entities]
+    images = fetch(store, {id_ for one in records for id_ in (one.anchor_id, *one.image_ids)})
+    coarse = coarse_captions(store, [one.anchor_id for one in records])
+    return [
+        _Group(
+            entity,
+            tuple(images[id_] for id_ in (record.anchor_id, *record.image_ids)),
+            tuple(coarse[record.anchor_id]),
+        )
+        for entity, record in zip(entities, records, strict=True)
+    ]
+
+
+def _member(place: int, image: StoredEntity, rows: Sequence[RefinedCaptions]) -> GroupMember:
+    contrast = image.record(Image).contrast
+    return GroupMember(
+        picture=picture_of(image),
+        captions=tuple(one.captions[place] for one in rows),
+        translations=tuple(one.translations[place] for one in rows if one.translations),
+        difference=contrast.difference if contrast else None,
+        plan=contrast.plan if contrast else "",
+    )

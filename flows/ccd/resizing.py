@@ -1,0 +1,87 @@
+"""Scales images to the size at which a vision-language model looks at them (CCD, step 1)."""
+
+import io
+import math
+
+from PIL import Image, ImageOps
+
+from schemas.chat import ChatImage
+from schemas.records import Rejection
+from schemas.requests import ImageArea
+
+STAGE = "resize_image"
+
+_FAULTS = (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError)
+_DEFAULT = ImageArea()
+_PNG = "image/png"
+_KEPT_FORMATS = {"PNG": _PNG, "JPEG": "image/jpeg"}
+_ORIENTATION = 0x0112
+_DEEP_GREY = ("I;16", "I;16B", "I;16L", "I;16N")
+
+
+def smart_resized(image: ChatImage, area: ImageArea = _DEFAULT) -> ChatImage | Rejection:
+    """`image` upright, in RGB, with sides and pixels as `area` wants them, its aspect ratio kept.
+
+    An image that is so already comes back as it is; any other without loss, as PNG. What is
+    transparent becomes white. Reasons: `undecodable_image`, `extreme_aspect_ratio`.
+    """
+    try:
+        with Image.open(io.BytesIO(image.data)) as opened:
+            opened.load()
+            picture = _plain(ImageOps.exif_transpose(opened))
+            as_it_is = _KEPT_FORMATS.get(str(opened.format)) and opened.mode == "RGB"
+            as_it_is = as_it_is and opened.getexif().get(_ORIENTATION, 1) == 1
+    except _FAULTS as fault:
+        what = str(fault) or type(fault).__name__
+        return _rejected("undecodable_image", f"The image cannot be decoded: {what}.")
+    size = smart_size(*picture.size, area)
+    if size is None:
+        width, height = picture.size
+        return _rejected(
+            "extreme_aspect_ratio",
+            f"The image has {width}×{height} pixels; wanted one side at most "
+            f"{area.longest_ratio:g} times as long as the other.",
+        )
+    if as_it_is and size == picture.size:
+        return image
+    encoded = io.BytesIO()
+    picture.resize(size, Image.Resampling.BICUBIC).save(encoded, "PNG")
+    return ChatImage(media_type=_PNG, data=encoded.getvalue())
+
+
+def smart_size(width: int, height: int, area: ImageArea = _DEFAULT) -> tuple[int, int] | None:
+    """(width, height) in pixels at which an image is looked at; None where it is too narrow.
+
+    The formula of Qwen-VL's `smart_resize` (`qwen_vl_utils.vision_process`): each side to the
+    nearest multiple, then both scaled alike, down where that is too many pixels, up where too few.
+    """
+    if max(width, height) > area.longest_ratio * min(width, height):
+        return None
+    multiple = area.side_multiple_px
+    sides = [max(multiple, round(side / multiple) * multiple) for side in (width, height)]
+    pixels = sides[0] * sides[1]
+    if pixels > area.most_pixels:
+        shrink = math.sqrt(width * height / area.most_pixels)
+        sides = [
+            max(multiple, math.floor(side / shrink / multiple) * multiple)
+            for side in (width, height)
+        ]
+    elif pixels < area.least_pixels:
+        grow = math.sqrt(area.least_pixels / (width * height))
+        sides = [math.ceil(side * grow / multiple) * multiple for side in (width, height)]
+    return sides[0], sides[1]
+
+
+def _plain(picture: Image.Image) -> Image.Image:
+    """The picture in RGB, on white where it is transparent."""
+    if picture.mode in _DEEP_GREY:  # Pillow cuts off what does not fit into eight bits
+        picture = picture.convert("I").point(lambda value: value / 256).convert("L")
+    if picture.has_transparency_data:
+        coloured = picture.convert("RGBA")
+        white = Image.new("RGBA", coloured.size, "white")
+        return Image.alpha_composite(white, coloured).convert("RGB")
+    return picture.convert("RGB")
+
+
+def _rejected(reason: str, detail: str) -> Rejection:
+    return Rejection(stage=STAGE, reason=reason, detail=detail)

@@ -1,0 +1,610 @@
+"""Contrastive strategies (CCD, step 1): asked for, read, stored one by one."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from annotate.push import PROMPTED_BY
+from db.entities import NewEntity, StoredEntity, find, new_entity, parents_of
+from db.work import Pending, WorkResult
+from flows.answers import (
+    Fault,
+    answer_object,
+    language_fault,
+    quoted_answer,
+    read_text,
+    refused_answer,
+    shown,
+)
+from flows.ccd.resizing import smart_resized
+from flows.engine.building import coarse_captions, is_anchor
+from flows.engine.dataset_model import AskedModel
+from flows.engine.invalidation import keep_current_edits
+from flows.engine.model_step import (
+    NotUnderstood,
+    Understood,
+    ask_and_repair,
+    not_understood,
+    require_answers,
+)
+from flows.engine.report import StageReport, StageResult
+from flows.engine.runner import Stage, run_stage
+from flows.recos.captioning import WRITTEN_WITH, facts_of
+from flows.recos.task_images import picture_of
+from flows.ufine3c.rewriting import store_prompts
+from prompts.loader import Prompt, load_prompt
+from schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from schemas.contrast_records import StrategyDraft
+from schemas.profile import ContrastSettings
+from schemas.proposals import Strategy
+from schemas.records import Caption, Image, Rejection
+from schemas.requests import (
+    CAPTION_FIELD,
+    DETAIL_FIELD,
+    INSTRUCTION_FIELD,
+    MOST_CHARACTERS,
+    PLAN_FIELD,
+    REPAIR_PURPOSE,
+    STRATEGIES_FIELD,
+    STRATEGY_PURPOSE,
+    TYPE_FIELD,
+    ImageArea,
+    ProposedStrategy,
+    StrategyBrief,
+)
+from schemas.taxonomy import DifferenceType, taxonomy_lines
+
+# When a change changes nothing: «change the red car into a red car».
+
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_ARTICLES = frozenset(("a", "an", "the", "some", "one"))
+_EMPTY = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        color colour type kind style shape pattern material shade of is are was were be being been
+        it its his her their that which
+        """,
+    )
+)
+"""Words that only say of what a value is one: «the colour of the car is red» is «car red»."""
+
+_VERB = (
+    r"\b(?:chang|turn|transform|convert|switch|alter|modif|shift|recolou?r|repaint|paint|dy"
+    r"|replac|swap|substitut|exchang|adjust|edit|remak|restyl|render)(?:e|es|ed|ing|y|s|ies|ied)?\b"
+)
+_END = (
+    r"(?=[,.;:!?()]|\s+(?:while|whilst|keeping|and|but|so|without|leaving|with\s+everything)\b|$)"
+)
+_INTO = re.compile(
+    rf"{_VERB}\s+(?P<before>[^.;:!?]+?)\s+(?:into|to(?:\s+be)?|with|for|by|as)\s+"
+    rf"(?P<after>[^.;:!?]+?){_END}",
+    re.IGNORECASE,
+)
+_BECOMES = re.compile(
+    rf"(?P<before>[^.,;:!?]+?)\s+(?:becomes?|becoming|turns?\s+into|changes?\s+(?:in)?to)\s+"
+    rf"(?P<after>[^.;:!?]+?){_END}",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(
+    rf"(?P<after>\S+)\s+instead\s+of\s+(?P<before>[^.,;:!?]+?){_END}", re.IGNORECASE
+)
+_FROM = re.compile(r"\bfrom\s+", re.IGNORECASE)
+
+
+def folded(text: str) -> tuple[str, ...]:
+    """The words of a text in their order; neither case nor punctuation nor articles count."""
+    words = (word.casefold() for word in _WORD.findall(text))
+    return tuple(word for word in words if word not in _ARTICLES)
+
+
+def what_stays(strategy: ProposedStrategy, caption: str) -> str | None:
+    """Why a strategy changes nothing, as a sentence; None where it does change something.
+
+    It does not where the caption of the contrastive image says what the anchor's says, where plan
+    or instruction names the same value before and after, or where what the detail becomes is what
+    it is. The order of words counts: dogs that chase a cat are not a cat that chases dogs.
+
+    Args:
+        strategy: what was proposed.
+        caption: of the anchor.
+    """
+    if folded(strategy.contrastive_caption) == folded(caption):
+        return "The caption of the contrastive image says what the caption of the image says."
+    detail = _values(strategy.detail)
+    if _values(strategy.plan) == detail:
+        return "The plan says the detail as it is and no change."
+    for text in (strategy.plan, strategy.editing_instruction):
+        for before, after in named_changes(text):
+            value = _values(after)
+            if value and value == _values(before):
+                return f"It names the same before and after the change: {after.strip()!r}."
+            if value and detail in (value, _values(before) + value):
+                return f"The detail is already what it would become: {after.strip()!r}."
+    return None
+
+
+def named_changes(text: str) -> Iterator[tuple[str, str]]:
+    """What a text says is changed, and into what: (before, after) of each change that it names.
+
+    «Change the colour of the car from red to blue» is a change of «red» to «blue».
+    """
+    for pattern in (_INTO, _BECOMES, _INSTEAD):
+        for match in pattern.finditer(text):
+            before = match["before"]
+            origin = _FROM.split(before)
+            yield (origin[-1], match["after"]) if len(origin) > 1 else (before, match["after"])
+
+
+def _values(text: str) -> tuple[str, ...]:
+    return tuple(word for word in folded(text) if word not in _EMPTY)
+
+
+# Asks a model for contrastive strategies, or for them anew where an answer was no use.
+
+STAGE = STRATEGY_PURPOSE
+VERSION = "2"
+
+FIELDS = (DETAIL_FIELD, TYPE_FIELD, PLAN_FIELD, CAPTION_FIELD, INSTRUCTION_FIELD)
+"""The fields of a strategy, in the order in which a model writes them."""
+
+_AREA = ImageArea()
+
+
+def request_strategies(
+    image: ChatImage, brief: StrategyBrief, prompt: Prompt, area: ImageArea = _AREA
+) -> ChatRequest | Rejection:
+    """The request for strategies to change `image`, or why the image cannot be shown to a model.
+
+    The brief may hold anything, instructions to the model included: the prompt sets it apart as
+    data. Reasons of a rejection are those of `smart_resized`.
+
+    Args:
+        image: the anchor; it is scaled as `area` says.
+        brief: what is known of it, and how many strategies are wanted.
+        prompt: `contrast_strategies`.
+        area: the size at which the model looks at it.
+    """
+    resized = smart_resized(image, area)
+    if isinstance(resized, Rejection):
+        return resized.model_copy(update={"stage": STAGE})
+    text = brief.text()
+    return ChatRequest(
+        purpose=STRATEGY_PURPOSE,
+        prompt=prompt.render(brief=text, count=str(brief.count), taxonomy=taxonomy_lines()),
+        prompt_digest=prompt.digest,
+        subject=text,
+        images=(resized,),
+        answer_schema=answer_schema(brief.count),
+    )
+
+
+def request_repair(
+    request: ChatRequest, answer: ChatAnswer, rejection: Rejection, prompt: Prompt
+) -> ChatRequest:
+    """The request for strategies anew, after `answer` to `request` was rejected.
+
+    Args:
+        request: what was asked, by `request_strategies`.
+        answer: what came back; it is quoted as data.
+        rejection: why it is no use.
+        prompt: `repair_strategies`.
+    """
+    brief = StrategyBrief.parse(request.subject)
+    return request.model_copy(
+        update={
+            "purpose": REPAIR_PURPOSE,
+            "prompt": prompt.render(
+                brief=request.subject,
+                count=str(brief.count),
+                taxonomy=taxonomy_lines(),
+                problem=rejection.detail,
+                answer=quoted_answer(answer.text),
+            ),
+            "prompt_digest": prompt.digest,
+        }
+    )
+
+
+def answer_schema(count: int) -> dict[str, Any]:
+    """The JSON schema of an answer: 1 to `count` strategies, with nothing beside their fields."""
+    properties: dict[str, Any] = {
+        field: {"type": "string", "enum": [kind.value for kind in DifferenceType]}
+        if field == TYPE_FIELD
+        else {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS[field]}
+        for field in FIELDS
+    }
+    strategies = {
+        "type": "array",
+        "items": _object(properties),
+        "minItems": 1,
+        "maxItems": count,
+    }
+    return _object({STRATEGIES_FIELD: strategies})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+# Reads the strategies in a model's answer, each for itself.
+
+
+class StrategiesRead(NamedTuple):
+    """The strategies of an answer that can be used, in its order, and why others cannot."""
+
+    strategies: tuple[ProposedStrategy, ...]
+    refused: tuple[Rejection, ...]
+
+
+class _Numbered(NamedTuple):
+    """A strategy, or what is wrong with it, and its place in the answer, from 1."""
+
+    number: int
+    found: ProposedStrategy | Fault
+
+
+def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead | Rejection:
+    """The strategies that `answer` holds, each looked at for itself, or why there are none.
+
+    What is wrong with one strategy costs that one: `missing_field`, `extra_fields`, `wrong_type`,
+    `unknown_type`, `no_change` (it changes nothing), `duplicate`, `too_many` (of more than are
+    wanted those stay whose types are different, the first of each), and the reasons of
+    `flows.answers`. Where the answer cannot be read, or none of its strategies can be used
+    (`no_usable_strategy`), the whole is rejected. Every rejection has the raw answer in its
+    context.
+    """
+    listed = _listed(answer)
+    if isinstance(listed, Rejection):
+        return listed
+    read = [_Numbered(at, _read(one, brief)) for at, one in enumerate(listed, start=1)]
+    read = _chosen(_different(read), brief.count)
+    strategies = tuple(one.found for one in read if isinstance(one.found, ProposedStrategy))
+    faults = [(one.number, one.found) for one in read if isinstance(one.found, Fault)]
+    refused = tuple(_refused(answer, number, fault) for number, fault in faults)
+    if strategies:
+        return StrategiesRead(strategies, refused)
+    problems = " ".join(f"{number}. {fault.detail}" for number, fault in faults)
+    return Rejection(
+        stage=STAGE,
+        reason="no_usable_strategy",
+        detail=f"No strategy of the answer can be used. {problems}".strip(),
+        context={"answer": answer.text, "reasons": [fault.reason for _, fault in faults]},
+    )
+
+
+def _listed(answer: ChatAnswer) -> list[Any] | Rejection:
+    """What stands in the list of strategies."""
+    found = answer_object(answer, STAGE)
+    if isinstance(found, Rejection):
+        return found
+    if set(found) != {STRATEGIES_FIELD} or not isinstance(found[STRATEGIES_FIELD], list):
+        detail = (
+            f"The answer must be one object with the field {STRATEGIES_FIELD!r}, a list; "
+            f"got the fields {shown(', '.join(sorted(found)))}."
+        )
+        return refused_answer(answer, STAGE, Fault("unparseable_answer", detail))
+    return list(found[STRATEGIES_FIELD])
+
+
+def _read(value: object, brief: StrategyBrief) -> ProposedStrategy | Fault:
+    if not isinstance(value, dict):
+        return Fault("wrong_type", f"It must be an object; got {type(value).__name__}.")
+    if missing := [field for field in FIELDS if field not in value]:
+        return Fault("missing_field", f"It lacks the fields {missing}.")
+    if extra := sorted(set(value) - set(FIELDS)):
+        return Fault("extra_fields", f"It has unknown fields: {shown(', '.join(extra))}.")
+    kind = _kind(value[TYPE_FIELD])
+    if isinstance(kind, Fault):
+        return kind
+    texts: dict[str, str] = {}
+    for field, most in MOST_CHARACTERS.items():
+        text = read_text(value[field], f"Its {field}", most)
+        if isinstance(text, Fault):
+            return text
+        texts[field] = text
+    strategy = ProposedStrategy(
+        detail=texts[DETAIL_FIELD],
+        difference=kind,
+        plan=texts[PLAN_FIELD],
+        contrastive_caption=texts[CAPTION_FIELD],
+        editing_instruction=texts[INSTRUCTION_FIELD],
+    )
+    if fault := _language_fault(texts, brief):
+        return fault
+    if stays := what_stays(strategy, brief.caption):
+        return Fault("no_change", stays)
+    return strategy
+
+
+def _kind(value: object) -> DifferenceType | Fault:
+    if not isinstance(value, str):
+        return Fault("wrong_type", f"Its type must be a text; got {type(value).__name__}.")
+    try:
+        return DifferenceType(value)
+    except ValueError:
+        return Fault("unknown_type", f"There is no type {shown(value)}.")
+
+
+def _language_fault(texts: dict[str, str], brief: StrategyBrief) -> Fault | None:
+    """Of the texts one by one, and of all together, where each is too short to tell."""
+    for field, text in texts.items():
+        if fault := language_fault(text, f"Its {field}", brief.caption):
+            return fault
+    return language_fault(" ".join(texts.values()), "It", brief.caption)
+
+
+def _different(read: list[_Numbered]) -> list[_Numbered]:
+    """With a fault for each strategy that says what an earlier one says."""
+    said: dict[tuple[object, ...], int] = {}
+    result = []
+    for number, found in read:
+        if isinstance(found, ProposedStrategy):
+            keys = _said(found)
+            earlier = next((said[key] for key in keys if key in said), None)
+            if earlier is not None:
+                fault = Fault("duplicate", f"It says what strategy {earlier} says.")
+                result.append(_Numbered(number, fault))
+                continue
+            said |= dict.fromkeys(keys, number)
+        result.append(_Numbered(number, found))
+    return result
+
+
+def _said(strategy: ProposedStrategy) -> list[tuple[object, ...]]:
+    """What no two strategies may share, case, space and punctuation aside."""
+    return [
+        (DETAIL_FIELD, folded(strategy.detail), strategy.difference),
+        (PLAN_FIELD, folded(strategy.plan)),
+        (CAPTION_FIELD, folded(strategy.contrastive_caption)),
+    ]
+
+
+def _chosen(read: list[_Numbered], count: int) -> list[_Numbered]:
+    """With a fault for each strategy beyond `count`; the first of each type go before others."""
+    usable = [one for one in read if isinstance(one.found, ProposedStrategy)]
+    if len(usable) <= count:
+        return read
+    types: set[DifferenceType] = set()
+    first: list[int] = []
+    further: list[int] = []
+    for number, found in usable:
+        if isinstance(found, ProposedStrategy):
+            (further if found.difference in types else first).append(number)
+            types.add(found.difference)
+    kept = set([*first, *further][:count])
+    fault = Fault("too_many", f"The answer has more than the {count} strategies that are wanted.")
+    return [
+        one if isinstance(one.found, Fault) or one.number in kept else _Numbered(one.number, fault)
+        for one in read
+    ]
+
+
+def _refused(answer: ChatAnswer, number: int, fault: Fault) -> Rejection:
+    return Rejection(
+        stage=STAGE,
+        reason=fault.reason,
+        detail=f"Strategy {number}: {fault.detail}",
+        context={"answer": answer.text, "strategy": number},
+    )
+
+
+# Has contrastive strategies proposed for every anchor, and takes each for itself (CCD, step 1).
+
+DRAFTED_AS = "drafted_as"
+"""The role of the draft that a strategy was taken from."""
+ANCHOR = "anchor"
+"""The role of the image that a strategy would change."""
+TAKE, TAKE_VERSION = "take_strategies", "1"
+
+_NO_CAPTION = "no_caption"
+
+
+def propose_strategies(strategist: AskedModel, settings: ContrastSettings) -> StageReport:
+    """Has strategies proposed for every anchor that has none, each kept as a draft.
+
+    An answer that is no use is asked for once more, with what is wrong.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+    """
+    context, dataset = strategist.context, strategist.dataset
+    proposing = _Proposing(strategist, settings)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": proposing.settings_id},
+        agents=(strategist.agent,),
+        chunk_size=50,  # of pictures, which are held
+        workers=1,  # a chat model keeps many requests in flight itself
+        label="propose strategies",
+    )
+    anchors = Pending(dataset, Image.kind, ("proposed",))
+    report = run_stage(context, stage, anchors, proposing.results)
+    require_answers(strategist.spec.ref, report)
+    return report
+
+
+class _Asked(NamedTuple):
+    """A request for strategies for one anchor."""
+
+    anchor: StoredEntity
+    brief: StrategyBrief
+    request: ChatRequest
+
+
+class _Proposing:
+    """The proposals of one run: what is asked, and what becomes of the answers."""
+
+    def __init__(self, strategist: AskedModel, settings: ContrastSettings) -> None:
+        self._strategist = strategist
+        self._area = settings.image_area
+        self._prompt = load_prompt(settings.prompt)
+        self._repair_prompt = load_prompt(settings.repair_prompt)
+        prompts = self._prompt, self._repair_prompt
+        self._prompts = store_prompts(strategist.context, strategist.dataset, prompts)
+        self.settings_id = _settings_of(strategist, settings).id
+
+    def results(self, anchors: Sequence[StoredEntity]) -> list[StageResult]:
+        """What becomes of each anchor, in order."""
+        results: dict[str, StageResult] = {}
+        asked: list[_Asked] = []
+        for anchor, one in zip(anchors, self._requests(anchors), strict=True):
+            if isinstance(one, WorkResult):
+                results[anchor.id] = one
+            else:
+                asked.append(one)
+        answered = ask_and_repair(
+            self._strategist.model,
+            [one.request for one in asked],
+            lambda number, answer: read_strategies(answer, asked[number].brief),
+            self._repair,
+        )
+        for one, found in zip(asked, answered, strict=True):
+            results[one.anchor.id] = self._drafts(one, found)
+        return [results[anchor.id] for anchor in anchors]
+
+    def _requests(self, anchors: Sequence[StoredEntity]) -> Iterator[_Asked | WorkResult]:
+        """What each anchor is asked about with, or why it is not."""
+        ids = [anchor.id for anchor in anchors]
+        captions = coarse_captions(self._strategist.context.store, ids)
+        facts = facts_of(self._strategist.context.store, ids)
+        for anchor in anchors:
+            if not is_anchor(anchor):  # one that was taken back, and is open again
+                yield WorkResult(anchor.seq)
+            elif not captions[anchor.id]:
+                yield WorkResult(anchor.seq, rejection=_without_caption(anchor))
+            else:
+                caption = captions[anchor.id][0].record(Caption).text
+                brief = StrategyBrief(caption=caption, facts=facts.get(anchor.id, ()))
+                yield self._request(anchor, brief)
+
+    def _request(self, anchor: StoredEntity, brief: StrategyBrief) -> _Asked | WorkResult:
+        picture = self._strategist.picture(anchor)
+        request = request_strategies(picture, brief, self._prompt, self._area)
+        if isinstance(request, Rejection):
+            return WorkResult(anchor.seq, rejection=request)
+        return _Asked(anchor, brief, request)
+
+    def _repair(self, request: ChatRequest, answer: ChatAnswer, problem: Rejection) -> ChatRequest:
+        return request_repair(request, answer, problem, self._repair_prompt)
+
+    def _drafts(
+        self, asked: _Asked, found: Understood[StrategiesRead] | NotUnderstood
+    ) -> StageResult:
+        anchor = asked.anchor
+        if isinstance(found, NotUnderstood):
+            return not_understood(anchor, STAGE, found)
+        call = self._strategist.model.key(found.request)
+        parents = [
+            (ANCHOR, anchor.id),
+            (PROMPTED_BY, self._prompts[found.request.prompt_digest]),
+            (WRITTEN_WITH, self.settings_id),
+        ]
+        proposed = found.value.strategies
+        drafts: list[dict[str, Any]] = [
+            *({"strategy": _strategy(asked, one, self._strategist.author)} for one in proposed),
+            *({"refusal": refusal} for refusal in found.value.refused),
+        ]
+        return WorkResult(
+            anchor.seq,
+            entities=tuple(
+                new_entity(
+                    StrategyDraft.model_validate({"position": place, "call": call, **draft}),
+                    anchor.dataset,
+                    parents=parents,
+                    group=anchor.id,
+                    model_call=call,
+                )
+                for place, draft in enumerate(drafts)
+            ),
+        )
+
+
+def take_strategies(strategist: AskedModel, settings: ContrastSettings) -> StageReport:
+    """Makes a strategy of each draft that was understood; the others go to quarantine.
+
+    Strategies that were proposed with other settings are taken back, and put back with these.
+    """
+    context, dataset = strategist.context, strategist.dataset
+    stage = Stage(
+        name=TAKE,
+        version=TAKE_VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset},
+        label="take strategies",
+    )
+
+    def work(drafts: Sequence[StoredEntity]) -> list[WorkResult]:
+        ids = [draft.id for draft in drafts]
+        anchors, prompts = (parents_of(context.store, ids, r) for r in (ANCHOR, PROMPTED_BY))
+        return [_taken(draft, anchors[draft.id][0], prompts[draft.id]) for draft in drafts]
+
+    report = run_stage(context, stage, Pending(dataset, StrategyDraft.kind, ("proposed",)), work)
+    strategies = [one.id for one in find(context.store, dataset, Strategy.kind)]
+    drafted = parents_of(context.store, strategies, DRAFTED_AS)
+    drafts = {found[0] for found in drafted.values()}
+    written = parents_of(context.store, drafts, WRITTEN_WITH)
+    now = [_settings_of(strategist, settings).id]
+
+    def stands(strategy: str) -> bool | None:
+        return written[drafted[strategy][0]] == now if strategy in drafted else None
+
+    keep_current_edits(context, dataset, Strategy.kind, stands)
+    return report
+
+
+def _settings_of(strategist: AskedModel, settings: ContrastSettings) -> NewEntity:
+    """What strategies are proposed with, as an entity."""
+    return strategist.settings_of(
+        STAGE,
+        VERSION,
+        load_prompt(settings.prompt),
+        repair=load_prompt(settings.repair_prompt).digest,
+        area=settings.image_area.model_dump(),
+    )
+
+
+def _strategy(asked: _Asked, proposed: ProposedStrategy, author: str) -> Strategy:
+    return Strategy(
+        source=asked.anchor.record(Image).source,
+        anchor=picture_of(asked.anchor),
+        caption=asked.brief.caption,
+        author=author,
+        **dict(proposed),
+    )
+
+
+def _taken(draft: StoredEntity, anchor_id: str, prompts: Sequence[str]) -> WorkResult:
+    record = draft.record(StrategyDraft)
+    if record.strategy is None:
+        return WorkResult(draft.seq, rejection=record.refusal)
+    strategy = new_entity(
+        record.strategy,
+        draft.dataset,
+        parents=[
+            (ANCHOR, anchor_id),
+            (DRAFTED_AS, draft.id),
+            *((PROMPTED_BY, prompt) for prompt in prompts),
+        ],
+        group=draft.group,
+        model_call=record.call,
+    )
+    return WorkResult(draft.seq, (strategy,))
+
+
+def _without_caption(anchor: StoredEntity) -> Rejection:
+    name = anchor.record(Image).file_path
+    return Rejection(
+        stage=STAGE,
+        reason=_NO_CAPTION,
+        detail=f"Image {name!r} has no caption; an anchor needs at least one.",
+        context={"file_path": name},
+    )

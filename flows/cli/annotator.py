@@ -1,0 +1,236 @@
+"""`loupe annotator`: the people who work at the desk, each in a workspace of their own."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.queue_opening import QueueArgument
+
+if TYPE_CHECKING:
+    from db.annotators import AnnotatorState, Role, StoredAnnotator
+    from db.store import Store
+    from profiles.settings import Settings
+    from services.credentials import WorkspaceCredentials
+    from services.label_studio import Workspace
+
+
+app = typer.Typer(help="People who review: add them, list them, let them go.", no_args_is_help=True)
+
+_COLUMNS = ("name", "pseudonym", "roles", "state")
+
+NameArgument = Annotated[str, typer.Argument(help="What colleagues call the person.")]
+
+
+@app.command()
+def add(
+    name: NameArgument,
+    adjudicator: Annotated[
+        bool, typer.Option("--adjudicator", help="Settles conflicts, too.")
+    ] = False,
+    only_adjudicator: Annotated[
+        bool, typer.Option("--only-adjudicator", help="Settles conflicts and does nothing else.")
+    ] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with the person's access token of a foreign Label Studio."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a person an account and a workspace. Again: a new password, added roles.
+
+    On a Label Studio that is not ours no account can be made: there the person makes one in an
+    organisation of their own, and its personal access token goes into --token-file.
+    """
+    from db.annotators import add_annotator
+    from db.store import Store
+    from profiles.settings import load_settings
+    from services.credentials import save_workspace
+    from services.label_studio import label_studio_access, label_studio_name
+
+    settings = load_settings()
+    url = label_studio_access(settings).url
+    store = Store.open(settings.database_url)
+    _refuse_taken_address(store, name)
+    workspace = _workspace(settings, url, name, token_file)
+    roles = _roles(adjudicator, only_adjudicator)
+    added = add_annotator(store, name, label_studio_name(settings), workspace.user_id, roles)
+    save_workspace(settings.home, added.pseudonym, workspace.credentials)
+    if as_json:
+        print_json(_as_json(added))
+        return
+    out.print(f"{name} works here as {added.pseudonym} ({', '.join(added.roles)})", markup=False)
+    if workspace.credentials.password is not None:
+        out.print(f"  how to log in: loupe annotator show {name!r}", markup=False)
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """Show everybody who ever worked at the desk. Releases hold the pseudonyms only."""
+    from db.annotators import annotators
+    from db.store import Store
+    from profiles.settings import load_settings
+
+    people = annotators(Store.open(load_settings().database_url))
+    if as_json:
+        print_json([_as_json(person) for person in people])
+    elif people:
+        rows = [(one.name, one.pseudonym, ", ".join(one.roles), one.state) for one in people]
+        print_table("Annotators", _COLUMNS, rows)
+    else:
+        out.print("nobody was added yet: tasks go to the account of this installation")
+
+
+@app.command()
+def show(
+    name: NameArgument,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="Print the password where it may be recorded, too.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a person logs in. The password is printed on a terminal, or with --reveal."""
+    from db.annotators import annotator_named
+    from db.store import Store
+    from profiles.settings import load_settings
+    from services.credentials import load_workspaces
+    from services.label_studio import label_studio_address
+
+    settings = load_settings()
+    person = annotator_named(Store.open(settings.database_url), name)
+    credentials = load_workspaces(settings.home).get(person.pseudonym)
+    shown = reveal or (sys.stdout.isatty() and not as_json)
+    login = _login(person, credentials, label_studio_address(settings), shown)
+    if as_json:
+        print_json(_as_json(person) | login)
+        return
+    for field, value in (_as_json(person) | login).items():
+        shown = ", ".join(value) if isinstance(value, list) else value
+        out.print(f"{field + ':':<11} {shown}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def leave(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Let a person go: they get no more tasks and cannot log in. What they did stays."""
+    _set_state(name, "left", as_json)
+
+
+@app.command("return")
+def return_(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Take a person back who left, with their workspace and their password."""
+    _set_state(name, "active", as_json)
+
+
+@app.command()
+def reinstate(
+    name: NameArgument,
+    queue: QueueArgument,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a person work in a queue again whose work there had returned for wrong gold answers.
+
+    From now on only new gold answers count; what was returned stays returned.
+    """
+    from db.annotators import annotator_named
+    from db.store import Store
+    from flows.cli.gold import reinstate as lift
+    from profiles.settings import load_settings
+
+    store = Store.open(load_settings().database_url)
+    person = annotator_named(store, name)
+    lifted = lift(store, queue, person.pseudonym)
+    if as_json:
+        print_json(_as_json(person) | {"queue": queue, "lifted": lifted})
+    else:
+        out.print(f"{name} ({person.pseudonym}) works in {queue} again", markup=False)
+
+
+def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
+    """Shuts out first and notes it then, so that a failure lets nobody in who should be out."""
+    from db.annotators import annotator_named, set_annotator_state
+    from db.store import Store
+    from profiles.settings import load_settings
+    from services.credentials import load_workspaces
+    from services.label_studio import let_in
+
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    person = annotator_named(store, name)
+    credentials = load_workspaces(settings.home).get(person.pseudonym)
+    if credentials is not None and credentials.email is not None:
+        let_in(settings, credentials.email, state == "active")
+    else:
+        err.print(f"{person.server} is not ours: what the account there may do is for its owner")
+    changed = set_annotator_state(store, name, state)
+    if as_json:
+        print_json(_as_json(changed))
+    else:
+        out.print(f"{name}: {changed.state}", markup=False)
+
+
+def _refuse_taken_address(store: "Store", name: str) -> None:
+    """Looks before an account is touched: two names may come to the same address."""
+    from db.annotators import annotators
+    from schemas.errors import UsageError
+    from services.label_studio import address_of
+
+    address = address_of(name)
+    for person in annotators(store):
+        if person.name != name and address_of(person.name) == address:
+            raise UsageError(f"{name!r} is too much like {person.name!r}: both are {address}")
+
+
+def _workspace(settings: "Settings", url: str, name: str, token_file: Path | None) -> "Workspace":
+    from pydantic import SecretStr
+
+    from schemas.errors import UsageError
+    from services.label_studio import add_workspaces, adopt_workspace
+
+    if not settings.label_studio_url:
+        if token_file is not None:
+            raise UsageError("--token-file is for a Label Studio that is not ours; leave it out")
+        return add_workspaces(settings, [name])[0]
+    if token_file is None:
+        raise UsageError(
+            f"accounts cannot be made on {url}, which is not ours: let {name} make one there, in "
+            "an organisation of their own, and give its personal access token with --token-file"
+        )
+    try:
+        token = token_file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise UsageError(f"{token_file} cannot be read: {error.strerror}") from error
+    return adopt_workspace(url, SecretStr(token))
+
+
+def _roles(adjudicator: bool, only_adjudicator: bool) -> "list[Role]":
+    if only_adjudicator:
+        return ["adjudicator"]
+    return ["annotator", "adjudicator"] if adjudicator else ["annotator"]
+
+
+def _login(
+    person: "StoredAnnotator",
+    credentials: "WorkspaceCredentials | None",
+    address: str,
+    reveal: bool,
+) -> dict[str, Any]:
+    if credentials is None or credentials.email is None or credentials.password is None:
+        return {"login": f"the person's own account on {person.server}"}
+    password = credentials.password.get_secret_value()
+    return {
+        "address": f"{address}/user/login/",
+        "login": credentials.email,
+        "password": password if reveal else "(shown on a terminal, or with --reveal)",
+    }
+
+
+def _as_json(person: "StoredAnnotator") -> dict[str, Any]:
+    return {
+        "name": person.name,
+        "pseudonym": person.pseudonym,
+        "roles": list(person.roles),
+        "state": person.state,
+        "server": person.server,
+    }

@@ -1,0 +1,210 @@
+"""`loupe filter`: why the noise filter kept or dropped what it did."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from flows.cli.output import JsonOption, err, out, print_json
+
+if TYPE_CHECKING:
+    from flows.ufine6926.filter_explanation import Explanation
+    from flows.ufine6926.noise_rules import Measurement
+    from schemas.video import Observation
+
+
+app = typer.Typer(help="The noise filter: what it measured, and why.", no_args_is_help=True)
+
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Show what the thresholds of this profile would do "
+        "(default: those that the report was made with)."
+    ),
+]
+
+_MARKS = {"dropped": ("red bold", "✗"), "suspected": ("yellow", "?"), "passed": ("", " ")}
+_WIDE = 96
+_LABELS_WIDTH, _NARROW_LABELS_WIDTH, _FRAME_WIDTH = 56, 36, 11
+
+
+@app.command()
+def explain(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="The id of a track, a filter report or a tracklet, the digest of a crop, "
+            "or the first six digits.",
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a page with the crops to this file.", dir_okay=False),
+    ] = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what was measured of every frame of a track, beside the thresholds."""
+    from db.blobs import BlobStore
+    from db.store import Store
+    from flows.ufine6926.filter_explanation import as_document, render_explanation
+    from flows.ufine6926.filter_explanation import explain as find_and_explain
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    wanted = profile or settings.profile
+    explanation = find_and_explain(store, name, wanted, what_if=profile is not None)
+    store.close()
+    if html is not None:
+        _write_page(html, render_explanation(explanation, BlobStore(settings.blobs_url)))
+    if as_json:
+        print_json(as_document(explanation))
+    else:
+        _show(explanation)
+
+
+@app.command()
+def sheet(
+    dataset: Annotated[str, typer.Argument(help="The dataset whose tracks were filtered.")],
+    rule: Annotated[str | None, typer.Option(help="Only this rule, like 'blurred'.")] = None,
+    out_file: Annotated[
+        Path, typer.Option("--out", help="The page to write.", dir_okay=False)
+    ] = Path("sheet.html"),
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a contact sheet: per rule, crops in the order of what was measured."""
+    from db.blobs import BlobStore
+    from db.store import Store
+    from flows.ufine6926.filter_explanation import collect, render_sheet, sheet_document
+    from flows.ufine6926.noise_filter import newest_report, thresholds_of
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    report = None if profile else newest_report(store, dataset)
+    thresholds = thresholds_of(store, report, profile or settings.profile)
+    collected = collect(store, dataset, thresholds, rule)
+    store.close()
+    _write_page(out_file, render_sheet(collected, BlobStore(settings.blobs_url)))
+    document = sheet_document(collected)
+    if as_json:
+        print_json(document)
+        return
+    table = Table(title=f"{dataset}, by {thresholds.origin}", title_justify="left")
+    for column in ("rule", "setting", "threshold"):
+        table.add_column(column)
+    for column in ("measured", "dropped", "suspected"):
+        table.add_column(column, justify="right")
+    for row in document["rules"]:
+        counts = (f"{row[column]:,}" for column in ("measured", "dropped", "suspected"))
+        table.add_row(row["rule"], row["setting"], f"{row['sign']} {row['threshold']:g}", *counts)
+    out.print(table)
+
+
+def _write_page(path: Path, page: str) -> None:
+    from schemas.errors import UsageError
+
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
+    err.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def _show(explanation: "Explanation") -> None:
+    track = explanation.found.track
+    out.print(
+        f"[bold]track {track.number}[/bold] of {escape(track.video)}  "
+        f"[dim]{explanation.found.entity.id[:12]}[/dim]",
+        soft_wrap=True,
+    )
+    out.print(
+        f"frames {track.first_frame} to {track.last_frame}, seen in {track.seen_frames:,}, "
+        f"{len(track.observations)} kept by the tracker {escape(track.author)}",
+        soft_wrap=True,
+    )
+    out.print(f"thresholds of {escape(explanation.thresholds.origin)}{_agreement(explanation)}\n")
+    columns = max(1, (out.width - _labels_width()) // _FRAME_WIDTH)
+    shown = explanation.observations
+    for start in range(0, len(shown), columns):
+        out.print(_block(explanation, shown[start : start + columns]))
+    out.print("[red bold]✗[/red bold] dropped   [yellow]?[/yellow] suspected   – not measured\n")
+    _show_outcome(explanation)
+
+
+def _agreement(explanation: "Explanation") -> str:
+    if explanation.agrees is None:
+        return "; the store has no report on this track yet"
+    if explanation.agrees:
+        return ""
+    return "; [yellow]the report in the store says otherwise[/yellow]"
+
+
+def _labels_width() -> int:
+    return _LABELS_WIDTH if out.width >= _WIDE else _NARROW_LABELS_WIDTH
+
+
+def _block(explanation: "Explanation", observations: "Sequence[Observation]") -> Table:
+    """Some frames side by side; what was measured of them below each other."""
+    is_wide = out.width >= _WIDE
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("rule", no_wrap=True)
+    if is_wide:
+        table.add_column("setting", no_wrap=True, style="dim")
+    table.add_column("good", justify="right", no_wrap=True)
+    for observation in observations:
+        table.add_column(_heading(explanation, observation), justify="right", no_wrap=True)
+    for rule in explanation.rules:
+        cells = [
+            _cell(explanation.measured(rule, one.frame), is_count=rule.is_count)
+            for one in observations
+        ]
+        names = [rule.name, rule.setting] if is_wide else [rule.label]
+        threshold = f"{rule.sign} {rule.threshold(explanation.thresholds.settings):g}"
+        table.add_row(*names, threshold, *cells)
+    return table
+
+
+def _heading(explanation: "Explanation", observation: "Observation") -> str:
+    part = explanation.part_of(observation.frame)
+    result = "[red]dropped[/red]" if part is None else f"[green]part {part}[/green]"
+    return f"{observation.frame}\n{observation.time_seconds:.2f} s\n{result}"
+
+
+def _cell(measured: "Measurement | None", *, is_count: bool) -> str:
+    from flows.engine.pages import figure
+
+    if measured is None:
+        return "[dim]–[/dim] "
+    style, mark = _MARKS[measured.outcome]
+    text = f"{figure(measured.value, is_count=is_count)}{mark}"
+    return f"[{style}]{text}[/{style}]" if style else text
+
+
+def _show_outcome(explanation: "Explanation") -> None:
+    """What speaks against each frame in comparison with another, and what is left."""
+    from flows.engine.pages import figure
+    from flows.ufine6926.noise_rules import SWITCH
+
+    for observation in explanation.observations:
+        for one in explanation.against(observation.frame):
+            style, _ = _MARKS[one.outcome]
+            if one.frame in explanation.judgement.switches and one.rule == SWITCH.name:
+                out.print(f"[{style}]another person[/{style}] may begin at frame {one.frame}")
+            elif one.beside is not None:
+                out.print(
+                    f"frame {one.frame} [{style}]{one.outcome}[/{style}] by {one.rule}: "
+                    f"{figure(one.value)} from frame {one.beside}"
+                )
+    for one in explanation.all_measured(None):
+        out.print(f"the track is [red bold]{one.outcome}[/red bold] by {one.rule}: {one.value:g}")
+    for number, part in enumerate(explanation.judgement.parts, start=1):
+        frames = ", ".join(map(str, part))
+        out.print(f"[green]part {number}[/green] keeps {len(part)}: {frames}", soft_wrap=True)

@@ -1,0 +1,311 @@
+"""`loupe queue`: what waits for people, and the exchange with Label Studio."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.gold import app as gold
+from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.queue_opening import QueuesArgument
+from flows.cli.queue_statistics import stats
+
+if TYPE_CHECKING:
+    from annotate.queues import Queue
+    from annotate.received import Notice
+    from annotate.statistics import PullReport, PushReport, ReconcileReport
+    from db.store import Store
+    from profiles.settings import Settings
+
+
+app = typer.Typer(help="Review by people: what waits, push, pull, reconcile.", no_args_is_help=True)
+app.command()(stats)
+app.add_typer(gold, name="gold")
+
+_COLUMNS = (
+    "queue",
+    "interface",
+    "policy",
+    "people each",
+    "proposed",
+    "accepted",
+    "rejected",
+    "edited",
+    "open",
+    "answered",
+    "unclear",
+)
+_STATES = ("proposed", "accepted", "rejected", "superseded")
+_SHOWN_NOTICES = 10
+
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Who looks, this time: required, sample:RATE[:SEED] or auto (default: as declared)."
+    ),
+]
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """Show the queues in use: who looks, what became of their entities, tasks, unclear answers."""
+    from db.annotations import unclear_annotations
+    from db.reviews import WAITING, count_states, count_tasks
+    from flows.engine.gates import declared_queues, queues_in_use
+
+    settings, store = _open()
+    tasks = count_tasks(store)
+    rows = []
+    for queue in queues_in_use(store, declared_queues(settings)):
+        counts = count_states(store, queue.kind, queue.left_out).get(queue.dataset, {})
+        rows.append(
+            [
+                queue.name,
+                queue.interface,
+                str(queue.policy),
+                queue.overlap,
+                *(counts.get(state, 0) for state in _STATES),
+                sum(tasks.get((queue.name, state), 0) for state in WAITING),
+                tasks.get((queue.name, "answered"), 0),
+                len(unclear_annotations(store, queue.name)),
+            ]
+        )
+    if as_json:
+        print_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
+    elif rows:
+        print_table("Queues", _COLUMNS, rows)
+    else:
+        out.print("there is nothing to review yet")
+
+
+@app.command()
+def push(
+    queue: QueuesArgument = None, policy: PolicyOption = None, as_json: JsonOption = False
+) -> None:
+    """Send to Label Studio what waits for people. Again: sends only what is not there yet.
+
+    Each item goes to as many annotators as the queue declares, in their own workspaces; what they
+    disagree on goes to an adjudicator. Without annotators it goes to the account of Loupe itself.
+    """
+    from annotate.push import push as push_queue
+    from flows.engine.gates import images_url, open_desks
+
+    settings, store = _open()
+    desks = open_desks(settings, store)
+    reports = [
+        push_queue(store, desks, chosen, images_url(settings))
+        for chosen in _queues(settings, store, queue, policy)
+    ]
+    if as_json:
+        print_json([report.model_dump() for report in reports])
+        return
+    for report in reports:
+        _show_push(report, desks("").url)
+
+
+@app.command()
+def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
+    """Fetch what people answered and turn it into decisions.
+
+    Exit code 1 if some are unclear, or if somebody's answers could not be read.
+    """
+    from annotate.pull import pull as pull_queue
+    from flows.engine.context import code_revision
+    from flows.engine.gates import open_desks
+
+    settings, store = _open()
+    desks = open_desks(settings, store)
+    reports = [
+        pull_queue(store, desks, chosen, code_revision(), "loupe queue pull")
+        for chosen in _queues(settings, store, queue)
+    ]
+    if as_json:
+        print_json([report.model_dump() for report in reports])
+    else:
+        for report in reports:
+            _show_pull(report)
+    if any(report.unclear or report.unreached for report in reports):
+        raise typer.Exit(1)
+
+
+@app.command()
+def reconcile(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
+    """Compare all our tasks and answers with Label Studio's.
+
+    Exit code 1 if some are missing, or if somebody's could not be looked at.
+    """
+    from annotate.pull import reconcile as reconcile_queue
+    from flows.engine.context import code_revision
+    from flows.engine.gates import open_desks
+
+    settings, store = _open()
+    desks = open_desks(settings, store)
+    reports = [
+        reconcile_queue(store, desks, chosen, code_revision(), "loupe queue reconcile")
+        for chosen in _queues(settings, store, queue)
+    ]
+    if as_json:
+        print_json([report.model_dump() for report in reports])
+    else:
+        for report in reports:
+            _show_reconcile(report)
+    if any(report.missing or report.unreached for report in reports):
+        raise typer.Exit(1)
+
+
+@app.command()
+def discard(
+    queue: Annotated[str, typer.Argument(help="The queue, as `loupe queue list` names it.")],
+    annotations: Annotated[
+        list[int], typer.Argument(help="Numbers of annotations, as `loupe queue stats` shows them.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Discard unclear or quarantined answers: kept, but told of no more, and asked for again.
+
+    Where the task has no other answer, it is taken off the desk; the next push sends it anew.
+    """
+    from annotate.pull import discard as discard_answers
+    from flows.engine.gates import open_desks
+
+    settings, store = _open()
+    (chosen,) = _queues(settings, store, queue)
+    discarded = discard_answers(store, open_desks(settings, store), chosen, annotations)
+    if as_json:
+        print_json([notice.model_dump() for notice in discarded])
+    else:
+        out.print(f"{queue}: {len(discarded):,} answers discarded")
+
+
+@app.command()
+def watch(
+    queue: QueuesArgument = None,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=1)] = 60,
+    hints_port: Annotated[
+        int | None, typer.Option(help="Look at once when something is posted to this port.")
+    ] = None,
+) -> None:
+    """Pull and push again and again, until Ctrl+C: answers are decided on as they come.
+
+    A webhook of Label Studio may be pointed at the address that is printed; it only saves waiting.
+    """
+    from flows.engine.gates import Hints, hint_server
+
+    hints = Hints()
+    with hint_server(hints, hints_port) as address:
+        err.print(f"looking every {every:g} s, and when something is posted to {address}")
+        with suppress(KeyboardInterrupt):
+            while True:
+                _look(queue)
+                hints.wait(every)
+
+
+def _look(name: str | None) -> None:
+    """One pull and push; a queue that cannot go on now is told of and asked again."""
+    from annotate.pull import pull as pull_queue
+    from annotate.push import push as push_queue
+    from flows.engine.context import code_revision
+    from flows.engine.gates import images_url, open_desks
+    from schemas.errors import ServiceError, UsageError
+
+    settings, store = _open()
+    try:
+        desks = open_desks(settings, store)
+        for chosen in _queues(settings, store, name):
+            try:
+                pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
+                news = pulled.accepted + pulled.edited + pulled.rejected + pulled.decided
+                if news or pulled.unreached:
+                    _show_pull(pulled)
+                pushed = push_queue(store, desks, chosen, images_url(settings))
+                if pushed.pushed or pushed.closed:
+                    _show_push(pushed, desks("").url)
+            except (ServiceError, UsageError) as error:  # too few people just now, say
+                err.print(f"{error}; looking again later", markup=False)
+    finally:
+        store.close()
+
+
+def _open() -> "tuple[Settings, Store]":
+    from db.store import Store
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    return settings, Store.open(settings.database_url)
+
+
+def _queues(
+    settings: "Settings", store: "Store", name: str | None, policy: str | None = None
+) -> "list[Queue]":
+    from annotate.queues import parse_policy
+    from flows.engine.gates import chosen_queues, declared_queues
+
+    chosen = None if policy is None else parse_policy(policy)
+    found = chosen_queues(store, declared_queues(settings), name, chosen)
+    if not found:
+        err.print("there is nothing to review yet")
+    return found
+
+
+def _show_push(report: "PushReport", url: str) -> None:
+    parts = [f"{report.pushed:,} tasks sent", f"{report.known:,} were there"]
+    more = {
+        "are gold": report.gold,
+        "to settle": report.conflicts,
+        "duplicates removed": report.duplicates,
+        "taken back": report.closed,
+        "items wait for more people or for tomorrow": report.short,
+    }
+    parts += [f"{count:,} {what}" for what, count in more.items() if count]
+    out.print(f"{report.queue}: {', '.join(parts)}")
+    for assignee, project_id in report.projects:
+        out.print(f"  {assignee or 'here'}: {url}/projects/{project_id}/data", soft_wrap=True)
+
+
+def _show_pull(report: "PullReport") -> None:
+    out.print(
+        f"{report.queue}: {report.accepted:,} accepted, {report.edited:,} edited, "
+        f"{report.rejected:,} rejected, {report.skipped:,} skipped; {report.decided:,} items "
+        f"decided, {report.conflicts:,} in conflict, {report.returned:,} answers returned"
+    )
+    _show_notices("unclear", report.unclear)
+    _show_notices("understood otherwise", report.remarks)
+    _show_notices("deleted there", report.deleted)
+    _show_notices("too late", report.too_late)
+    _show_foreign(report.foreign)
+    _show_unreached(report.unreached)
+
+
+def _show_reconcile(report: "ReconcileReport") -> None:
+    out.print(
+        f"{report.queue}: {report.on_desk:,} tasks in Label Studio, {report.adopted:,} found "
+        f"again, {report.duplicates:,} duplicates removed, {report.recovered:,} answers recovered, "
+        f"{report.decided:,} items decided, {len(report.missing):,} tasks missing (the next push "
+        f"sends them)"
+    )
+    _show_notices("deleted there", report.deleted)
+    _show_foreign(report.foreign)
+    _show_unreached(report.unreached)
+
+
+def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
+    """The first few on standard error; `--json` has all."""
+    for notice in notices[:_SHOWN_NOTICES]:
+        err.print(
+            f"  {title}: {notice.detail} (annotation {notice.annotation_id}, "
+            f"entity {notice.entity_id[:12]})",
+            markup=False,
+        )
+    if len(notices) > _SHOWN_NOTICES:
+        err.print(f"  {title}: {len(notices) - _SHOWN_NOTICES:,} more, see --json", markup=False)
+
+
+def _show_foreign(task_ids: Sequence[int]) -> None:
+    if task_ids:
+        err.print(f"  {len(task_ids):,} tasks in that project are none of ours", markup=False)
+
+
+def _show_unreached(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        err.print(f"  not read, {sentence}", markup=False, soft_wrap=True)

@@ -1,0 +1,220 @@
+"""`loupe queue stats`: what became of the queues, who did what, and how well."""
+
+import sys
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.queue_opening import QueuesArgument
+
+if TYPE_CHECKING:
+    from annotate.agreement import Estimate, OwnChoiceAgreement, Share
+    from annotate.statistics import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
+
+
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", help="Write a page with charts to this file.", dir_okay=False),
+]
+NamesOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--names/--pseudonyms",
+        help="What people are called (default: names on a terminal, else pseudonyms).",
+    ),
+]
+
+
+def stats(
+    queue: QueuesArgument = None,
+    as_json: JsonOption = False,
+    html: HtmlOption = None,
+    names: NamesOption = None,
+) -> None:
+    """Show throughput, lead times, agreement, accuracy and the work left, per queue and annotator.
+
+    What leaves the terminal (a pipe, JSON, the page) tells pseudonyms unless asked for names.
+    """
+    from datetime import UTC, datetime
+
+    from annotate.statistics import queue_statistics
+    from db.store import Store
+    from flows.engine.gates import chosen_queues, declared_queues
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    now = datetime.now(UTC)
+    shown = names if names is not None else sys.stdout.isatty() and not as_json and html is None
+    found = [
+        queue_statistics(store, chosen, now, names=shown, facts=stated_facts)
+        for chosen in chosen_queues(store, declared_queues(settings), queue)
+    ]
+    store.close()
+    if html is not None:
+        _write_page(html, found)
+    if as_json:
+        print_json([one.model_dump(mode="json") for one in found])
+    elif not found:
+        out.print("there is nothing to review yet")
+    else:
+        for one in found:
+            show(one)
+
+
+def stated_facts(text: str) -> frozenset[Hashable]:
+    """What a text states of a person, to compare it with another."""
+    from models.builtin.person.parser import extract_facts
+
+    return frozenset((fact.subject, fact.attribute, fact.value) for fact in extract_facts(text))
+
+
+def _write_page(path: Path, statistics: "Sequence[QueueStatistics]") -> None:
+    from annotate.statistics_page import render_page
+    from schemas.errors import UsageError
+
+    try:
+        path.write_text(render_page(statistics), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
+    err.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def show(statistics: "QueueStatistics") -> None:
+    """The statistics of a queue as tables on the terminal."""
+    items, plan = statistics.items, statistics.forecast
+    out.print(f"\n[bold]{statistics.queue}[/bold]  policy {statistics.policy}, ", end="")
+    out.print(f"{statistics.overlap} {'answers' if statistics.overlap > 1 else 'answer'} each")
+    out.print(
+        f"{items.waiting:,} waiting, {items.open:,} open, {items.answered:,} partly answered, "
+        f"{items.conflicting:,} conflicting, {items.decided:,} decided ({items.accepted:,} "
+        f"accepted, {items.edited:,} edited, {items.rejected:,} rejected); {items.suspect:,} of "
+        "the undecided are suspect"
+    )
+    out.print(f"{plan.answers_needed:,} answers still needed: {forecast_sentence(statistics)}")
+    _show_work(statistics)
+    _show_quality(statistics)
+    _show_agreement(statistics)
+    _show_unclear(statistics)
+
+
+def forecast_sentence(statistics: "QueueStatistics") -> str:
+    """When the work will be done, or why nobody knows."""
+    plan = statistics.forecast
+    if plan.answers_needed == 0:
+        return "nothing is left to do"
+    if plan.earliest is None or plan.latest is None:
+        return plan.reason
+    return (
+        f"done between {plan.earliest} and {plan.latest}, at {plan.per_day:,.1f} a day over the "
+        f"last {plan.days} days"
+    )
+
+
+def _show_work(statistics: "QueueStatistics") -> None:
+    columns = ("annotator", "answers", "settled", "open", "skipped", "returned", "median", "90 %")
+    people = [(_who(one), one.work) for one in statistics.annotators]
+    rows = [[who, *_work_cells(work)] for who, work in [*people, ("all", statistics.work)]]
+    print_table("", columns, rows)
+
+
+def _work_cells(work: "Work") -> list[Any]:
+    return [
+        work.answers,
+        work.adjudications,
+        work.waiting,
+        work.skipped,
+        work.returned,
+        _seconds(work.lead_time.median_seconds),
+        _seconds(work.lead_time.p90_seconds),
+    ]
+
+
+def _show_quality(statistics: "QueueStatistics") -> None:
+    columns = ("annotator", "accepted", "edited", "rejected", "right on gold", "kappa")
+    rows = [
+        [_who(one), *_quality_cells(one.work, one.gold), _kappa(one.agreement.main)]
+        for one in statistics.annotators
+    ]
+    rows.append(["all", *_quality_cells(statistics.work, statistics.gold), "–"])
+    print_table("", columns, rows)
+
+
+def _quality_cells(work: "Work", gold: "GoldAccuracy") -> list[str]:
+    verdicts = work.verdicts
+    shares = (verdicts.accepted, verdicts.edited, verdicts.rejected, gold.accuracy)
+    return [_percent(one) for one in shares]
+
+
+def _who(one: "AnnotatorStatistics") -> str:
+    return one.name or one.annotator
+
+
+def _show_agreement(statistics: "QueueStatistics") -> None:
+    agreement = statistics.agreement
+    rows = [
+        [
+            choice.control,
+            choice.alike.items,
+            *map(_estimate, (choice.alike, choice.cohen, choice.fleiss, choice.krippendorff)),
+        ]
+        for choice in agreement.choices
+    ]
+    if rows:
+        columns = ("choices", "items", "alike", "Cohen", "Fleiss", "Krippendorff")
+        print_table("", columns, rows)
+    texts = [
+        [
+            text.control,
+            text.similarity.items,
+            _estimate(text.similarity),
+            _estimate(text.attributes),
+        ]
+        for text in agreement.texts
+    ]
+    if texts:
+        print_table("", ("texts", "items", "similarity", "attributes"), texts)
+    if not agreement.items:
+        out.print("no agreement: no item was answered by two people")
+
+
+def _show_unclear(statistics: "QueueStatistics") -> None:
+    """What counts for nothing until it is mended, or discarded with `loupe queue discard`."""
+    people = {one.annotator: _who(one) for one in statistics.annotators}
+    rows = [
+        [
+            str(one.annotation_id),
+            one.entity_id[:12],
+            people.get(one.assignee, one.assignee) or "the house",
+            one.state,
+            one.problem,
+        ]
+        for one in statistics.unclear
+    ]
+    if rows:
+        print_table("", ("annotation", "entity", "task of", "state", "problem"), rows)
+
+
+def _kappa(agreement: "OwnChoiceAgreement | None") -> str:
+    return "–" if agreement is None else _estimate(agreement.kappa)
+
+
+def _estimate(estimate: "Estimate") -> str:
+    if estimate.value is None:
+        return "–"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.2f} ({estimate.low:.2f}–{estimate.high:.2f})"
+
+
+def _percent(share: "Share") -> str:
+    if share.value is None or share.low is None or share.high is None:
+        return "–"
+    return f"{share.value:.0%} ({share.low:.0%}–{share.high:.0%})"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:.0f} s"

@@ -1,0 +1,143 @@
+"""`loupe recos`: what a benchmark of tasks (ReCoS) is built with."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from flows.cli.output import JsonOption, err, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from retrieval.discriminability import CaptionScores, TimedScores
+
+
+app = typer.Typer(
+    help="Build a benchmark of tasks: how well captions tell their images from others.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+)
+
+TextsOption = Annotated[
+    Path, typer.Option("--text-embeddings", help="A row for each caption, .npy of shape (n, d).")
+]
+ImagesOption = Annotated[
+    Path, typer.Option("--image-embeddings", help="A row for each image of D, .npy (m, d).")
+]
+TargetsOption = Annotated[
+    Path,
+    typer.Option("--targets", help="For each caption the row of its image, integers, .npy (n,)."),
+]
+NeighboursOption = Annotated[
+    int, typer.Option("--k", min=2, help="How many other images a caption is held against.")
+]
+EtaOption = Annotated[
+    float,
+    typer.Option("--eta", help="How much of the range from 0 to log k passes, between 0 and 1."),
+]
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option(
+        "--temperature", help="What cosines are divided by; calibrated on these captions without."
+    ),
+]
+
+
+@app.callback()
+def recos() -> None:
+    """Build a benchmark of tasks (ReCoS)."""
+
+
+@app.command()
+def discriminability(
+    text_embeddings: TextsOption,
+    image_embeddings: ImagesOption,
+    targets: TargetsOption,
+    k: NeighboursOption = 10,
+    eta: EtaOption = 0.8,
+    temperature: TemperatureOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how well each caption tells its image from the k others most similar to it.
+
+    dis is the entropy of the softmax of the cosines divided by the temperature, from 0 to log k.
+    What is below (1 - eta)/2 log k is over-detailed, above (1 + eta)/2 log k under-detailed.
+    """
+    from retrieval.discriminability import load_kernels, score_captions
+    from retrieval.embeddings import read_array
+    from schemas.recos import DiscriminabilitySettings
+
+    _check(eta, temperature)
+    settings = DiscriminabilitySettings(k=k, eta=eta, temperature=temperature)
+    files = text_embeddings, image_embeddings, targets
+    texts, images, own = (read_array(path) for path in files)
+    load_kernels()
+    names = str(files[0]), str(files[1]), str(files[2])
+    timed = score_captions(texts, images, own, settings, names)
+    if as_json:
+        print_json(_as_json(timed, settings.k, settings.eta))
+    else:
+        _show(timed, calibrated=temperature is None)
+    if timed.scores.is_degenerate:
+        _warn(timed.scores, settings.k, settings.eta, with_histogram=as_json)
+
+
+def _check(eta: float, temperature: float | None) -> None:
+    from schemas.errors import UsageError
+
+    if not 0 < eta < 1:
+        raise UsageError(f"--eta must be between 0 and 1, both excluded; got {eta:g}")
+    if temperature is not None and not 0 < temperature < float("inf"):
+        raise UsageError(f"--temperature must be above 0 and finite; got {temperature:g}")
+
+
+def _as_json(timed: "TimedScores", k: int, eta: float) -> dict[str, Any]:
+    scores = timed.scores
+    lower, upper = scores.interval
+    return {
+        "temperature": scores.temperature,
+        "k": k,
+        "eta": eta,
+        "lower": lower,
+        "upper": upper,
+        "share_passing": scores.share_passing,
+        "degenerate": scores.is_degenerate,
+        "texts": [
+            {"dis": dis, "lower": lower, "upper": upper, "verdict": str(verdict)}
+            for dis, verdict in zip(scores.dis.tolist(), scores.verdicts, strict=True)
+        ],
+        "seconds": round(timed.seconds, 3),
+    }
+
+
+def _show(timed: "TimedScores", *, calibrated: bool) -> None:
+    from schemas.discriminability import dis_histogram
+    from schemas.recos import CaptionVerdict
+
+    scores = timed.scores
+    lower, upper = scores.interval
+    verdicts = scores.verdicts
+    ranges = {
+        CaptionVerdict.OVER_DETAILED: f"below {lower:.4f}",
+        CaptionVerdict.PASS: f"{lower:.4f} to {upper:.4f}",
+        CaptionVerdict.UNDER_DETAILED: f"above {upper:.4f}",
+    }
+    rows = [
+        (str(one), dis, verdicts.count(one), 100 * verdicts.count(one) / len(verdicts))
+        for one, dis in ranges.items()
+    ]
+    print_table("Discriminability of captions", ("verdict", "dis", "captions", "%"), rows)
+    out.print(dis_histogram(scores.dis.tolist(), scores.nearest.images.shape[1], scores.interval))
+    how = "calibrated: the median of dis is log(k)/2" if calibrated else "as given"
+    out.print(f"temperature {scores.temperature:g} ({how})")
+    out.print(f"{len(verdicts):,} captions, {timed.seconds:.1f} s")
+
+
+def _warn(scores: "CaptionScores", k: int, eta: float, *, with_histogram: bool) -> None:
+    from schemas.discriminability import degeneracy_text
+    from schemas.recos import DiscriminabilitySettings
+
+    settings = DiscriminabilitySettings(k=k, eta=eta)
+    text = degeneracy_text(scores.dis.tolist(), settings, scores.temperature)
+    shown = text if with_histogram else text.split("\n", 1)[0]
+    err.print(f"[bold red]DEGENERATE:[/bold red] {escape(shown)}", soft_wrap=True)

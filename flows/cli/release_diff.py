@@ -1,0 +1,235 @@
+"""`loupe release diff`: what two releases differ in, row by row."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from flows.cli.output import JsonOption, err, out
+from flows.cli.release_opening import folder_called
+
+if TYPE_CHECKING:
+    from release.diff_records import Difference, FieldChange, RowDifference, TextChange
+    from schemas.withdrawal import WithdrawalNotice
+
+
+_EXAMPLES = 5
+_VALUE_CHARACTERS = 160
+_SAME, _DIFFERENT, _TROUBLE = 0, 1, 2
+_NAME = "The folder of a release, or DATASET (its newest), DATASET@VERSION, or an id's beginning."
+_HEADINGS = {
+    "added": "[green]added[/green]",
+    "removed": "[red]removed[/red]",
+    "withdrawn": "[red]withdrawn[/red], in whole or in part",
+    "changed": "[yellow]changed[/yellow]",
+    "moved": "[yellow]moved to another split[/yellow]",
+    "restated": "restated (the same image and words, told to come from elsewhere)",
+}
+
+
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help=_NAME)],
+    after: Annotated[str, typer.Argument(metavar="B", help="Likewise; told is how it differs.")],
+    examples: Annotated[
+        int | None,
+        typer.Option(min=0, help="Rows to show of each kind: 5, with --json all unless given."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell what release B differs in from release A: rows, captions, terms, documents.
+
+    Ends with exit code 0 where they are the same, 1 where they differ, 2 where they cannot be
+    compared. Folders need no database.
+    """
+    from schemas.errors import LoupeError
+
+    try:
+        first, second = folder_called(before), folder_called(after)
+        found = _print_json(first, second, examples) if as_json else _show(first, second, examples)
+    except LoupeError as error:
+        err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
+        raise typer.Exit(_TROUBLE) from error
+    if not found.is_empty:
+        raise typer.Exit(_DIFFERENT)
+
+
+def _print_json(before: Path, after: Path, examples: int | None) -> "Difference":
+    """One JSON document; its rows are written as they are found, so that there may be many."""
+    from release.diff import compare_releases
+    from release.diff_records import RowDifference
+
+    separator = '{\n"rows": ['
+
+    def write(row: RowDifference) -> None:
+        nonlocal separator
+        sys.stdout.write(f"{separator}\n{_line(row.model_dump(mode='json'))}")
+        separator = ","
+
+    if examples is None:
+        found = compare_releases(before, after, examples=0, on_row=write, notices=_known())
+    else:
+        found = compare_releases(before, after, examples=examples, notices=_known())
+        for row in found.examples:
+            write(row)
+    if separator != ",":
+        sys.stdout.write(separator)
+    summary = found.model_dump(mode="json", exclude={"examples", "rows"})
+    summary["counts"] = found.rows.model_dump()
+    summary["same"] = found.is_empty
+    summary["version"] = _version(found)
+    for name, value in summary.items():
+        sys.stdout.write(f"{']' if name == 'before' else ''},\n{_line(name)}: {_line(value)}")
+    sys.stdout.write("\n}\n")
+    return found
+
+
+def _known() -> "tuple[WithdrawalNotice, ...]":
+    """What this installation knows to be withdrawn, the words of which are not told."""
+    from flows.withdrawal.withdrawn import known_notices
+    from profiles.settings import load_settings
+
+    return known_notices(load_settings())
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _version(found: "Difference") -> dict[str, Any] | None:
+    """Which version B must have at least; None where A is no earlier release of the same."""
+    from release.versions import check_version, is_earlier, is_successor, least_version
+    from release.versions import required_bump as required
+
+    before, after = found.before.version, found.after.version
+    if not is_successor(found) or is_earlier(after, before):
+        return None
+    return {
+        "required": required(found).name.lower(),
+        "at_least": least_version(found),
+        "fault": check_version(before, after, found),
+    }
+
+
+def _show(before: Path, after: Path, examples: int | None) -> "Difference":
+    from release.diff import compare_releases
+
+    shown = _EXAMPLES if examples is None else examples
+    found = compare_releases(before, after, examples=shown, notices=_known())
+    old, new = found.before, found.after
+    _print(f"{old.dataset} {old.version} → {new.dataset} {new.version}")
+    if found.is_empty:
+        _print(f"the same: {found.rows.same:,} rows, and all that is told of them")
+    else:
+        _show_counts(found)
+        _show_examples(found, shown)
+        _show_metadata(found, shown)
+    _show_version(found)
+    return found
+
+
+def _print(text: str, *, indent: int = 0) -> None:
+    out.print(" " * indent + escape(text), soft_wrap=True)
+
+
+def _show_counts(found: "Difference") -> None:
+    counts = {kind: count for kind, count in found.rows.model_dump().items() if kind != "same"}
+    told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    _print(f"rows: {told or 'none differs'}; {found.rows.same:,} the same", indent=2)
+    if found.fields:
+        fields = ", ".join(f"{field} {count:,}" for field, count in found.fields.items())
+        _print(f"fields: {fields}", indent=2)
+    if found.texts:
+        texts = ", ".join(f"{count:,} {field} {kind}" for field, kind, count in found.texts)
+        _print(f"texts: {texts.replace('_', ' ')}", indent=2)
+    if found.splits:
+        splits = ", ".join(f"{count:,} from {old} to {new}" for old, new, count in found.splits)
+        _print(f"splits: {splits}", indent=2)
+    if found.metadata:
+        values = "1 value" if len(found.metadata) == 1 else f"{len(found.metadata):,} values"
+        _print(f"beside rows: {values}", indent=2)
+
+
+def _show_examples(found: "Difference", shown: int) -> None:
+    for kind, heading in _HEADINGS.items():
+        rows = [one for one in found.examples if one.kind == kind]
+        if not rows:
+            continue
+        total = getattr(found.rows, kind)
+        out.print(f"\n{heading}" + (f", the first {shown:,} of {total:,}" if total > shown else ""))
+        for row in rows:
+            _show_row(row)
+
+
+def _show_row(row: "RowDifference") -> None:
+    places = [one for one in (row.before, row.after) if one is not None]
+    files = " → ".join(dict.fromkeys(one.file_path for one in places))
+    splits = " → ".join(dict.fromkeys(one.split for one in places))
+    _print(f"{row.source}: {row.source_file_path} ({splits}, {files})", indent=2)
+    if row.row is not None and row.kind != "withdrawn":
+        sign = "+" if row.kind == "added" else "-"
+        for caption in row.row["texts"].get("captions", []):
+            _print(f"{sign} {_short(caption['text'])}", indent=6)
+    for field in row.fields:
+        if field.field != "split":
+            _print(_change(field), indent=6)
+    for text in row.texts:
+        _show_text(text)
+
+
+def _show_text(change: "TextChange") -> None:
+    ids = [one.values["entity_id"][:12] for one in (change.before, change.after) if one]
+    what = " → ".join(dict.fromkeys(ids))
+    _print(f"{change.field.replace('_', ' ')}: {change.kind} ({what})", indent=6)
+    if change.kind == "reordered" and change.before and change.after:
+        old, new = change.before.place + 1, change.after.place + 1
+        _print(f"{_short(change.before.values['text'])} (place {old} → {new})", indent=8)
+        return
+    for sign, one in (("-", change.before), ("+", change.after)):
+        if one is not None:
+            told = [str(value) for name in ("author", "origin") if (value := one.values.get(name))]
+            author = f" ({', '.join(told)})" if change.kind == "restated" and told else ""
+            _print(f"{sign} {_short(one.values['text'])}{author}", indent=8)
+
+
+def _show_metadata(found: "Difference", shown: int) -> None:
+    """Documents, terms and sources; statistics follow from rows, and are told last."""
+    if not found.metadata or not shown:
+        return
+    told = sorted(found.metadata, key=lambda one: one.field.startswith("statistics."))
+    limit = 2 * shown
+    rest = f", the first {limit:,} of {len(told):,}" if len(told) > limit else ""
+    out.print(f"\nbeside rows{rest}")
+    for change in told[:limit]:
+        _print(_change(change), indent=2)
+
+
+def _change(change: "FieldChange") -> str:
+    if change.field.startswith("files."):
+        what = "changed" if change.before and change.after else "new" if change.after else "gone"
+        return f"{change.field.removeprefix('files.')}: {what}"
+    return f"{change.field}: {_short(change.before)} → {_short(change.after)}"
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "–"
+    text = value if isinstance(value, str) else _line(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _VALUE_CHARACTERS else f"{text[: _VALUE_CHARACTERS - 1]}…"
+
+
+def _show_version(found: "Difference") -> None:
+    told = _version(found)
+    out.print()
+    if told is None:
+        _print("no version is wanted of B: it is no later release of the same dataset and tier")
+    elif found.is_empty:
+        _print("nothing asks for another version")
+    elif told["fault"]:
+        out.print(f"[red]✗[/red] version {escape(told['fault'])}", soft_wrap=True)
+    else:
+        wanted = f"wanted at least {told['at_least']}, {told['required']}"
+        out.print(f"[green]✓[/green] version is {found.after.version}, {wanted}", soft_wrap=True)

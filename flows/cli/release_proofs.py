@@ -1,0 +1,94 @@
+"""`loupe release prove` and `check-proof`: that one file belongs to a release."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.output import JsonOption, err, out, print_json, warn
+from flows.cli.release_opening import FolderArgument
+from schemas.errors import IntegrityError, UsageError
+
+
+def prove(
+    folder: FolderArgument,
+    file: Annotated[str, typer.Argument(help="A file of it, as images/7.jpg.")],
+    out_file: Annotated[
+        Path | None,
+        typer.Option("--out", help="A new file to write it to; otherwise it is shown."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Prove that one file belongs to a release, to those who have no more than it and the id."""
+    from release.proofs import prove as proof_of
+    from release.proofs import write_proof
+
+    _refuse_withdrawn(folder, file)
+    proof = proof_of(folder, file)
+    values = proof.model_dump(mode="json")
+    if out_file is not None:
+        write_proof(proof, out_file, folder)
+    if as_json or out_file is None:
+        print_json(values)
+        return
+    told = f"{out_file} proves that {file} belongs to the release {proof.manifest.id}"
+    out.print(escape(told), soft_wrap=True)
+
+
+def _refuse_withdrawn(folder: Path, file: str) -> None:
+    """Proves no image that was withdrawn; of other files of such a release it warns."""
+    from flows.withdrawal.withdrawn import known_notices, withdrawal_in, withdrawn_in
+    from profiles.settings import load_settings
+
+    known = known_notices(load_settings())
+    withdrawal = withdrawal_in(folder, known)
+    if withdrawal is None:
+        return
+    asked = Path(file).as_posix()
+    if any(row.is_whole and row.file_path == asked for row in withdrawn_in(folder, known)):
+        raise UsageError(f"{asked} was withdrawn and is not proved: {withdrawal.sentence}")
+    warn(withdrawal.sentence)
+
+
+def check_proof(
+    proof: Annotated[Path, typer.Argument(help="What `loupe release prove` wrote.")],
+    file: Annotated[Path, typer.Argument(help="The file, whatever it is called now.")],
+    release_id: Annotated[
+        str, typer.Option("--id", help="The release's whole id as it was cited, 64 digits.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Check that a file belongs to the release that was cited, by a proof and nothing else.
+
+    Ends with exit code 1 where it does not.
+    """
+    from release.manifest import id_of
+    from release.proofs import check_proof as check
+    from release.proofs import read_proof
+
+    found = read_proof(proof)
+    problem = None
+    try:
+        check(found, file, release_id)
+    except IntegrityError as error:
+        problem = str(error)
+    manifest = found.manifest
+    if as_json:
+        print_json(
+            {
+                "ok": problem is None,
+                "problem": problem,
+                "release": id_of(manifest),
+                "dataset": manifest.dataset,
+                "version": manifest.version,
+                **found.file.model_dump(mode="json"),
+            }
+        )
+    elif problem is None:
+        told = f"{file} is {found.file.path} of {manifest.dataset} {manifest.version}"
+        out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
+    else:
+        err.print(f"[red]✗[/red] {escape(problem)}", soft_wrap=True)
+    if problem is not None:
+        raise typer.Exit(1)

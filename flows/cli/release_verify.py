@@ -1,0 +1,139 @@
+"""`loupe release verify`: whether a copy of a release is whole, and what of it was withdrawn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.output import JsonOption, out, print_json, warn
+from flows.cli.release_opening import notices_at_hand
+
+if TYPE_CHECKING:
+    from release.notices import NoticeSource
+    from schemas.release import Manifest
+
+
+_SHOWN_PROBLEMS = 50
+
+_IdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id", help="The release's id as it was cited: 12 of its 64 digits at the least."
+    ),
+]
+_DecodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--decode/--no-decode",
+        help="Decode every image in full, and compute its perceptual hash anew.",
+    ),
+]
+_ContainsOption = Annotated[
+    Path | None,
+    typer.Option(help="The folder of another release, all rows of which must stand in it."),
+]
+_PublicKeyOption = Annotated[
+    str | None,
+    typer.Option(help="The key that must have signed it: 64 hex digits, or a file (PEM)."),
+]
+_NoticesOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="What was withdrawn: a later release, its withdrawals.json, or a folder of "
+        "published notices. Those of this installation are always looked at."
+    ),
+]
+_WithoutImagesOption = Annotated[
+    bool,
+    typer.Option(
+        "--without-images",
+        help="The image files may be left out: the rows hold their bytes, which are checked.",
+    ),
+]
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="The folder of a release, wherever it came from.")],
+    expected_id: _IdOption = None,
+    decode: _DecodeOption = False,
+    contains: _ContainsOption = None,
+    public_key: _PublicKeyOption = None,
+    notices: _NoticesOption = None,
+    without_images: _WithoutImagesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every file, row and reference of a release, offline, from its folder alone.
+
+    Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
+    """
+    from flows.withdrawal.withdrawn import withdrawn_in
+    from release.files import shown_path
+    from release.notices import notice_source
+    from release.signing import read_signature
+    from release.verify import examine_release
+
+    known = notices_at_hand()
+    asked = None if notices is None else notice_source(notices)
+    if asked is not None:
+        known += asked.notices
+    problems, manifest, release_id = examine_release(
+        folder,
+        expected_id=expected_id,
+        decode=decode,
+        contains=contains,
+        public_key=public_key,
+        notices=known,
+        without_images=without_images,
+    )
+    withdrawn = withdrawn_in(folder, known) if problems else ()
+    signature = None if problems else read_signature(folder)
+    signed_by = signature.public_key if signature else None
+    where = shown_path(folder)
+    if as_json:
+        found = [problem.model_dump(mode="json") for problem in problems]
+        rows = [row.model_dump(mode="json") for row in withdrawn]
+        dataset, version = manifest and manifest.dataset, manifest and manifest.version
+        named = {"dataset": dataset, "version": version, "id": release_id}
+        applied = None
+        if asked is not None and manifest is not None:
+            applied = {"apply": asked.tells_of(manifest), "told": asked.told_of(manifest)}
+        sound = {"folder": where, "ok": not problems, **named, "signed_by": signed_by}
+        print_json({**sound, "problems": found, "withdrawn": rows, "notices": applied})
+    elif problems:
+        _show_problems([problem.message for problem in problems], len(withdrawn))
+    else:
+        held = f", and holds all of {contains}" if contains else ""
+        told = f"{where} is complete and unchanged{held}"
+        out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
+    if manifest is not None and not as_json:
+        which = f"{manifest.dataset} {manifest.version}, id {release_id}"
+        out.print(f"  {'this is ' if problems else ''}{escape(which)}", soft_wrap=True)
+        if signed_by:
+            whose = "" if public_key else ", whose owner you did not state (--public-key)"
+            out.print(f"  signed by the key {signed_by}{whose}", soft_wrap=True)
+    if manifest is not None and asked is not None:
+        _tell_of_notices(asked, manifest, as_json=as_json)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _tell_of_notices(asked: "NoticeSource", release: "Manifest", *, as_json: bool) -> None:
+    """What was asked; whoever asked what can tell nothing is warned."""
+    told = asked.told_of(release)
+    if not asked.tells_of(release):
+        warn(told)
+    elif not as_json:
+        out.print(f"  {escape(told)}", soft_wrap=True)
+
+
+def _show_problems(messages: Sequence[str], withdrawn: int) -> None:
+    """The first of them, and how many rows were withdrawn, which are too many to show."""
+    for message in messages[:_SHOWN_PROBLEMS]:
+        out.print(f"[red]✗[/red] {escape(message)}", soft_wrap=True)
+    if (more := len(messages) - _SHOWN_PROBLEMS) > 0:
+        out.print(f"… and {more:,} more; --json lists them")
+    if withdrawn:
+        rows = "the row that was" if withdrawn == 1 else f"all {withdrawn:,} rows that were"
+        out.print(f"--json lists {rows} withdrawn")

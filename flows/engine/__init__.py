@@ -1,0 +1,1 @@
+"""The engine behind the stages: runner, gates, paid calls, importing, releasing."""

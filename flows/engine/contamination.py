@@ -1,0 +1,214 @@
+"""Finds the datasets that a release is compared with, and what it shares with them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from db.entities import LIVE, StoredEntity, children_of, count_entities, fetch, find, pages
+from db.releases import find_release
+from flows.engine.context import RunContext
+from flows.engine.fingerprints import LOOKS_LIKE, fingerprint_images, fingerprints_of
+from flows.recos.task_images import stored_image
+from release.build import Inspection
+from release.checks import Against
+from release.contamination import DEFAULT_LIMITS, Other, SeenVideo, compare
+from release.contamination_words import contaminated_sentence
+from release.image_looks import Look, look_at
+from release.other_datasets import FolderOfImages, ReleasedImages, is_release
+from release.own_images import OwnImages, SeenImage
+from schemas.contamination import Contamination, ContaminationLimits, OtherKind
+from schemas.errors import IntegrityError, UsageError
+from schemas.near_duplicates import FINGERPRINT, ImageFingerprint
+from schemas.records import Caption, Image
+from schemas.release import Manifest
+from schemas.video import Video
+
+
+class StoredImages:
+    """The live images of a dataset of the store, with what was imported of them.
+
+    Fingerprints that are there are used, and those that are missing made and kept.
+    """
+
+    kind: OtherKind = "dataset"
+    release_id: str | None = None
+
+    def __init__(self, context: RunContext, dataset: str) -> None:
+        self.name = dataset
+        self._context = context
+        fingerprint_images(context, dataset)
+
+    def contents(self) -> Iterator[SeenImage | SeenVideo]:
+        """Every image and every video, as `release.contamination.Other` says."""
+        store = self._context.store
+        for video in find(store, self.name, Video.kind, states=LIVE):
+            record = video.record(Video)
+            yield SeenVideo(f"{record.source}/{record.file_path}", record.sha256)
+        for page in pages(find(store, self.name, Image.kind, states=LIVE)):
+            prints = fingerprints_of(self._context, page)
+            captions = self._captions([image.id for image in page])
+            for image in page:
+                yield self._seen(image, prints.get(image.id), captions.get(image.id, ()))
+
+    def _captions(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        said = children_of(self._context.store, ids, "describes")
+        found = fetch(self._context.store, {one for many in said.values() for one in many})
+        texts = {
+            id_: one.record(Caption).text
+            for id_, one in found.items()
+            if one.kind == Caption.kind and one.state in LIVE
+        }
+        return {
+            id_: tuple(texts[one] for one in many if one in texts) for id_, many in said.items()
+        }
+
+    def _seen(
+        self, image: StoredEntity, known: ImageFingerprint | None, captions: tuple[str, ...]
+    ) -> SeenImage:
+        record = image.record(Image)
+        look = _look_of(known) if known is not None else self._looked_at(image)
+        return SeenImage(
+            name=f"{record.source}/{record.file_path}",
+            sha256=record.sha256,
+            look=look.perceptual_hash,
+            split=record.split,
+            identity=(record.source, record.identity),
+            captions=captions,
+            fault=look.fault,
+        )
+
+    def _looked_at(self, image: StoredEntity) -> Look:
+        """What has no fingerprint: it was decided on before any was made, or cannot be used."""
+        try:
+            return look_at(stored_image(self._context, image).read())
+        except IntegrityError as error:
+            return Look("", None, str(error))
+
+
+def _look_of(fingerprint: ImageFingerprint) -> Look:
+    found = fingerprint.perceptual_hash
+    return Look(fingerprint.sha256, None if found is None else int(found, 16))
+
+
+class NamedDatasets:
+    """Finds datasets by what users call them; the store is opened where one needs it.
+
+    A `with` closes the store that was opened.
+    """
+
+    def __init__(self, open_store: Callable[[], RunContext]) -> None:
+        self._open_store = open_store
+        self._context: RunContext | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        if self._context is not None:
+            self._context.store.close()
+
+    def called(self, text: str, split: str | None = None) -> Other:
+        """What `text` names: a folder (`NAME=FOLDER` to call it NAME), a release, or a dataset.
+
+        A folder that is there comes first, then a release of that name (its newest version), then
+        an imported dataset. Of a release only `split` is taken, where one is named.
+
+        Raises:
+            UsageError: nothing is called so, or there is no such split.
+            IntegrityError: the release is not as it was released.
+        """
+        name, folder = _named_folder(text)
+        if folder is not None and is_release(folder):
+            return ReleasedImages(folder, split, name)
+        if folder is None and "/" not in text and "=" not in text:
+            return self._in_store(text, split)
+        if split is not None:
+            raise UsageError(f"{text} is no release; only releases have splits, got {split!r}")
+        return FolderOfImages(Path(text) if folder is None else folder, name)
+
+    def _in_store(self, text: str, split: str | None) -> Other:
+        if self._context is None:
+            self._context = self._open_store()
+        context = self._context
+        try:
+            release = find_release(context.store, text)
+        except UsageError as error:
+            if not count_entities(context.store, text, Image.kind, states=LIVE):
+                told = f"{text!r} is no folder and no dataset with images here; as a release: "
+                raise UsageError(told + str(error)) from error
+            if split is not None:
+                told = f"{text} is no release; only releases have splits, got {split!r}"
+                raise UsageError(told) from error
+            return StoredImages(context, text)
+        if not is_release(release.folder):
+            known = f"{release.manifest.dataset} {release.manifest.version}"
+            raise UsageError(f"{known} was built in {release.folder}, which is gone; name a copy")
+        return ReleasedImages(release.folder, split, known=self._known_looks)
+
+    def _known_looks(self, ids: Sequence[str]) -> Mapping[str, Look]:
+        """The fingerprints of images by their entity ids; those without one are left out."""
+        assert self._context is not None  # noqa: S101 - the release was found in its store
+        store = self._context.store
+        prints = children_of(store, ids, LOOKS_LIKE)
+        found = fetch(store, {one for many in prints.values() for one in many})
+        records = {id_: one.record(ImageFingerprint) for id_, one in found.items()}
+        return {
+            id_: _look_of(records[one])
+            for id_, many in prints.items()
+            for one in many
+            if one in records and records[one].made_by == FINGERPRINT
+        }
+
+
+def _named_folder(text: str) -> tuple[str | None, Path | None]:
+    """The name and the folder that are meant, if one is."""
+    if (folder := Path(text)).is_dir():
+        return None, folder
+    name, separator, path = text.partition("=")
+    if separator and name.strip() and Path(path).is_dir():
+        return name.strip(), Path(path)
+    return None, None
+
+
+def own_images(other: Other) -> OwnImages:
+    """A dataset as the one that is held against another."""
+    return OwnImages(one for one in other.contents() if isinstance(one, SeenImage))
+
+
+def held_against(
+    others: Iterable[Other], limits: ContaminationLimits = DEFAULT_LIMITS
+) -> Against | None:
+    """Holds a release that is built against `others`; None where there are none."""
+    named = tuple(others)
+
+    def against(own: OwnImages) -> tuple[Contamination, ...]:
+        return tuple(compare(own, other, limits) for other in named)
+
+    return against if named else None
+
+
+def contamination_inspection(warn: Callable[[str], None], *, refuse: bool) -> Inspection:
+    """Tells `warn` what a release that is built shares with others, or refuses it."""
+
+    def inspect(_content: Path, manifest: Manifest) -> None:
+        for held in manifest.contamination:
+            if held.unreadable:
+                files = ", ".join(held.unreadable_files[:3])
+                what = "image" if held.unreadable == 1 else "images"
+                warn(f"{held.unreadable:,} {what} of {held.name} cannot be looked at: {files}")
+        told = [contaminated_sentence(held) for held in manifest.contamination if held.leaks]
+        if told and refuse:
+            raise IntegrityError(
+                f"{manifest.dataset} {manifest.version} is contaminated, so nothing is released: "
+                f"{'; '.join(told)}"
+            )
+        for sentence in told:
+            warn(f"{manifest.dataset} {manifest.version} is contaminated: {sentence}")
+
+    return inspect

@@ -1,0 +1,95 @@
+"""What every step of a run needs: stores, limits, who runs it, where progress goes."""
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from subprocess import run
+
+from db.blobs import BlobStore
+from db.calls import replay_calls
+from db.entities import AgentRef
+from db.store import Store
+from flows.engine.execution import ChunkExecutor, ThreadExecutor
+from flows.engine.model_step import Budget
+from flows.engine.progress import Progress, SilentProgress
+from profiles.settings import Settings
+
+DISTRIBUTION = "loupe-datasets"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """One run: its stores, its budget, its executor, its name in provenance."""
+
+    settings: Settings
+    store: Store
+    blobs: BlobStore
+    budget: Budget
+    executor: Callable[[str, int], ChunkExecutor]
+    progress: Progress
+    flow_run: str
+
+    @property
+    def software(self) -> AgentRef:
+        """This code as an agent."""
+        return software()
+
+    def stop_sending(self, interruption: BaseException) -> None:
+        """Has the threads of this run send nothing more, and says what is waited for."""
+        stop = self.budget.stop
+        stop.request(signal.SIGINT if isinstance(interruption, KeyboardInterrupt) else None)
+        if not stop.is_announced:
+            stop.is_announced = True
+            self.progress.say(stop.waiting())
+
+    @property
+    def code_revision(self) -> str:
+        """The commit that runs, or the version where there is no repository."""
+        return code_revision()
+
+
+def open_context(
+    settings: Settings,
+    *,
+    budget: Budget | None = None,
+    executor: Callable[[str, int], ChunkExecutor] = ThreadExecutor,
+    progress: Progress | None = None,
+    flow_run: str = "in-process",
+) -> RunContext:
+    """The context of a run with these settings; opens (and migrates) the stores.
+
+    Answers that were paid for while the database was away are stored now.
+    """
+    store = Store.open(settings.database_url, settings.home / "spool")
+    if not store.is_read_only:
+        replay_calls(store)
+    return RunContext(
+        settings,
+        store,
+        BlobStore(settings.blobs_url),
+        budget or Budget(),
+        executor,
+        progress or SilentProgress(),
+        flow_run,
+    )
+
+
+def software() -> AgentRef:
+    """This code as an agent."""
+    return AgentRef("software", "loupe", version(DISTRIBUTION))
+
+
+@cache
+def code_revision() -> str:
+    """The commit that this code is at (`+changed` when edited), or its version."""
+    folder = Path(__file__).parent
+    described = run(
+        ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+changed"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or f"{DISTRIBUTION} {version(DISTRIBUTION)}"

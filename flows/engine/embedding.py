@@ -1,0 +1,137 @@
+"""Embeds images and texts once: what the store has is taken from there."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from db.embeddings import Kind, Space, find_space, find_vectors, register_space, store_vectors
+from db.entities import pages
+from db.store import Store
+from flows.engine.image_reading import ReadableImage, read_ahead
+from flows.engine.progress import Progress, SilentProgress
+from flows.engine.report import StageReport
+from models.embedding import ImageTextEmbedder, Vectors
+from retrieval.embedders import build_embedder
+from schemas.base import sha256_of
+from schemas.chat import ModelRef
+from schemas.embedding import EmbeddingModelSpec
+
+_LOOKED_UP_AT_ONCE = 1000
+_TEXTS_AT_ONCE = 1024
+
+_Input = TypeVar("_Input")
+_Batches = Iterator[tuple[Sequence[str], Vectors]]
+"""Digests with their vectors, batch by batch."""
+
+
+class CachedEmbedder:
+    """A model, and the vectors that the store has of it.
+
+    The model is loaded when the first vector is missing. What is embedded is stored batch by batch:
+    a run that was killed goes on there. Give a pinned specification (`retrieval.embedders.pinned`),
+    so that other weights under the same name are not taken for these.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        spec: EmbeddingModelSpec,
+        progress: Progress | None = None,
+        build: Callable[[EmbeddingModelSpec], ImageTextEmbedder] = build_embedder,
+    ) -> None:
+        self._store = store
+        self._spec = spec
+        self._progress = progress or SilentProgress()
+        self._build = build
+        self._loaded: ImageTextEmbedder | None = None
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model."""
+        return self._spec.ref
+
+    def embed_images(self, files: Sequence[ReadableImage]) -> Vectors:
+        """A row for each of `files`, in order, of shape (n, d); equal digests are read once.
+
+        Raises:
+            BlobMismatchError: a file has other bytes than its digest says.
+            IntegrityError: a file is missing, or is no image that decodes.
+            ModelError: the model cannot be loaded, or cannot go on.
+        """
+        inputs = [(file.sha256, file) for file in files]
+        return self._embed("image", inputs, self._embed_files)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """A row for each of `texts`, in order, of shape (n, d); equal texts are embedded once.
+
+        Raises:
+            ModelError: the model cannot be loaded, or cannot go on.
+        """
+        inputs = [(sha256_of(text.encode("utf-8", "surrogatepass")), text) for text in texts]
+        return self._embed("text", inputs, self._embed_strings)
+
+    def _embed(
+        self,
+        kind: Kind,
+        inputs: Sequence[tuple[str, _Input]],
+        embed: Callable[[Mapping[str, _Input]], _Batches],
+    ) -> Vectors:
+        """A row for each (digest, input): those that are not cached come from `embed`."""
+        started, space = time.monotonic(), self._space()
+        rows = _Rows([digest for digest, _ in inputs], space.dimension)
+        missing = dict(inputs)
+        report = StageReport(f"embed {kind}s ({self._spec.name.rsplit('/', 1)[-1]})")
+        self._progress.start(report.stage, len(missing))
+        for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
+            for digest, vector in find_vectors(self._store, space, kind, page).items():
+                rows.fill([digest], vector[None])
+                del missing[digest]
+                report.already_done += 1
+        self._progress.advance(report.stage, report.already_done)
+        for digests, vectors in embed(missing):
+            store_vectors(self._store, space, kind, digests, vectors)
+            rows.fill(digests, vectors)
+            report.done += len(digests)
+            self._progress.advance(report.stage, len(digests))
+        report.seconds = time.monotonic() - started
+        self._progress.end(report)
+        return rows.array
+
+    def _embed_files(self, missing: Mapping[str, ReadableImage]) -> _Batches:
+        for files, pictures in read_ahead(list(missing.values())):
+            yield [file.sha256 for file in files], self._model().embed_images(pictures)
+
+    def _embed_strings(self, missing: Mapping[str, str]) -> _Batches:
+        for digests in pages(missing, _TEXTS_AT_ONCE):
+            yield digests, self._model().embed_texts([missing[digest] for digest in digests])
+
+    def _model(self) -> ImageTextEmbedder:
+        if self._loaded is None:
+            self._loaded = self._build(self._spec)
+        return self._loaded
+
+    def _space(self) -> Space:
+        ref = self._spec.ref
+        parameters = {"provider": self._spec.provider, **self._spec.parameters}
+        known = find_space(self._store, ref, parameters)
+        if known is not None and self._loaded is None:
+            return known
+        return register_space(self._store, ref, parameters, self._model().dimension)
+
+
+class _Rows:
+    """An array whose rows are filled by digest, wherever that stands."""
+
+    def __init__(self, digests: Sequence[str], dimension: int) -> None:
+        self.array: Vectors = np.empty((len(digests), dimension), np.float32)
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for place, digest in enumerate(digests):
+            self._places[digest].append(place)
+
+    def fill(self, digests: Sequence[str], vectors: Vectors) -> None:
+        """Puts each vector into the rows of its digest."""
+        for digest, vector in zip(digests, vectors, strict=True):
+            self.array[self._places[digest]] = vector

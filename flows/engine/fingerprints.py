@@ -1,0 +1,202 @@
+"""Fingerprints of the images of a dataset, and near-duplicates in a folder."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from db.entities import StoredEntity, children_of, fetch, new_entity
+from db.work import Pending, WorkResult
+from flows.engine.context import RunContext
+from flows.engine.progress import Progress
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stage
+from flows.recos.task_images import stored_image
+from retrieval.near_duplicates import (
+    FINGERPRINTS_STAGE,
+    FINGERPRINTS_VERSION,
+    NearDuplicates,
+    find_near_duplicates,
+    fingerprint,
+)
+from retrieval.similarity import usual_workers
+from schemas.decoders import decode_limited
+from schemas.errors import UsageError
+from schemas.limited import LimitExceededError
+from schemas.near_duplicates import FINGERPRINT, AlikePair, ImageFingerprint, NearDuplicateSettings
+from schemas.records import Image, Rejection
+
+# Fingerprints of the images of a dataset, each made once, for who looks for near-duplicates.
+
+LOOKS_LIKE = "looks_like"
+"""The role in which an image stands to its fingerprint."""
+
+
+def fingerprint_images(context: RunContext, dataset: str) -> StageReport:
+    """Makes the fingerprints of all images of a dataset that have none yet."""
+    stage = Stage(
+        name=FINGERPRINTS_STAGE,
+        version=FINGERPRINTS_VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset, "made_by": FINGERPRINT},
+        label=f"fingerprint {dataset}",
+    )
+
+    def work(images: Sequence[StoredEntity]) -> list[WorkResult]:
+        return [_result(context, image) for image in images]
+
+    return run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",)), work)
+
+
+def fingerprints_of(
+    context: RunContext, images: Sequence[StoredEntity]
+) -> dict[str, ImageFingerprint]:
+    """The fingerprints of images by their ids, in order; those without one are left out."""
+    found = children_of(context.store, [image.id for image in images], LOOKS_LIKE)
+    stored = fetch(context.store, {one for made in found.values() for one in made})
+    records = {id_: one.record(ImageFingerprint) for id_, one in stored.items()}
+    return {
+        image.id: records[made]
+        for image in images
+        for made in found.get(image.id, ())
+        if records[made].made_by == FINGERPRINT
+    }
+
+
+def _result(context: RunContext, image: StoredEntity) -> WorkResult:
+    stored = stored_image(context, image)
+    found = fingerprint(stored.read(), stored.name)
+    if isinstance(found, Rejection):
+        return WorkResult(image.seq, rejection=found)
+    return WorkResult(
+        image.seq, entities=(new_entity(found, image.dataset, parents=[(LOOKS_LIKE, image.id)]),)
+    )
+
+
+# Near-duplicates among the images of a folder, without a store.
+
+SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
+_AHEAD = 4  # images read for each that is worked on
+
+Looked = ImageFingerprint | Rejection
+
+
+class FolderDuplicates(NamedTuple):
+    """What was found in a folder; images are named by their path in it, with forward slashes."""
+
+    folder: Path
+    found: NearDuplicates
+    unreadable: tuple[Rejection, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for `--json`."""
+        report = self.found.report.model_dump(mode="json", exclude={"embedder"}, exclude_none=True)
+        return {
+            "folder": str(self.folder),
+            **report,
+            "clusters": [
+                {
+                    "kept": cluster.kept,
+                    "dropped": [
+                        {"file": name, **_evidence(pair)}
+                        for name, pair in zip(cluster.members[1:], cluster.dropped, strict=True)
+                    ],
+                }
+                for cluster in self.found.clusters
+            ],
+            "doubtful": [
+                {"first": pair.first, "second": pair.second, **_evidence(pair)}
+                for pair in self.found.doubtful
+            ],
+            "unreadable": [
+                {"file": one.context["file"], "reason": one.reason, "detail": one.detail}
+                for one in self.unreadable
+            ],
+        }
+
+
+def way_of(pair: AlikePair) -> str:
+    """In a word, how two images are alike: `exact`, `mirrored` or `near`."""
+    if pair.exact:
+        return "exact"
+    return "mirrored" if pair.mirrored else "near"
+
+
+def _evidence(pair: AlikePair) -> dict[str, Any]:
+    measures = {"hash_bits": pair.hash_bits, "spectrum_distance": pair.spectrum_distance}
+    return {"way": way_of(pair), **({} if pair.exact else measures)}
+
+
+def find_in_folder(
+    folder: Path, settings: NearDuplicateSettings, progress: Progress
+) -> FolderDuplicates:
+    """Near-duplicates among the images below `folder`, told by the suffix of their names.
+
+    Raises:
+        UsageError: it is no folder, or holds no images.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder")
+    names = sorted(_image_names(folder))
+    if not names:
+        suffixes = ", ".join(sorted(SUFFIXES))
+        raise UsageError(f"{folder} holds no images: no file ends in {suffixes}")
+    images: dict[str, ImageFingerprint] = {}
+    unreadable: list[Rejection] = []
+    report, started = StageReport(FINGERPRINTS_STAGE), time.monotonic()
+    progress.start(FINGERPRINTS_STAGE, len(names))
+    for name, looked in zip(names, _fingerprints(folder, names), strict=True):
+        if isinstance(looked, Rejection):
+            report.rejected[looked.reason] += 1
+            unreadable.append(looked)
+        else:
+            report.done += 1
+            images[name] = looked
+        progress.advance(FINGERPRINTS_STAGE, 1)
+    report.seconds = time.monotonic() - started
+    progress.end(report)
+    return FolderDuplicates(folder, find_near_duplicates(images, settings), tuple(unreadable))
+
+
+def _image_names(folder: Path) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        if path.suffix.casefold() in SUFFIXES and path.is_file():
+            yield path.relative_to(folder).as_posix()
+
+
+def _fingerprints(folder: Path, names: list[str]) -> Iterator[Looked]:
+    """Of all images in order; a few are worked on at a time."""
+    workers = usual_workers()
+    rest = iter(names)
+    with ThreadPoolExecutor(workers) as threads:
+
+        def begin(count: int) -> list[Future[Looked]]:
+            return [threads.submit(_looked_at, folder, name) for name in islice(rest, count)]
+
+        waiting = deque(begin(_AHEAD * workers))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(begin(1))
+
+
+def _looked_at(folder: Path, name: str) -> Looked:
+    try:
+        data = (folder / name).read_bytes()
+    except OSError as fault:
+        detail = f"image {name!r} cannot be read: {fault.strerror}"
+        return Rejection(
+            stage=FINGERPRINTS_STAGE,
+            reason="unreadable_image",
+            detail=detail,
+            context={"file": name},
+        )
+    try:
+        return decode_limited(fingerprint, data, name)
+    except LimitExceededError as fault:
+        detail = f"image {name!r} cannot be decoded: it {fault}"
+        return Rejection(
+            stage=FINGERPRINTS_STAGE, reason=fault.reason, detail=detail, context={"file": name}
+        )

@@ -1,0 +1,239 @@
+"""Review gates: queues as declared, and what their policies and people decide."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from annotate.backend import LabelStudioDesk, ReviewDesk
+from annotate.candidates import apply_policy, proposed, reopen_for_people
+from annotate.projects import Desks
+from annotate.pull import pull
+from annotate.push import push
+from annotate.queues import HOUSE, Declarations, Policy, Queue, load_queues
+from db.annotators import annotators
+from db.reviews import count_states, count_tasks
+from db.store import Store
+from flows.engine.context import RunContext
+from profiles.settings import Settings
+from schemas.errors import ConfigurationError, ServiceError, UsageError
+from services.blob_server import blob_server_url
+from services.credentials import load_workspaces, workspaces_path
+from services.label_studio import label_studio_access, label_studio_name
+from services.process import LOOPBACK, free_port
+
+# The review queues of this installation: as declared, and those that are in use.
+
+
+def declared_queues(settings: Settings) -> Declarations:
+    """The shipped declarations as the installation's own file changes them.
+
+    Raises:
+        ConfigurationError: the file is wrong.
+    """
+    return load_queues(settings.queues_file)
+
+
+def queues_in_use(
+    store: Store, declared: Declarations, policy: Policy | None = None
+) -> list[Queue]:
+    """The queues that have tasks, have something that was checked for them, or are declared."""
+    names = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
+    names |= {
+        f"{dataset}-{name}"
+        for name, step in declared.steps.items()
+        if step.checked
+        for dataset in count_states(store, step.kind)
+    }
+    return [declared.queue_named(name, policy) for name in sorted(names)]
+
+
+def chosen_queues(
+    store: Store, declared: Declarations, name: str | None, policy: Policy | None = None
+) -> list[Queue]:
+    """The queue of that name, or all that are in use.
+
+    Raises:
+        UsageError: there is no such queue, or its dataset has nothing for it.
+    """
+    if name is None:
+        return queues_in_use(store, declared, policy)
+    queue = declared.queue_named(name, policy)
+    if queue.dataset not in count_states(store, queue.kind):
+        known = ", ".join(one.name for one in queues_in_use(store, declared)) or "none"
+        raise UsageError(
+            f"queue {name!r} needs a dataset {queue.dataset!r} with entities of kind "
+            f"{queue.kind!r}, and there is none; queues in use: {known}"
+        )
+    return [queue]
+
+
+# The workspaces in which this installation's annotators work, and where they see images.
+
+
+def open_desk(settings: Settings) -> LabelStudioDesk:
+    """The workspace of the installation itself, where no annotator was added.
+
+    Raises:
+        ServiceError: Label Studio does not answer, or there is no token for it.
+    """
+    access = label_studio_access(settings)
+    return LabelStudioDesk(access.url, access.token, server_name=label_studio_name(settings))
+
+
+def open_desks(settings: Settings, store: Store) -> Callable[[str], ReviewDesk]:
+    """Gives the workspace of an assignee by pseudonym; each is opened when it is first asked for.
+
+    What is given raises `ServiceError` for an assignee whose credentials are not in this
+    installation, and where Label Studio does not answer.
+    """
+    opened: dict[str, ReviewDesk] = {}
+
+    def desk_of(assignee: str) -> ReviewDesk:
+        if assignee not in opened:
+            opened[assignee] = (
+                open_desk(settings) if assignee == HOUSE else _open(settings, store, assignee)
+            )
+        return opened[assignee]
+
+    return desk_of
+
+
+def images_url(settings: Settings) -> str:
+    """Where the annotator's browser finds images: at our running server, else where it would be."""
+    server = blob_server_url(settings.home)
+    return f"{server}/blobs" if server else settings.images_url
+
+
+def _open(settings: Settings, store: Store, pseudonym: str) -> LabelStudioDesk:
+    credentials = load_workspaces(settings.home).get(pseudonym)
+    if credentials is None:
+        names = [person.name for person in annotators(store) if person.pseudonym == pseudonym]
+        advice = (
+            f"add the person again: loupe annotator add {names[0]!r}" if names else "restore it"
+        )
+        raise ServiceError(
+            f"there is no token for the workspace of {pseudonym} in "
+            f"{workspaces_path(settings.home)}; {advice}"
+        )
+    url, name = label_studio_access(settings).url, label_studio_name(settings)
+    return LabelStudioDesk(url, credentials.token, server_name=name)
+
+
+# Hints: a review server may say that something changed; what did, a pull finds out for itself.
+#
+# Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. So nothing of
+# what
+# they say is read: each only ends the waiting for the next pull.
+
+PATH = "/hint"
+_STOP_SECONDS = 10.0
+_POLL_SECONDS = 0.02
+
+
+class Hints:
+    """Whether something may have changed since the last look."""
+
+    def __init__(self) -> None:
+        self._hinted = threading.Event()
+
+    def give(self) -> None:
+        """Says that something may have changed."""
+        self._hinted.set()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Waits for a hint, or until the time is over; many hints are one."""
+        hinted = self._hinted.wait(timeout_seconds)
+        self._hinted.clear()
+        return hinted
+
+
+@contextmanager
+def hint_server(hints: Hints, port: int | None = None) -> Iterator[str]:
+    """The address of a server on the loopback interface to which webhooks may be sent.
+
+    It answers every `POST` with 204 and reads nothing of it.
+
+    Raises:
+        ServiceError: the port is taken.
+    """
+    import uvicorn
+
+    def hint(_: Request) -> Response:
+        hints.give()
+        return Response(status_code=204)
+
+    chosen = port or free_port()
+    app = Starlette(routes=[Route(PATH, hint, methods=["POST"])])
+    config = uvicorn.Config(app, host=LOOPBACK, port=chosen, log_level="warning", access_log=False)
+    server = uvicorn.Server(config)
+
+    def serve() -> None:
+        with suppress(SystemExit):  # how it says that the port is taken
+            server.run()
+
+    thread = threading.Thread(target=serve, name="hints", daemon=True)
+    thread.start()
+    while thread.is_alive() and not server.started:
+        time.sleep(_POLL_SECONDS)
+    if not server.started:
+        raise ServiceError(f"the hint server could not listen on {LOOPBACK}:{chosen}")
+    try:
+        yield f"http://{LOOPBACK}:{chosen}{PATH}"
+    finally:
+        server.should_exit = True
+        thread.join(_STOP_SECONDS)
+
+
+# Has a queue decided: by its policy, and by people as far as they have come.
+
+_REVIEW_POLL_SECONDS = 5.0
+
+
+def review(
+    context: RunContext, queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
+) -> int:
+    """Applies the queue's policy and asks people for the rest; gives how many items still wait.
+
+    What the gate decided alone under an earlier policy goes to people, where they are asked now.
+
+    Raises:
+        UsageError: the queue wants more people than there are.
+        ServiceError: the review desk is gone.
+    """
+    reopen(context, queue)
+    apply_policy(context.store, queue)
+    waiting = _proposed(context, queue)
+    if not waiting:
+        return 0
+    if queue.policy.policy == "auto":
+        raise ConfigurationError(
+            f"{waiting} items of queue {queue.name} are neither accepted nor rejected, "
+            f"though its gate is 'auto'"
+        )
+    desks = open_desks()
+    while True:
+        pull(context.store, desks, queue, context.code_revision, context.flow_run)
+        push(context.store, desks, queue, images_url(context.settings))
+        waiting = _proposed(context, queue)
+        if not waiting or not wait:
+            return waiting
+        time.sleep(_REVIEW_POLL_SECONDS)
+
+
+def reopen(context: RunContext, queue: Queue) -> None:
+    """Opens again what the gate decided alone, where people are asked for now; tells how much."""
+    if reopened := reopen_for_people(context.store, queue):
+        context.progress.say(
+            f"{reopened:,} items of queue {queue.name} that nobody had looked at are open again: "
+            f"its policy is {queue.policy} now"
+        )
+
+
+def _proposed(context: RunContext, queue: Queue) -> int:
+    return sum(1 for _ in proposed(context.store, queue))

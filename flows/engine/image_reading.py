@@ -1,0 +1,132 @@
+"""Reads images, from files or the blob store, in threads, a little ahead of their use."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from PIL import Image
+
+from db.blobs import BlobStore
+from schemas.base import sha256_of
+from schemas.errors import BlobMismatchError, IntegrityError
+from sources.decoding import ImageRefusedError, decoded
+from sources.images import ImageLimits
+
+_IMAGES_AT_ONCE = 256
+_PIXELS_AT_ONCE = 50_000_000  # 150 MB decoded: many crops of people, or four photographs
+_THREADS = 4
+_AHEAD = 16
+
+
+class ReadableImage(Protocol):
+    """An image somewhere, and the SHA-256 that its bytes must have."""
+
+    @property
+    def sha256(self) -> str:
+        """The digest of its bytes."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    def read(self) -> bytes:
+        """Its bytes, held against the digest.
+
+        Raises:
+            BlobMismatchError: they are others.
+            IntegrityError: they are missing.
+        """
+        ...
+
+
+class ImageFile(NamedTuple):
+    """An image on disk."""
+
+    sha256: str
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return str(self.path)
+
+    def read(self) -> bytes:
+        """Its bytes, as `ReadableImage` says."""
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise IntegrityError(
+                f"the image {self.name!r} cannot be read: {error.strerror or error}"
+            ) from error
+        if (found := sha256_of(data)) != self.sha256:
+            raise BlobMismatchError(
+                f"the image {self.name!r} must have the SHA-256 {self.sha256}; got {found}"
+            )
+        return data
+
+
+class StoredImage(NamedTuple):
+    """An image in the blob store."""
+
+    sha256: str
+    media_type: str
+    name: str
+    blobs: BlobStore
+
+    def read(self) -> bytes:
+        """Its bytes, as `ReadableImage` says."""
+        return self.blobs.read(self.sha256, self.media_type)
+
+
+def read_ahead(
+    files: Sequence[ReadableImage],
+) -> Iterator[tuple[list[ReadableImage], list[Image.Image]]]:
+    """`files` with their pictures in RGB, in order, in batches of bounded memory.
+
+    Raises:
+        BlobMismatchError: a file has other bytes than its digest says.
+        IntegrityError: a file is missing, or is no image that decodes.
+    """
+    batch: list[ReadableImage] = []
+    pictures: list[Image.Image] = []
+    pixels = 0
+    for file, picture in zip(files, _pictures(files), strict=True):
+        batch.append(file)
+        pictures.append(picture)
+        pixels += picture.width * picture.height
+        if len(batch) == _IMAGES_AT_ONCE or pixels >= _PIXELS_AT_ONCE:
+            yield batch, pictures
+            batch, pictures, pixels = [], [], 0
+    if batch:
+        yield batch, pictures
+
+
+def read_image(file: ReadableImage) -> Image.Image:
+    """The picture in a file, in RGB, told by its content.
+
+    Raises:
+        BlobMismatchError: the file has other bytes than its digest says.
+        IntegrityError: the file is missing, or is no image that decodes.
+    """
+    try:
+        return decoded(file.read(), ImageLimits().max_pixels).convert("RGB")
+    except ImageRefusedError as refusal:
+        raise IntegrityError(f"the image {file.name!r} {refusal.what}") from refusal
+
+
+def _pictures(files: Sequence[ReadableImage]) -> Iterator[Image.Image]:
+    waiting: deque[Future[Image.Image]] = deque()
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="decode")
+    try:
+        for file in files:
+            waiting.append(pool.submit(read_image, file))
+            if len(waiting) > _AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,275 @@
+"""Imports sources: every record validated, every image looked at, every reject accounted for."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from db.entities import NewEntity, find, new_entity
+from db.store import Store
+from db.withdrawals import count_refused, refused_files
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.release_facts import release_facts
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream, store_entity
+from schemas.build import SourceSpec, VideoSourceSpec
+from schemas.errors import ConfigurationError, FormatError
+from schemas.licences import licence_of, permits_release
+from schemas.records import (
+    Caption,
+    Contrast,
+    Granularity,
+    Image,
+    ImageFacts,
+    Rejection,
+    Sample,
+    Source,
+)
+from sources.description import describe_source
+from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
+from sources.importer import Importer, importer_for
+from sources.licensed_images import LICENSED_IMAGES
+from sources.reading import read_source
+from sources.records import BadRow, ReadOptions, Row, SourceContrast, SourceRow
+
+# What was withdrawn is not taken in again, wherever it comes from next.
+
+WITHDRAWN = "withdrawn"
+"""The reason of such a rejection."""
+
+
+class Tombstones:
+    """The files that are not taken in again, as of the last look. Safe in threads.
+
+    Look once a chunk: that costs a query, and asking of a file none.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: tuple[int, dict[str, str]] = (0, {})
+
+    def look(self) -> None:
+        """Learns what was withdrawn meanwhile."""
+        if (count := count_refused(self._store)) != self._known[0]:
+            self._known = (count, refused_files(self._store))
+
+    def refusal(self, stage: str, file_path: str, digests: Iterable[str]) -> Rejection | None:
+        """Why a file is not taken in, where one of its digests is that of a withdrawn file."""
+        _, keys = self._known
+        key = next((keys[one] for one in digests if one in keys), None)
+        if key is None:
+            return None
+        return Rejection(
+            stage=stage,
+            reason=WITHDRAWN,
+            detail=f"{file_path!r} was withdrawn before, by withdrawal {key[:12]}; "
+            f"its bytes are not stored again",
+            context={"file_path": file_path, "withdrawal": key},
+        )
+
+
+# The terms of sources: what builds state of them, and early word of those that stop a release.
+
+
+def permissions(sources: Iterable[SourceSpec | VideoSourceSpec]) -> Mapping[str, str]:
+    """By the name of a source why its terms permit a release, where its build says so."""
+    return {one.name: one.permitted_by for one in sources if one.permitted_by}
+
+
+def tell_of_terms(context: RunContext, source: Source, permitted_by: str | None) -> None:
+    """Says that nothing of `source` can be released as it is, where that is so.
+
+    Raises:
+        ConfigurationError: what curators state (`releases.toml`) cannot be read.
+    """
+    if source.format == LICENSED_IMAGES.format or permits_release(source.licence):
+        return
+    stated = release_facts(context.settings.releases_file, source.name).permitted_terms
+    is_permitted = permitted_by or stated.get(source.name, "").strip()
+    if is_permitted and licence_of(source.licence) is None:
+        return
+    context.progress.say(f"warning: {_why_not(source)}")
+
+
+def _why_not(source: Source) -> str:
+    if licence_of(source.licence) is not None:
+        return (
+            f"{source.name} is under a licence that forbids a release ({source.licence!r}), which "
+            f"no reason overrules: nothing of it is released"
+        )
+    return (
+        f"{source.name} is under terms that are no licence we know ({source.licence!r}): nothing "
+        f"of it is released before its licence is given (licence), or it is said why its terms "
+        f"permit it (permitted_by)"
+    )
+
+
+# Imports a source: every record validated, every image looked at, every reject accounted for.
+
+VERSION = "1"
+STAGE = "import_source"
+KNOWN_FROM = "known_from"
+"""The role of what a source says of an image beside its captions."""
+CONTRAST_OF = "contrast_of"
+"""The role of the anchor of a contrastive image."""
+
+
+def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
+    """Imports `spec` into the dataset of its name; a second time does only what is missing.
+
+    Raises:
+        FormatError: the file is not of the format, or the image folder is not there.
+        ConfigurationError: the name is that of a dataset that was built.
+    """
+    importer = importer_for(spec.format)
+    if not spec.images.is_dir():
+        raise FormatError(f"source {spec.name}: the image folder {spec.images} is not there")
+    if next(find(context.store, spec.name, Sample.kind), None) is not None:
+        raise ConfigurationError(
+            f"dataset {spec.name!r} was built from other sources; import under another name"
+        )
+    source = _describe(importer, spec)
+    tell_of_terms(context, source, spec.permitted_by)
+    entity = store_entity(context, source, spec.name)
+    options, limits = ReadOptions(split=spec.split), ImageLimits()
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=spec.name,
+        configuration={
+            "source": source.model_dump(mode="json"),
+            "options": options.model_dump(mode="json"),
+            "limits": limits.model_dump(mode="json"),
+        },
+        label=f"import {spec.name}",
+    )
+
+    importing = _Import(context, source, entity.id, spec.images, limits, Tombstones(context.store))
+
+    def work(rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
+        importing.tombstones.look()
+        return [importing.result(number, row) for number, row in rows]
+
+    rows = _numbered(importer, spec.annotations, options)
+    return entity, run_stream(context, stage, rows, work)
+
+
+def _numbered(importer: Importer, path: Path, options: ReadOptions) -> Iterator[tuple[int, Row]]:
+    """Rows and bad rows by their place in the stream, which the file's digest determines."""
+    return enumerate(read_source(importer, path, options))
+
+
+def _describe(importer: Importer, spec: SourceSpec) -> Source:
+    return describe_source(
+        importer,
+        spec.annotations,
+        name=spec.name,
+        licence=spec.licence,
+        citation=spec.citation,
+        homepage=spec.homepage,
+        granularity=spec.granularity,
+    )
+
+
+@dataclass(frozen=True)
+class _Import:
+    """The import of one source: turns rows into entities, or into rejections."""
+
+    context: RunContext
+    source: Source
+    source_id: str
+    image_root: Path
+    limits: ImageLimits
+    tombstones: Tombstones
+
+    def result(self, number: int, row: Row) -> WorkResult:
+        """What becomes of the row with that number."""
+        if isinstance(row, BadRow):
+            return WorkResult(number, rejection=row.as_rejection())
+        made: list[NewEntity] = []
+        for one in (row.contrast.anchor, row) if row.contrast else (row,):
+            inspected = inspect_any(self.image_root, one, self.limits)
+            if isinstance(inspected, ImageProblem):
+                bad_row = inspected.as_bad_row(row, self.source.annotation_file)
+                return WorkResult(number, rejection=bad_row.as_rejection())
+            if refused := self._refusal(inspected):
+                return WorkResult(number, rejection=refused)
+            self.context.blobs.put(inspected.data, inspected.media_type)
+            facts = self._facts(one, inspected)
+            anchor = made[-1] if made else None
+            made += [*facts, self._image(one, inspected, facts, anchor)]
+        return WorkResult(number, entities=(*made, *self._captions(row, made[-1])))
+
+    def _refusal(self, image: InspectedImage) -> Rejection | None:
+        digests = (image.sha256, image.source_sha256)
+        return self.tombstones.refusal(STAGE, image.file_path, digests)
+
+    def _facts(self, row: SourceRow, inspected: InspectedImage) -> list[NewEntity]:
+        """What is known of the image, in one entity; none where nothing is."""
+        if not (row.facts or row.categories):
+            return []
+        record = ImageFacts(
+            source=self.source.name,
+            file_path=inspected.file_path,
+            facts=row.facts,
+            categories=row.categories,
+        )
+        return [new_entity(record, self.source.name, parents=[("imported_from", self.source_id)])]
+
+    def _image(
+        self,
+        row: SourceRow,
+        inspected: InspectedImage,
+        facts: Sequence[NewEntity],
+        anchor: NewEntity | None = None,
+    ) -> NewEntity:
+        """The image of a row; `anchor` is what it differs from, which is stored with it."""
+        record = Image(
+            source=self.source.name,
+            identity=row.identity,
+            split=row.split,
+            attribution=row.attribution,
+            contrast=_contrast(row.contrast, anchor) if row.contrast and anchor else None,
+            **inspected.model_dump(exclude={"data"}),
+        )
+        known = [(KNOWN_FROM, one.id) for one in facts]
+        differs = [(CONTRAST_OF, anchor.id)] if anchor else []
+        image = new_entity(
+            record,
+            self.source.name,
+            parents=[("imported_from", self.source_id), *known, *differs],
+            split=row.split,
+            group=f"{self.source.name}/{row.identity}",
+        )
+        return image._replace(group=(anchor or image).id) if row.is_grouped else image
+
+    def _captions(self, row: SourceRow, image: NewEntity) -> Iterator[NewEntity]:
+        for record in self._caption_records(row):
+            yield new_entity(
+                record,
+                self.source.name,
+                parents=[("describes", image.id)],
+                split=row.split,
+                group=image.group if row.is_grouped else image.id,
+            )
+
+    def _caption_records(self, row: SourceRow) -> Iterator[Caption]:
+        name = self.source.name
+        for position, text in zip(row.positions, row.captions, strict=True):
+            yield Caption(source=name, text=text, position=position)
+        for position, text in enumerate(row.coarse_captions):
+            yield Caption(source=name, text=text, position=position, granularity=Granularity.COARSE)
+        for language, texts in row.translations:
+            for position, said in enumerate(texts):
+                if said is not None:
+                    yield Caption(source=name, text=said, position=position, language=language)
+
+
+def _contrast(told: SourceContrast, anchor: NewEntity) -> Contrast:
+    return Contrast(
+        anchor_id=anchor.id,
+        difference=told.difference,
+        detail=told.detail,
+        plan=told.plan,
+        way=told.way,
+    )

@@ -1,0 +1,183 @@
+"""HTML pages of flows: templates, crops, histograms."""
+
+from base64 import b64encode
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from db.blobs import BlobStore
+from schemas.errors import IntegrityError
+from schemas.pages import page_environment
+from schemas.proposals import Picture
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+# What HTML pages of flows share: templates, and crops that lie in the page itself.
+
+_JPEG_QUALITY = 82
+
+
+def flow_pages() -> "Environment":
+    """The templates of `flows/templates`, with the filters for figures."""
+    environment = page_environment("flows")
+    environment.filters.update(
+        figure=figure, threshold=threshold_text, number=lambda value: f"{value:,}"
+    )
+    return environment
+
+
+def figure(value: float, *, is_count: bool = False) -> str:
+    """A measured value in three digits or so: 0.253, 72.4, 1,234; a count in whole numbers."""
+    size = abs(value)
+    decimals = (
+        0 if is_count or size >= 100 or not size else 1 if size >= 10 else 2 if size >= 1 else 3
+    )
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def threshold_text(value: float) -> str:
+    """A threshold as it is written in a profile."""
+    return f"{value:g}"
+
+
+def thumbnail_uri(blobs: BlobStore, picture: Picture, side_px: int) -> str | None:
+    """A picture, no larger than `side_px` a side, as a `data:` URI; None where it is not stored."""
+    try:
+        data = blobs.read(picture.sha256, picture.media_type)
+    except IntegrityError:
+        return None
+    if max(picture.width_px, picture.height_px) > side_px:
+        return shrunk_uri(data, side_px)
+    return data_uri(data, picture.media_type)
+
+
+def shrunk_uri(data: bytes, side_px: int) -> str:
+    """An encoded picture as a small JPEG, no larger than `side_px` a side, as a `data:` URI."""
+    from PIL import Image
+
+    with Image.open(BytesIO(data)) as opened:
+        opened.thumbnail((side_px, side_px))
+        file = BytesIO()
+        opened.convert("RGB").save(file, "JPEG", quality=_JPEG_QUALITY)
+    return data_uri(file.getvalue(), "image/jpeg")
+
+
+def data_uri(data: bytes, media_type: str) -> str:
+    """Bytes as a `data:` URI."""
+    return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"
+
+
+# Histograms of measured values, in percents of the room that they are drawn in.
+
+BINS = 48
+_FEWEST_WHOLE, _MOST_WHOLE = 6, 66
+_OUTER_PERCENT = 1.0
+
+
+class HistogramBar(NamedTuple):
+    """A stacked bar: place and width in percents from the left, and its parts from the bottom.
+
+    A part is (series, top, height), in percents from the top; `title` says it in words.
+    """
+
+    left: float
+    width: float
+    parts: tuple[tuple[int, float, float], ...]
+    title: str
+
+
+class Histogram(NamedTuple):
+    """A histogram with a threshold.
+
+    `marks` are (percent from the left, value); `highest` is the count of the highest bar. Where
+    `cut_low` or `cut_high`, what lies beyond the end of the scale is counted in the outermost bar.
+    """
+
+    bars: tuple[HistogramBar, ...]
+    marks: tuple[tuple[float, float], ...]
+    threshold: float
+    highest: int
+    cut_low: bool
+    cut_high: bool
+
+
+def histogram(
+    values: NDArray[np.float64], series: NDArray[np.int8], count: int, threshold: float
+) -> Histogram:
+    """The histogram of `values`, stacked by their `series` (0 to `count` - 1).
+
+    The scale holds the threshold and all but the outermost percent of the values on each side, so
+    that one extreme does not push all others together. Whole numbers get a bar each; a threshold
+    that is to stand between two of them is given so, 4.5 for what must be more than 4.
+    """
+    is_whole = bool((values == values.round()).all())
+    edges = _whole_edges(values, threshold) if is_whole else None
+    if edges is None:
+        edges = _edges(values, threshold)
+    low, high = float(edges[0]), float(edges[-1])
+    inside = np.clip(values, low, high)
+    counts = np.array([np.histogram(inside[series == one], edges)[0] for one in range(count)])
+    highest = int(counts.sum(axis=0).max())
+    bars = tuple(
+        _bar(edges, place, counts[:, place], highest)
+        for place in range(len(edges) - 1)
+        if counts[:, place].any()
+    )
+    return Histogram(
+        bars,
+        tuple(
+            (_place(edges, mark), mark) for mark in _marks(low, high, least_step=float(is_whole))
+        ),
+        _place(edges, threshold),
+        highest,
+        bool((values < low).any()),
+        bool((values > high).any()),
+    )
+
+
+def _whole_edges(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64] | None:
+    """The borders of a bar for each whole number, where they are few enough."""
+    low, high = min(values.min(), np.floor(threshold)), max(values.max(), np.ceil(threshold))
+    if high - low >= _MOST_WHOLE:
+        return None
+    edges: NDArray[np.float64] = np.arange(low, max(high, low + _FEWEST_WHOLE) + 2) - 0.5
+    return edges
+
+
+def _edges(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+    outermost = np.percentile(values, (_OUTER_PERCENT, 100 - _OUTER_PERCENT))
+    low, high = min(float(outermost[0]), threshold), max(float(outermost[1]), threshold)
+    room = 0.03 * (high - low) or 1.0
+    return np.linspace(max(low - room, 0.0) if low >= 0 else low - room, high + room, BINS + 1)
+
+
+def _bar(
+    edges: NDArray[np.float64], place: int, counts: NDArray[np.int64], highest: int
+) -> HistogramBar:
+    left, right = _place(edges, edges[place]), _place(edges, edges[place + 1])
+    parts, below = [], 0.0
+    for one, found in enumerate(counts.tolist()):
+        if found:
+            height = 100 * found / highest
+            parts.append((one, round(100 - below - height, 2), round(height, 2)))
+            below += height
+    title = f"{int(counts.sum()):,} from {edges[place]:.4g} to {edges[place + 1]:.4g}"
+    return HistogramBar(left, round(0.92 * (right - left), 3), tuple(parts), title)
+
+
+def _place(edges: NDArray[np.float64], value: float) -> float:
+    """Where a value stands, in percents from the left."""
+    return round(100 * float((value - edges[0]) / (edges[-1] - edges[0])), 3)
+
+
+def _marks(low: float, high: float, least_step: float) -> list[float]:
+    """Three to seven round numbers from `low` to `high`, no nearer to each other than a step."""
+    raw = max((high - low) / 6, least_step)
+    size = 10.0 ** np.floor(np.log10(raw))
+    step = next(size * digit for digit in (1, 2, 5, 10) if size * digit >= raw)
+    first = int(np.ceil(low / step))
+    return [round(step * number, 10) for number in range(first, int(np.floor(high / step)) + 1)]

@@ -1,0 +1,226 @@
+"""A run in Prefect: its flow, its tasks and artifacts, and deployments started from here."""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+from prefect import task
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas import State
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.sorting import LogSort
+from prefect.deployments import run_deployment as start_deployment
+from prefect.futures import PrefectFuture
+from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+from prefect.states import Cancelling, Completed, Failed
+
+from flows.cli.output import err, out
+from flows.engine.context import RunContext, open_context
+from flows.engine.model_step import Budget
+from flows.engine.report import RunReport, StageReport
+from profiles.settings import load_settings
+from schemas.errors import LoupeError, ServiceError
+from services.prefect_server import prefect_auth_string
+
+# How a run shows itself in Prefect: a task a chunk, progress and results as artifacts.
+
+_SECONDS_BETWEEN_UPDATES = 2.0
+T = TypeVar("T")
+_Row = dict[str, str | int]
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def work_on_chunk(chunk: Callable[[], object]) -> None:
+    """Works on one chunk and commits it."""
+    chunk()
+
+
+class TaskExecutor:
+    """Chunks as Prefect tasks on the flow run's threads; see `ChunkExecutor`."""
+
+    def __init__(self, name: str, workers: int) -> None:
+        self._workers = workers
+        self._task = work_on_chunk.with_options(name=name)
+        self._running: list[PrefectFuture[None]] = []
+
+    def submit(self, function: Callable[[], T]) -> None:
+        """Starts a function; raises the error of an earlier one instead, where there was one."""
+        while len(self._running) >= self._workers:
+            self._running[0].wait()
+            self._running.pop(0).result()
+        self._running.append(self._task.submit(function))
+
+    def close(self) -> None:
+        """Waits for all functions and raises the first of their errors."""
+        for future in self._running:
+            with suppress(SystemExit):  # a run that is to stop: the others are waited for, too
+                future.wait()
+        running, self._running = self._running, []
+        for future in running:
+            future.result()
+
+
+class PrefectProgress:
+    """A progress artifact for each stage, its counts as a table at the end, and a log line."""
+
+    def __init__(self) -> None:
+        self._artifacts: dict[str, UUID] = {}
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._updated: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def start(self, stage: str, total: int | None) -> None:
+        """Makes the artifact."""
+        artifact = create_progress_artifact(0.0, key=artifact_key(stage), description=stage)
+        if isinstance(artifact, UUID):
+            self._artifacts[stage] = artifact
+        self._counts[stage] = (0, total or 0)
+        self._updated[stage] = time.monotonic()
+
+    def advance(self, stage: str, count: int) -> None:
+        """Counts, and updates the artifact now and then."""
+        with self._lock:
+            done, total = self._counts[stage]
+            self._counts[stage] = (done + count, total)
+            now = time.monotonic()
+            if not total or now - self._updated[stage] < _SECONDS_BETWEEN_UPDATES:
+                return
+            self._updated[stage] = now
+        self._show(stage, min(100.0, 100.0 * (done + count) / total))
+
+    def end(self, report: StageReport) -> None:
+        """Publishes the counts."""
+        self._show(report.stage, 100.0)
+        rows: list[dict[str, str | int]] = [
+            {"outcome": "done", "reason": "", "inputs": report.done}
+        ]
+        rows += _reasons("rejected", report.rejected) + _reasons("left for later", report.deferred)
+        if report.already_done:
+            rows.append({"outcome": "done before", "reason": "", "inputs": report.already_done})
+        create_table_artifact(
+            table=rows, key=f"{artifact_key(report.stage)}-counts", description=report.summary
+        )
+        get_run_logger().info("%s: %s", report.stage, report.summary)
+
+    def say(self, sentence: str) -> None:
+        """Logs the sentence."""
+        get_run_logger().info(sentence)
+
+    def _show(self, stage: str, percent: float) -> None:
+        if artifact := self._artifacts.get(stage):
+            update_progress_artifact(artifact, percent)
+
+
+def artifact_key(stage: str) -> str:
+    """`stage` as Prefect wants keys: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", stage.lower()).strip("-")
+
+
+def publish_report(report: RunReport) -> None:
+    """The run's result as an artifact."""
+    create_markdown_artifact(report.markdown, key=artifact_key(report.artifact))
+    get_run_logger().info(report.sentence)
+
+
+def _reasons(outcome: str, counts: dict[str, int]) -> list[_Row]:
+    return [
+        {"outcome": outcome, "reason": reason, "inputs": count}
+        for reason, count in sorted(counts.items())
+    ]
+
+
+# What the flows have in common: a context that shows itself in Prefect, and how a run ends.
+
+
+def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> State[None]:
+    """Runs `build` as the flow run that this is called in, and gives the state it ends in.
+
+    A fault of the world or of the input is a sentence there, and no traceback.
+    """
+    try:
+        context = open_context(
+            load_settings(),
+            budget=budget,
+            executor=TaskExecutor,
+            progress=PrefectProgress(),
+            flow_run=str(flow_run.id),
+        )
+        report = build(context)
+    except LoupeError as error:
+        return Failed(message=str(error))
+    publish_report(report)
+    return Completed(message=report.sentence)
+
+
+# Starts a deployment on a Prefect server and follows it to its end.
+
+_POLL_SECONDS = 1.0
+_LOG_PAGE = 200
+
+
+def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: str) -> None:
+    """Runs the deployment `flow/deployment` on the server of `home`, printing its log as it comes.
+
+    Raises:
+        ServiceError: there is no such deployment on the server.
+        LoupeError: the run failed; the message is the run's own.
+    """
+    server = {PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: prefect_auth_string(home)}
+    with temporary_settings(server), get_client(sync_client=True) as client:
+        try:
+            run = start_deployment(name, parameters=parameters, timeout=0)
+        except Exception as error:
+            raise ServiceError(f"{name} could not be started on {api_url}: {error}") from error
+        run_id: UUID = run.id  # type: ignore[union-attr]
+        try:
+            _follow(client, run_id)
+        except (KeyboardInterrupt, SystemExit):
+            _cancel(client, run_id)
+            raise
+
+
+def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
+    """Has the server end the run, and follows it until it has stored what is paid for."""
+    client.set_flow_run_state(run_id, Cancelling())
+    err.print(
+        "stopping: the run on the server is cancelled and stores what is paid for; "
+        "press Ctrl-C again to wait no longer"
+    )
+    with suppress(LoupeError):  # says that it was cancelled
+        _follow(client, run_id)
+
+
+def _follow(client: SyncPrefectClient, run_id: UUID) -> None:
+    shown = 0
+    while True:
+        run = client.read_flow_run(run_id)
+        logs = client.read_logs(
+            LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id])),
+            limit=_LOG_PAGE,
+            offset=shown,
+            sort=LogSort.TIMESTAMP_ASC,
+        )
+        for log in logs:
+            err.print(f"{log.timestamp:%H:%M:%S} {log.message}", markup=False, soft_wrap=True)
+        shown += len(logs)
+        if run.state is not None and run.state.is_final() and len(logs) < _LOG_PAGE:
+            break
+        time.sleep(_POLL_SECONDS)
+    message = run.state.message or run.state.name
+    if not run.state.is_completed():
+        raise LoupeError(message)
+    out.print(message, markup=False, soft_wrap=True)

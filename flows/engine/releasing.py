@@ -1,0 +1,500 @@
+"""Ends a run with its release: facts, checks, versions, signature."""
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from annotate.agreement import ChoiceAgreement, TextAgreement, agreement
+from annotate.audits import choice_results
+from annotate.queues import Queue
+from annotate.shared_answers import shared_answers
+from db.blobs import BlobStore
+from db.entities import find
+from db.releases import StoredRelease, list_releases, release_after, withdrawn_items
+from db.store import Store
+from db.withdrawals import dataset_notices, list_withdrawals
+from flows.engine.contamination import NamedDatasets, contamination_inspection, held_against
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.gates import declared_queues, queues_in_use
+from flows.engine.image_reading import ImageFile
+from flows.engine.importing import permissions
+from flows.engine.progress import Progress, SilentProgress
+from flows.engine.release_facts import ReleaseFacts, release_facts
+from flows.engine.report import BuildReport
+from models.embedding import Vectors
+from profiles.loader import load_profile
+from profiles.settings import Settings
+from release.build import Inspection, build_release
+from release.checks import Checks, WrittenSample
+from release.diff import compare_releases
+from release.diff_records import Difference
+from release.manifest import MANIFEST
+from release.reading import read_listed
+from release.rebuild import rebuild_release
+from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
+from release.verify import verify_release
+from release.versions import check_version, is_earlier
+from retrieval.distractors import distractor_statistics
+from retrieval.embedders import pinned
+from retrieval.embeddings import unit_rows
+from schemas.build import SourceSpec, VideoSourceSpec
+from schemas.embedding import PlainModelSpec
+from schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
+from schemas.quality import ChoiceTest
+from schemas.release import AgreementStatistics, ChoiceStatistics, Manifest, NearestStatistics
+from schemas.retrieval_task import Tier
+
+# How far people agree in the review queues of a dataset, as its release states it.
+
+_DECIMALS = 3
+
+
+def agreement_statistics(
+    store: Store, settings: Settings, dataset: str
+) -> tuple[AgreementStatistics, ...]:
+    """A line for each queue and control that several people answered for the same items."""
+    lines: list[AgreementStatistics] = []
+    for queue in queues_in_use(store, declared_queues(settings)):
+        if queue.dataset != dataset:
+            continue
+        shared = shared_answers(store, queue.name)
+        found = agreement(shared.items)
+        lines += [_choice(queue.name, shared.annotators, one) for one in found.choices]
+        lines += [_text(queue.name, shared.annotators, one) for one in found.texts]
+    return tuple(line for line in lines if line.items)
+
+
+def _choice(queue: str, annotators: int, found: ChoiceAgreement) -> AgreementStatistics:
+    alpha = found.krippendorff
+    return AgreementStatistics(
+        queue=queue,
+        control=found.control,
+        kind="choice",
+        items=found.alike.items,
+        annotators=annotators,
+        alike=round(found.alike.value or 0.0, _DECIMALS),
+        coefficient=_rounded(alpha.value),
+        low=_rounded(alpha.low),
+        high=_rounded(alpha.high),
+    )
+
+
+def _text(queue: str, annotators: int, found: TextAgreement) -> AgreementStatistics:
+    return AgreementStatistics(
+        queue=queue,
+        control=found.control,
+        kind="text",
+        items=found.similarity.items,
+        annotators=annotators,
+        alike=round(found.similarity.value or 0.0, _DECIMALS),
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    """What the last digits of floating point could change does not show."""
+    return None if value is None else round(value, _DECIMALS)
+
+
+# What a release says of itself beside what it counts: how near other samples are, what people saw.
+#
+# How near the nearest other samples are is measured for contrastive benchmarks alone (CCD, table
+# 1),
+# by the model that their build compares images with.
+
+_CHOICES = "choices"
+
+
+def release_checks(
+    store: Store,
+    settings: Settings,
+    dataset: str,
+    embedder: PlainModelSpec | None = None,
+    progress: Progress | None = None,
+    facts: ReleaseFacts | None = None,
+) -> Checks:
+    """The checks of a dataset's next release.
+
+    `embedder` is the specification of the model that samples are compared by; None for that of the
+    profile in force. It is loaded when a contrastive release is built, and a vector is missing.
+    `facts` are what is stated of the release; None for what the installation's file states.
+    """
+    stated = facts or release_facts(settings.releases_file, dataset)
+    queue = declared_queues(settings).queue(dataset, _CHOICES)
+
+    def nearest(samples: Sequence[WrittenSample]) -> NearestStatistics:
+        spec = embedder or load_profile(settings.profile).contrast.embedder
+        return measured_nearest(
+            samples, CachedEmbedder(store, pinned(spec), progress or SilentProgress())
+        )
+
+    return Checks(
+        nearest,
+        choice_statistics(store, queue),
+        agreement=agreement_statistics(store, settings, dataset),
+        about=stated.about,
+        permitted_terms=stated.permitted_terms,
+    )
+
+
+def measured_nearest(
+    samples: Sequence[WrittenSample], embedder: CachedEmbedder
+) -> NearestStatistics:
+    """The mean cosine of each image, and of each caption, with its five nearest of other images.
+
+    Likewise among the anchors alone, with their coarse captions: what the benchmark began as.
+    """
+    images = embedder.embed_images([ImageFile(one.sha256, one.file) for one in samples])
+    anchors = [at for at, one in enumerate(samples) if one.is_anchor]
+    return NearestStatistics(
+        embedder=str(embedder.ref),
+        images=_nearest_images(images),
+        captions=_nearest_captions([one.captions for one in samples], embedder),
+        original_images=_nearest_images(images[anchors]),
+        original_captions=_nearest_captions([samples[at].coarse for at in anchors], embedder),
+    )
+
+
+def _nearest_images(images: Vectors) -> float | None:
+    if not len(images):
+        return None
+    rows = unit_rows(images, "the image embeddings")
+    return _release_checks_rounded(distractor_statistics(rows, np.arange(len(rows))).mean)
+
+
+def _nearest_captions(
+    captions: Sequence[tuple[str, ...]], embedder: CachedEmbedder
+) -> float | None:
+    """Of the captions of each image, held against those of the others."""
+    texts = [text for many in captions for text in many]
+    if not texts:
+        return None
+    rows = unit_rows(embedder.embed_texts(texts), "the text embeddings")
+    image_of_text = np.repeat(np.arange(len(captions)), list(map(len, captions)))
+    return _release_checks_rounded(distractor_statistics(rows, image_of_text).mean)
+
+
+def _release_checks_rounded(value: float | None) -> float | None:
+    """As the paper prints it: what rounding of vectors could change does not show."""
+    return None if value is None else round(value, _DECIMALS)
+
+
+def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...]:
+    """What testers of choices of six had right, in each direction; empty where nobody answered."""
+    results = choice_results(store, queue)
+    if not results:
+        return ()
+    tests = find(store, queue.dataset, ChoiceTest.kind)
+    directions = [one.record(ChoiceTest).direction for one in tests if one.state != "withdrawn"]
+    return tuple(
+        ChoiceStatistics(
+            direction=one.direction,
+            tester=one.tester,
+            correct=one.correct,
+            total=one.total,
+            size=directions.count(one.direction),
+        )
+        for one in results
+    )
+
+
+# The key that releases of this installation are signed with, and signing one that is there.
+
+_KEY, _FILE = "LOUPE_SIGNING_KEY", "LOUPE_SIGNING_KEY_FILE"
+_MOST_BYTES = 64 * 1024  # of a key; a device has no end
+
+
+def release_signer(settings: Settings) -> Signer | None:
+    """The signer with the key that the settings name; None where they name none.
+
+    Raises:
+        ConfigurationError: the key cannot be read, is none, or is named twice.
+    """
+    secret, file = settings.signing_key, settings.signing_key_file
+    if secret is not None and file is not None:
+        raise ConfigurationError(f"set {_KEY} or {_FILE}, not both")
+    if secret is not None:
+        return signer_from_pem(secret.get_secret_value().encode(), _KEY)
+    if file is None:
+        return None
+    try:
+        with file.open("rb") as opened:
+            _require_private(os.fstat(opened.fileno()), file)
+            pem = opened.read(_MOST_BYTES)
+    except OSError as error:
+        raise ConfigurationError(f"{_FILE}: {file} cannot be read ({error.strerror})") from error
+    return signer_from_pem(pem, f"{_FILE} ({file})")
+
+
+def _require_private(status: os.stat_result, file: Path) -> None:
+    """Nothing, if only its owner can read a key of ours, as `ssh` demands it."""
+    others = stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
+    if others and status.st_uid == os.geteuid():
+        raise ConfigurationError(
+            f"{_FILE}: {file} has the mode {stat.S_IMODE(status.st_mode):03o}, so that others may "
+            f"use the key; make it yours alone with: chmod 600 {file}"
+        )
+
+
+def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
+    """Signs the release in `folder`; also gives whether it was not signed so already.
+
+    Raises:
+        UsageError: there is no release in `folder`, or it has a signature by another key.
+        IntegrityError: it is not sound, so that nobody should sign it.
+    """
+    manifest, _ = read_listed(folder)
+    problems = [one for one in verify_release(folder) if one.file != SIGNATURE]
+    if problems:
+        raise IntegrityError(f"{folder} is not signed, as it is not sound: {problems[0].message}")
+    signature = signer.sign(manifest.id)
+    return signature, add_signature(folder, signature)
+
+
+# Holds the version of a release that is being built against what it differs in from the last.
+
+
+class _Neighbours(NamedTuple):
+    """The releases of the same dataset and tier that come before and after a version."""
+
+    earlier: StoredRelease | None
+    later: StoredRelease | None
+
+
+def version_inspection(
+    store: Store, blobs: BlobStore, warn: Callable[[str], None], *, strict: bool
+) -> Inspection:
+    """Compares what is built with the newest earlier release of the same dataset and tier.
+
+    A number that is too small is told to `warn`, and so is an earlier release that is not in its
+    folder or damaged there, so that nothing was compared. Where it is `strict`, that release is
+    rebuilt for the comparison from the store, and a number that is too small, or that cannot be
+    told, is refused with a UsageError before anything is published. A newer release of a higher
+    version is only told.
+    """
+
+    def inspect(content: Path, manifest: Manifest) -> None:
+        earlier, later = _neighbours(store, manifest)
+        if later is not None:
+            held = f"held against {earlier.manifest.version}" if earlier else "held against none"
+            warn(
+                f"{manifest.dataset} was released as {later.manifest.version} before; "
+                f"{manifest.version} comes after it and is {held}"
+            )
+        if earlier is None:
+            return
+        version = earlier.manifest.version
+        try:
+            found = _compared(earlier, content)
+        except LoupeError as error:
+            if not strict:
+                warn(
+                    f"the version of {manifest.dataset} was held against nothing, as {version} "
+                    f"cannot be compared with: {error}"
+                )
+                return
+            found = _compared_with_rebuilt(store, blobs, earlier, content)
+        if (fault := check_version(version, manifest.version, found)) is None:
+            return
+        told = f"the version of {manifest.dataset} {fault} since {version}"
+        if strict:
+            raise UsageError(f"{told}; nothing was released")
+        warn(told)
+
+    return inspect
+
+
+def all_of(*inspections: Inspection) -> Inspection:
+    """Several inspections, one after the other."""
+
+    def inspect(content: Path, manifest: Manifest) -> None:
+        for one in inspections:
+            one(content, manifest)
+
+    return inspect
+
+
+def _compared(earlier: StoredRelease, content: Path) -> Difference:
+    """With the earlier one as it lies in its folder."""
+    folder = earlier.folder
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"it is not in {folder} any more; `loupe release rebuild` makes it anew")
+    found = compare_releases(folder, content, examples=0)
+    if found.before.id != earlier.manifest.id:
+        told = f"{found.before.dataset} {found.before.version} ({found.before.id[:12]})"
+        raise UsageError(f"{told} lies in {folder} instead")
+    return found
+
+
+def _compared_with_rebuilt(
+    store: Store, blobs: BlobStore, earlier: StoredRelease, content: Path
+) -> Difference:
+    """Likewise with what the store makes of the earlier one, beside `content` and for a while."""
+    name = f"{earlier.manifest.dataset} {earlier.manifest.version}"
+    try:
+        out = content.parent / "earlier"
+        rebuilt = rebuild_release(store, blobs, earlier, out, adopt=False)
+        return compare_releases(rebuilt.folder, content, examples=0)
+    except LoupeError as error:
+        raise UsageError(
+            f"nothing was released: a strict version is held against {name}, which is not sound "
+            f"in {earlier.folder} and cannot be rebuilt: {error}"
+        ) from error
+
+
+def _neighbours(store: Store, manifest: Manifest) -> _Neighbours:
+    """Those around `manifest`; none comes after a release that was built before."""
+    known = [
+        one for one in list_releases(store, manifest.dataset) if one.manifest.tier == manifest.tier
+    ]
+    earlier = [one for one in known if is_earlier(one.manifest.version, manifest.version)]
+    is_new = all(one.manifest.id != manifest.id for one in known)
+    later = [one for one in known if is_new and is_earlier(manifest.version, one.manifest.version)]
+    return _Neighbours(earlier[-1] if earlier else None, later[-1] if later else None)
+
+
+# The release that a run ends with when a withdrawal came between: the one that took its place.
+
+
+class PatchedRelease(NamedTuple):
+    """What stands in the place of a version, and why it is not built again, in one sentence."""
+
+    release: StoredRelease
+    sentence: str
+
+
+def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease | None:
+    """What stands in the place of a version that was released before something was withdrawn.
+
+    None where that version was not released, or nothing of its dataset's releases was withdrawn
+    since: it can be built. Else it cannot, for what it held is gone, or other releases have notices
+    by now that it does not carry.
+
+    Raises:
+        UsageError: something of it was withdrawn, and nothing stands in its place.
+    """
+    built = next(
+        (one for one in list_releases(store, dataset) if one.manifest.version == version), None
+    )
+    if built is None or not _has_notices_since(store, built):
+        return None
+    gone = withdrawn_items(store, built.manifest.id)
+    instead = release_after(store, built) or (built if gone is None else None)
+    name = f"{dataset} {version}"
+    raised = "raise the version in the build file"
+    if instead is None:
+        raise UsageError(
+            f"something of {name} was withdrawn and nothing stands in its place: go on with: loupe "
+            f"withdraw --resume; if every withdrawal is finished, {raised}"
+        )
+    if instead.manifest.id == built.manifest.id:
+        told = f"{name} stands as it is: nothing of it was withdrawn, only of other releases"
+    else:
+        why = "something of it" if gone else "something of a release beside it"
+        told = f"{_name(instead.manifest)} stands in the place of {name}: {why} was withdrawn"
+    return PatchedRelease(
+        instead, f"{told}; to release what was decided or brought in since, {raised}"
+    )
+
+
+def _has_notices_since(store: Store, built: StoredRelease) -> bool:
+    """Whether holders of the dataset's releases are told of withdrawals that came after one."""
+    last = max((one.id for one in list_withdrawals(store)), default=0)
+    with store.read() as connection:
+        before, now = (
+            dataset_notices(connection, built.manifest.dataset, mark)
+            for mark in (built.mark.withdrawal, last)
+        )
+    return before != now
+
+
+def _name(manifest: Manifest) -> str:
+    return f"{manifest.dataset} {manifest.version}"
+
+
+# Ends a run with its release.
+
+
+class ReleasedBuild(Protocol):
+    """What a build file says of its releases."""
+
+    @property
+    def sources(self) -> Sequence[SourceSpec | VideoSourceSpec]:
+        """What it is built from; each may say why its terms permit the release."""
+        ...
+
+    @property
+    def against(self) -> Sequence[str]:
+        """The datasets that the release is held against."""
+        ...
+
+    @property
+    def strict_version(self) -> bool:
+        """Whether a version that is too small is refused."""
+        ...
+
+
+def release(
+    context: RunContext,
+    report: BuildReport,
+    build: ReleasedBuild,
+    version: str,
+    tier: Tier | None = None,
+    embedder: PlainModelSpec | None = None,
+) -> None:
+    """Builds the release of the report's dataset under the home of the installation.
+
+    `tier` is that of a benchmark of tasks (`release.tiers`); `embedder` compares the samples of a
+    contrastive one (None: that of the profile in force). The release is held against the datasets
+    that the build names, and its version against what it differs in from the release before: what
+    is wrong is told in the report, but a version that is too small may be refused. With a key in
+    the settings it is signed. Where a withdrawal came between, what it put into the place of that
+    version is the run's release, which the report tells (`flows.engine.releasing`).
+
+    Raises:
+        UsageError: nothing can be released, something of the version was withdrawn and nothing
+            stands in its place, the version is too small, the key to sign with cannot
+            be read, or there is nothing that it could be held against by that name.
+        IntegrityError: the version was released with other content.
+        ModelError: the embedder cannot be loaded, or cannot go on.
+    """
+
+    def warn(sentence: str) -> None:
+        context.progress.say(f"warning: {sentence}")
+        report.warnings.append(sentence)
+
+    settings, store = context.settings, context.store
+    if patched := patched_release(store, report.dataset, version):
+        warn(patched.sentence)
+        report.release = patched.release.folder
+        report.release_id = patched.release.manifest.id
+        return
+    signer = release_signer(settings)
+    checks = release_checks(store, settings, report.dataset, embedder, context.progress)
+    named = NamedDatasets(lambda: context)
+    checks = checks._replace(
+        against=held_against(map(named.called, build.against)),
+        permitted_terms={**checks.permitted_terms, **permissions(build.sources)},
+    )
+    report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"
+    built = build_release(
+        store,
+        context.blobs,
+        report.dataset,
+        version,
+        report.release,
+        tier=tier,
+        checks=checks,
+        signer=signer,
+        inspect=all_of(
+            version_inspection(store, context.blobs, warn, strict=build.strict_version),
+            contamination_inspection(warn, refuse=False),
+        ),
+    )
+    if built.unsigned:
+        warn(built.unsigned)
+    report.release_id = built.manifest.id

@@ -1,0 +1,299 @@
+"""The stage runner: cuts pending inputs into chunks, runs the stage, commits each chunk whole."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+from db.claims import pauses
+from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
+from db.work import (
+    ActivityRecord,
+    ClaimedChunk,
+    Pending,
+    WorkResult,
+    claim_chunk,
+    claim_whole,
+    commit_chunk,
+    count_pending,
+    drop_claims,
+    live_claims,
+    register_plan,
+    worked_inputs,
+)
+from flows.engine.context import RunContext
+from flows.engine.execution import open_executor
+from flows.engine.report import StageReport, StageResult
+from schemas.base import EntityRecord
+
+# Work that cannot be shared: of two runs side by side one does it, the other waits for its end.
+#
+# Chunks of work are claimed by `flows.engine.runner`, calls by the ledgers. What is one computation
+# from
+# beginning to end is claimed as a whole.
+
+
+@contextmanager
+def sole_run(context: RunContext, dataset: str, work: str, version: str) -> Iterator[None]:
+    """Waits until no other run does `work` on the dataset, and keeps others out until it is done.
+
+    The claim of a run that was killed, or that does not renew it, is taken over.
+    """
+    configuration: dict[str, Any] = {"whole": work}
+    plan_id = register_plan(context.store, work, version, configuration)
+    claim_id = claim_whole(context.store, plan_id, dataset)
+    if claim_id is None:
+        context.progress.say(f"another run is busy with {work} of {dataset}; waiting for it")
+    waiting = pauses()
+    while claim_id is None:
+        time.sleep(next(waiting))
+        claim_id = claim_whole(context.store, plan_id, dataset)
+    try:
+        with context.store.claims.renewed():
+            yield
+    finally:
+        drop_claims(context.store, claim_id)
+
+
+# Stores one entity that no chunk brings: a source, a prompt, a sample.
+
+VERSION = "1"
+
+
+def store_entity(
+    context: RunContext,
+    record: EntityRecord,
+    dataset: str,
+    parents: Sequence[tuple[str, str]] = (),
+) -> NewEntity:
+    """`record` as an entity of `dataset`; stored already, it stays as it is."""
+    entity = new_entity(record, dataset, parents=parents)
+    plan_id = register_plan(
+        context.store, f"register_{record.kind}", VERSION, {"dataset": dataset, "id": entity.id}
+    )
+    if worked_inputs(context.store, plan_id, [0]):
+        return entity
+    activity = ActivityRecord(
+        plan_id=plan_id,
+        dataset=dataset,
+        code_revision=context.code_revision,
+        flow_run=context.flow_run,
+        started_at=datetime.now(UTC),
+        agents=(context.software,),
+    )
+    commit_chunk(context.store, activity, [WorkResult(0, entities=(entity,))])
+    return entity
+
+
+# The stage runner: cuts pending inputs into chunks, runs the stage, commits each chunk whole.
+#
+# What a stage does is in `stages/`; here is when, with whom, and what is stored of it. A chunk's
+# entities, derivations, decisions and work rows are one transaction, so a killed run costs at most
+# the chunks that were in flight, and a run again goes on with what has no work row.
+
+MAX_CHUNKS = 1000
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage as the runner needs it.
+
+    `configuration` holds all that determines the results beside the input: it is part of the work's
+    key. `chunk_size` is the least number of inputs a chunk; it grows so that a run has at most
+    `MAX_CHUNKS` chunks.
+
+    `independent` is for inputs that take long and have each its own reasons to fail, such as
+    videos: chunks do not grow, and what is deferred is not tried again in this run and does not
+    keep the stage from the other inputs.
+    """
+
+    name: str
+    version: str
+    dataset: str
+    configuration: dict[str, Any]
+    agents: tuple[AgentRef, ...] = ()
+    chunk_size: int = 200
+    workers: int = 2
+    independent: bool = False
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What progress and artifacts call it."""
+        return self.label or self.name
+
+
+def run_stage(
+    context: RunContext,
+    stage: Stage,
+    pending: Pending,
+    work: Callable[[Sequence[StoredEntity]], Sequence[StageResult]],
+) -> StageReport:
+    """Runs `work` over all pending entities, sharing them with runs side by side.
+
+    `work` gives one result per input, in order. What it defers stays pending and is reported.
+    """
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    total = count_pending(context.store, plan_id, pending)
+    grown = 0 if stage.independent else -(-total // MAX_CHUNKS)
+    size = max(stage.chunk_size, grown)
+
+    def run_chunk(chunk: ClaimedChunk) -> Sequence[StageResult]:
+        return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id)
+
+    def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
+        waiting = pauses()
+        while not report.stalled:
+            before, claimed = report.finished, 0
+            # Asked before claiming: what others let go of from here on is found by the claims.
+            in_flight = live_claims(context.store, plan_id, pending.dataset)
+            passed_over = report.deferred_inputs if stage.independent else ()
+            for chunk in _claims(context, plan_id, pending, size, report, passed_over):
+                claimed += 1
+                yield chunk
+            if report.finished > before:
+                waiting = pauses()
+            elif in_flight or claimed:
+                report.wait_for_more(next(waiting))  # chunks in flight, here or in another run
+            else:
+                return
+
+    def give_back(chunk: ClaimedChunk) -> None:
+        drop_claims(context.store, chunk.claim_id)
+
+    return _run(context, stage, total, chunks, run_chunk, give_back)
+
+
+def _claims(
+    context: RunContext,
+    plan_id: int,
+    pending: Pending,
+    size: int,
+    report: StageReport,
+    passed_over: Collection[int],
+) -> Iterator[ClaimedChunk]:
+    after = 0
+    while not report.stalled and (
+        chunk := claim_chunk(context.store, plan_id, pending, size, after, passed_over)
+    ):
+        after = chunk.inputs[-1].seq
+        yield chunk
+
+
+def run_stream(
+    context: RunContext,
+    stage: Stage,
+    items: Iterable[tuple[int, T]],
+    work: Callable[[Sequence[tuple[int, T]]], Sequence[StageResult]],
+    total: int | None = None,
+) -> StageReport:
+    """Runs `work` over numbered items that are not entities yet: an import, a draw.
+
+    Items that the plan has worked on before are skipped; the numbers must be the same every time.
+    """
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    counted = threading.Lock()
+
+    def chunks(report: StageReport) -> Iterator[list[tuple[int, T]]]:
+        remaining = iter(items)
+        while not report.stalled and (chunk := list(islice(remaining, stage.chunk_size))):
+            done = worked_inputs(context.store, plan_id, [number for number, _ in chunk])
+            with counted:
+                report.already_done += len(done)
+            if done:
+                context.progress.advance(stage.title, len(done))
+            if new := [item for item in chunk if item[0] not in done]:
+                yield new
+
+    def run_chunk(chunk: list[tuple[int, T]]) -> Sequence[StageResult]:
+        return _work_and_commit(context, stage, plan_id, work, chunk, None)
+
+    return _run(context, stage, total, chunks, run_chunk)
+
+
+def worked_items(context: RunContext, stage: Stage, numbers: Sequence[int]) -> set[int]:
+    """Those of the numbered items that `run_stream` would skip, for who has to prepare the rest."""
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    return worked_inputs(context.store, plan_id, numbers)
+
+
+def _run(
+    context: RunContext,
+    stage: Stage,
+    total: int | None,
+    chunks: Callable[[StageReport], Iterator[T]],
+    run_chunk: Callable[[T], Sequence[StageResult]],
+    give_back: Callable[[T], None] = lambda _: None,
+) -> StageReport:
+    """Has the executor run every chunk; one that fails, or finds no worker, is given back."""
+    report = StageReport(stage.title, may_stall=not stage.independent)
+    started = time.perf_counter()
+    context.progress.start(stage.title, total)
+
+    def process(chunk: T) -> None:
+        with _given_back(chunk, give_back):
+            results = run_chunk(chunk)
+        report.add(results)
+        finished = sum(isinstance(result, WorkResult) for result in results)
+        context.progress.advance(stage.title, finished)
+
+    try:
+        with (
+            context.store.claims.renewed(),
+            open_executor(
+                context.executor(stage.title, stage.workers), context.stop_sending
+            ) as executor,
+        ):
+            for chunk in chunks(report):
+                with _given_back(chunk, give_back):
+                    executor.submit(_bind(process, chunk))
+    finally:
+        report.seconds = time.perf_counter() - started
+        context.progress.end(report)
+    return report
+
+
+@contextmanager
+def _given_back(chunk: T, give_back: Callable[[T], None]) -> Iterator[None]:
+    """Gives `chunk` back where the block fails: a claim of ours would be renewed for ever."""
+    try:
+        yield
+    except BaseException:
+        give_back(chunk)
+        raise
+
+
+def _bind(function: Callable[[T], None], argument: T) -> Callable[[], None]:
+    return lambda: function(argument)
+
+
+def _work_and_commit(
+    context: RunContext,
+    stage: Stage,
+    plan_id: int,
+    work: Callable[[Sequence[T]], Sequence[StageResult]],
+    inputs: Sequence[T],
+    claim_id: str | None,
+) -> Sequence[StageResult]:
+    started_at = datetime.now(UTC)
+    results = work(inputs)
+    if len(results) != len(inputs):
+        raise RuntimeError(
+            f"stage {stage.name} gave {len(results)} results for {len(inputs)} inputs"
+        )
+    activity = ActivityRecord(
+        plan_id=plan_id,
+        dataset=stage.dataset,
+        code_revision=context.code_revision,
+        flow_run=context.flow_run,
+        started_at=started_at,
+        agents=(context.software, *stage.agents),
+    )
+    finished = [result for result in results if isinstance(result, WorkResult)]
+    commit_chunk(context.store, activity, finished, claim_id)
+    return results

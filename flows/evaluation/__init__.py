@@ -1,0 +1,1 @@
+"""Scores of models on releases, leaderboards, and the training of CFAM."""

@@ -1,0 +1,58 @@
+"""The Prefect flows `evaluate` and `train-cfam`."""
+
+from prefect import flow
+from prefect.client.schemas import State
+
+from flows.engine.model_step import Budget
+from flows.engine.prefect import run_in_prefect
+from flows.evaluation.run import EvaluationRequest, run_evaluation
+from flows.evaluation.training import TrainingRequest, run_training
+
+# The Prefect flow `evaluate`; what it does is in `flows.evaluation.run`.
+
+
+@flow(name="evaluate", persist_result=False)
+def evaluate(
+    release: str,
+    profile: str | None = None,
+    checkpoint: str | None = None,
+    split: str | None = None,
+    check_images: bool = True,
+    embedder: str | None = None,
+    name: str | None = None,
+) -> State[None]:
+    """Scores models on a release and writes its leaderboard.
+
+    Args:
+        release: the folder of a release; or DATASET (its newest), DATASET@VERSION, an id.
+        profile: name or file of the profile whose embedders are scored; without one,
+            `LOUPE_PROFILE` says which.
+        checkpoint: the folder of a CFAM checkpoint, scored in place of the profile's embedders.
+        split: which split; without one, test, or the only one.
+        check_images: hold every image against its digest first; otherwise only its size.
+        embedder: `builtin`, or `PROVIDER:NAME@REVISION`, scored in place of the profile's.
+        name: what to call the checkpoint on the leaderboard.
+    """
+    request = EvaluationRequest(
+        release, profile, checkpoint, split, check_images, embedder, name=name
+    )
+    return run_in_prefect(lambda context: run_evaluation(context, request), Budget())
+
+
+# The Prefect flow `train-cfam`; what it does is in `flows.evaluation.training`.
+
+
+@flow(name="train-cfam", persist_result=False)
+def train_cfam(
+    release: str, config: str | None = None, out: str | None = None, resume: bool = False
+) -> State[None]:
+    """Trains CFAM on the train split of a release.
+
+    Args:
+        release: the folder of a release with a train split, or a JSON file of its rows.
+        config: the training file (TOML), or `demo`; without one, the paper's settings.
+        out: the folder of the training; without one, `trainings/<name>` under `LOUPE_HOME`.
+        resume: go on from the last checkpoint in that folder, where there is one.
+    """
+    request = TrainingRequest(release, config, out, resume)
+    return run_in_prefect(lambda context: run_training(request, context.progress), Budget())

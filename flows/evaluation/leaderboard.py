@@ -1,0 +1,550 @@
+"""The leaderboard of a release: every model that was scored, chance, and published rows."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from db.evaluations import StoredEvaluation, evaluations_of
+from db.releases import find_release
+from db.store import Store
+from flows.evaluation.leaderboard_drawing import (
+    TEXT,
+    WIDE_INCHES,
+    Plot,
+    drawn,
+    legend,
+    plotted,
+    short_name,
+    styled,
+    wrapped_name,
+)
+from release.manifest import MANIFEST
+from release.published import contrastive_dataset
+from release.reading import chosen_split, read_listed
+from retrieval.published import PublishedTable, accuracies, error_table, published_on
+from schemas.errors import UsageError
+from schemas.evaluation import (
+    CONTRAST_METRICS,
+    DIRECTIONS,
+    METRICS,
+    ContrastiveResult,
+    Direction,
+    DirectionResult,
+    EvaluatedModel,
+    EvaluationResult,
+    GroupResult,
+    PairSimilarities,
+    Score,
+    Scores,
+)
+from schemas.records import Split
+from schemas.release import Manifest
+from schemas.retrieval_task import RetrievalTask
+
+# The scores of parts of the queries, model by model: the tables of a leaderboard by group.
+
+_TASKS = tuple(task.value for task in RetrievalTask)
+_OF_PAIRS = ("difference", "aspect")
+_RECALLS = 3  # of the metrics; those of contrastive pairs stand after them
+_NOTES = {
+    "difference": "Pairs of an anchor and an image that differs from it in one detail, in both "
+    "orders, by the type of that detail; ties are errors. FG-CDE is 100 − FG-CDA.",
+    "aspect": "The same pairs, types of one aspect pooled.",
+    "setting": "Original samples ask. original: coarse captions, original images; + fine captions: "
+    "fine ones in their place; + contrastive images: coarse captions, and contrastive images among "
+    "what is found; both: fine captions and contrastive images, as in the table above. Contrastive "
+    "images have no coarse captions, so that image to text has no such setting.",
+}
+
+
+class GroupRow(NamedTuple):
+    """A model's scores in each group of a table; None where it was not scored on one."""
+
+    name: str
+    cells: tuple[GroupResult | None, ...]
+
+
+class GroupTable(NamedTuple):
+    """One metric by model and by group of queries, in one direction."""
+
+    dimension: str
+    direction: Direction
+    metric: str
+    groups: tuple[str, ...]
+    queries: tuple[int, ...]
+    rows: tuple[GroupRow, ...]
+
+    @property
+    def counted(self) -> str:
+        """What `queries` are: queries, or contrastive pairs."""
+        return "pairs" if self.dimension in _OF_PAIRS else "queries"
+
+    @property
+    def note(self) -> str:
+        """What has to be known to read the table; empty where it is plain."""
+        return _NOTES.get(self.dimension, "")
+
+
+def ordered_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Metrics in the order in which they are always shown, unknown ones last, by name."""
+    order = (*METRICS[:_RECALLS], *CONTRAST_METRICS, *METRICS[_RECALLS:])
+    known = {metric: place for place, metric in enumerate(order)}
+    return tuple(sorted(metrics, key=lambda metric: (known.get(metric, len(known)), metric)))
+
+
+def group_tables(
+    evaluations: Sequence[StoredEvaluation], names: dict[str, str]
+) -> Iterable[GroupTable]:
+    """A table for each direction and dimension, in the order in which they were scored."""
+    results = [one.result for one in evaluations]
+    for direction in DIRECTIONS:
+        found = [one for result in results for one in result.groups if one.direction == direction]
+        for dimension in dict.fromkeys(one.dimension for one in found):
+            chosen = [one for one in found if one.dimension == dimension]
+            yield _group_table(chosen, results, names)
+
+
+def _group_table(
+    chosen: Sequence[GroupResult], results: Sequence[EvaluationResult], names: dict[str, str]
+) -> GroupTable:
+    dimension, direction = chosen[0].dimension, chosen[0].direction
+    groups = {one.group: one.queries for one in sorted(chosen, key=_place)}
+    metric = ordered_metrics({metric for one in chosen for metric in one.scores})[0]
+    rows = []
+    for result in results:
+        cells = {
+            one.group: one
+            for one in result.groups
+            if (one.dimension, one.direction) == (dimension, direction)
+        }
+        rows.append(GroupRow(names[result.id], tuple(cells.get(group) for group in groups)))
+    rows.sort(key=lambda row: [-_value(cell, metric) for cell in row.cells])
+    return GroupTable(
+        dimension, direction, metric, tuple(groups), tuple(groups.values()), tuple(rows)
+    )
+
+
+def _place(result: GroupResult) -> int:
+    """Tasks stand in the paper's order, all else as it was scored."""
+    is_task = result.dimension == "task" and result.group in _TASKS
+    return _TASKS.index(result.group) if is_task else len(_TASKS)
+
+
+def _value(cell: GroupResult | None, metric: str) -> float:
+    return cell.scores[metric].value if cell and metric in cell.scores else 0.0
+
+
+# How alike contrastive pairs are to each model (CCD, figure 5), and other samples (table 1).
+
+_MOST_MODELS = 8
+_LEGEND_COLUMNS = 4
+_BOX = ("0.05", "0.25", "0.5", "0.75", "0.95")
+
+
+class ContrastRow(NamedTuple):
+    """A model and how alike samples are to it."""
+
+    name: str
+    found: ContrastiveResult
+
+
+class PublishedLine(NamedTuple):
+    """FG-CDA of a model as the paper prints it, by the groups of a table, as it is shown."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+class PublishedTypes(NamedTuple):
+    """What the paper prints of all models, and where."""
+
+    place: str
+    lines: tuple[PublishedLine, ...]
+
+
+def published_types(table: GroupTable, like: str | None) -> PublishedTypes | None:
+    """What stands below a table by difference; None for others, and where nothing is like it."""
+    found = error_table(like, table.direction) if like and table.dimension == "difference" else None
+    if found is None:
+        return None
+    lines = []
+    for row in found.rows:
+        known = accuracies(row)
+        lines.append(PublishedLine(row.model, tuple(f"{known[one]:.1f}" for one in table.groups)))
+    return PublishedTypes(found.place, tuple(lines))
+
+
+class NearestLine(NamedTuple):
+    """Mean cosines with the five nearest other samples, as they are shown."""
+
+    name: str
+    images: str
+    texts: str
+
+
+def nearest_lines(rows: Sequence[ContrastRow]) -> list[NearestLine]:
+    """A line for each model."""
+    return [
+        NearestLine(row.name, _shown(row.found.nearest_images), _shown(row.found.nearest_texts))
+        for row in rows
+    ]
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def contrast_plot(rows: Sequence[ContrastRow]) -> Plot | None:
+    """The cosines of contrastive pairs by type and model: the middle half, and 5 % to 95 %."""
+    shown = rows[:_MOST_MODELS]
+    kinds = [one.difference for one in shown[0].found.similarities if one.pairs] if shown else []
+    if not kinds:
+        return None
+    thickness = 0.8 / len(shown)
+    with plotted(3.4 + 0.1 * len(shown), WIDE_INCHES) as (figure, axes):
+        for number, (row, colour, _) in enumerate(styled(shown)):
+            boxes = [_box(one) for one in row.found.similarities if one.pairs]
+            places = np.arange(len(boxes)) + (number - (len(shown) - 1) / 2) * thickness
+            axes.bxp(
+                boxes,
+                positions=places,
+                widths=0.72 * thickness,
+                showfliers=False,
+                patch_artist=True,
+                boxprops={"facecolor": colour, "alpha": 0.3, "edgecolor": colour},
+                medianprops={"color": colour, "linewidth": 2},
+                whiskerprops={"color": colour},
+                capprops={"color": colour},
+            )
+            axes.plot([], [], color=colour, linewidth=5, alpha=0.5, label=short_name(row.name))
+        axes.set_xticks(np.arange(len(kinds)), [wrapped_name(kind.value) for kind in kinds])
+        axes.tick_params(axis="x", length=0, labelcolor=TEXT)
+        axes.grid(visible=False, axis="x")
+        axes.set(ylabel="cosine", xlim=(-0.6, len(kinds) - 0.4))
+        legend(figure, axes, columns=min(len(shown), _LEGEND_COLUMNS))
+        svg = drawn(figure, "contrastive-pairs")
+    told = "; ".join(f"{row.name}: {_means(row.found.similarities)}" for row in shown)
+    return Plot(
+        "How similar the images of contrastive pairs are",
+        f"Cosines by type of difference: median, middle half, 5 % to 95 %. Means: {told}.",
+        svg,
+        is_wide=True,
+    )
+
+
+def _box(one: PairSimilarities) -> dict[str, Any]:
+    quantiles = {f"{share:g}": value for share, value in one.quantiles}
+    low, lower, median, upper, high = (quantiles[share] for share in _BOX)
+    return {"whislo": low, "q1": lower, "med": median, "q3": upper, "whishi": high}
+
+
+def _means(similarities: Sequence[PairSimilarities]) -> str:
+    means = (f"{one.difference} {one.mean:.3f}" for one in similarities if one.mean is not None)
+    return ", ".join(means)
+
+
+# The leaderboard of a release: every model that was scored on it, chance, and published rows.
+
+RowKind = Literal["model", "chance"]
+
+
+IMAGE_TO_TEXT: Direction = "image-to-text"
+
+
+class Row(NamedTuple):
+    """A line of a board: a model with its evaluation, or chance, which has none."""
+
+    kind: RowKind
+    name: str
+    scores: Scores
+    evaluation: StoredEvaluation | None = None
+    found: DirectionResult | None = None
+
+
+class Board(NamedTuple):
+    """The scores of all models in one direction, the best first, chance last.
+
+    `published` stand below: what papers print of the dataset that this release is like.
+    """
+
+    direction: Direction
+    queries: int
+    gallery: int
+    unmatched: int
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+    published: tuple[PublishedTable, ...]
+
+    @property
+    def models(self) -> tuple[Row, ...]:
+        """The lines that are models."""
+        return tuple(row for row in self.rows if row.kind == "model")
+
+    @property
+    def chance(self) -> Row | None:
+        """The line of chance, where it is known."""
+        return next((row for row in self.rows if row.kind == "chance"), None)
+
+
+class Leaderboard(NamedTuple):
+    """Everything that is shown of one split of a release.
+
+    `folder` is where the release's files lie, None where they are not on this machine. Of several
+    evaluations of one model the newest counts; `evaluations` counts all.
+    """
+
+    manifest: Manifest
+    folder: Path | None
+    split: Split
+    like: str | None
+    evaluations: int
+    boards: tuple[Board, ...]
+    tables: tuple[GroupTable, ...]
+
+    @property
+    def contrasts(self) -> tuple[ContrastRow, ...]:
+        """What is told of contrastive pairs, model by model, in the order of the first board."""
+        return tuple(
+            ContrastRow(row.name, row.evaluation.result.contrasts)
+            for row in (self.boards[0].models if self.boards else ())
+            if row.evaluation is not None and row.evaluation.result.contrasts is not None
+        )
+
+    @property
+    def unscored(self) -> dict[Direction, str]:
+        """The direction that nobody was scored in because images have no captions, with words."""
+        statistics = self.manifest.statistics
+        if not statistics.candidates or any(one.direction == IMAGE_TO_TEXT for one in self.boards):
+            return {}
+        of = f"{statistics.candidates:,} of the {statistics.images:,} images"
+        return {IMAGE_TO_TEXT: f"Image to text is not scored: {of} have no captions to be found."}
+
+
+class FoundRelease(NamedTuple):
+    """A release by its manifest, and its folder where that is there."""
+
+    manifest: Manifest
+    folder: Path | None
+
+
+def locate_release(store: Store, name: str) -> FoundRelease:
+    """The release in the folder `name`, or the one that was built here and is called so.
+
+    Raises:
+        UsageError: there is none.
+        IntegrityError: the manifest in that folder is not one, or was changed.
+    """
+    folder = Path(name)
+    if (folder / MANIFEST).is_file():
+        return FoundRelease(read_listed(folder)[0], folder)
+    if folder.is_dir():
+        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
+    found = find_release(store, name)
+    there = (found.folder / MANIFEST).is_file()
+    return FoundRelease(found.manifest, found.folder if there else None)
+
+
+def collect(store: Store, name: str, split: str | None = None) -> Leaderboard:
+    """The leaderboard of a release; see `locate_release` for `name`.
+
+    Raises:
+        UsageError: there is no such release or split, or no model was scored on it.
+    """
+    found = locate_release(store, name)
+    chosen = chosen_split(found.manifest, split)
+    stored = evaluations_of(store, found.manifest.id, chosen)
+    if not stored:
+        raise UsageError(
+            f"no model was scored on the {chosen} split of {found.manifest.dataset} "
+            f"{found.manifest.version} yet; run: loupe evaluate {found.folder or name}"
+        )
+    return arranged(found, chosen, stored)
+
+
+def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluation]) -> Leaderboard:
+    """The leaderboard of these evaluations of a release."""
+    newest = list({one.result.model.key: one for one in stored}.values())
+    names = dict(zip((one.result.id for one in newest), model_names(newest), strict=True))
+    like = published_dataset(found.manifest)
+    boards = [_board(direction, newest, names, like) for direction in DIRECTIONS]
+    return Leaderboard(
+        found.manifest,
+        found.folder,
+        split,
+        like,
+        len(stored),
+        tuple(board for board in boards if board.rows),
+        tuple(group_tables(newest, names)),
+    )
+
+
+def published_dataset(manifest: Manifest) -> str | None:
+    """The published dataset that a release has the form of, if any.
+
+    A contrastive benchmark is like MSCOCO-CCD, or Flickr30k-CCD where it is made of Flickr30k; a
+    benchmark of tasks like the version of ReCoS that it is a version of, or like v1, the standard
+    one. What is cut out of videos, or was published as UFine6926, is like UFine6926;
+    sources of several granularities together, or what was published as UFine3C, like UFine3C.
+    """
+    if like := contrastive_dataset(manifest):
+        return like
+    if manifest.statistics.tasks:
+        return f"ReCoS {manifest.tier or 'v1'}"
+    formats = {source.format for source in manifest.sources}
+    granularities = {source.granularity for source in manifest.sources} - {None}
+    if formats == {"ufine3c"} or (len(granularities) > 1 and not manifest.videos):
+        return "UFine3C"
+    if manifest.videos or formats == {"ufine6926"}:
+        return "UFine6926"
+    return None
+
+
+def model_names(evaluations: Sequence[StoredEvaluation]) -> list[str]:
+    """A name for each model; where two are called the same, with what tells them apart."""
+    models = [one.result.model for one in evaluations]
+    plain = Counter(str(model.ref) for model in models)
+    return [
+        str(model.ref) if plain[str(model.ref)] == 1 else f"{model.ref} {_apart(model)}"
+        for model in models
+    ]
+
+
+def _apart(model: EvaluatedModel) -> str:
+    digest = model.checkpoint_sha256
+    return f"({digest[:8]})" if digest else f"({model.key[:8]})"
+
+
+def _board(
+    direction: Direction,
+    evaluations: Iterable[StoredEvaluation],
+    names: dict[str, str],
+    like: str | None,
+) -> Board:
+    rows = [
+        Row("model", names[one.result.id], found.scores, one, found)
+        for one in evaluations
+        if (found := one.result.direction(direction)) is not None
+    ]
+    first = rows[0].found if rows else None
+    metrics = ordered_metrics({metric for row in rows for metric in row.scores})
+    rows.sort(key=lambda row: _rank(row.scores, metrics))
+    if first is not None and first.chance:
+        rows.append(Row("chance", "chance", first.chance, found=first))
+    return Board(
+        direction,
+        first.queries if first else 0,
+        first.gallery if first else 0,
+        first.unmatched if first else 0,
+        metrics,
+        tuple(rows),
+        published_on(like, direction) if like else (),
+    )
+
+
+def _rank(scores: Scores, metrics: tuple[str, ...]) -> tuple[float, ...]:
+    """What models are ordered by: their percentages in the order of the columns."""
+    shown = [metric for metric in metrics if metric != "median_rank"]
+    return tuple(-scores[metric].value if metric in scores else 0.0 for metric in shown)
+
+
+# How metrics and scores are written, on the leaderboard and on the terminal.
+
+
+def column_title(metric: str) -> str:
+    """What the column of a metric is called: its name in words."""
+    return metric.replace("_", " ")
+
+
+def score_text(score: Score | None, metric: str) -> str:
+    """A score as it is printed: percentages with two decimals, ranks as short as they are."""
+    if score is None:
+        return "–"
+    return _score(score.value, metric)
+
+
+def interval_text(score: Score | None, metric: str) -> str:
+    """The interval of a score, or nothing."""
+    if score is None or score.low is None or score.high is None:
+        return ""
+    return f"{_score(score.low, metric)}–{_score(score.high, metric)}"
+
+
+def _score(value: float, metric: str) -> str:
+    return f"{value:,.10g}" if metric == "median_rank" else f"{value:.2f}"
+
+
+# The leaderboard for machines: every figure that the page shows.
+
+
+def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
+    """All tables, and the evaluations behind them in full."""
+    manifest = board.manifest
+    evaluations = {
+        row.evaluation.result.id: row.evaluation
+        for one in board.boards
+        for row in one.models
+        if row.evaluation is not None
+    }
+    return {
+        "dataset": manifest.dataset,
+        "version": manifest.version,
+        "release_id": manifest.id,
+        "demonstration": manifest.demonstration,
+        "split": board.split,
+        "like": board.like,
+        "unscored": board.unscored,
+        "boards": [_board_document(one) for one in board.boards],
+        "tables": [_table_document(one) for one in board.tables],
+        "nearest": [one._asdict() for one in nearest_lines(board.contrasts)],
+        "evaluations": [
+            {
+                "id": id_,
+                "evaluated_at": evaluated_at.isoformat(),
+                **result.model_dump(mode="json"),
+            }
+            for id_, (result, evaluated_at) in evaluations.items()
+        ],
+    }
+
+
+def _board_document(board: Board) -> dict[str, Any]:
+    return {
+        "direction": board.direction,
+        "queries": board.queries,
+        "gallery": board.gallery,
+        "unmatched": board.unmatched,
+        "metrics": list(board.metrics),
+        "rows": [
+            {
+                "kind": row.kind,
+                "name": row.name,
+                "evaluation": row.evaluation.result.id if row.evaluation else None,
+                "scores": {name: one.model_dump() for name, one in row.scores.items()},
+            }
+            for row in board.rows
+        ],
+        "published": [table.model_dump(mode="json") for table in board.published],
+    }
+
+
+def _table_document(table: GroupTable) -> dict[str, Any]:
+    return {
+        "dimension": table.dimension,
+        "direction": table.direction,
+        "metric": table.metric,
+        "groups": dict(zip(table.groups, table.queries, strict=True)),
+        "rows": [
+            {
+                "name": row.name,
+                "scores": {
+                    group: cell.scores[table.metric].model_dump()
+                    for group, cell in zip(table.groups, row.cells, strict=True)
+                    if cell is not None and table.metric in cell.scores
+                },
+            }
+            for row in table.rows
+        ],
+    }

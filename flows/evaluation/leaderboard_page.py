@@ -1,0 +1,425 @@
+"""The leaderboard as files: a page that needs nothing else, Markdown and JSON."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.engine.pages import flow_pages, shrunk_uri
+from flows.evaluation.leaderboard import (
+    Board,
+    GroupRow,
+    GroupTable,
+    Leaderboard,
+    Row,
+    column_title,
+    contrast_plot,
+    interval_text,
+    leaderboard_document,
+    nearest_lines,
+    published_types,
+    score_text,
+)
+from flows.evaluation.leaderboard_drawing import (
+    CHANCE,
+    TEXT,
+    WIDE_INCHES,
+    Plot,
+    drawn,
+    legend,
+    plotted,
+    short_name,
+    styled,
+    word_of,
+    wrapped_name,
+)
+from release.published import CCD_TABLE
+from schemas.base import sha256_of
+from schemas.evaluation import Direction, Score, ShownItem, SimilarityHistogram
+
+# The plots of a leaderboard, as SVG that lies in the page: its texts are texts.
+
+MOST_MODELS = 8
+"""More lines than these cannot be told apart; the best are drawn."""
+MOST_LYING = 6
+"""More groups than these stand side by side, in a plot that takes the page's width."""
+_MATCHES, _OTHERS = "#1f5fa8", "#b8501f"
+_LEGEND_COLUMNS = 4
+_ERROR_BARS = {"ecolor": TEXT, "elinewidth": 0.9, "capsize": 2}
+
+
+def rank_plot(board: Board) -> Plot | None:
+    """How many queries find a match how soon; None where no curve is known."""
+    rows = [row for row in board.models if row.found and row.found.rank_curve][:MOST_MODELS]
+    if not rows:
+        return None
+    with plotted(3.0 + 0.2 * len(rows)) as (figure, axes):
+        for row, colour, line in styled(rows):
+            curve = row.found.rank_curve if row.found else ()
+            places = range(1, len(curve) + 1)
+            axes.plot(places, curve, color=colour, linestyle=line, label=short_name(row.name))
+        chance = rows[0].found.chance_curve if rows[0].found else ()
+        if chance:
+            places = range(1, len(chance) + 1)
+            axes.plot(places, chance, color=CHANCE, linewidth=1, linestyle=":", label="chance")
+        axes.set(xlabel="among the first k", ylabel="queries with a match, %", ylim=(0, 102))
+        axes.set_xlim(left=1)
+        legend(figure, axes, columns=1)
+        svg = drawn(figure, f"ranks-{board.direction}")
+    told = ", ".join(f"{row.name} {row.found.rank_curve[0]:.1f} %" for row in rows if row.found)
+    return Plot(
+        "How soon a match is found",
+        f"Queries with a match among the first k of the gallery. At k = 1: {told}.",
+        svg,
+    )
+
+
+def group_plot(table: GroupTable) -> Plot:
+    """A bar for each model and group, with its interval; upright and wide where groups are many."""
+    rows = table.rows[:MOST_MODELS]
+    is_wide = len(table.groups) > MOST_LYING
+    svg = _upright_bars(table, rows) if is_wide else _lying_bars(table, rows)
+    return Plot(
+        f"{table.metric} by {table.dimension}",
+        f"{table.metric} of each model by {table.dimension}, with 95 % intervals; "
+        f"the figures stand in the table.",
+        svg,
+        is_wide,
+    )
+
+
+def _lying_bars(table: GroupTable, rows: Sequence[GroupRow]) -> str:
+    thickness = 0.8 / len(rows)
+    height = 0.9 + 0.2 * len(rows) + len(table.groups) * max(0.42, 0.2 * len(rows))
+    with plotted(height) as (figure, axes):
+        places = np.arange(len(table.groups))
+        for number, (row, colour, _) in enumerate(styled(rows)):
+            bars = _bars(row, table.metric)
+            axes.barh(
+                places[bars.there] + (number - (len(rows) - 1) / 2) * thickness,
+                bars.values,
+                0.92 * thickness,
+                xerr=bars.errors,
+                color=colour,
+                error_kw=_ERROR_BARS,
+                label=short_name(row.name),
+            )
+        axes.set_yticks(places, [short_name(group) for group in table.groups])
+        axes.tick_params(axis="y", length=0, labelcolor=TEXT)
+        axes.grid(visible=False, axis="y")
+        axes.invert_yaxis()
+        axes.set(xlabel=f"{table.metric}, %")
+        axes.set_xlim(left=0)
+        legend(figure, axes, columns=1)
+        return drawn(figure, f"groups-{table.dimension}-{table.direction}")
+
+
+def _upright_bars(table: GroupTable, rows: Sequence[GroupRow]) -> str:
+    thickness = 0.8 / len(rows)
+    with plotted(3.0 + 0.1 * len(rows), WIDE_INCHES) as (figure, axes):
+        places = np.arange(len(table.groups))
+        for number, (row, colour, _) in enumerate(styled(rows)):
+            bars = _bars(row, table.metric)
+            axes.bar(
+                places[bars.there] + (number - (len(rows) - 1) / 2) * thickness,
+                bars.values,
+                0.92 * thickness,
+                yerr=bars.errors,
+                color=colour,
+                error_kw=_ERROR_BARS,
+                label=short_name(row.name),
+            )
+        axes.set_xticks(places, [wrapped_name(group) for group in table.groups])
+        axes.tick_params(axis="x", length=0, labelcolor=TEXT)
+        axes.grid(visible=False, axis="x")
+        axes.set(ylabel=f"{table.metric}, %", xlim=(-0.6, len(table.groups) - 0.4))
+        axes.set_ylim(0, 102)
+        legend(figure, axes, columns=min(len(rows), _LEGEND_COLUMNS))
+        return drawn(figure, f"groups-{table.dimension}-{table.direction}")
+
+
+class _Bars(NamedTuple):
+    """Where a model has a score, its height, and how far its interval reaches below and above."""
+
+    there: list[int]
+    values: NDArray[np.float64]
+    errors: list[NDArray[np.float64]]
+
+
+def _bars(row: GroupRow, metric: str) -> _Bars:
+    scores = [cell.scores.get(metric) if cell else None for cell in row.cells]
+    there = [place for place, score in enumerate(scores) if score is not None]
+    found = [score for score in scores if score is not None]
+    values = np.array([score.value for score in found])
+    low = np.array([score.value if score.low is None else score.low for score in found])
+    high = np.array([score.value if score.high is None else score.high for score in found])
+    return _Bars(there, values, [np.maximum(values - low, 0), np.maximum(high - values, 0)])
+
+
+def similarity_plot(row: Row) -> Plot | None:
+    """How similarities of matches and of others are spread for one model; None if unknown."""
+    spread = row.found.histogram if row.found else None
+    if spread is None or row.found is None:
+        return None
+    with plotted(2.5) as (figure, axes):
+        borders = np.linspace(spread.low, spread.high, len(spread.matches) + 1)
+        for counts, colour, name in (
+            (spread.others, _OTHERS, "others"),
+            (spread.matches, _MATCHES, "matches"),
+        ):
+            share = 100 * np.array(counts) / max(1, sum(counts))
+            axes.stairs(share, borders, fill=True, color=colour, alpha=0.22)
+            axes.stairs(share, borders, color=colour, linewidth=1.4, label=name)
+        axes.set(xlabel="cosine", ylabel="pairs, %", xlim=(spread.low, spread.high))
+        axes.set_ylim(bottom=0)
+        axes.locator_params(axis="x", nbins=6)
+        legend(figure, axes, columns=2)
+        svg = drawn(figure, f"similarities-{row.found.direction}-{word_of(row.name)}")
+    return Plot(row.name, _spread_in_words(spread), svg)
+
+
+def plots_of(board: Leaderboard, direction: Direction) -> list[Plot]:
+    """The plots over all models of one direction: rank curves, then bars by group, wide last."""
+    boards = [one for one in board.boards if one.direction == direction]
+    plots = [plot for plot in map(rank_plot, boards) if plot]
+    plots += [group_plot(one) for one in board.tables if one.direction == direction]
+    return sorted(plots, key=lambda plot: plot.is_wide)
+
+
+def _spread_in_words(spread: SimilarityHistogram) -> str:
+    borders = np.linspace(spread.low, spread.high, len(spread.matches) + 1)
+    middles = (borders[1:] + borders[:-1]) / 2
+    means = [
+        float(np.average(middles, weights=counts)) if sum(counts) else float("nan")
+        for counts in (spread.matches, spread.others)
+    ]
+    return (
+        f"Cosines of {sum(spread.matches):,} matching pairs (mean {means[0]:.3f}) and "
+        f"{sum(spread.others):,} others (mean {means[1]:.3f}), of {spread.queries:,} queries."
+    )
+
+
+# The leaderboard as files: a page that needs nothing else, Markdown and JSON.
+
+DIRECTION_TITLES: dict[Direction, str] = {
+    "text-to-image": "Text to image",
+    "image-to-text": "Image to text",
+}
+NOT_OURS = "measured by the paper on {dataset} itself, not on this release"
+_TEMPLATE = "leaderboard.html.j2"
+_SIDE_PX = 150
+_MOST_GALLERIES = 4  # models whose hardest queries are shown, so that the page stays small
+
+
+class Written(NamedTuple):
+    """Where the leaderboard was written."""
+
+    page: Path
+    markdown: Path
+    document: Path
+
+
+class Section(NamedTuple):
+    """What the page shows of one direction."""
+
+    title: str
+    board: Board
+    plots: list[Plot]
+    tables: list[GroupTable]
+    similarities: list[Plot]
+    galleries: list[Row]
+    """Models with their hardest queries, or with R@1 of 100 and none."""
+
+
+def leaderboard_folder(home: Path, board: Leaderboard) -> Path:
+    """Where the leaderboard of a release goes, below the home of an installation."""
+    manifest = board.manifest
+    return home / "leaderboards" / f"{manifest.dataset}-{manifest.version}-{board.split}"
+
+
+def write_leaderboard(board: Leaderboard, out: Path) -> Written:
+    """Writes `leaderboard.html`, `.md` and `.json` into `out`; what is there is replaced.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    written = Written(*(out / f"leaderboard.{ending}" for ending in ("html", "md", "json")))
+    document = json.dumps(leaderboard_document(board), indent=1, ensure_ascii=False)
+    written.page.write_text(render_page(board), encoding="utf-8")
+    written.markdown.write_text(render_markdown(board), encoding="utf-8")
+    written.document.write_text(document + "\n", encoding="utf-8")
+    return written
+
+
+def render_page(board: Leaderboard) -> str:
+    """The leaderboard as one HTML page."""
+    environment = flow_pages()
+    environment.filters["title_of"] = column_title
+    environment.filters["score"] = score_text
+    environment.filters["interval"] = interval_text
+    environment.filters["published_types"] = published_types
+    return environment.get_template(_TEMPLATE).render(
+        board=board,
+        titles=DIRECTION_TITLES,
+        sections=[_section(board, one) for one in board.boards],
+        thumbnail=_Thumbnails(board.folder),
+        not_ours=NOT_OURS,
+        models=_models(board),
+        contrast_plot=contrast_plot(board.contrasts),
+        nearest=nearest_lines(board.contrasts),
+        published_sizes=[one for one in CCD_TABLE if one.title == board.like],
+    )
+
+
+def _section(board: Leaderboard, one: Board) -> Section:
+    return Section(
+        DIRECTION_TITLES[one.direction],
+        one,
+        plots_of(board, one.direction),
+        [table for table in board.tables if table.direction == one.direction],
+        [plot for plot in map(similarity_plot, one.models) if plot is not None],
+        [row for row in one.models if _is_inspected(row)][:_MOST_GALLERIES],
+    )
+
+
+def _is_inspected(row: Row) -> bool:
+    """Whether it is known which queries were hardest, or that none was."""
+    first = row.scores.get("R@1")
+    found_all = first is not None and first.value == 100
+    return row.found is not None and (bool(row.found.hardest) or found_all)
+
+
+def _models(board: Leaderboard) -> list[Row]:
+    """Each model once, for what it was scored with."""
+    rows = {row.name: row for one in board.boards for row in one.models}
+    return list(rows.values())
+
+
+class _Thumbnails:
+    """Pictures of a release as small `data:` URIs, each made once."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._made: dict[str, str | None] = {}
+
+    def __call__(self, item: ShownItem) -> str | None:
+        """The picture; None where it is not there, or is not the one that was released."""
+        if item.file_path not in self._made:
+            self._made[item.file_path] = self._make(item)
+        return self._made[item.file_path]
+
+    def _make(self, item: ShownItem) -> str | None:
+        if self._folder is None:
+            return None
+        try:
+            data = (self._folder / item.file_path).read_bytes()
+        except OSError:
+            return None
+        return shrunk_uri(data, _SIDE_PX) if sha256_of(data) == item.sha256 else None
+
+
+def render_markdown(board: Leaderboard) -> str:
+    """The tables of the leaderboard as Markdown."""
+    return "\n".join(_markdown_lines(board)) + "\n"
+
+
+def _markdown_lines(board: Leaderboard) -> Iterator[str]:
+    manifest = board.manifest
+    yield f"# Leaderboard: {manifest.dataset} {manifest.version}, {board.split} split"
+    yield f"\nRelease `{manifest.id}`."
+    if manifest.demonstration:
+        yield "\n> **Demonstration.** The release is a demonstration; its scores say nothing."
+    for one in board.boards:
+        yield from _board_lines(one)
+        for table in board.tables:
+            if table.direction == one.direction:
+                yield from _table_lines(table)
+                yield from _published_type_lines(board, table)
+    yield from _nearest_lines(board)
+    yield from (f"\n{sentence}" for sentence in board.unscored.values())
+    yield "\n## How it was measured\n"
+    for row in _models(board):
+        if row.evaluation is not None:
+            result = row.evaluation.result
+            yield (
+                f"- {_cell(row.name)}: {result.protocol}; code `{result.code_revision}`; "
+                f"{result.hardware.accelerator or result.hardware.processor}; {result.interval}"
+            )
+
+
+def _nearest_lines(board: Leaderboard) -> Iterator[str]:
+    lines = nearest_lines(board.contrasts)
+    if not lines:
+        return
+    yield "\n## How near other samples are\n"
+    yield "Mean cosine of a sample with its five nearest other samples.\n"
+    yield "| model | images | captions |"
+    yield "|---|--:|--:|"
+    yield from (f"| {_cell(one.name)} | {one.images} | {one.texts} |" for one in lines)
+    for published in CCD_TABLE:
+        if published.title == board.like:
+            near = f"{published.image_similarity:.3f} | {published.text_similarity:.3f}"
+            yield f"| published {published.title} (table 1; its model is not named) † | {near} |"
+
+
+def _board_lines(board: Board) -> Iterator[str]:
+    yield f"\n## {DIRECTION_TITLES[board.direction]}\n"
+    left_out = f", {board.unmatched:,} of them without a match left out" if board.unmatched else ""
+    yield f"{board.queries:,} queries{left_out}, a gallery of {board.gallery:,}.\n"
+    yield f"| model | {' | '.join(map(column_title, board.metrics))} |"
+    yield f"|---|{'--:|' * len(board.metrics)}"
+    for row in board.rows:
+        cells = [_with_interval(row.scores.get(metric), metric) for metric in board.metrics]
+        name = f"*{row.name}*" if row.kind == "chance" else _cell(row.name)
+        yield f"| {name} | {' | '.join(cells)} |"
+    for table in board.published:
+        for published in table.rows:
+            scores = dict(zip(table.metrics, published.scores, strict=True))
+            cells = [f"{scores[name]:.2f}" if name in scores else "–" for name in board.metrics]
+            yield f"| {_cell(published.model)} † | {' | '.join(cells)} |"
+    for table in board.published:
+        note = f"; {table.note}" if table.note else ""
+        where = f"{table.citation}, {table.place}"
+        yield f"\n† published: {NOT_OURS.format(dataset=table.dataset)}{note} ({where})."
+
+
+def _table_lines(table: GroupTable) -> Iterator[str]:
+    yield f"\n### {table.metric} by {table.dimension}\n"
+    if table.note:
+        yield f"{table.note}\n"
+    heads = [
+        f"{_cell(group)} ({count:,})"
+        for group, count in zip(table.groups, table.queries, strict=True)
+    ]
+    yield f"| model | {' | '.join(heads)} |"
+    yield f"|---|{'--:|' * len(heads)}"
+    for row in table.rows:
+        cells = [
+            _with_interval(cell.scores.get(table.metric) if cell else None, table.metric)
+            for cell in row.cells
+        ]
+        yield f"| {_cell(row.name)} | {' | '.join(cells)} |"
+
+
+def _published_type_lines(board: Leaderboard, table: GroupTable) -> Iterator[str]:
+    published = published_types(table, board.like)
+    if published is None:
+        return
+    for line in published.lines:
+        yield f"| {_cell(line.name)} † | {' | '.join(line.values)} |"
+    yield f"\n† published: {NOT_OURS.format(dataset=board.like)} ({published.place})."
+
+
+def _with_interval(score: Score | None, metric: str) -> str:
+    interval = interval_text(score, metric)
+    return f"{score_text(score, metric)} ({interval})" if interval else score_text(score, metric)
+
+
+def _cell(text: str) -> str:
+    """`text` so that a Markdown table holds it as it is."""
+    escaped = "".join(f"\\{one}" if one in "\\`*_[]<>|" else one for one in text)
+    return " ".join(escaped.split())

@@ -1,0 +1,671 @@
+"""Scores models on a release: reads it, embeds what is not embedded yet, stores the result."""
+
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+import psutil
+from pydantic import TypeAdapter, ValidationError
+
+from db.evaluations import Stored, store_evaluation
+from db.withdrawals import list_withdrawals
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.image_reading import ImageFile
+from flows.evaluation.leaderboard import FoundRelease, Leaderboard, collect, locate_release
+from flows.evaluation.leaderboard_page import (
+    Written,
+    leaderboard_folder,
+    render_markdown,
+    write_leaderboard,
+)
+from flows.withdrawal.withdrawn import notices_known, withdrawal_of
+from models.embedding import Vectors
+from profiles.loader import load_profile
+from release.reading import ReadRelease, ReadRow, read_release
+from retrieval.bootstrap import REPLICATES
+from retrieval.contrastive import (
+    ContrastiveSamples,
+    contrast_accuracy,
+    contrast_similarity,
+    contrastive_result,
+    groups_by_difference,
+    overall_accuracy,
+)
+from retrieval.distractors import benchmark_distractors
+from retrieval.embedders import CHECKPOINT_FILES, pinned
+from retrieval.embeddings import read_vectors
+from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
+from schemas.embedding import (
+    BuiltinEmbedder,
+    BuiltinStillsEmbedder,
+    EmbedderSpec,
+    EmbeddingModelSpec,
+    PrecomputedEmbedder,
+    directed,
+)
+from schemas.errors import IntegrityError, UsageError
+from schemas.evaluation import (
+    DIRECTIONS,
+    ContrastiveResult,
+    Direction,
+    EvaluatedModel,
+    EvaluatedRelease,
+    EvaluationResult,
+    GroupResult,
+    Hardware,
+    ShownItem,
+)
+from schemas.release import UNSTATED, Manifest
+
+# What machine this is: evaluations and trainings say what they ran on.
+
+_PROCESSORS = Path("/proc/cpuinfo")
+
+
+def hardware() -> Hardware:
+    """This machine. A GPU is named where torch, loaded by now, sees one."""
+    return Hardware(
+        processor=_processor(),
+        cores=os.cpu_count() or 1,
+        memory_bytes=psutil.virtual_memory().total,
+        accelerator=_accelerator(),
+    )
+
+
+@cache
+def _processor() -> str:
+    try:
+        lines = _PROCESSORS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(filter(None, names), platform.processor() or platform.machine())
+
+
+def _accelerator() -> str | None:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return str(torch.cuda.get_device_name())
+
+
+# Images and texts of a release as what asks and what is found, with the groups they belong to.
+
+_REWRITES = ("rewrite", "edited_rewrite")
+UNKNOWN_TASK = "not known"
+"""The group of images whose task is not known."""
+Groups = dict[str, list[str]]
+
+
+def sides(read: ReadRelease, images: Vectors, texts: Vectors) -> tuple[Side, Side]:
+    """The images and the texts of a release with their vectors.
+
+    Raises:
+        UsageError: the vectors are not one for each, or cannot be compared.
+    """
+    shown = [shown_image(row) for row in read.rows]
+    rows = [row for row in read.rows for _ in row.captions]
+    wording = [
+        "rewrite" if caption.origin in _REWRITES else "original"
+        for row in read.rows
+        for caption in row.captions
+    ]
+    of_texts = {**_groups(read.manifest, rows), "wording": wording}
+    return (
+        Side.of(shown, images, _telling(_groups(read.manifest, list(read.rows))), "images"),
+        Side.of(list(shown_texts(read)), texts, _telling(of_texts), "texts"),
+    )
+
+
+def shown_image(row: ReadRow) -> ShownItem:
+    """An image as evaluations tell of it."""
+    return ShownItem(
+        entity_id=row.entity_id,
+        file_path=row.file_path,
+        sha256=row.sha256,
+        person=row.id,
+        source=row.source,
+    )
+
+
+def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
+    """The captions of all images, in the order of the release."""
+    for row in read.rows:
+        image = shown_image(row)
+        for position, caption in enumerate(row.captions):
+            told = {"entity_id": caption.entity_id, "text": caption.text, "position": position}
+            yield image.model_copy(update=told)
+
+
+def scored_directions(read: ReadRelease) -> tuple[Direction, ...]:
+    """The directions in which a release is scored.
+
+    Where images have no captions they are candidates only, and image to text says nothing (ReCoS
+    scores its v2 in one direction).
+    """
+    return DIRECTIONS if all(row.captions for row in read.rows) else ("text-to-image",)
+
+
+def _groups(manifest: Manifest, rows: list[ReadRow]) -> Groups:
+    granularity = {one.name: one.granularity for one in manifest.sources if one.granularity}
+    name = {source: f"{source} ({how})" for source, how in granularity.items()}
+    return {
+        "task": [row.task or UNKNOWN_TASK for row in rows],
+        "tier": [row.tier or UNSTATED for row in rows],
+        "source": [name.get(row.source, row.source) for row in rows],
+        "granularity": [granularity.get(row.source, UNSTATED) for row in rows],
+    }
+
+
+def _telling(groups: Groups) -> Groups:
+    """Those dimensions in which not everything is the same, and of equal divisions the first."""
+    divisions: dict[tuple[int, ...], str] = {}
+    for dimension, labels in groups.items():
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        division = tuple(numbers[label] for label in labels)
+        if len(numbers) > 1:
+            divisions.setdefault(division, dimension)
+    return {dimension: groups[dimension] for dimension in divisions.values()}
+
+
+# Scoring a contrastive release (CCD): who asks, what is found, and which pairs are told apart.
+#
+# Originals ask, and originals and contrastive images are found: the paper's tables 2 and 4. The
+# other
+# settings are those of its figure 4: with coarse captions, without contrastive images, or neither.
+
+CONTRASTIVE_PROTOCOL = (
+    "original samples ask, original and contrastive ones are found, by cosine; of equals, matches "
+    "count last; FG-CDA over pairs of an anchor and a contrastive image in both orders, ties are "
+    "errors"
+)
+CONTRASTIVE_INTERVAL = (
+    f"95 %, percentile bootstrap over images, of FG-CDA over groups, {REPLICATES:,} draws"
+)
+ORIGINAL, FINE, CONTRASTIVE = "original", "+ fine captions", "+ contrastive images"
+BOTH, ALL_ASK = "both", "both, all ask"
+"""The settings: those of figure 4, and all samples as queries."""
+
+
+def is_contrastive(read: ReadRelease) -> bool:
+    """Whether any image of the split differs from an anchor."""
+    return any(row.contrast for row in read.rows)
+
+
+def samples_of(read: ReadRelease) -> ContrastiveSamples:
+    """The images of a release as the samples of a contrastive benchmark.
+
+    Raises:
+        IntegrityError: the anchor of an image is not in the split.
+    """
+    number = {row.file_path: at for at, row in enumerate(read.rows)}
+    anchors = []
+    for at, row in enumerate(read.rows):
+        anchor = at if row.contrast is None else number.get(row.contrast.anchor)
+        if anchor is None:
+            raise IntegrityError(
+                f"{read.folder}: the anchor of {row.file_path} is not in the split {read.split!r}"
+            )
+        anchors.append(anchor)
+    return ContrastiveSamples(
+        tuple(row.file_path for row in read.rows),
+        np.array(anchors),
+        tuple(row.contrast and row.contrast.difference for row in read.rows),
+        np.array([len(row.captions) for row in read.rows]),
+    )
+
+
+class ContrastiveSides:
+    """Images and texts of a release with their vectors, as one direction compares them.
+
+    Args:
+        samples: what differs from which.
+        images: all images.
+        texts: all fine captions.
+        coarse: coarse captions; None where there are none, or no vectors of them.
+    """
+
+    def __init__(
+        self, samples: ContrastiveSamples, images: Side, texts: Side, coarse: Side | None
+    ) -> None:
+        self._samples = samples
+        self._images = images
+        self._texts = texts
+        self._coarse = coarse
+        self._original = samples.is_original
+        self._told_of_original = self._original[samples.image_of_text]
+
+    def scored(self, direction: Direction) -> Scored:
+        """The scores of a direction: R@k with its settings, and FG-CDA with its types."""
+        samples = self._samples
+        accuracy = contrast_accuracy(self._images.rows, self._texts.rows, samples)[direction]
+        found = score_direction(direction, *self._asked(direction))
+        overall = overall_accuracy(accuracy, samples)
+        result = found.direction.model_copy(
+            update={"scores": {**found.direction.scores, **overall}}
+        )
+        return Scored(
+            result,
+            (
+                *groups_by_difference(direction, accuracy, samples),
+                *self._settings(direction),
+                *found.groups,
+            ),
+        )
+
+    def result(self) -> ContrastiveResult:
+        """How similar pairs are, and how near the nearest other samples."""
+        images, texts, samples = self._images.rows, self._texts.rows, self._samples
+        return contrastive_result(
+            contrast_similarity(images, samples),
+            benchmark_distractors(images, texts, samples.image_of_text),
+        )
+
+    def _asked(self, direction: Direction) -> tuple[Side, Side]:
+        if direction == "text-to-image":
+            return self._texts.chosen(self._told_of_original), self._images
+        return self._images.chosen(self._original), self._texts
+
+    def _settings(self, direction: Direction) -> Iterator[GroupResult]:
+        for name, queries, gallery in self._figure_4(direction):
+            yield score_setting(name, direction, queries, gallery)
+
+    def _figure_4(self, direction: Direction) -> Iterator[tuple[str, Side, Side]]:
+        originals, coarse = self._images.chosen(self._original), self._coarse
+        fine = self._texts.chosen(self._told_of_original)
+        if direction == "text-to-image":
+            if coarse is not None:
+                yield ORIGINAL, coarse, originals
+            yield FINE, fine, originals
+            if coarse is not None:
+                yield CONTRASTIVE, coarse, self._images
+            yield BOTH, fine, self._images
+            yield ALL_ASK, self._texts, self._images
+        else:
+            if coarse is not None:
+                yield ORIGINAL, originals, coarse
+            yield FINE, originals, fine
+            yield BOTH, originals, self._texts
+            yield ALL_ASK, self._images, self._texts
+
+
+def coarse_texts(read: ReadRelease) -> list[str]:
+    """The coarse captions of all anchors, image by image; none where an anchor has none."""
+    anchors = [row for row in read.rows if row.contrast is None]
+    if not all(row.coarse_captions for row in anchors):
+        return []
+    return [text for row in anchors for text in row.coarse_captions]
+
+
+def coarse_side(read: ReadRelease, shown: list[ShownItem], vectors: Vectors) -> Side:
+    """The coarse captions with their vectors; `shown` are the images of the release."""
+    items = [
+        item.model_copy(update={"text": text, "position": position})
+        for item, row in zip(shown, read.rows, strict=True)
+        if row.contrast is None
+        for position, text in enumerate(row.coarse_captions)
+    ]
+    return Side.of(items, vectors, {}, "coarse captions")
+
+
+# Scores a model on a release: reads it, embeds what is not embedded yet, stores the result.
+
+_ASKING: dict[Direction, Literal["images", "texts"]] = {
+    "text-to-image": "texts",
+    "image-to-text": "images",
+}
+_DIGEST_FIELDS = ("checkpoint_sha256", "folder_sha256")
+
+
+class _Embedded(NamedTuple):
+    """Vectors of a release; of coarse captions where there are any."""
+
+    images: Vectors
+    texts: Vectors
+    coarse: Vectors | None = None
+
+
+class _Scores(NamedTuple):
+    """What is told of all directions."""
+
+    directions: list[Scored]
+    contrasts: ContrastiveResult | None = None
+
+
+def evaluate_release(
+    context: RunContext,
+    folder: Path,
+    spec: EmbedderSpec,
+    *,
+    split: str | None = None,
+    check_images: bool = True,
+) -> Stored:
+    """Scores `spec` on a split of the release in `folder` and stores it.
+
+    In both directions, but from text to image only where images have no captions. Where images
+    differ from anchors, these ask (`flows.evaluation.run`).
+
+    Args:
+        context: stores, progress, code revision.
+        folder: the release; what is used of it is held against its manifest first.
+        spec: the model. What it embedded before is taken from the store.
+        split: see `release.reading.chosen_split`.
+        check_images: see `release.reading.read_release`. Images that are embedded anew are held
+            against their digests in any case.
+
+    Raises:
+        UsageError: there is no release or split, or the model cannot be used.
+        IntegrityError: a file is not as it was released.
+        ModelError: the model cannot be loaded, or cannot go on.
+    """
+    read = read_release(folder, split, check_images=check_images)
+    source = _source(context, read, spec)
+    started = time.monotonic()
+    directions = scored_directions(read)
+    embedded = {direction: source.embedded(direction) for direction in directions}
+    embedding_seconds = time.monotonic() - started
+    started = time.monotonic()
+    scores = _contrastive(read, embedded) if is_contrastive(read) else _plain(read, embedded)
+    scored = scores.directions
+    result = EvaluationResult(
+        release=_released(read),
+        split=read.split,
+        protocol=CONTRASTIVE_PROTOCOL if scores.contrasts else PROTOCOL,
+        model=source.model,
+        code_revision=context.code_revision,
+        hardware=hardware(),
+        identities=len({row.id for row in read.rows}),
+        images=len(read.rows),
+        captions=sum(len(row.captions) for row in read.rows),
+        directions=tuple(one.direction for one in scored),
+        groups=tuple(group for one in scored for group in one.groups),
+        interval=CONTRASTIVE_INTERVAL if scores.contrasts else INTERVAL,
+        seconds=time.monotonic() - started,
+        embedding_seconds=embedding_seconds,
+        contrasts=scores.contrasts,
+    )
+    return store_evaluation(context.store, result)
+
+
+def _plain(read: ReadRelease, embedded: dict[Direction, _Embedded]) -> _Scores:
+    return _Scores([score_direction(one, *_asked(read, one, embedded[one])) for one in embedded])
+
+
+def _contrastive(read: ReadRelease, embedded: dict[Direction, _Embedded]) -> _Scores:
+    """Pairs of images are compared by the vectors with which texts find them."""
+    samples = samples_of(read)
+    compared: dict[Direction, ContrastiveSides] = {}
+    for direction, one in embedded.items():
+        coarse = None
+        if one.coarse is not None:
+            coarse = coarse_side(read, list(map(shown_image, read.rows)), one.coarse)
+        compared[direction] = ContrastiveSides(samples, *sides(read, *one[:2]), coarse)
+    scored = [sides_.scored(direction) for direction, sides_ in compared.items()]
+    return _Scores(scored, next(iter(compared.values())).result())
+
+
+def _asked(read: ReadRelease, direction: Direction, embedded: _Embedded) -> tuple[Side, Side]:
+    """Queries and gallery of a direction."""
+    images, texts = sides(read, embedded.images, embedded.texts)
+    return (texts, images) if direction == "text-to-image" else (images, texts)
+
+
+def _released(read: ReadRelease) -> EvaluatedRelease:
+    manifest = read.manifest
+    return EvaluatedRelease(
+        dataset=manifest.dataset,
+        version=manifest.version,
+        id=manifest.id,
+        demonstration=manifest.demonstration,
+    )
+
+
+def _source(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> "_Given | _Computed":
+    if isinstance(spec, PrecomputedEmbedder):
+        return _Given(read, pinned(spec))
+    return _Computed(context, read, pinned(spec))
+
+
+class _Given:
+    """Vectors that somebody else computed: the same in both directions."""
+
+    def __init__(self, read: ReadRelease, spec: PrecomputedEmbedder) -> None:
+        captions = sum(len(row.captions) for row in read.rows)
+        found = read_vectors(spec, len(read.rows), captions)
+        self._embedded = _Embedded(found.images, found.texts)
+        self.model = EvaluatedModel(
+            ref=spec.ref, provider=spec.provider, parameters=spec.parameters
+        )
+
+    def embedded(self, _direction: Direction) -> _Embedded:
+        """The vectors."""
+        return self._embedded
+
+
+class _Computed:
+    """Vectors of a model, which may take other instructions in each direction."""
+
+    def __init__(self, context: RunContext, read: ReadRelease, spec: EmbeddingModelSpec) -> None:
+        self._context = context
+        self._read = read
+        self._spec = spec
+        self._known: dict[str, _Embedded] = {}
+        digests = [getattr(spec, field, None) for field in _DIGEST_FIELDS]
+        self.model = EvaluatedModel(
+            ref=spec.ref,
+            provider=spec.provider,
+            parameters=spec.parameters,
+            checkpoint_sha256=next(filter(None, digests), None),
+            demonstration=spec.provider == "builtin",
+        )
+
+    def embedded(self, direction: Direction) -> _Embedded:
+        """The vectors for one direction."""
+        spec = cast("EmbeddingModelSpec", directed(self._spec, _ASKING[direction]))
+        key = spec.model_dump_json()
+        if key not in self._known:
+            embedder = CachedEmbedder(self._context.store, spec, self._context.progress)
+            images = embedder.embed_images(list(self._files()))
+            texts = [caption.text for row in self._read.rows for caption in row.captions]
+            coarse = coarse_texts(self._read) if is_contrastive(self._read) else []
+            self._known[key] = _Embedded(
+                images,
+                embedder.embed_texts(texts),
+                embedder.embed_texts(coarse) if coarse else None,
+            )
+        return self._known[key]
+
+    def _files(self) -> Iterator[ImageFile]:
+        for row in self._read.rows:
+            yield ImageFile(row.sha256, self._read.folder / row.file_path)
+
+
+# `evaluate`: models that a request names, scored on a release, and its leaderboard.
+
+_NAMED = re.compile(
+    r"(?P<provider>open_clip|transformers|qwen-vl):(?P<name>.+?)(@(?P<revision>[^@]+))?"
+)
+_SPEC: TypeAdapter[Any] = TypeAdapter(EmbedderSpec)
+
+
+class EvaluationRequest(NamedTuple):
+    """What is to be scored on which release: one of the models' four ways to be named, or none.
+
+    `release` is a folder, or a name as `loupe release show` takes it. `embedder` is `builtin`, or
+    `PROVIDER:NAME@REVISION`; `checkpoint` the folder of a CFAM checkpoint; `embeddings` two `.npy`
+    files, images and texts. Without any of them the embedders of `profile` are scored, without
+    that those of the profile in force.
+    """
+
+    release: str
+    profile: str | None = None
+    checkpoint: str | None = None
+    split: str | None = None
+    check_images: bool = True
+    embedder: str | None = None
+    embeddings: tuple[Path, Path] | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """What a run came to: the evaluations, and the leaderboard with them."""
+
+    dataset: str
+    stored: tuple[Stored, ...]
+    board: Leaderboard
+    written: Written
+
+    @property
+    def artifact(self) -> str:
+        """The key that the report stands under."""
+        return f"{self.dataset}-leaderboard"
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        results = [one.evaluation.result for one in self.stored]
+        direction = results[0].directions[0].direction
+        told = [f"{one.model.ref} {one.directions[0].scores['R@1'].value:.1f} %" for one in results]
+        return f"R@1 of {direction}: {', '.join(told)}; the leaderboard is {self.written.page}"
+
+    @property
+    def markdown(self) -> str:
+        """The leaderboard."""
+        return render_markdown(self.board)
+
+    def as_json(self) -> dict[str, Any]:
+        """The evaluations, for `--json`; `is_new` where an equal one was not stored before."""
+        return {
+            "dataset": self.dataset,
+            "evaluations": [
+                {
+                    "id": one.evaluation.result.id,
+                    "is_new": one.is_new,
+                    "evaluated_at": one.evaluation.evaluated_at.isoformat(),
+                    **one.evaluation.result.model_dump(mode="json"),
+                }
+                for one in self.stored
+            ],
+            "leaderboard": str(self.written.page),
+        }
+
+
+def run_evaluation(context: RunContext, request: EvaluationRequest) -> EvaluationReport:
+    """Scores what `request` names, model by model, and writes the leaderboard below the home.
+
+    Raises:
+        LoupeError: see `flows.evaluation.evaluate_release`; models before a fault are stored.
+    """
+    found = locate_release(context.store, request.release)
+    if found.folder is None:
+        raise UsageError(
+            f"the files of {found.manifest.dataset} {found.manifest.version} are not on this "
+            f"machine any more; name the folder of a copy"
+        )
+    _warn_of_withdrawals(context, found)
+    stored: list[Stored] = []
+    for spec in requested_embedders(request, context.settings.profile):
+        check = request.check_images and not stored  # once is enough
+        stored.append(
+            evaluate_release(context, found.folder, spec, split=request.split, check_images=check)
+        )
+    board = collect(context.store, str(found.folder), request.split)
+    written = write_leaderboard(board, leaderboard_folder(context.settings.home, board))
+    return EvaluationReport(found.manifest.dataset, tuple(stored), board, written)
+
+
+def _warn_of_withdrawals(context: RunContext, found: FoundRelease) -> None:
+    """Says what was withdrawn of the release, and what becomes of its vectors."""
+    known = notices_known(context.settings.home, context.store)
+    withdrawal = withdrawal_of(found.manifest, found.folder, known)
+    if withdrawal is None:
+        return
+    erasing = {one.key for one in list_withdrawals(context.store) if one.request.erases}
+    release = found.manifest.id
+    kept = ""
+    if any(one.release == release and one.withdrawal in erasing for one in known):
+        kept = "; what was erased is embedded for this result alone, and its vectors are not kept"
+    context.progress.say(f"warning: {withdrawal.sentence}{kept}")
+
+
+def requested_embedders(request: EvaluationRequest, profile: str) -> tuple[EmbedderSpec, ...]:
+    """The models that a request names; `profile` where it names none.
+
+    Raises:
+        UsageError: it names models in two ways, or none that there is.
+    """
+    ways = (request.profile, request.checkpoint, request.embedder, request.embeddings)
+    if sum(way is not None for way in ways) > 1:
+        raise UsageError(
+            "name what is to be scored in one way: --profile, --embedder, --checkpoint or "
+            "--embeddings"
+        )
+    if request.name is not None and not (request.checkpoint or request.embeddings):
+        raise UsageError("--name is for --checkpoint and --embeddings; other models have one")
+    if request.embeddings is not None:
+        if request.name is None:
+            raise UsageError("--embeddings needs --name: what to call the model on the leaderboard")
+        images, texts = request.embeddings
+        values = {"provider": "precomputed", "images": images, "texts": texts}
+        return (_specified(values | {"name": request.name}, "--embeddings with --name"),)
+    if request.checkpoint is not None:
+        return (_cfam(Path(request.checkpoint), request.name),)
+    if request.embedder is not None:
+        return (named_embedder(request.embedder),)
+    return load_profile(request.profile or profile).evaluation.embedders
+
+
+def named_embedder(text: str) -> EmbedderSpec:
+    """The embedder called `builtin` or `PROVIDER:NAME@REVISION`.
+
+    Raises:
+        UsageError: `text` is neither.
+    """
+    if text == "builtin":
+        return BuiltinEmbedder()
+    if text == "builtin-stills":
+        return BuiltinStillsEmbedder()
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"an embedder must be 'builtin', 'builtin-stills', or like "
+            f"'open_clip:ViT-B-16-quickgelu@openai', "
+            f"'transformers:google/siglip2-base-patch16-224@main' or 'qwen-vl:NAME@REVISION'; "
+            f"got {text!r}"
+        )
+    return _specified(match.groupdict(default="main"), f"the embedder {text!r}")
+
+
+def _cfam(folder: Path, name: str | None) -> EmbedderSpec:
+    if not folder.is_dir():
+        raise UsageError(f"there is no checkpoint in {folder}: it is not a folder")
+    for file in CHECKPOINT_FILES:
+        if not (folder / file).is_file():
+            raise UsageError(f"there is no checkpoint in {folder}: it holds no {file}")
+    values = {"provider": "cfam", "checkpoint": folder.absolute()}
+    return _specified(values if name is None else values | {"name": name}, "--checkpoint")
+
+
+def _specified(values: Mapping[str, object], what: str) -> EmbedderSpec:
+    """The embedder with these values, which a user gave by `what`."""
+    try:
+        spec: EmbedderSpec = _SPEC.validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["loc"][-1] in ("name", "revision"):
+            raise UsageError(
+                f"{what}: a {first['loc'][-1]} must be at least one character, none of them a "
+                f"control character; got {first['input']!r}"
+            ) from error
+        raise UsageError(f"{what}: {first['msg']}") from error
+    return spec

@@ -1,0 +1,400 @@
+"""`train-cfam`: trains CFAM on a release, and records what came of it."""
+
+import time
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from flows.engine.build_files import at_home
+from flows.engine.context import code_revision
+from flows.engine.progress import Progress
+from flows.engine.report import StageReport
+from flows.evaluation.run import hardware
+from flows.withdrawal.withdrawn import known_notices, withdrawal_in
+from profiles.settings import load_settings
+from release.files import digest_of_file
+from release.json_rows import read_json_rows
+from release.manifest import MANIFEST, read_manifest
+from release.ordering import SPLITS
+from release.reading import ReadRelease, read_release
+from retrieval.cfam.training_data import (
+    TrainingImage,
+    TrainingSplits,
+    hold_out_identities,
+    require_identities,
+)
+from schemas.cfam import CfamBackbone, CfamTraining, StepLine, TrainingRecord, ValidationLine
+from schemas.errors import (
+    ConfigurationError,
+    FormatError,
+    IntegrityError,
+    MissingExtraError,
+    UsageError,
+    fault_of,
+)
+from schemas.records import Split
+from schemas.toml_file import read_toml
+
+if TYPE_CHECKING:
+    from retrieval.cfam.network.training import Trained
+
+
+# Reads training files: TOML with the settings of `schemas.cfam.CfamTraining`.
+
+_UNKNOWN = "is no key of a training; see docs/training.md"
+_DEMONSTRATION = "demo"
+_SHIPPED = Path(__file__).parents[1] / "retrieval" / "cfam"
+
+
+def load_training(config: str | None) -> CfamTraining:
+    """The settings in a file; without one the paper's; `demo` names those of the demonstration.
+
+    Relative paths in a file are relative to it.
+
+    Raises:
+        ConfigurationError: the file is not there, is no TOML, or a key in it is unknown or wrong.
+    """
+    if config is None:
+        return CfamTraining()
+    path = _SHIPPED / "train_demo.toml" if config == _DEMONSTRATION else Path(config)
+    values = read_toml(path, f"training file {path}")
+    try:
+        settings = CfamTraining.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"training file {path}: {fault_of(error, unknown=_UNKNOWN)}"
+        ) from error
+    return settings.model_copy(update={"backbone": _resolved(settings.backbone, path.parent)})
+
+
+def _resolved(backbone: CfamBackbone, folder: Path) -> CfamBackbone:
+    paths = {
+        name: (folder / at_home(path)).absolute()
+        for name in ("architecture_file", "checkpoint")
+        if (path := getattr(backbone, name)) is not None
+    }
+    return backbone.model_copy(update=paths)
+
+
+# What a release, or an annotation file in the published form, gives to train on.
+
+_HELD_OUT = "held out of train"
+
+
+class TrainingImages(NamedTuple):
+    """What is trained on, and where it comes from; `validation_split` says what is validated on.
+
+    `without_captions` counts the images of the train split that are left out for want of a text.
+    """
+
+    splits: TrainingSplits
+    name: str
+    release_id: str | None
+    validation_split: str
+    without_captions: int
+
+
+def find_training_images(path: Path, settings: CfamTraining) -> TrainingImages:
+    """The images of `path`: the folder of a release, or a JSON file of rows as releases have it.
+
+    The `val` split validates where there is one, else identities that are held out of `train`. The
+    test split is never looked at.
+
+    Raises:
+        UsageError: there is neither, or too little in it to train on or to validate with.
+        FormatError: the file is not in the published form.
+        IntegrityError: the release is not as it was released.
+    """
+    if path.is_file():
+        return _of_file(path, settings)
+    if not (path / MANIFEST).is_file():
+        raise UsageError(
+            f"{path} is neither a release (a folder with a {MANIFEST}) nor a JSON file of rows; "
+            f"wanted one with a train split"
+        )
+    return _of_release(path, settings)
+
+
+def _of_release(folder: Path, settings: CfamTraining) -> TrainingImages:
+    manifest = read_manifest(folder)
+    name = f"{manifest.dataset} {manifest.version}"
+    splits = [one.split for one in manifest.statistics.splits]
+    if "train" not in splits:
+        raise UsageError(
+            f"{name} has no train split, only {', '.join(splits)}: it is made to evaluate with; "
+            f"wanted a release with one, such as build-ufine6926 makes"
+        )
+    trained = _images(read_release(folder, "train"))
+    validated = _images(read_release(folder, "val")) if "val" in splits else ()
+    return _chosen(trained, validated, name, manifest.id, settings)
+
+
+def _images(release: ReadRelease) -> tuple[TrainingImage, ...]:
+    return tuple(
+        TrainingImage(
+            release.folder / row.file_path,
+            str(row.id),
+            _texts(caption.text for caption in row.captions),
+        )
+        for row in release.rows
+    )
+
+
+def _of_file(path: Path, settings: CfamTraining) -> TrainingImages:
+    """Paths in the file are relative to it, as in UFine6926's and in our releases."""
+    by_split: dict[Split, list[TrainingImage]] = {"train": [], "val": [], "test": []}
+    try:
+        for number, row in enumerate(read_json_rows(path)):
+            by_split[_split_of(row, number)].append(_image_of(row, number, path.parent))
+    except ValueError as error:
+        raise FormatError(f"{path}: {error}") from error
+    trained, validated = tuple(by_split["train"]), tuple(by_split["val"])
+    if not trained:
+        raise UsageError(f"{path} has no rows of the train split; wanted some to train on")
+    return _chosen(trained, validated, path.name, None, settings)
+
+
+def _split_of(row: dict[str, Any], number: int) -> Split:
+    for split in SPLITS:
+        if row.get("split") == split:
+            return split
+    raise ValueError(
+        f"row {number}: split must be train, val or test; got {row.get('split')!r:.80}"
+    )
+
+
+def _image_of(row: dict[str, Any], number: int, folder: Path) -> TrainingImage:
+    file_path, identity, captions = (row.get(key) for key in ("file_path", "id", "captions"))
+    if not isinstance(file_path, str) or isinstance(identity, list | dict | None):
+        raise ValueError(  # noqa: TRY004 - a fault of the file
+            f"row {number}: wanted file_path and id; got {file_path!r:.80} and {identity!r:.80}"
+        )
+    if not isinstance(captions, list) or not all(isinstance(text, str) for text in captions):
+        raise ValueError(f"row {number}: captions must be a list of texts; got {captions!r:.80}")
+    source = row.get("source")
+    name = str(identity) if source is None else f"{source}/{identity}"
+    return TrainingImage(folder / file_path, name, _texts(captions))
+
+
+def _texts(captions: Iterable[str]) -> tuple[str, ...]:
+    """The captions that say something."""
+    return tuple(text for text in captions if text.strip())
+
+
+def _chosen(
+    trained: tuple[TrainingImage, ...],
+    validated: tuple[TrainingImage, ...],
+    name: str,
+    release_id: str | None,
+    settings: CfamTraining,
+) -> TrainingImages:
+    shared = {one.identity for one in trained} & {one.identity for one in validated}
+    if shared:
+        raise UsageError(
+            f"{name}: identity {min(shared)} is in train and in val; wanted it in one of them"
+        )
+    described = tuple(one for one in trained if one.captions)
+    if not described:
+        raise UsageError(f"{name}: no image of the train split has a caption; wanted some")
+    left_out = len(trained) - len(described)
+    if validated:
+        splits = TrainingSplits(described, validated)
+        require_identities(splits, name)
+        return TrainingImages(splits, name, release_id, "val", left_out)
+    splits = hold_out_identities(described, settings.validation_share, settings.seed)
+    return TrainingImages(splits, name, release_id, _HELD_OUT, left_out)
+
+
+def missing_images(splits: TrainingSplits) -> Iterator[Path]:
+    """The files that are not there."""
+    for image in (*splits.training, *splits.validation):
+        if not image.path.is_file():
+            yield image.path
+
+
+# `train-cfam`: trains CFAM on a release, and writes down what came of it.
+
+RECORD = "training.json"
+_STAGE = "train"
+_PACKAGES = ("torch", "open_clip_torch", "accelerate", "safetensors", "numpy")
+_SHOWN_MISSING = 3
+
+
+class TrainingRequest(NamedTuple):
+    """What is to be trained on what: a release's folder or an annotation file.
+
+    `config` is a training file, or `demo`; `out` the folder of the training.
+    """
+
+    release: str
+    config: str | None = None
+    out: str | None = None
+    resume: bool = False
+
+
+class TrainingReport(NamedTuple):
+    """What a run came to. Of several processes, only the first has a record."""
+
+    folder: Path
+    record: TrainingRecord | None
+
+    @property
+    def artifact(self) -> str:
+        """The key that the report stands under."""
+        return f"{self.folder.name}-training"
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        if self.record is None:
+            return f"the first process trains in {self.folder} and tells what came of it"
+        best = self.record.best
+        return (
+            f"trained {self.record.steps:,} steps on {self.record.release}; the best checkpoint, "
+            f"of epoch {best.epoch + 1} with R@1 {best.metrics['R@1']:.1f} % and "
+            f"mAP {best.metrics['mAP']:.1f} % on {self.record.validation_identities} identities "
+            f"{_told(self.record)}, is {self.folder / 'best'}"
+        )
+
+    @property
+    def markdown(self) -> str:
+        """The report for Prefect's page."""
+        if self.record is None:
+            return self.sentence
+        rows = [f"| {name} | {value:.2f} |" for name, value in self.record.best.metrics.items()]
+        return "\n".join([f"**{self.sentence}**", "", "| validation | |", "|---|---|", *rows])
+
+    def as_json(self) -> dict[str, Any]:
+        """The record and where the checkpoints lie, for `--json`."""
+        record = {} if self.record is None else self.record.as_json()
+        return {"folder": str(self.folder), "best_checkpoint": str(self.folder / "best"), **record}
+
+
+def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport:
+    """Trains as `request` says, from the beginning or, with `resume`, from the last checkpoint.
+
+    Raises:
+        UsageError: the images cannot be used, or the folder holds a training and `resume` is off.
+        TrainingError: a loss or gradient is no finite number.
+    """
+    settings = load_training(request.config)
+    home = _home(request, settings)
+    if not request.resume and (home / "last").exists():
+        raise UsageError(
+            f"{home} holds a training already; go on with it by --resume, or choose another --out"
+        )
+    if withdrawal := withdrawal_in(Path(request.release), known_notices(load_settings())):
+        progress.say(f"warning: {withdrawal.sentence}")
+    found = find_training_images(Path(request.release), settings)
+    if missing := list(islice(missing_images(found.splits), _SHOWN_MISSING)):
+        raise UsageError(f"{found.name}: images are missing, such as {missing[0]}")
+    if found.without_captions:
+        progress.say(f"left out for want of a caption: {found.without_captions:,} training images")
+    trained = _train(settings, found, home, progress)
+    if trained is None:
+        return TrainingReport(home, None)
+    if (finished := _finished(home, trained)) is not None:
+        return TrainingReport(home, finished)
+    record = _record(settings, found, home, trained)
+    unfinished = home / f".{RECORD}"
+    unfinished.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    unfinished.replace(home / RECORD)
+    return TrainingReport(home, record)
+
+
+def _train(
+    settings: CfamTraining, found: TrainingImages, home: Path, progress: Progress
+) -> "Trained | None":
+    try:
+        from retrieval.cfam.network.training import train
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("training CFAM", "torch") from error
+    return train(settings, found.splits, home, _Shown(progress))
+
+
+class _Shown:
+    """Shows steps as progress, and validations as sentences."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._report = StageReport(_STAGE)
+        self._steps, self._started = 0, time.monotonic()
+
+    def begin(self, steps: int, done: int) -> None:
+        """Shows a bar, as far as an earlier run came."""
+        self._steps, self._report.already_done = steps, done
+        self._progress.start(_STAGE, steps)
+        self._progress.advance(_STAGE, done)
+        if done == steps:
+            self._end()
+
+    def stepped(self, _: StepLine) -> None:
+        """Moves the bar."""
+        self._progress.advance(_STAGE, 1)
+        self._report.done += 1
+
+    def validated(self, line: ValidationLine) -> None:
+        """Says how well people are found."""
+        metrics = ", ".join(f"{name} {line.metrics[name]:.1f} %" for name in ("R@1", "mAP", "mSD"))
+        self._progress.say(f"epoch {line.epoch + 1}, step {line.step:,}: {metrics}")
+        if line.step == self._steps:
+            self._end()
+
+    def _end(self) -> None:
+        self._report.seconds = time.monotonic() - self._started
+        self._progress.end(self._report)
+
+
+def _finished(home: Path, trained: "Trained") -> TrainingRecord | None:
+    """What is written down already, where the training had come to its end before."""
+    path = home / RECORD
+    if not path.exists():
+        return None
+    try:
+        record = TrainingRecord.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise IntegrityError(f"{path} is damaged: {fault_of(error)}") from error
+    return record if (record.steps, record.seconds) == (trained.steps, trained.seconds) else None
+
+
+def _home(request: TrainingRequest, settings: CfamTraining) -> Path:
+    if request.out is not None:
+        return Path(request.out)
+    return load_settings().home / "trainings" / settings.name
+
+
+def _record(
+    settings: CfamTraining, found: TrainingImages, home: Path, trained: "Trained"
+) -> TrainingRecord:
+    training, validation = found.splits
+    return TrainingRecord(
+        settings=settings,
+        release=found.name,
+        release_id=found.release_id,
+        training_images=len(training),
+        training_images_without_captions=found.without_captions,
+        training_identities=len({image.identity for image in training}),
+        training_pairs=sum(len(image.captions) for image in training),
+        validation_images=len(validation),
+        validation_identities=len({image.identity for image in validation}),
+        validation_split=found.validation_split,
+        images_digest=trained.images_digest,
+        code_revision=code_revision(),
+        packages={name: version(name) for name in _PACKAGES},
+        hardware=hardware(),
+        device=trained.device,
+        processes=trained.processes,
+        steps=trained.steps,
+        seconds=trained.seconds,
+        best=trained.best,
+        best_sha256=digest_of_file(home / "best" / "model.safetensors"),
+        last_sha256=digest_of_file(home / "last" / "model.safetensors"),
+    )
+
+
+def _told(record: TrainingRecord) -> str:
+    return "of val" if record.validation_split == "val" else record.validation_split

@@ -1,0 +1,364 @@
+"""Validates captions by dis(t), round by round, and what came of it."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from annotate.candidates import EXAMINES
+from annotate.push import PROMPTED_BY
+from db.decisions import NewDecision
+from db.entities import NewEntity, StoredEntity, find, find_children, new_entity, parents_of
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.pages import thumbnail_uri
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream, sole_run
+from flows.grammar import check_grammar, words_of
+from flows.recos.caption_pool import CaptionPool
+from flows.recos.caption_revision import CaptionReviser
+from flows.recos.captioning import Captioner, caption_entity, facts_of
+from flows.recos.discriminability_report import report_on, write_report
+from flows.recos.task_images import embed_stored, picture_of
+from flows.recos.validation_loop import (
+    STAGE,
+    CaptionHistory,
+    Draft,
+    ValidationOutcome,
+    reports_of,
+    run_validation,
+)
+from flows.ufine3c.rewriting import store_prompt
+from models.embedding import Vectors
+from prompts.loader import load_prompt
+from retrieval.discriminability import CaptionValidator
+from schemas.base import EntityRecord
+from schemas.discriminability import AcceptedInterval
+from schemas.errors import ConfigurationError
+from schemas.quality import CaptionCheck
+from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
+from schemas.video import StageSettings
+
+# Which captions stay as they were validated, though what they were held against is withdrawn.
+#
+# How well a caption tells its image apart depends on all images that there were, so that of fewer
+# it
+# comes out otherwise. What people have decided on, and what was released, does not change by that.
+
+VALIDATED_WITH = "validated_with"
+"""The role in which the settings of a validation stand to what came of it."""
+MEASURES = "measures"
+"""The role in which a caption stands to the report of its discriminability."""
+
+
+def standing_images(
+    store: Store, dataset: str, image_of: Mapping[str, str], pool: Mapping[str, int]
+) -> frozenset[str]:
+    """The images whose captions were validated before something of that validation was withdrawn.
+
+    None where nothing was. `image_of` gives the image of each caption as it was first written,
+    `pool` has the images that captions are held against now.
+    """
+    standing: set[str] = set()
+    for settings in find(store, dataset, StageSettings.kind):
+        told = settings.record(StageSettings)
+        if told.stage != STAGE:
+            continue
+        came = list(find_children(store, settings.id, VALIDATED_WITH))
+        is_whole = pool.keys() >= set(told.values["images"])
+        if not is_whole or any(one.state == "withdrawn" for one in came):
+            standing.update(_measured(store, came, image_of))
+    return frozenset(standing)
+
+
+def _measured(store: Store, came: list[StoredEntity], image_of: Mapping[str, str]) -> set[str]:
+    """The images whose captions were measured."""
+    reports = [one.id for one in came if one.kind == DiscriminabilityReport.kind]
+    measured = parents_of(store, reports, MEASURES)
+    return {
+        image_of[caption]
+        for captions in measured.values()
+        for caption in captions
+        if caption in image_of
+    }
+
+
+# What the validation of an image's captions leaves in the store.
+
+REVISED_FROM = "revised_from"
+"""The role of the caption in whose place one was written."""
+
+
+class ValidatedWith(NamedTuple):
+    """How captions were validated: `told` are these settings as an entity, `prompt` as well.
+
+    `temperature` is what similarities were divided by, `embedder` what made the embeddings.
+    """
+
+    told: NewEntity
+    prompt: NewEntity
+    settings: DiscriminabilitySettings
+    temperature: float
+    embedder: str
+
+
+class CaptionOutcomes:
+    """Makes entities and decisions of what came of captions."""
+
+    def __init__(
+        self,
+        captioner: Captioner,
+        pool: CaptionPool,
+        reviser: CaptionReviser,
+        facts: Mapping[str, Sequence[str]],
+        validated: ValidatedWith,
+    ) -> None:
+        self._captioner = captioner
+        self._pool = pool
+        self._reviser = reviser
+        self._facts = facts
+        self._with = validated
+        self._interval = AcceptedInterval.of(validated.settings.k, validated.settings.eta)
+
+    def result(self, number: int, histories: Sequence[CaptionHistory]) -> WorkResult:
+        """What is stored of the captions of one image, whose number is `seq`.
+
+        The text nearest to what passes stays proposed, the others are rejected.
+        """
+        entities: list[NewEntity] = []
+        decisions: list[NewDecision] = []
+        for history in histories:
+            revised = self._revised(history)
+            ids = [history.key, *(one.id for one in revised)]
+            reports = self._reports(history)
+            chosen = history.attempts.index(history.best(self._interval))
+            entities += revised
+            entities += [
+                self._about(report, MEASURES, id_) for report, id_ in zip(reports, ids, strict=True)
+            ]
+            entities.append(self._about(self._checked(history, chosen), EXAMINES, ids[chosen]))
+            decisions += [
+                NewDecision(id_, "reject", self._captioner.context.software, _why_not(report))
+                for place, (id_, report) in enumerate(zip(ids, reports, strict=True))
+                if place != chosen
+            ]
+        return WorkResult(number, entities=tuple(entities), decisions=tuple(decisions))
+
+    def _revised(self, history: CaptionHistory) -> list[NewEntity]:
+        """What was written in the place of a caption, round by round."""
+        image = self._pool.image(history.image)
+        position = self._pool.position(history.key)
+        texts: list[NewEntity] = []
+        earlier = history.key
+        for attempt in history.attempts[1:]:
+            parents = [
+                (PROMPTED_BY, self._with.prompt.id),
+                (VALIDATED_WITH, self._with.told.id),
+                (REVISED_FROM, earlier),
+            ]
+            call = self._reviser.call_of(history.key, attempt.text)
+            texts.append(
+                caption_entity(self._captioner, image, attempt.text, position, parents, call)
+            )
+            earlier = texts[-1].id
+        return texts
+
+    def _reports(self, history: CaptionHistory) -> tuple[DiscriminabilityReport, ...]:
+        how = self._with
+        return reports_of(history, how.settings, how.temperature, how.embedder)
+
+    def _checked(self, history: CaptionHistory, chosen: int) -> CaptionCheck:
+        """What speaks against the text that was chosen."""
+        attempt = history.attempts[chosen]
+        known = words_of(self._facts.get(history.image, ()))
+        doubts = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
+        if attempt.verdict is not CaptionVerdict.PASS:
+            words = attempt.verdict.value.replace("_", "-")
+            doubts.append(f"It is {words} after {_rounds(history.round)}.")
+        return CaptionCheck(doubts=tuple(doubts))
+
+    def _about(self, record: EntityRecord, role: str, caption_id: str) -> NewEntity:
+        parents = [(role, caption_id), (VALIDATED_WITH, self._with.told.id)]
+        return new_entity(record, self._captioner.dataset, parents=parents)
+
+
+def _why_not(report: DiscriminabilityReport) -> str:
+    if report.verdict is CaptionVerdict.PASS:
+        return "another text was nearer to what passes"
+    words = report.verdict.value.replace("_", "-")
+    return f"{words}: dis(t) {report.dis:.3f} is not in [{report.lower:.3f}, {report.upper:.3f}]"
+
+
+def _rounds(number: int) -> str:
+    return "1 round" if number == 1 else f"{number} rounds"
+
+
+# Holds captions against the images that they could be mistaken for; has some written anew.
+#
+# The whole loop is one computation (`flows.recos.validation_loop`): what a model answered and
+# what
+# an embedder gave is in the store, so that a run that was stopped computes it again at no cost,
+# and
+# comes to the same. What came of each image is then committed as any other work.
+
+VERSION = "1"
+_SIDE_PX = 160
+
+
+class Validation(NamedTuple):
+    """What came of all captions, and where that can be looked at.
+
+    `page` is None where captions stand as they were validated before, and were not held against
+    anything again.
+    """
+
+    report: StageReport
+    page: Path | None
+
+
+def validate_captions(
+    captioner: Captioner,
+    written_with: NewEntity,
+    embedder: CachedEmbedder,
+    before_storing: Callable[[], None] = lambda: None,
+) -> Validation:
+    """Validates the captions that were written with those settings, and stores what came of it.
+
+    Of what was tried for a caption, the text nearest to what passes stays proposed; the others are
+    rejected with what was found of them. What does not pass, or what the grammar check doubts, is
+    marked for the people of the queue. `before_storing` is called when the loop came to its end.
+    Where something was withdrawn since, captions of the images that were validated before stand as
+    they are (`flows.recos.caption_validation`).
+
+    Runs side by side do this one after the other: what one had written anew, the next finds stored.
+
+    Raises:
+        DegenerateCriterionError: the criterion does not tell the captions apart.
+        ConfigurationError: there are too few images, or no captions.
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+    """
+    context, dataset = captioner.context, captioner.dataset
+    with sole_run(context, dataset, STAGE, VERSION):
+        pool = CaptionPool(context.store, dataset, written_with.id)
+        standing = standing_images(context.store, dataset, pool.image_of, pool.place)
+        described = {pool.image_of[one] for one in pool.captions}
+        if described <= standing:
+            before_storing()
+            return Validation(StageReport(STAGE, already_done=len(described)), None)
+        loop = _Loop(captioner, embedder, pool)
+        loop.prepare()
+        outcome = loop.run()
+        before_storing()
+        return Validation(loop.store(outcome, standing), loop.show(outcome))
+
+
+class _Loop:
+    """One computation of the loop, and what it is made of."""
+
+    def __init__(self, captioner: Captioner, embedder: CachedEmbedder, pool: CaptionPool) -> None:
+        self._captioner = captioner
+        self._context = captioner.context
+        self._settings = captioner.settings.discriminability
+        self._embedder = embedder
+        self._pool = pool
+        self._prompt = load_prompt(captioner.settings.revision_prompt)
+
+    def prepare(self) -> None:
+        """Embeds images and captions, and sets what similarities are divided by.
+
+        Raises:
+            ConfigurationError: there are too few images.
+        """
+        pool = self._pool
+        if len(pool.images) <= self._settings.k:
+            raise ConfigurationError(
+                f"captions of {self._captioner.dataset!r} are to be held against "
+                f"{self._settings.k} other images each (captioning.discriminability.k), and v0 has "
+                f"{len(pool.images)}; take more images, or a smaller k"
+            )
+        self._facts = facts_of(self._context.store, list(pool.place))
+        self._reviser = CaptionReviser(self._captioner, self._prompt, pool, self._facts)
+        rows = embed_stored(self._context, self._embedder, pool.images)
+        self._validator = CaptionValidator(rows, self._settings, name="the images of v0")
+        self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
+
+    def run(self) -> ValidationOutcome:
+        """Validates, asks anew, validates again."""
+        drafts, rewrite = self._pool.drafts, self._reviser.rewrite
+        return run_validation(drafts, self._measure, rewrite, self._settings, self._temperature)
+
+    def _measure(self, drafts: Sequence[Draft]) -> list[float]:
+        texts, targets = self._embedded(drafts)
+        found: list[float] = self._validator.score(texts, targets, self._temperature).dis.tolist()
+        return found
+
+    def _embedded(self, drafts: Sequence[Draft]) -> tuple[Vectors, NDArray[np.int64]]:
+        texts = self._embedder.embed_texts([draft.text for draft in drafts])
+        return texts, self._pool.targets(drafts)
+
+    def store(self, outcome: ValidationOutcome, standing: Collection[str]) -> StageReport:
+        """Commits what came of every image's captions, but for those of images that stand."""
+        validated = self._validated()
+        outcomes = CaptionOutcomes(
+            self._captioner, self._pool, self._reviser, self._facts, validated
+        )
+        stage = Stage(
+            name=STAGE,
+            version=VERSION,
+            dataset=self._captioner.dataset,
+            configuration={"settings": validated.told.id},
+            agents=(self._captioner.agent,),
+            workers=1,
+            label="validate captions",
+        )
+        of_images: dict[str, list[CaptionHistory]] = {}
+        for history in outcome.histories:
+            of_images.setdefault(history.image, []).append(history)
+        items = [
+            (image.seq, of_images[image.id])
+            for image in self._pool.images
+            if image.id in of_images and image.id not in standing
+        ]
+
+        def work(items: Sequence[tuple[int, list[CaptionHistory]]]) -> list[WorkResult]:
+            return [outcomes.result(number, of_image) for number, of_image in items]
+
+        return run_stream(self._context, stage, items, work, total=len(items))
+
+    def _validated(self) -> ValidatedWith:
+        """How captions were validated, as it is stored."""
+        embedder = str(self._embedder.ref)
+        told = self._captioner.settings_of(
+            STAGE,
+            VERSION,
+            self._prompt,
+            discriminability=self._settings.model_dump(mode="json"),
+            temperature=self._temperature,
+            embedder=embedder,
+            images=sorted(self._pool.place),
+            captions=sorted(self._pool.captions),
+        )
+        prompt = store_prompt(self._context, self._captioner.dataset, self._prompt)
+        return ValidatedWith(told, prompt, self._settings, self._temperature, embedder)
+
+    def show(self, outcome: ValidationOutcome) -> Path:
+        """Writes the page that shows what came of the captions."""
+        context = self._context
+        report = report_on(
+            self._captioner.dataset,
+            outcome.histories,
+            self._settings,
+            self._temperature,
+            str(self._embedder.ref),
+        )
+        path = context.settings.home / "reports" / f"{self._captioner.dataset}-captions.html"
+
+        def thumbnail(image_id: str) -> str | None:
+            return thumbnail_uri(context.blobs, picture_of(self._pool.image(image_id)), _SIDE_PX)
+
+        write_report(report, thumbnail, path)
+        return path

@@ -1,0 +1,328 @@
+"""Captions of an image for its task (ReCoS, section 3.2): asked for, read, and revised."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from annotate.items import DESCRIBES
+from annotate.push import PROMPTED_BY
+from db.entities import LIVE, NewEntity, StoredEntity, fetch, new_entity, parents_of
+from db.store import Store
+from db.work import Pending, WorkResult
+from flows.answers import Fault, answer_object, only_field, read_line, refused_answer, words_of
+from flows.engine.context import RunContext
+from flows.engine.dataset_model import AskedModel
+from flows.engine.importing import KNOWN_FROM
+from flows.engine.model_step import ask, require_answers, without_answer
+from flows.engine.report import StageReport, StageResult
+from flows.engine.runner import Stage, run_stage
+from flows.recos.task_images import SAMPLED_FROM
+from flows.ufine3c.rewriting import store_prompt
+from prompts.loader import Prompt, load_prompt
+from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
+from schemas.profile import CaptioningSettings
+from schemas.records import Caption, Image, ImageFacts, Rejection
+from schemas.recos import CaptionVerdict, RenderedTruth
+from schemas.requests import (
+    CAPTION_FIELD,
+    CAPTION_PURPOSE,
+    CAPTIONS_FIELD,
+    CAPTIONS_OF_AN_IMAGE,
+    REVISION_PURPOSE,
+    CaptionBrief,
+    Direction,
+)
+from schemas.retrieval_task import RetrievalTask
+
+# Asks a model for captions of an image, or for one caption anew.
+
+VERSION = "2"
+MAX_CHARACTERS = 400
+"""The longest caption that is taken; 40 words are about 240."""
+
+
+def request_captions(
+    image: ChatImage,
+    task: RetrievalTask,
+    facts: Sequence[str],
+    prompt: Prompt,
+    count: int = CAPTIONS_OF_AN_IMAGE,
+) -> ChatRequest:
+    """The request for `count` captions of `image`.
+
+    Args:
+        image: what is to be described.
+        task: what the captions are for.
+        facts: what is known to be true of the image, the most important first; they may hold
+            anything, instructions to the model included: the prompt sets them apart as data.
+        prompt: `caption_image`.
+        count: how many captions are wanted.
+    """
+    brief = CaptionBrief(task=task, count=count, facts=tuple(facts)).text()
+    return ChatRequest(
+        purpose=CAPTION_PURPOSE,
+        prompt=prompt.render(task=str(task), count=str(count), brief=brief),
+        prompt_digest=prompt.digest,
+        subject=brief,
+        images=(image,),
+        answer_schema=captions_schema(count),
+    )
+
+
+def request_revision(
+    image: ChatImage,
+    task: RetrievalTask,
+    facts: Sequence[str],
+    caption: str,
+    verdict: CaptionVerdict,
+    prompt: Prompt,
+    *,
+    too_detailed: Sequence[str] = (),
+    too_general: Sequence[str] = (),
+    taken: Sequence[str] = (),
+) -> ChatRequest:
+    """The request for a caption in the place of `caption`, which failed as `verdict` says.
+
+    Args:
+        image: what is to be described.
+        task: what the caption is for.
+        facts: what is known to be true of the image, the most important first.
+        caption: the caption to replace.
+        verdict: how it failed.
+        prompt: `caption_revision`.
+        too_detailed: captions of earlier rounds that were over-detailed, the oldest first.
+        too_general: those that were under-detailed.
+        taken: what other captions of the image say.
+
+    Raises:
+        ValueError: the caption passed.
+    """
+    direction = Direction.after(verdict)
+    brief = CaptionBrief(
+        task=task,
+        count=1,
+        facts=tuple(facts),
+        caption=caption,
+        direction=direction,
+        too_detailed=tuple(too_detailed),
+        too_general=tuple(too_general),
+        taken=tuple(taken),
+    ).text()
+    return ChatRequest(
+        purpose=REVISION_PURPOSE,
+        prompt=prompt.render(direction=str(direction), brief=brief),
+        prompt_digest=prompt.digest,
+        subject=brief,
+        images=(image,),
+        answer_schema=revision_schema(),
+    )
+
+
+def captions_schema(count: int) -> dict[str, Any]:
+    """The JSON schema of an answer: `captions`, a list of exactly `count` texts."""
+    texts = {"type": "array", "items": _text(), "minItems": count, "maxItems": count}
+    return _object(CAPTIONS_FIELD, texts)
+
+
+def revision_schema() -> dict[str, Any]:
+    """The JSON schema of an answer: `caption`, one text."""
+    return _object(CAPTION_FIELD, _text())
+
+
+def _text() -> dict[str, Any]:
+    return {"type": "string", "minLength": 1, "maxLength": MAX_CHARACTERS}
+
+
+def _object(field: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {field: value},
+        "required": [field],
+        "additionalProperties": False,
+    }
+
+
+# Reads the captions in a model's answer.
+
+
+def read_captions(
+    answer: ChatAnswer, count: int = CAPTIONS_OF_AN_IMAGE
+) -> tuple[str, ...] | Rejection:
+    """The `count` captions that `answer` holds, as they are, or why they cannot be used.
+
+    One that cannot be used spoils the answer. Reasons are those of `answer_object`, `only_field`
+    and `read_line` (`flows.answers`), and `wrong_count` and `same_captions` (two have the
+    same words).
+    """
+    found = answer_object(answer, CAPTION_PURPOSE)
+    if isinstance(found, Rejection):
+        return found
+    captions = _captions(only_field(found, CAPTIONS_FIELD), count)
+    if isinstance(captions, Fault):
+        return refused_answer(answer, CAPTION_PURPOSE, captions)
+    return captions
+
+
+def read_revision(answer: ChatAnswer) -> str | Rejection:
+    """The caption that `answer` holds, as it is, or why it cannot be used."""
+    found = answer_object(answer, REVISION_PURPOSE)
+    if isinstance(found, Rejection):
+        return found
+    text = only_field(found, CAPTION_FIELD)
+    if not isinstance(text, Fault):
+        text = read_line(text, "The caption", MAX_CHARACTERS)
+    return refused_answer(answer, REVISION_PURPOSE, text) if isinstance(text, Fault) else text
+
+
+def _captions(value: object, count: int) -> tuple[str, ...] | Fault:
+    if isinstance(value, Fault):
+        return value
+    if not isinstance(value, list):
+        return Fault("wrong_type", f"The captions must be a list; got {type(value).__name__}.")
+    if len(value) != count:
+        return Fault("wrong_count", f"The answer holds {len(value)} captions; wanted {count}.")
+    captions: list[str] = []
+    for number, one in enumerate(value, start=1):
+        caption = read_line(one, f"Caption {number}", MAX_CHARACTERS)
+        if isinstance(caption, Fault):
+            return caption
+        captions.append(caption)
+    if len(set(map(words_of, captions))) < count:
+        return Fault("same_captions", "Two of the captions say the same; wanted different ones.")
+    return tuple(captions)
+
+
+# Has the images that tasks begin with described by the profile's multimodal model.
+#
+# Facts that are known of an image stand in the request, so that what is said of it is true.
+
+RENDERED_FROM = "rendered_from"
+"""The role of what a generator drew, of which an image is the picture."""
+WRITTEN_WITH = "written_with"
+"""The role in which the settings of a caption stand to it: model, parameters, prompt."""
+
+
+class Captioner(AskedModel):
+    """The profile's captioner, and how it is asked, in one dataset."""
+
+    def __init__(self, context: RunContext, dataset: str, settings: CaptioningSettings) -> None:
+        super().__init__(context, dataset, settings.model)
+        self.settings = settings
+
+
+def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
+    """Has every image of v0 described five times; gives what was set, of which captions derive.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+    """
+    context, dataset = captioner.context, captioner.dataset
+    prompt = load_prompt(captioner.settings.prompt)
+    prompt_entity = store_prompt(context, dataset, prompt)
+    settings = captioner.settings_of(CAPTION_PURPOSE, VERSION, prompt)
+    stage = Stage(
+        name=CAPTION_PURPOSE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": settings.id},
+        agents=(captioner.agent,),
+        workers=1,  # a chat model keeps many requests in flight itself
+        label="write captions",
+    )
+
+    def work(images: Sequence[StoredEntity]) -> list[StageResult]:
+        facts = facts_of(context.store, [image.id for image in images])
+        requests = [
+            request_captions(
+                captioner.picture(image), task_of(image), facts.get(image.id, ()), prompt
+            )
+            for image in images
+        ]
+        outcomes = ask(captioner.model, requests)
+        parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
+        return [
+            _result(captioner, image, request, outcomes.get(place), parents)
+            for place, (image, request) in enumerate(zip(images, requests, strict=True))
+        ]
+
+    report = run_stage(context, stage, Pending(dataset, Image.kind, LIVE, "v0"), work)
+    require_answers(captioner.settings.model.ref, report)
+    return settings, report
+
+
+def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What is known of those images that were rendered, or whose source tells it; by their ids."""
+    copied = parents_of(store, image_ids, SAMPLED_FROM)
+    originals = {one for found in copied.values() for one in found}
+    facts: dict[str, tuple[str, ...]] = {}
+    kinds: tuple[tuple[str, type[RenderedTruth | ImageFacts]], ...] = (
+        (RENDERED_FROM, RenderedTruth),
+        (KNOWN_FROM, ImageFacts),
+    )
+    for role, kind in kinds:
+        known = parents_of(store, originals, role)
+        records = fetch(store, {one for found in known.values() for one in found})
+        facts |= {
+            original: records[one].record(kind).facts
+            for original, found in known.items()
+            for one in found
+        }
+    return {
+        image_id: facts[original] for image_id, (original,) in copied.items() if facts.get(original)
+    }
+
+
+def truths_of(store: Store, originals: Sequence[str]) -> dict[str, RenderedTruth]:
+    """What was drawn into images of sources, by the ids of those of which it is known."""
+    drawn = parents_of(store, originals, RENDERED_FROM)
+    truths = fetch(store, {one for found in drawn.values() for one in found})
+    return {original: truths[found[0]].record(RenderedTruth) for original, found in drawn.items()}
+
+
+def task_of(image: StoredEntity) -> RetrievalTask:
+    """What an image of the benchmark is for."""
+    task = image.record(Image).task
+    assert task is not None  # noqa: S101 - `flows.recos.task_images` gives every image one
+    return task
+
+
+def caption_entity(
+    captioner: Captioner,
+    image: StoredEntity,
+    text: str,
+    position: int,
+    parents: Sequence[tuple[str, str]],
+    model_call: str | None,
+) -> NewEntity:
+    """A caption by the model."""
+    record = Caption(
+        source=image.record(Image).source, text=text, position=position, author=captioner.author
+    )
+    return new_entity(
+        record,
+        captioner.dataset,
+        parents=[(DESCRIBES, image.id), *parents],
+        split=image.split,
+        group=image.id,
+        model_call=model_call,
+    )
+
+
+def _result(
+    captioner: Captioner,
+    image: StoredEntity,
+    request: ChatRequest,
+    outcome: ChatOutcome | None,
+    parents: Sequence[tuple[str, str]],
+) -> StageResult:
+    if not isinstance(outcome, ChatAnswer):
+        return without_answer(image, CAPTION_PURPOSE, outcome)
+    captions = read_captions(outcome)
+    if isinstance(captions, Rejection):
+        return WorkResult(image.seq, rejection=captions)
+    call = captioner.model.key(request)
+    written = (
+        caption_entity(captioner, image, text, position, parents, call)
+        for position, text in enumerate(captions)
+    )
+    return WorkResult(image.seq, entities=tuple(written))

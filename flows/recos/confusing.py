@@ -1,0 +1,330 @@
+"""Confusing captions (ReCoS, section 3.3): asked for, read, and stored."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from annotate.items import DESCRIBES
+from annotate.push import PROMPTED_BY
+from db.entities import LIVE, StoredEntity, find, parents_of
+from db.store import Store
+from db.work import WorkResult
+from flows.answers import (
+    Fault,
+    Words,
+    answer_object,
+    only_field,
+    read_line,
+    refused_answer,
+    words_of,
+)
+from flows.engine.context import RunContext
+from flows.engine.invalidation import keep_current
+from flows.engine.model_step import ask, require_answers, without_answer
+from flows.engine.report import StageReport, StageResult
+from flows.engine.runner import Stage, run_stream
+from flows.recos.captioning import (
+    MAX_CHARACTERS,
+    WRITTEN_WITH,
+    Captioner,
+    caption_entity,
+    facts_of,
+    task_of,
+)
+from flows.recos.confusion_checks import ASKS_ABOUT, ASKS_WITH, question
+from flows.recos.similar_images import SIMILAR_TO, Begun
+from flows.recos.task_images import images_of_tier
+from flows.ufine3c.rewriting import store_prompt
+from prompts.loader import Prompt, load_prompt
+from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
+from schemas.quality import Confusion
+from schemas.records import Caption, Rejection
+from schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
+
+# Asks a model for the confusing caption of a similar image, and reads its answer.
+
+STAGE = CONFUSION_PURPOSE
+VERSION = "2"
+
+
+def answer_schema(max_characters: int) -> dict[str, Any]:
+    """The JSON schema of an answer: one string, `caption`, of 1 to `max_characters` characters."""
+    text = {"type": "string", "minLength": 1, "maxLength": max_characters}
+    return {
+        "type": "object",
+        "properties": {CONFUSION_FIELD: text},
+        "required": [CONFUSION_FIELD],
+        "additionalProperties": False,
+    }
+
+
+def request_confusion(
+    image: ChatImage, brief: ConfusionBrief, prompt: Prompt, max_characters: int
+) -> ChatRequest:
+    """The request for t′, the caption of `image` (x′) in the words of `brief.caption` (t).
+
+    The model is not shown x. The brief may hold anything, instructions to the model included: the
+    prompt sets it apart as data.
+    """
+    text = brief.text()
+    return ChatRequest(
+        purpose=STAGE,
+        prompt=prompt.render(brief=text),
+        prompt_digest=prompt.digest,
+        subject=text,
+        images=(image,),
+        answer_schema=answer_schema(max_characters),
+    )
+
+
+def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str | Rejection:
+    """The confusing caption that `answer` holds, as it is, or why it cannot be used.
+
+    Reasons are those of `answer_object`, `only_field` and `read_line` (`flows.answers`), and
+    `same_words`: the answer says what `caption` says, so that it would be right for both images or
+    wrong for the one that was shown.
+    """
+    found = answer_object(answer, STAGE)
+    if isinstance(found, Rejection):
+        return found
+    text = only_field(found, CONFUSION_FIELD)
+    if not isinstance(text, Fault):
+        text = read_line(text, "The caption", max_characters)
+    if not isinstance(text, Fault) and words_of(text) == words_of(caption):
+        detail = f"The confusing caption has the same words as the caption: {text!r}."
+        text = Fault("same_words", detail)
+    return refused_answer(answer, STAGE, text) if isinstance(text, Fault) else text
+
+
+# Which captions can be confused with which images, and what still stands of what was made of it.
+#
+# A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. People may
+# change
+# a caption of v0 when v1 is there already: then the pair is another one. What was written and
+# asked
+# for the pair of before is taken out of the way, and put back when that caption returns.
+
+CONFUSES = "confuses"
+"""The role of the caption of v0 in whose words one of v1 is written."""
+
+PairKey = tuple[str, str]
+"""The ids of an image of v1 and of a caption of v0."""
+
+
+class Pair(NamedTuple):
+    """A similar image x′, the image x of v0, and a caption t of x."""
+
+    similar: StoredEntity
+    image: StoredEntity
+    caption: StoredEntity
+
+    @property
+    def key(self) -> PairKey:
+        """What it is called here."""
+        return self.similar.id, self.caption.id
+
+    @property
+    def number(self) -> int:
+        """Its number as an input of work: those of both entities, each in half of the bits."""
+        return self.similar.seq << 32 | self.caption.seq
+
+
+class WrittenCaption(NamedTuple):
+    """A confusing caption, and the pair that it was written for."""
+
+    entity: StoredEntity
+    pair: PairKey
+
+
+def load_pairs(store: Store, dataset: str, begun: Begun) -> list[Pair]:
+    """Every live image of v1 with every accepted caption of its image, in the order of both."""
+    similar = [one for one in images_of_tier(store, dataset, "v1") if one.state in LIVE]
+    partner = parents_of(store, [one.id for one in similar], SIMILAR_TO)
+    images = {image.id: image for image in begun.images}
+    return [
+        Pair(one, images[image_id], caption)
+        for one in similar
+        for image_id in partner[one.id]
+        if image_id in images
+        for caption in begun.captions[image_id]
+    ]
+
+
+def load_written(store: Store, dataset: str) -> list[WrittenCaption]:
+    """All confusing captions of a dataset, whatever was decided on them or their pairs."""
+    captions = {one.id: one for one in find(store, dataset, Caption.kind)}
+    confused = parents_of(store, captions, CONFUSES)
+    described = parents_of(store, confused, DESCRIBES)
+    return [
+        WrittenCaption(captions[one], (described[one][0], found[0]))
+        for one, found in confused.items()
+    ]
+
+
+class Standing:
+    """What of all that was written and asked is of a pair that there still is."""
+
+    def __init__(self, pairs: Iterable[Pair], written: Iterable[WrittenCaption]) -> None:
+        self._pairs = {pair.key for pair in pairs}
+        self._of_caption = {one.entity.id: one.pair for one in written}
+        self._described = {
+            one.pair[0]
+            for one in written
+            if one.pair in self._pairs and one.entity.state != "rejected"
+        }
+
+    def has_caption(self, caption_id: str) -> bool | None:
+        """Whether a confusing caption stands; None for captions that are none."""
+        pair = self._of_caption.get(caption_id)
+        return None if pair is None else pair in self._pairs
+
+    def has_question(self, caption_id: str, similar_id: str) -> bool:
+        """Whether a question about a caption and an image of v1 is still worth an answer.
+
+        It is not where that image has no caption that is, or may be, accepted.
+        """
+        pair = self._of_caption.get(caption_id, (similar_id, caption_id))
+        return pair in self._pairs and similar_id in self._described
+
+
+def load_standing(store: Store, dataset: str, begun: Begun) -> Standing:
+    """What stands now."""
+    return Standing(load_pairs(store, dataset, begun), load_written(store, dataset))
+
+
+def keep_standing(context: RunContext, dataset: str, begun: Begun) -> None:
+    """Retires captions and open questions of pairs that are no more; reopens those that are again.
+
+    Questions that were answered keep their answers.
+    """
+    pairs = load_pairs(context.store, dataset, begun)
+    before = Standing(pairs, load_written(context.store, dataset))
+    keep_current(
+        context, dataset, Caption.kind, lambda one: before.has_caption(one.id), states=LIVE
+    )
+    standing = Standing(pairs, load_written(context.store, dataset))
+    asked = [one.id for one in find(context.store, dataset, Confusion.kind)]
+    captions = parents_of(context.store, asked, ASKS_ABOUT)
+    images = parents_of(context.store, asked, ASKS_WITH)
+
+    def is_open(question: StoredEntity) -> bool:
+        return standing.has_question(captions[question.id][0], images[question.id][0])
+
+    keep_current(context, dataset, Confusion.kind, is_open)
+
+
+# Writes the captions of v1: in the words of captions of v0, and true of their own images only.
+
+_SAME_WORDS = "The model described the similar image in the same words."
+
+
+def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
+    """Has for every image of v1 a caption written to each caption of its image of v0.
+
+    Work hangs on both: a caption of v0 that people changed later has one written to it, and nothing
+    is asked again of the others.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+    """
+    context, dataset = captioner.context, captioner.dataset
+    prompt = load_prompt(captioner.settings.confusion_prompt)
+    prompt_entity = store_prompt(context, dataset, prompt)
+    settings = captioner.settings_of(STAGE, VERSION, prompt)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": settings.id, "input": "pair"},
+        agents=(captioner.agent,),
+        chunk_size=250,  # of pairs: some fifty pictures, which are held
+        workers=1,
+        label="write confusing captions",
+    )
+    parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
+    pairs = load_pairs(context.store, dataset, begun)
+    written = {one.pair for one in load_written(context.store, dataset)}
+    items = [(pair.number, pair) for pair in pairs if pair.key not in written]
+
+    def work(items: Sequence[tuple[int, Pair]]) -> list[StageResult]:
+        chunk = [pair for _, pair in items]
+        requests = _requests(captioner, chunk, prompt)
+        outcomes = ask(captioner.model, requests)
+        said = _said(captioner, pairs)
+        return [
+            _written(captioner, pair, request, outcomes.get(place), said[pair.similar.id], parents)
+            for place, (pair, request) in enumerate(zip(chunk, requests, strict=True))
+        ]
+
+    report = run_stream(context, stage, items, work, total=len(items))
+    report.already_done += len(pairs) - len(items)
+    require_answers(captioner.settings.model.ref, report)
+    return report
+
+
+def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> list[ChatRequest]:
+    """What the model is asked for each pair; an image is read once."""
+    similar = {pair.similar.id: pair.similar for pair in pairs}
+    facts = facts_of(captioner.context.store, list(similar))
+    pictures = {image.id: captioner.picture(image) for image in similar.values()}
+    return [
+        request_confusion(
+            pictures[pair.similar.id],
+            ConfusionBrief(
+                task=task_of(pair.similar),
+                caption=pair.caption.record(Caption).text,
+                facts=facts.get(pair.similar.id, ()),
+            ),
+            prompt,
+            MAX_CHARACTERS,
+        )
+        for pair in pairs
+    ]
+
+
+def _said(captioner: Captioner, pairs: Sequence[Pair]) -> dict[str, set[Words]]:
+    """The words of the captions of each image of v1 by now, whatever was decided on them."""
+    standing = {pair.key for pair in pairs}
+    said: dict[str, set[Words]] = defaultdict(set)
+    for one in load_written(captioner.context.store, captioner.dataset):
+        if one.pair in standing:
+            said[one.pair[0]].add(words_of(one.entity.record(Caption).text))
+    return said
+
+
+def _written(
+    captioner: Captioner,
+    pair: Pair,
+    request: ChatRequest,
+    outcome: ChatOutcome | None,
+    said: set[Words],
+    parents: Sequence[tuple[str, str]],
+) -> StageResult:
+    """What was written for a pair, which joins `said`.
+
+    Of an answer that is no use, people are asked of the caption of v0 all the same: where the model
+    gave back its words, it may well fit both.
+    """
+    if not isinstance(outcome, ChatAnswer):
+        failed = without_answer(pair.similar, STAGE, outcome)
+        return failed._replace(input=pair.number)
+    caption = pair.caption.record(Caption)
+    text = _different(read_confusion(outcome, caption.text, MAX_CHARACTERS), said)
+    if isinstance(text, Rejection):
+        doubts = (_SAME_WORDS,) if text.reason == "same_words" else ()
+        asked = question(pair.caption, pair.image, pair.similar, pair.similar, doubts)
+        return WorkResult(pair.number, entities=asked, rejection=text)
+    said.add(words_of(text))
+    call = captioner.model.key(request)
+    roles = [*parents, (CONFUSES, pair.caption.id)]
+    new = caption_entity(captioner, pair.similar, text, caption.position, roles, call)
+    return WorkResult(pair.number, entities=(new,))
+
+
+def _different(text: str | Rejection, said: set[Words]) -> str | Rejection:
+    """A caption, or why it is no use where others of its image say it already."""
+    if isinstance(text, Rejection) or words_of(text) not in said:
+        return text
+    detail = f"Another caption of the image says the same: {text!r}."
+    return Rejection(stage=STAGE, reason="same_captions", detail=detail, context={"text": text})

@@ -1,0 +1,266 @@
+"""Asks of every caption of v1 what would make the benchmark wrong, and does what was answered.
+
+Of each pair of captions two things are asked: does the new one not fit the image of v0, and does
+that one's not fit the new image. What the embedder is sure of is accepted; people see the rest,
+both images side by side, as the policy of the queue says.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from annotate.items import DESCRIBES
+from annotate.queues import Queue
+from db.decisions import NewDecision, Verdict, append_decisions, last_agents
+from db.entities import (
+    LIVE,
+    AgentRef,
+    StoredEntity,
+    children_of,
+    fetch,
+    find,
+    new_entity,
+    pages,
+    parents_of,
+)
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream
+from flows.grammar import check_grammar, words_of
+from flows.recos.captioning import facts_of, truths_of
+from flows.recos.confusing import load_pairs, load_standing, load_written
+from flows.recos.confusion_checks import (
+    ASKS_ABOUT,
+    ASKS_WITH,
+    ConfusedPair,
+    PairVectors,
+    check_confusions,
+    is_known_apart,
+    question,
+)
+from flows.recos.confusion_checks import STAGE as CHECK_STAGE
+from flows.recos.confusion_checks import VERSION as CHECK_VERSION
+from flows.recos.similar_images import Begun, Judge
+from flows.recos.task_images import embed_stored, images_of_tier, originals_of
+from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
+from schemas.quality import Confusion
+from schemas.records import Caption
+
+_MEASURED = "measured"
+
+_PAGE = 500
+_VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}
+_FITS_BOTH = "a caption of the image that it should be confused with fits it, too"
+_NO_CAPTION = "no caption of it was accepted"
+_SENTENCES = {
+    ConfusionFinding.CAPTION_FITS_SIMILAR: "It may fit the similar image as well.",
+    ConfusionFinding.CONFUSING_FITS_IMAGE: "It may fit the other image as well.",
+    ConfusionFinding.MANY_WORDS_CHANGED: "Many of its words differ from those of the caption that "
+    "it should be confused with.",
+    ConfusionFinding.SAME_WORDS: "Its words are those of the caption that it should be confused "
+    "with.",
+}
+
+
+def check_pairs(
+    context: RunContext,
+    dataset: str,
+    begun: Begun,
+    judge: Judge,
+    embedder: CachedEmbedder,
+    settings: ConfusionSettings,
+) -> StageReport:
+    """Measures every pair of captions whose new one waits, and proposes what is to be asked."""
+    pairs = list(_pairs(context.store, dataset, begun))
+    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    checks = _measured(context, pairs, numbers, judge, embedder, settings) if pairs else []
+    facts = facts_of(context.store, [pair.similar.id for pair in pairs])
+    known = _known_apart(context.store, pairs)
+    stage = Stage(
+        name=CHECK_STAGE,
+        version=CHECK_VERSION,
+        dataset=dataset,
+        configuration={
+            "calibration": judge.calibration.model_dump(mode="json"),
+            "settings": settings.model_dump(mode="json"),
+        },
+        label="check confusing captions",
+    )
+    items = [(pair.confusing.seq, (pair, check)) for pair, check in zip(pairs, checks, strict=True)]
+
+    def work(items: Sequence[tuple[int, tuple[_Pair, ConfusionCheck]]]) -> list[WorkResult]:
+        return [
+            _questions(number, pair, check, facts.get(pair.similar.id, ()), known[pair])
+            for number, (pair, check) in items
+        ]
+
+    return run_stream(context, stage, sorted(items, key=lambda one: one[0]), work, len(items))
+
+
+def follow_answers(context: RunContext, queue: Queue, begun: Begun) -> int:
+    """Does what was decided on the questions; gives how many images of v1 fell away.
+
+    A new caption is accepted or rejected as it was judged, by whoever judged it. Where a caption of
+    v0 fits the image of v1, that image is rejected, whatever is said of it. So is an image of which
+    no caption is left. Answers about captions that stand no more are not followed.
+    """
+    store = context.store
+    standing = load_standing(store, queue.dataset, begun)
+    asked = list(find(store, queue.dataset, Confusion.kind))
+    ids = [one.id for one in asked]
+    captions, images = parents_of(store, ids, ASKS_ABOUT), parents_of(store, ids, ASKS_WITH)
+    stored = fetch(store, {found[0] for found in (*captions.values(), *images.values())})
+    agents = last_agents(store, ids)
+    questions = [
+        _Question(one, stored[captions[one.id][0]], stored[images[one.id][0]])
+        for one in asked
+        if standing.has_question(captions[one.id][0], images[one.id][0])
+    ]
+    fallen = {one.image.id for one in questions if one.rules_out}
+    decisions = [
+        NewDecision(image_id, "reject", queue.agent, _FITS_BOTH) for image_id in sorted(fallen)
+    ]
+    for one in questions:
+        if one.image.id not in fallen:
+            decisions += one.followed(agents.get(one.entity.id, queue.agent))
+    for page in pages(decisions, _PAGE):
+        with store.write() as connection:
+            append_decisions(connection, page)
+    return len(fallen) + _reject_bare(context, queue)
+
+
+def _reject_bare(context: RunContext, queue: Queue) -> int:
+    """Rejects the images of v1 of which no caption was or may be accepted; how many they are."""
+    images = images_of_tier(context.store, queue.dataset, "v1")
+    live = [image.id for image in images if image.state in LIVE]
+    below = children_of(context.store, live, DESCRIBES)
+    captions = fetch(context.store, {one for many in below.values() for one in many})
+    bare = [
+        image
+        for image in live
+        if not any(captions[one].state in LIVE for one in below.get(image, ()))
+    ]
+    with context.store.write() as connection:
+        append_decisions(
+            connection, [NewDecision(one, "reject", queue.agent, _NO_CAPTION) for one in bare]
+        )
+    return len(bare)
+
+
+class _Question(NamedTuple):
+    """A question, the caption that it is about, and the image of v1 that it concerns."""
+
+    entity: StoredEntity
+    caption: StoredEntity
+    image: StoredEntity
+
+    @property
+    def is_of_new(self) -> bool:
+        """Whether it is about a caption that was written for the image of v1."""
+        return self.entity.record(Confusion).own.image_id == self.image.id
+
+    @property
+    def rules_out(self) -> bool:
+        """Whether the answer was that a caption of v0 fits the image of v1."""
+        return self.entity.state == "rejected" and not self.is_of_new
+
+    def followed(self, agent: AgentRef) -> list[NewDecision]:
+        """What the answer, which is `agent`'s, says of the caption."""
+        if not self.is_of_new or self.entity.state not in _VERDICTS:
+            return []
+        if self.caption.state not in ("proposed", *_VERDICTS):
+            return []
+        reason = f"as the question {self.entity.id[:12]} was answered"
+        return [NewDecision(self.caption.id, _VERDICTS[self.entity.state], agent, reason)]
+
+
+class _Pair(NamedTuple):
+    """A caption t of an image x, and the confusing one of the similar image x′."""
+
+    image: StoredEntity
+    caption: StoredEntity
+    similar: StoredEntity
+    confusing: StoredEntity
+
+
+def _pairs(store: Store, dataset: str, begun: Begun) -> Iterator[_Pair]:
+    """All pairs whose confusing caption is still to be decided on."""
+    pairs = {pair.key: pair for pair in load_pairs(store, dataset, begun)}
+    for one in load_written(store, dataset):
+        if one.entity.state == "proposed" and one.pair in pairs:
+            pair = pairs[one.pair]
+            yield _Pair(pair.image, pair.caption, pair.similar, one.entity)
+
+
+def _measured(
+    context: RunContext,
+    pairs: Sequence[_Pair],
+    numbers: dict[str, int],
+    judge: Judge,
+    embedder: CachedEmbedder,
+    settings: ConfusionSettings,
+) -> list[ConfusionCheck]:
+    rows = np.array([numbers[pair.image.id] for pair in pairs], np.int64)
+    texts = [pair.caption.record(Caption).text for pair in pairs]
+    confusing = [pair.confusing.record(Caption).text for pair in pairs]
+    vectors = PairVectors(
+        judge.rows[rows],
+        embedder.embed_texts(texts),
+        embed_stored(context, embedder, [pair.similar for pair in pairs]),
+        embedder.embed_texts(confusing),
+    )
+    asked = [
+        ConfusedPair(caption, other, int(row))
+        for caption, other, row in zip(texts, confusing, rows, strict=True)
+    ]
+    return check_confusions(asked, vectors, judge.background, judge.calibration, settings)
+
+
+def _known_apart(store: Store, pairs: Sequence[_Pair]) -> dict[_Pair, frozenset[ConfusionFinding]]:
+    """What an embedder may find in a pair, and is not so by what was drawn into both images."""
+    originals = originals_of(store, [one for pair in pairs for one in (pair.image, pair.similar)])
+    truths = truths_of(store, sorted(set(originals.values())))
+
+    def findings(pair: _Pair) -> Iterator[ConfusionFinding]:
+        own, other = (truths.get(originals[one.id]) for one in (pair.image, pair.similar))
+        if is_known_apart(pair.caption.record(Caption).text, own, other):
+            yield ConfusionFinding.CAPTION_FITS_SIMILAR
+        if is_known_apart(pair.confusing.record(Caption).text, other, own):
+            yield ConfusionFinding.CONFUSING_FITS_IMAGE
+
+    return {pair: frozenset(findings(pair)) for pair in pairs}
+
+
+def _questions(
+    number: int,
+    pair: _Pair,
+    check: ConfusionCheck,
+    facts: Sequence[str],
+    known_apart: frozenset[ConfusionFinding],
+) -> WorkResult:
+    """The measurement, and the two questions with what speaks against each.
+
+    Args:
+        number: of the input.
+        pair: the captions and their images.
+        check: what was measured.
+        facts: what is known of the similar image; so its words are right.
+        known_apart: findings that are not so.
+    """
+    dataset = pair.confusing.dataset
+    measured = new_entity(check, dataset, parents=[(_MEASURED, pair.confusing.id)])
+    of_old = {ConfusionFinding.CAPTION_FITS_SIMILAR}
+    found = [one for one in check.findings if one not in known_apart]
+    doubts_old = [_SENTENCES[one] for one in found if one in of_old]
+    doubts_new = [_SENTENCES[one] for one in found if one not in of_old]
+    faults = check_grammar(pair.confusing.record(Caption).text, known_words=words_of(facts))
+    doubts_new += [one.message for one in faults]
+    entities = [measured]
+    similar = pair.similar
+    entities += question(pair.confusing, similar, pair.image, similar, doubts_new)
+    entities += question(pair.caption, pair.image, similar, similar, doubts_old)
+    return WorkResult(number, entities=tuple(entities))

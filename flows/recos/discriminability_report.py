@@ -1,0 +1,225 @@
+"""What the validation loop did to captions, as data and as a page."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flows.engine.pages import flow_pages
+from flows.recos.validation_loop import (
+    CaptionHistory,
+    RoundSummary,
+    Step,
+    TaskSummary,
+    summary_by_round,
+    summary_by_task,
+)
+from schemas.discriminability import AcceptedInterval
+from schemas.recos import CaptionVerdict, DiscriminabilitySettings
+
+# What the validation loop did to captions, as data: dis(t) by round, shares by task, examples.
+
+BINS = 48
+EXAMPLES = 6
+"""How many captions are shown at each end."""
+VERDICTS = (CaptionVerdict.OVER_DETAILED, CaptionVerdict.PASS, CaptionVerdict.UNDER_DETAILED)
+
+
+class DisBar(NamedTuple):
+    """A bar of a histogram, in percents of the room that it is drawn in.
+
+    `parts` are (verdict, top, height), from the bottom; `title` says the bar in words.
+    """
+
+    left: float
+    width: float
+    parts: tuple[tuple[CaptionVerdict, float, float], ...]
+    title: str
+
+
+class RoundHistogram(NamedTuple):
+    """The histogram of dis(t) after a round, from 0 to log k; all rounds have one scale."""
+
+    summary: RoundSummary
+    bars: tuple[DisBar, ...]
+
+
+class DiscriminabilityReportData(NamedTuple):
+    """What is told of a validation.
+
+    Attributes:
+        dataset: what the captions are of.
+        settings: when a caption passes.
+        temperature: what similarities were divided by.
+        calibrated: whether that was calibrated on these captions.
+        embedder: what made the embeddings, `name@revision`.
+        interval: what passes.
+        rounds: a histogram for each round, the first included.
+        highest: how many captions the highest bar stands for.
+        tasks: shares by task.
+        most_detailed: captions whose first text had the lowest dis(t), the lowest first.
+        most_general: those that had the highest, the highest first.
+        for_people: how many captions people are asked about.
+    """
+
+    dataset: str
+    settings: DiscriminabilitySettings
+    temperature: float
+    calibrated: bool
+    embedder: str
+    interval: AcceptedInterval
+    rounds: tuple[RoundHistogram, ...]
+    highest: int
+    tasks: tuple[TaskSummary, ...]
+    most_detailed: tuple[CaptionHistory, ...]
+    most_general: tuple[CaptionHistory, ...]
+    for_people: int
+
+    @property
+    def captions(self) -> int:
+        """How many captions there are."""
+        return len(self.rounds[0].summary.attempts) if self.rounds else 0
+
+    @property
+    def written_anew(self) -> int:
+        """How many texts were written in the place of others."""
+        return sum(one.summary.written for one in self.rounds[1:])
+
+
+def report_on(
+    dataset: str,
+    histories: Sequence[CaptionHistory],
+    settings: DiscriminabilitySettings,
+    temperature: float,
+    embedder: str,
+) -> DiscriminabilityReportData:
+    """The report on what was tried.
+
+    Args:
+        dataset: what the captions are of.
+        histories: everything that was tried.
+        settings: when a caption passes; without a temperature where it was calibrated.
+        temperature: what similarities were divided by.
+        embedder: what made the embeddings, `name@revision`.
+    """
+    interval = AcceptedInterval.of(settings.k, settings.eta)
+    summaries = summary_by_round(histories)
+    counts = [_counts(summary, settings.k) for summary in summaries]
+    highest = max((int(count.sum(axis=0).max()) for count in counts), default=0)
+    by_dis = sorted(histories, key=lambda one: (one.attempts[0].dis, one.key))
+    return DiscriminabilityReportData(
+        dataset,
+        settings,
+        temperature,
+        settings.temperature is None,
+        embedder,
+        interval,
+        tuple(
+            RoundHistogram(summary, tuple(_bars(count, highest, settings.k)))
+            for summary, count in zip(summaries, counts, strict=True)
+        ),
+        highest,
+        tuple(summary_by_task(histories, settings)),
+        tuple(by_dis[:EXAMPLES]),
+        tuple(by_dis[::-1][:EXAMPLES]),
+        sum(one.next_step(settings) is Step.ASK_PEOPLE for one in histories),
+    )
+
+
+def report_document(report: DiscriminabilityReportData) -> dict[str, Any]:
+    """The figures of a report for machines."""
+    return {
+        "dataset": report.dataset,
+        "captions": report.captions,
+        "written_anew": report.written_anew,
+        "for_people": report.for_people,
+        "k": report.settings.k,
+        "eta": report.settings.eta,
+        "temperature": report.temperature,
+        "calibrated": report.calibrated,
+        "embedder": report.embedder,
+        "lower": report.interval.lower,
+        "upper": report.interval.upper,
+        "rounds": [
+            {
+                "round": one.summary.round,
+                "written": one.summary.written,
+                "share_passing": one.summary.share_passing,
+                **{str(verdict): count for verdict, count in one.summary.counts.items()},
+            }
+            for one in report.rounds
+        ],
+        "tasks": [{**one._asdict(), "task": str(one.task)} for one in report.tasks],
+    }
+
+
+def _counts(summary: RoundSummary, k: int) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
+    """How many captions of each verdict are in each bin, of shape (verdicts, bins)."""
+    counts = np.zeros((len(VERDICTS), BINS), dtype=np.int64)
+    for attempt in summary.attempts:
+        place = min(BINS - 1, int(attempt.dis / np.log(k) * BINS))
+        counts[VERDICTS.index(attempt.verdict), place] += 1
+    return counts
+
+
+def _bars(
+    counts: "np.ndarray[tuple[int, int], np.dtype[np.int64]]", highest: int, k: int
+) -> list[DisBar]:
+    bars, width = [], 100 / BINS
+    for place in np.flatnonzero(counts.sum(axis=0)).tolist():
+        parts, below = [], 0.0
+        for verdict, found in zip(VERDICTS, counts[:, place].tolist(), strict=True):
+            if found:
+                height = 100 * found / highest
+                parts.append((verdict, round(100 - below - height, 2), round(height, 2)))
+                below += height
+        low, high = (float(edge * np.log(k) / BINS) for edge in (place, place + 1))
+        title = f"{int(counts[:, place].sum()):,} from {low:.3f} to {high:.3f}"
+        bars.append(DisBar(round(place * width, 3), round(0.92 * width, 3), tuple(parts), title))
+    return bars
+
+
+# The report on the validation of captions, as one HTML page that needs nothing else.
+
+_TEMPLATE = "discriminability_report.html.j2"
+VERDICT_WORDS = {
+    CaptionVerdict.OVER_DETAILED: "over-detailed",
+    CaptionVerdict.PASS: "pass",
+    CaptionVerdict.UNDER_DETAILED: "under-detailed",
+}
+
+Thumbnail = Callable[[str], str | None]
+"""An image, by its name in the histories, as a small `data:` URI; None where it is not there."""
+
+
+def render_report(report: DiscriminabilityReportData, thumbnail: Thumbnail) -> str:
+    """The report as one HTML page."""
+    log_k = math.log(report.settings.k)
+    return (
+        flow_pages()
+        .get_template(_TEMPLATE)
+        .render(
+            report=report,
+            thumbnail=thumbnail,
+            verdicts=VERDICTS,
+            words=VERDICT_WORDS,
+            log_k=log_k,
+            ends=[
+                (round(100 * end / log_k, 3), end)
+                for end in (report.interval.lower, report.interval.upper)
+            ],
+            marks=[(25 * quarter, log_k * quarter / 4) for quarter in range(5)],
+        )
+    )
+
+
+def write_report(report: DiscriminabilityReportData, thumbnail: Thumbnail, path: Path) -> None:
+    """Writes the page; what is there is replaced.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render_report(report, thumbnail), encoding="utf-8")

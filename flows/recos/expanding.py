@@ -1,0 +1,465 @@
+"""Adds images that resemble those of v1, without captions: v2 (ReCoS, section 3.4)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from annotate.queues import Queue
+from db.decisions import RETIRED, NewDecision, append_decisions, last_agents, last_reasons
+from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, pages, parents_of
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.invalidation import keep_current
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream, store_entity
+from flows.recos.captioning import task_of
+from flows.recos.image_pools import Pool
+from flows.recos.similar_images import captions_of
+from flows.recos.task_images import copied_image, images_of_tier, originals_of, picture_of
+from retrieval.near_duplicates import NearDuplicates, find_near_duplicates
+from retrieval.neighbours import nearest_rows
+from schemas.base import digest_of
+from schemas.near_duplicates import AlikePair, NearDuplicateSettings
+from schemas.records import Image
+from schemas.similar_images import DuplicateQuestion, ExpansionReport, ExpansionSettings
+from schemas.video import StageSettings
+
+# Images that resemble those of v1, each once, and none that v1 has (ReCoS, section 3.4).
+
+EXPANSION_STAGE = "expand_images"
+EXPANSION_VERSION = "1"
+
+Deduplicate = Callable[[Sequence[str], frozenset[str]], NearDuplicates]
+"""Leaves one image of each content: of ids, in order, of which some are protected."""
+
+
+class Expansion(NamedTuple):
+    """What v2 has more than v1.
+
+    Attributes:
+        images: the ids of the new images, the most often found first, then by their ids.
+        doubtful: pairs of images, new or of v1, that people have to decide.
+        report: how many there were at each step.
+    """
+
+    images: tuple[str, ...]
+    doubtful: Sequence[AlikePair]
+    report: ExpansionReport
+
+
+def expand_images(
+    neighbours: Mapping[str, Sequence[str]],
+    settings: ExpansionSettings,
+    deduplicate: Deduplicate,
+    embedder: str,
+) -> Expansion:
+    """The neighbours of all images of v1, merged and without duplicates, also of v1.
+
+    The result does not depend on the order of the images.
+
+    Args:
+        neighbours: for each image of v1 the images of its source but itself, the most similar
+            first; no more than `settings.neighbours` of them count.
+        settings: how many are wanted.
+        deduplicate: usually `retrieval.near_duplicates.find_near_duplicates` over stored
+            fingerprints.
+        embedder: what the neighbours were found by, as `name@revision`.
+    """
+    v1 = frozenset(neighbours)
+    taken = [others[: settings.neighbours] for others in neighbours.values()]
+    counts: dict[str, int] = {}
+    for others in taken:
+        for image in others:
+            counts[image] = counts.get(image, 0) + 1
+    outside = sorted(counts.keys() - v1, key=lambda image: (-counts[image], image))
+    left = deduplicate([*sorted(v1), *outside], v1)
+    new = tuple(sorted(set(left.kept) - v1, key=lambda image: (-counts[image], image)))
+    dropped = [pair for cluster in left.clusters for pair in cluster.dropped]
+    exact = sum(pair.exact for pair in dropped)
+    report = ExpansionReport(
+        images=len(v1),
+        wanted=settings.neighbours,
+        found=sum(map(len, taken)),
+        distinct=len(counts),
+        outside=len(outside),
+        exact=exact,
+        near=len(dropped) - exact,
+        new=len(new),
+        doubtful=len(left.doubtful),
+        short=sum(len(others) < settings.neighbours for others in taken),
+        embedder=embedder,
+    )
+    return Expansion(new, left.doubtful, report)
+
+
+# Which images leave where people found pairs of them to be the same.
+
+
+def leaving_images(
+    order: Sequence[str], same: Iterable[tuple[str, str]], protected: Collection[str] = ()
+) -> dict[str, str]:
+    """For each image that leaves the one that stays for it.
+
+    Going through `order`, each stays unless it is the same as one that stays already. So none
+    leaves because of a chain of others, and of all that are the same one stays.
+
+    Args:
+        order: the ids of the images, those that stay rather first.
+        same: pairs of them, in any order.
+        protected: ids of those that stay in any case.
+    """
+    alike: dict[str, set[str]] = defaultdict(set)
+    for one, other in same:
+        alike[one].add(other)
+        alike[other].add(one)
+    places = {image: place for place, image in enumerate(order)}
+    stays: set[str] = set()
+    leaves: dict[str, str] = {}
+    for image in order:
+        standing = sorted(alike[image] & stays, key=places.__getitem__)
+        if standing and image not in protected:
+            leaves[image] = standing[0]
+        else:
+            stays.add(image)
+    return leaves
+
+
+# Asks of images of v2 that may be the same as others whether they are, and lets go those that are.
+#
+# Look and embedding leave pairs in doubt. Of two that people find the same one leaves: never one
+# of
+# v1, which has captions, else the one with fewer pixels.
+
+DUPLICATE_QUESTIONS_STAGE = "ask_of_duplicates"
+DUPLICATE_QUESTIONS_VERSION = "1"
+COMPARES = "compares"
+"""The role of an image that people are asked to compare with another."""
+
+_DECIMALS = 6
+_PAGE = 500
+_SAME = "people found it the same as"
+_NOT_SAME = "it is not found the same as another any more"
+
+
+def ask_of_duplicates(
+    context: RunContext,
+    dataset: str,
+    pairs: Sequence[AlikePair],
+    members: Mapping[str, StoredEntity],
+    embedder: str,
+) -> StageReport:
+    """Proposes a question for each pair; takes back open ones of pairs that are in doubt no more.
+
+    Nobody is asked of two images of v1: both have captions, and stay.
+
+    Args:
+        context: of the run.
+        dataset: the benchmark.
+        pairs: of images of the sources.
+        members: the images of the benchmark, by the image of a source that each is a copy of.
+        embedder: what was compared, as `name@revision`.
+    """
+    asked = [
+        _question(pair, members[pair.first], members[pair.second], embedder)
+        for pair in pairs
+        if "v2" in (members[pair.first].group, members[pair.second].group)
+    ]
+    stage = Stage(
+        name=DUPLICATE_QUESTIONS_STAGE,
+        version=DUPLICATE_QUESTIONS_VERSION,
+        dataset=dataset,
+        configuration={"embedder": embedder},
+        label="ask of images that may be the same",
+    )
+
+    def work(items: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
+        return [WorkResult(number, entities=(question,)) for number, question in items]
+
+    items = [(one.number, one.entity) for one in asked]
+    report = run_stream(context, stage, items, work, total=len(items))
+    wanted = {one.entity.id for one in asked}
+    keep_current(context, dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
+    return report
+
+
+def follow_duplicates(context: RunContext, queue: Queue) -> int:
+    """Rejects the images that leave, as whoever answered; gives how many these are.
+
+    Where people answer otherwise later, what had left is back.
+    """
+    store = context.store
+    asked = list(find(store, queue.dataset, DuplicateQuestion.kind, states=("rejected",)))
+    ids = [one.id for one in asked]
+    reasons, agents = last_reasons(store, ids), last_agents(store, ids)
+    compared = parents_of(store, ids, COMPARES)
+    images = standing_images(store, find(store, queue.dataset, Image.kind))
+    same = {
+        frozenset(compared[one]): one
+        for one in ids
+        if reasons[one] != RETIRED and images.keys() >= set(compared[one])
+    }
+    order = sorted({one for pair in same for one in pair}, key=lambda one: _rank(images[one]))
+    captioned = {one for one in order if images[one].group != "v2"}
+    leaves = leaving_images(order, [(min(pair), max(pair)) for pair in same], captioned)
+    decisions = [
+        NewDecision(image, "reject", agents[question], f"{_SAME} {stays} (question {question})")
+        for image, stays in leaves.items()
+        for question in (same[frozenset((image, stays))],)
+    ]
+    decisions += [
+        NewDecision(one, "reopen", queue.agent, _NOT_SAME)
+        for one, image in images.items()
+        if image.state not in LIVE and one not in leaves
+    ]
+    for page in pages(decisions, _PAGE):
+        with store.write() as connection:
+            append_decisions(connection, page)
+    return len(leaves)
+
+
+def standing_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, StoredEntity]:
+    """Those that are in the benchmark, or would be had people not found them the same as others."""
+    found = {one.id: one for one in images}
+    reasons = last_reasons(store, [one.id for one in found.values() if one.state not in LIVE])
+    return {
+        id_: one
+        for id_, one in found.items()
+        if one.state in LIVE or reasons.get(id_, "").startswith(_SAME)
+    }
+
+
+def _rank(image: StoredEntity) -> tuple[bool, int, str]:
+    """The order of images, those first that stay rather."""
+    record = image.record(Image)
+    return image.group == "v2", -record.width_px * record.height_px, image.id
+
+
+class _Asked(NamedTuple):
+    """A question, and its number as an input of work: those of both images."""
+
+    number: int
+    entity: NewEntity
+
+
+def _question(pair: AlikePair, one: StoredEntity, other: StoredEntity, embedder: str) -> _Asked:
+    stays, leaves = sorted((one, other), key=_rank)
+    distance, apart = pair.spectrum_distance, pair.embedding_distance
+    record = DuplicateQuestion(
+        first=picture_of(stays),
+        second=picture_of(leaves),
+        mirrored=pair.mirrored,
+        distance=None if distance is None else round(distance, _DECIMALS),
+        similarity=None if apart is None else round(1 - apart, _DECIMALS),
+        embedder=embedder,
+    )
+    parents = [(COMPARES, stays.id), (COMPARES, leaves.id)]
+    question = new_entity(record, leaves.dataset, parents=parents)
+    return _Asked(stays.seq << 32 | leaves.seq, question)
+
+
+# Adds to the images of v1 those of their sources that resemble them, without captions: v2.
+
+_LABEL = "expand the gallery"
+EXPANDED_WITH = "expanded_with"
+"""The role of the settings that an image of v2 was chosen with."""
+
+
+def expand_gallery(
+    context: RunContext,
+    dataset: str,
+    pool: Pool,
+    neighbours: int,
+    settings: NearDuplicateSettings,
+    embedder: str,
+) -> tuple[ExpansionReport, list[StageReport]]:
+    """Copies the neighbours of all images of v1 into `dataset`, as images of v2; gives the counts.
+
+    Proposes a question for each pair of which it is in doubt whether one of them has to go.
+    An image has the task of an image of v1 that it is a neighbour of. Running again changes
+    nothing, and compares nothing, unless v1 or the sources have changed: then what is new joins,
+    and what is no neighbour now is retired.
+    """
+    begun = _load_begun(context.store, dataset)
+    chosen_with = {
+        "neighbours": neighbours,
+        "near_duplicates": settings.model_dump(mode="json"),
+        "embedder": embedder,
+    }
+    told = {**chosen_with, "inputs": begun.digest_with(pool)}
+    if earlier := _earlier_counts(context.store, dataset, told):
+        return earlier, [StageReport(_LABEL)]
+    v1, turned_down = _in_pool(begun, pool)
+    near = _neighbours(pool, sorted(v1), neighbours, turned_down)
+    found = expand_images(
+        near,
+        ExpansionSettings(neighbours=neighbours),
+        partial(_deduplicated, pool, settings, embedder),
+        embedder,
+    )
+    counts = store_entity(context, found.report, dataset).id
+    limits = StageSettings(stage=EXPANSION_STAGE, version=EXPANSION_VERSION, values=chosen_with)
+    chosen_by = store_entity(context, limits, dataset).id
+    added = {one: pool.images[pool.place[one]] for one in found.images}
+    tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
+    copies = {
+        one: copied_image(image, dataset, tasks[one], "v2", [(EXPANDED_WITH, chosen_by)])
+        for one, image in added.items()
+    }
+    configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}
+    copied = _store_copies(context, dataset, added.values(), copies, configuration)
+    wanted = {copy.id for copy in copies.values()}
+    _retire_others(context, dataset, wanted)
+    stored = fetch(context.store, wanted)
+    members = v1 | {one: stored[copy.id] for one, copy in copies.items()}
+    asked = ask_of_duplicates(context, dataset, found.doubtful, members, embedder)
+    told |= {"counts": counts, "images": _standing(context.store, dataset)}
+    store_entity(
+        context,
+        StageSettings(stage=EXPANSION_STAGE, version=EXPANSION_VERSION, values=told),
+        dataset,
+    )
+    return found.report, [copied, asked]
+
+
+def _store_copies(
+    context: RunContext,
+    dataset: str,
+    added: Iterable[StoredEntity],
+    copies: Mapping[str, NewEntity],
+    configuration: dict[str, Any],
+) -> StageReport:
+    stage = Stage(
+        name=EXPANSION_STAGE,
+        version=EXPANSION_VERSION,
+        dataset=dataset,
+        configuration=configuration,
+        label=_LABEL,
+    )
+    items = sorted(((image.seq, image) for image in added), key=lambda item: item[0])
+
+    def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [WorkResult(number, entities=(copies[image.id],)) for number, image in images]
+
+    return run_stream(context, stage, items, work, total=len(items))
+
+
+def _retire_others(context: RunContext, dataset: str, wanted: Container[str]) -> None:
+    """Retires images of v2 that are no neighbours now, and brings those back that are again."""
+    standing = standing_images(context.store, images_of_tier(context.store, dataset, "v2"))
+
+    def is_current(image: StoredEntity) -> bool | None:
+        """None for images of v1, and for those that were turned down otherwise."""
+        return True if image.id in wanted else False if image.id in standing else None
+
+    keep_current(context, dataset, Image.kind, is_current, states=("proposed", "rejected"))
+
+
+def _earlier_counts(store: Store, dataset: str, told: Mapping[str, Any]) -> ExpansionReport | None:
+    """What came of an expansion of the same with the same settings, if its images still stand."""
+    now = {**told, "images": _standing(store, dataset)}
+    for one in find(store, dataset, StageSettings.kind):
+        record = one.record(StageSettings)
+        if (record.stage, record.version) != (EXPANSION_STAGE, EXPANSION_VERSION):
+            continue
+        if {key: value for key, value in record.values.items() if key != "counts"} == now:
+            counts: str = record.values["counts"]
+            return fetch(store, [counts])[counts].record(ExpansionReport)
+    return None
+
+
+def _standing(store: Store, dataset: str) -> str:
+    """Changes where the images of v2 do, but for what people find the same."""
+    return digest_of(*sorted(standing_images(store, images_of_tier(store, dataset, "v2"))))
+
+
+class _Begun(NamedTuple):
+    """The images of v1, by the image of a source that each is a copy of.
+
+    Attributes:
+        live: those that are released.
+        turned_down: originals of all others: what people or the policy turned down must not come
+            back among the images that captions are lost in; nor has an image neighbours that has
+            no captions.
+        rejected: originals of those whose like must not come back, either.
+    """
+
+    live: dict[str, StoredEntity]
+    turned_down: frozenset[str]
+    rejected: frozenset[str]
+
+    def digest_with(self, pool: Pool) -> str:
+        """Changes where any of these images, or those of the sources, do."""
+        return digest_of(
+            *sorted(self.live),
+            "",
+            *sorted(self.turned_down),
+            "",
+            *sorted(self.rejected),
+            pool.digest,
+        )
+
+
+def _load_begun(store: Store, dataset: str) -> _Begun:
+    images = [image for tier in ("v0", "v1") for image in images_of_tier(store, dataset, tier)]
+    originals = originals_of(store, images)
+    captions = captions_of(store, [image.id for image in images])
+    live = {
+        originals[image.id]: image
+        for image in images
+        if image.state in LIVE and captions.get(image.id)
+    }
+    turned_down = {originals[image.id] for image in images} - live.keys()
+    rejected = {originals[image.id] for image in images if image.state not in LIVE}
+    return _Begun(live, frozenset(turned_down), frozenset(rejected))
+
+
+def _in_pool(begun: _Begun, pool: Pool) -> tuple[dict[str, StoredEntity], frozenset[str]]:
+    """The images of v1 that can be compared; and all that are turned down, with their like."""
+    pool.alike.look_up(begun.rejected)
+    like = {other for one in begun.rejected for other in pool.alike.get(one, ())}
+    turned_down = begun.turned_down | (like - begun.live.keys())
+    return {one: image for one, image in begun.live.items() if one in pool.place}, turned_down
+
+
+def _neighbours(
+    pool: Pool, v1: Sequence[str], wanted: int, turned_down: frozenset[str]
+) -> Mapping[str, list[str]]:
+    """For each image of v1 the most similar ones of its source, the nearest first."""
+    places = np.array([pool.place[one] for one in v1], np.int64)
+    found = nearest_rows(
+        pool.vectors[places],
+        pool.vectors,
+        min(wanted + len(turned_down), len(pool.images)),
+        query_groups=pool.sources[places],
+        gallery_groups=pool.sources,
+        excluded=places,
+    )
+    rows = ([pool.images[place].id for place in row if place >= 0] for row in found.places.tolist())
+    return {
+        one: [other for other in row if other not in turned_down][:wanted]
+        for one, row in zip(v1, rows, strict=True)
+    }
+
+
+def _deduplicated(
+    pool: Pool,
+    settings: NearDuplicateSettings,
+    embedder: str,
+    images: Sequence[str],
+    protected: frozenset[str],
+) -> NearDuplicates:
+    """One image of each content; what was rendered is never twice the same, however alike."""
+    compared = [image for image in images if image not in pool.truths]
+    found = find_near_duplicates(
+        {image: pool.fingerprints[image] for image in compared},
+        settings,
+        embeddings=pool.vectors[[pool.place[image] for image in compared]],
+        embedder=embedder,
+        protected=protected & set(compared),
+    )
+    kept = set(found.kept) | pool.truths.keys()
+    return found._replace(kept=tuple(image for image in images if image in kept))

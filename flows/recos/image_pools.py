@@ -1,0 +1,123 @@
+"""The images that a benchmark's images were chosen among: embedded, and which are alike."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from db.entities import NewEntity, StoredEntity
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.fingerprints import fingerprint_images, fingerprints_of
+from flows.engine.report import StageReport
+from flows.recos.captioning import truths_of
+from flows.recos.confusion_checks import what_is_shown
+from flows.recos.task_images import embed_stored, images_of_source
+from models.embedding import Vectors
+from retrieval.near_duplicates import AlikeImages
+from schemas.base import digest_of
+from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from schemas.recos import RenderedTruth
+
+
+class Pool:
+    """The usable images of all sources of a build, in one order.
+
+    Nothing is fingerprinted, embedded or compared before it is asked for: a run that finds all work
+    done does none of it. What has been made before is looked up.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        sources: Sequence[NewEntity],
+        embedder: CachedEmbedder,
+        settings: NearDuplicateSettings,
+        tell: Callable[[StageReport], None],
+    ) -> None:
+        """Takes the sources; `tell` gets the report of what was fingerprinted."""
+        self._context = context
+        self._sources = sources
+        self._embedder = embedder
+        self._settings = settings
+        self._tell = tell
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes where the images of the sources do; for this nothing is read of them."""
+        return digest_of(*(image.id for _, image in self._of_sources))
+
+    @property
+    def images(self) -> tuple[StoredEntity, ...]:
+        """Those that can be looked at."""
+        return self._usable.images
+
+    @property
+    def sources(self) -> NDArray[np.int64]:
+        """A number for the source of each, of shape (n,)."""
+        return self._usable.sources
+
+    @property
+    def fingerprints(self) -> dict[str, ImageFingerprint]:
+        """What each looks like, by id, in their order."""
+        return self._usable.fingerprints
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each stands, by id."""
+        return {image.id: place for place, image in enumerate(self.images)}
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """A row for each, of shape (n, d).
+
+        Raises:
+            ModelError: the embedder cannot be loaded, or cannot go on.
+        """
+        return embed_stored(self._context, self._embedder, self.images)
+
+    @cached_property
+    def truths(self) -> dict[str, RenderedTruth]:
+        """What was drawn into those that were rendered, by id."""
+        return truths_of(self._context.store, list(self.place))
+
+    @cached_property
+    def alike(self) -> AlikeImages:
+        """Those that have, or may have, the same content.
+
+        Raises:
+            ModelError: see `vectors`.
+        """
+        contents = {image: what_is_shown(truth) for image, truth in self.truths.items()}
+        return AlikeImages(self.fingerprints, self._settings, self.vectors, contents)
+
+    @cached_property
+    def _of_sources(self) -> list[tuple[int, StoredEntity]]:
+        return [
+            (number, image)
+            for number, source in enumerate(self._sources)
+            for image in images_of_source(self._context.store, source.id)
+        ]
+
+    @cached_property
+    def _usable(self) -> "_Usable":
+        for source in self._sources:
+            self._tell(fingerprint_images(self._context, source.dataset))
+        found = fingerprints_of(self._context, [image for _, image in self._of_sources])
+        usable = [(number, image) for number, image in self._of_sources if image.id in found]
+        images = tuple(image for _, image in usable)
+        return _Usable(
+            images,
+            np.array([number for number, _ in usable], np.int64),
+            {image.id: found[image.id] for image in images},
+        )
+
+
+class _Usable(NamedTuple):
+    """Images with a fingerprint; see `Pool`."""
+
+    images: tuple[StoredEntity, ...]
+    sources: NDArray[np.int64]
+    fingerprints: dict[str, ImageFingerprint]

@@ -1,0 +1,161 @@
+"""Asks people which images fit their task, and follows what they say."""
+
+from collections.abc import Iterator, Sequence
+
+from annotate.items import DESCRIBES
+from annotate.queues import Queue
+from db.decisions import NewDecision, Verdict, append_decisions, last_agents, last_reasons
+from db.entities import (
+    NewEntity,
+    StoredEntity,
+    children_of,
+    fetch,
+    find,
+    new_entity,
+    pages,
+    parents_of,
+)
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream
+from flows.recos.captioning import RENDERED_FROM, task_of, truths_of
+from flows.recos.rendered_images import WORDED_BY
+from flows.recos.task_images import MEMBER_OF, images_of_tier, originals_of, picture_of
+from schemas.records import Image
+from schemas.recos import TaskDraw
+from schemas.sign_pairs import WrittenSignPair
+from schemas.similar_images import Selection
+
+STAGE = "propose_selections"
+VERSION = "1"
+SELECTS = "selects"
+"""The role of the image that people are asked about."""
+
+_NOT_SELECTED = "its image was found not to fit its task"
+_FOLLOWED = "as people or their policy answered whether it fits its task"
+_PAGE = 500
+_VERDICTS: dict[str, Verdict] = {
+    "accepted": "accept",
+    "rejected": "reject",
+    "proposed": "reopen",
+}
+_STATES = {"accept": "accepted", "reject": "rejected", "reopen": "proposed"}
+
+
+def propose_selections(context: RunContext, dataset: str) -> StageReport:
+    """Proposes a question for each image of v0 whose truth is not known, and that has none."""
+    images = images_of_tier(context.store, dataset, "v0")
+    originals = originals_of(context.store, images)
+    drawn = truths_of(context.store, sorted(set(originals.values())))
+    doubtful = _translated_by_models(context.store, list(drawn))
+    known = drawn.keys() - doubtful.keys()
+    asked = [image for image in images if originals[image.id] not in known]
+    ways = _ways(context.store, asked)
+    ways |= {one.id: way for one in asked if (way := doubtful.get(originals[one.id]))}
+    stage = Stage(
+        name=STAGE, version=VERSION, dataset=dataset, configuration={}, label="propose images"
+    )
+
+    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [
+            WorkResult(number, entities=(_question(image, ways[image.id]),))
+            for number, image in items
+        ]
+
+    items = [(image.seq, image) for image in asked]
+    return run_stream(context, stage, items, work, total=len(items))
+
+
+def _question(image: StoredEntity, proposed_by: str) -> NewEntity:
+    record = Selection(
+        source=image.record(Image).source,
+        task=task_of(image),
+        picture=picture_of(image),
+        proposed_by=proposed_by,
+    )
+    return new_entity(record, image.dataset, parents=[(SELECTS, image.id)])
+
+
+def follow_selections(context: RunContext, queue: Queue) -> None:
+    """Accepts, rejects or reopens images as the questions about them stand.
+
+    An image that something else was decided on, such as a withdrawal, is left alone.
+    """
+    store = context.store
+    questions = {one.id: one for one in find(store, queue.dataset, Selection.kind)}
+    about = parents_of(store, questions, SELECTS)
+    images = fetch(store, {found[0] for found in about.values()})
+    agents, reasons = last_agents(store, list(questions)), last_reasons(store, list(images))
+    decisions: list[NewDecision] = []
+    for id_, question in questions.items():
+        image = images[about[id_][0]]
+        verdict = _VERDICTS.get(question.state)
+        if verdict is None or _STATES[verdict] == image.state:
+            continue
+        if reasons.get(image.id, _FOLLOWED) == _FOLLOWED:
+            agent = agents.get(id_, queue.agent)
+            decisions.append(NewDecision(image.id, verdict, agent, _FOLLOWED))
+    decisions += _captions_following(context, decisions)
+    for page in pages(decisions, _PAGE):
+        with store.write() as connection:
+            append_decisions(connection, page)
+
+
+def _captions_following(
+    context: RunContext, decisions: Sequence[NewDecision]
+) -> Iterator[NewDecision]:
+    """Takes back captions of images that are rejected after all; opens them again with these."""
+    rejected = {one.entity_id: one.verdict == "reject" for one in decisions}
+    below = children_of(context.store, list(rejected), DESCRIBES)
+    captions = fetch(context.store, {one for many in below.values() for one in many})
+    reasons = last_reasons(context.store, list(captions))
+    for image_id, many in below.items():
+        for one in many:
+            if rejected[image_id] and captions[one].state == "proposed":
+                yield NewDecision(one, "reject", context.software, _NOT_SELECTED)
+            elif not rejected[image_id] and reasons.get(one) == _NOT_SELECTED:
+                yield NewDecision(one, "reopen", context.software, "its image fits its task")
+
+
+def turned_down(store: Store, dataset: str) -> frozenset[str]:
+    """The images that people, or their policy, found not to fit their task, by id."""
+    rejected = [one.id for one in find(store, dataset, Selection.kind, states=("rejected",))]
+    return frozenset(found[0] for found in parents_of(store, rejected, SELECTS).values())
+
+
+def has_selections(store: Store, dataset: str) -> bool:
+    """Whether anything was asked."""
+    return next(find(store, dataset, Selection.kind), None) is not None
+
+
+def _ways(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
+    """How each image was found, in words."""
+    draws = parents_of(store, [image.id for image in images], MEMBER_OF)
+    stored = fetch(store, {found[0] for found in draws.values()})
+    words = {id_: _words(draw.record(TaskDraw)) for id_, draw in stored.items()}
+    return {image_id: words[found[0]] for image_id, found in draws.items()}
+
+
+def _translated_by_models(store: Store, originals: Sequence[str]) -> dict[str, str]:
+    """Of drawn images which show texts that a model wrote, and these texts in words."""
+    truths = parents_of(store, originals, RENDERED_FROM)
+    worded = parents_of(store, [found[0] for found in truths.values()], WORDED_BY)
+    stored = fetch(store, {one for found in worded.values() for one in found})
+    words: dict[str, str] = {}
+    for original, (truth, *_) in truths.items():
+        records = [stored[one].record(WrittenSignPair).pair for one in worded.get(truth, ())]
+        if records:
+            texts = "; ".join(f"{pair.chinese} = “{pair.english}”" for pair in records)
+            words[original] = f"drawn with a translation by a model that nobody checked: {texts}"
+    return words
+
+
+def _words(draw: TaskDraw) -> str:
+    return {
+        "named": "named by who builds the benchmark",
+        "nearest": f"among those nearest to “{draw.query}”",
+        "categories": f"said to show {' or '.join(draw.categories)}",
+        "random": "drawn at random",
+    }[draw.way]

@@ -1,0 +1,190 @@
+"""Imports images of which it is known what was drawn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from db.entities import NewEntity, new_entity
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.importing import Tombstones
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream, store_entity
+from flows.recos.captioning import RENDERED_FROM
+from flows.recos.sign_pairs import FurtherPairs
+from schemas.build import SourceSpec, TaskSpec
+from schemas.records import Image, Rejection, Source
+from schemas.retrieval_task import RetrievalTask
+from sources.digests import digest_file
+from sources.images import ImageProblem, inspect_image
+from sources.rendered import (
+    GENERATOR,
+    TRUTHS_FILE,
+    CollectionEntry,
+    RenderOptions,
+    checked_pairs,
+    read_rendered_collection,
+    task_refusal,
+    write_rendered_collection,
+)
+
+STAGE = "import_rendered"
+VERSION = "1"
+FORMAT = "rendered"
+"""The format of sources that are a folder of images with a `truths.jsonl`."""
+WORDED_BY = "worded_by"
+"""The role of a pair of texts that a model wrote, of which a drawn truth is made."""
+
+_DRAWN = "drawn-"
+_LICENCE = "CC0-1.0"
+_CITATION = f"Drawn by {GENERATOR} of Loupe; texts and programs are its own"
+
+
+def drawn_source(
+    home: Path,
+    task: TaskSpec,
+    seed: int,
+    options: RenderOptions | None = None,
+    further: FurtherPairs | None = None,
+) -> SourceSpec | Rejection:
+    """The images of a task that are drawn, as a source; or why none can be: a font is missing.
+
+    What is drawn already is not drawn again, and needs no font. With `further` pairs of texts the
+    source is another one than without.
+
+    Raises:
+        UsageError: there are not so many different ones.
+        ServiceError: no program could be run.
+    """
+    name = source_name(task, seed, further)
+    folder = home / "rendered" / name.removeprefix(_DRAWN)
+    if further is not None:
+        options = options or RenderOptions()
+        options = replace(options, pairs=checked_pairs((*options.pairs, *further.pairs)))
+    truths = folder / TRUTHS_FILE
+    refusal = task_refusal(task.task, options)
+    if refusal is None:
+        write_rendered_collection(folder, task.task, seed, task.drawn, options)
+    elif not truths.exists():
+        return refusal
+    return SourceSpec(
+        name=name,
+        format=FORMAT,
+        annotations=truths,
+        images=folder,
+        licence=_LICENCE,
+        citation=_CITATION,
+    )
+
+
+def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Rejection) -> StageReport:
+    """Puts a task that cannot be drawn into the quarantine of `dataset`: the others go on."""
+    stage = Stage(
+        name=refusal.stage,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"refusal": refusal.model_dump(mode="json")},
+        label=f"draw {task.task}",
+    )
+    context.progress.say(f"task {task.task} is left out: {refusal.detail}")
+
+    def work(items: Sequence[tuple[int, Rejection]]) -> list[WorkResult]:
+        return [WorkResult(number, rejection=refused) for number, refused in items]
+
+    return run_stream(context, stage, [(0, refusal)], work, total=1)
+
+
+def source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) -> str:
+    """The dataset that the drawn images of a task are imported into."""
+    pairs = f"-{further.digest}" if further is not None else ""
+    return f"{_DRAWN}{_slug(task.task)}-{seed}-{task.drawn}{pairs}"
+
+
+def import_rendered(
+    context: RunContext, spec: SourceSpec, further: FurtherPairs | None = None
+) -> tuple[NewEntity, StageReport]:
+    """Imports a folder of images with their truths, drawn or made by hand.
+
+    What was drawn from a pair of `further` is derived from it.
+
+    Raises:
+        FormatError: there is no `truths.jsonl` that can be read.
+    """
+    source = Source(
+        name=spec.name,
+        format=FORMAT,
+        annotation_file=TRUTHS_FILE,
+        annotation_sha256=digest_file(spec.images / TRUTHS_FILE),
+        licence=spec.licence or "Unknown: the format names none",
+        citation=spec.citation or "Unknown: the format names none",
+        homepage=spec.homepage,
+    )
+    entity = store_entity(context, source, spec.name)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=spec.name,
+        configuration={"source": source.model_dump(mode="json")},
+        label=f"import {spec.name}",
+    )
+
+    tombstones = Tombstones(context.store)
+    written = further.entities if further is not None else {}
+
+    def work(items: Sequence[tuple[int, CollectionEntry | Rejection]]) -> list[WorkResult]:
+        tombstones.look()
+        return [
+            _result(context, tombstones, spec, entity, number, item, written)
+            for number, item in items
+        ]
+
+    return entity, run_stream(
+        context, stage, enumerate(read_rendered_collection(spec.images)), work
+    )
+
+
+def _result(
+    context: RunContext,
+    tombstones: Tombstones,
+    spec: SourceSpec,
+    source: NewEntity,
+    number: int,
+    item: CollectionEntry | Rejection,
+    written: Mapping[str, str],
+) -> WorkResult:
+    if isinstance(item, Rejection):
+        return WorkResult(number, rejection=item)
+    file_path = item.path.relative_to(spec.images).as_posix()
+    inspected = inspect_image(spec.images, file_path)
+    if isinstance(inspected, ImageProblem):  # it was one a moment ago
+        context_ = {"file_path": file_path}
+        rejection = Rejection(
+            stage=STAGE, reason=inspected.reason, detail=inspected.detail, context=context_
+        )
+        return WorkResult(number, rejection=rejection)
+    digests = (inspected.sha256, inspected.source_sha256)
+    if refused := tombstones.refusal(STAGE, file_path, digests):
+        return WorkResult(number, rejection=refused)
+    context.blobs.put(inspected.data, inspected.media_type)
+    shown = item.truth.truth.get("pairs", ()) if written else ()
+    worded = [(WORDED_BY, written[one["chinese"]]) for one in shown if one["chinese"] in written]
+    parents = [("imported_from", source.id), *worded]
+    truth = new_entity(item.truth, spec.name, parents=parents)
+    record = Image(
+        source=spec.name,
+        identity=file_path,
+        split=spec.split,
+        **inspected.model_dump(exclude={"data"}),
+    )
+    image = new_entity(
+        record,
+        spec.name,
+        parents=[("imported_from", source.id), (RENDERED_FROM, truth.id)],
+        split=spec.split,
+        group=f"{spec.name}/{file_path}",
+    )
+    return WorkResult(number, entities=(truth, image))
+
+
+def _slug(task: RetrievalTask) -> str:
+    return task.value.replace(" ", "-").casefold()

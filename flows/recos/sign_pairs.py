@@ -1,0 +1,331 @@
+"""Has the model that writes captions write further pairs of texts for signs to translate."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from annotate.push import PROMPTED_BY
+from db.entities import NewEntity, new_entity
+from db.work import WorkResult
+from flows.answers import Fault, answer_object, only_field, read_line, refused_answer, shown
+from flows.engine.dataset_model import AskedModel
+from flows.engine.model_step import ask, require_answers
+from flows.engine.report import Deferred, StageReport, StageResult
+from flows.engine.runner import Stage, run_stream
+from flows.recos.captioning import WRITTEN_WITH
+from flows.ufine3c.rewriting import store_prompt
+from prompts.loader import Prompt, load_prompt
+from schemas.base import digest_of
+from schemas.build import TaskSpec
+from schemas.chat import ChatAnswer, ChatRequest
+from schemas.errors import ConfigurationError
+from schemas.profile import CaptioningSettings
+from schemas.records import Rejection
+from schemas.sign_pairs import (
+    CHINESE_FIELD,
+    ENGLISH_FIELD,
+    KIND_FIELD,
+    MOST_CHINESE,
+    MOST_ENGLISH,
+    MOST_PAIRS,
+    PAIRS_FIELD,
+    SIGN_PAIRS_PURPOSE,
+    SignCategory,
+    SignPair,
+    SignPairsBrief,
+    WrittenSignPair,
+)
+from sources.rendered import FontShelf, RenderOptions
+
+# Asks a model for further pairs of texts for signs, and reads its answer pair by pair.
+#
+# Nobody can check by code whether a translation is right: what is checked is whether it can be
+# drawn,
+# is in its language, and is new. It stays the model's word.
+
+STAGE = SIGN_PAIRS_PURPOSE
+VERSION = "1"
+
+Undrawable = Callable[[SignPair], str | None]
+"""Gives the first character of a pair that no typeface can draw, or None."""
+
+_FIELDS = (KIND_FIELD, CHINESE_FIELD, ENGLISH_FIELD)
+_LATIN_WORD = re.compile(r"[A-Za-z]{2}")
+
+
+def answer_schema(count: int) -> dict[str, Any]:
+    """The JSON schema of an answer: 1 to `count` pairs, with nothing beside their fields."""
+    properties = {
+        KIND_FIELD: {"type": "string", "enum": [kind.value for kind in SignCategory]},
+        CHINESE_FIELD: {"type": "string", "minLength": 1, "maxLength": MOST_CHINESE},
+        ENGLISH_FIELD: {"type": "string", "minLength": 1, "maxLength": MOST_ENGLISH},
+    }
+    pairs = {"type": "array", "items": _object(properties), "minItems": 1, "maxItems": count}
+    return _object({PAIRS_FIELD: pairs})
+
+
+def request_sign_pairs(count: int, taken: Iterable[SignPair], prompt: Prompt) -> ChatRequest:
+    """The request for `count` pairs, other than those that are `taken`."""
+    told = tuple(f"{pair.chinese} = {pair.english}" for pair in taken)
+    brief = SignPairsBrief(count=count, taken=told)
+    text = brief.text()
+    return ChatRequest(
+        purpose=SIGN_PAIRS_PURPOSE,
+        prompt=prompt.render(
+            brief=text,
+            count=str(count),
+            kinds=", ".join(SignCategory),
+            most_chinese=str(MOST_CHINESE),
+            most_english=str(MOST_ENGLISH),
+        ),
+        prompt_digest=prompt.digest,
+        subject=text,
+        answer_schema=answer_schema(count),
+    )
+
+
+def read_sign_pairs(
+    answer: ChatAnswer,
+    count: int,
+    taken: Iterable[SignPair],
+    model_call: str,
+    undrawable: Undrawable,
+) -> list[SignPair | Rejection]:
+    """The pairs of an answer in their order, each as it is or why it cannot be used.
+
+    An answer that is no use as a whole is one rejection. Reasons are those of `answer_object`,
+    `only_field` and `read_line` (`flows.answers`), and `wrong_type`, `wrong_count` (more than
+    were wanted), `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in
+    Latin letters), `no_glyph`, and `duplicate_text` (one of the texts is taken, or stands in an
+    earlier pair of the answer).
+    """
+    found = answer_object(answer, STAGE)
+    if isinstance(found, Rejection):
+        return [found]
+    values = only_field(found, PAIRS_FIELD)
+    if not isinstance(values, Fault):
+        values = _count_fault(values, count) or values
+    if isinstance(values, Fault):
+        return [refused_answer(answer, STAGE, values)]
+    known = {text for pair in taken for text in _folded(pair)}
+    read: list[SignPair | Rejection] = []
+    for value in values:
+        pair = _read_pair(value, model_call, known, undrawable)
+        if isinstance(pair, SignPair):
+            known |= _folded(pair)
+            read.append(pair)
+        else:
+            read.append(_refused(value, pair))
+    return read
+
+
+def _count_fault(values: object, count: int) -> Fault | None:
+    if not isinstance(values, list):
+        kind = type(values).__name__
+        return Fault("wrong_type", f"{PAIRS_FIELD!r} must be a list; got {kind}.")
+    if not 1 <= len(values) <= count:
+        return Fault("wrong_count", f"There are {len(values):,} pairs; wanted 1 to {count}.")
+    return None
+
+
+def _read_pair(
+    value: object, model_call: str, known: set[str], undrawable: Undrawable
+) -> SignPair | Fault:
+    if not isinstance(value, dict) or value.keys() != set(_FIELDS):
+        detail = f"A pair must have {', '.join(_FIELDS)}; got {shown(str(value))}."
+        return Fault("wrong_type", detail)
+    chinese = read_line(value[CHINESE_FIELD], "The Chinese text", MOST_CHINESE)
+    english = read_line(value[ENGLISH_FIELD], "The English text", MOST_ENGLISH)
+    if isinstance(chinese, Fault):
+        return chinese
+    if isinstance(english, Fault):
+        return english
+    if value[KIND_FIELD] not in list(SignCategory):
+        kinds = ", ".join(SignCategory)
+        got = shown(str(value[KIND_FIELD]))
+        return Fault("wrong_kind", f"The kind must be one of {kinds}; got {got}.")
+    try:
+        pair = SignPair(
+            category=value[KIND_FIELD], chinese=chinese, english=english, model_call=model_call
+        )
+    except ValidationError as error:
+        return Fault("wrong_language", f"{error.errors()[0]['msg']}.")
+    return _pair_fault(pair, known, undrawable) or pair
+
+
+def _pair_fault(pair: SignPair, known: set[str], undrawable: Undrawable) -> Fault | None:
+    if _LATIN_WORD.search(pair.english) is None:
+        detail = f"The English text has no word in Latin letters: {shown(pair.english)}."
+        return Fault("wrong_language", detail)
+    for text in (pair.chinese, pair.english):
+        if text.casefold() in known:
+            return Fault("duplicate_text", f"The text {shown(text)} stands in another pair.")
+    if (letter := undrawable(pair)) is not None:
+        return Fault("no_glyph", f"A typeface has no glyph for {letter!r}.")
+    return None
+
+
+def _folded(pair: SignPair) -> set[str]:
+    return {pair.chinese.casefold(), pair.english.casefold()}
+
+
+def _refused(value: object, fault: Fault) -> Rejection:
+    context = {"pair": json.dumps(value)}  # which may hold what databases do not
+    return Rejection(stage=STAGE, reason=fault.reason, detail=fault.detail, context=context)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+# Has the model that writes captions write further pairs of texts for signs to translate.
+#
+# Every answer is stored as it comes, so that a run again asks nothing twice and draws from the
+# same
+# pairs. What is drawn from them is derived from them, and they name their call: their translations
+# are a model's word.
+
+_ROUND = 1000  # items of a round are numbered from here
+_Item = SignPair | Rejection | Deferred
+
+
+@dataclass
+class FurtherPairs:
+    """Pairs that a model wrote, in the order of its answers, and their entities by Chinese text."""
+
+    pairs: tuple[SignPair, ...] = ()
+    entities: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Tells these pairs from others, as 8 hex digits."""
+        texts = (f"{one.category}\t{one.chinese}\t{one.english}" for one in self.pairs)
+        return digest_of(*texts, *(one.model_call or "" for one in self.pairs))[:8]
+
+
+def sign_prompt() -> Prompt:
+    """The prompt that further pairs are asked for with."""
+    return load_prompt(SIGN_PAIRS_PURPOSE)
+
+
+def require_writer(tasks: Sequence[TaskSpec], settings: CaptioningSettings) -> None:
+    """Refuses further pairs where no model can write them.
+
+    Raises:
+        ConfigurationError: a task wants some, and the profile's captioner is a built-in one.
+    """
+    for task in tasks:
+        if task.further_pairs and settings.model.provider.startswith("builtin"):
+            raise ConfigurationError(
+                f"task {task.task}: further_pairs = {task.further_pairs} needs a model that writes "
+                f"texts, and {settings.model.name} is built in and cannot; name another as "
+                f"[captioning.model] of the profile, or leave further_pairs out"
+            )
+
+
+def write_sign_pairs(
+    writer: AskedModel, task: TaskSpec, options: RenderOptions
+) -> tuple[FurtherPairs, list[StageReport]]:
+    """Has further pairs written, `MOST_PAIRS` at most at once, until there are enough of use.
+
+    What is no use goes to quarantine; the model is asked for as many anew, until an answer brings
+    nothing new. Where pairs are missing then, the run says so and goes on.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+        ConfigurationError: a font is missing.
+    """
+    writing = _Writing(writer, task.further_pairs, options)
+    missing = task.further_pairs
+    while missing:
+        writing.ask_for(min(missing, MOST_PAIRS))
+        left = task.further_pairs - len(writing.written.pairs)
+        if left == missing:
+            break
+        missing = left
+    found = task.further_pairs - missing
+    writer.context.progress.say(
+        f"{task.task}: {found} of {task.further_pairs} further pairs of texts were written by "
+        f"{writer.author}; their translations are its word, which people see at selection_gate"
+    )
+    return writing.written, writing.reports
+
+
+class _Writing:
+    """The pairs of one run: what is asked, and what becomes of the answers."""
+
+    def __init__(self, writer: AskedModel, wanted: int, options: RenderOptions) -> None:
+        self.written = FurtherPairs()
+        self.reports: list[StageReport] = []
+        self._writer = writer
+        self._options = options
+        self._prompt = sign_prompt()
+        prompt = store_prompt(writer.context, writer.dataset, self._prompt)
+        self._settings = writer.settings_of(STAGE, VERSION, self._prompt, further_pairs=wanted)
+        self._parents = [(PROMPTED_BY, prompt.id), (WRITTEN_WITH, self._settings.id)]
+
+    def ask_for(self, count: int) -> None:
+        """Asks once for `count` pairs, or takes the answer of before; stores what is of use."""
+        items = self._items(count)
+        numbered = list(enumerate(items, start=_ROUND * len(self.reports)))
+        stage = Stage(
+            name=STAGE,
+            version=VERSION,
+            dataset=self._writer.dataset,
+            configuration={"settings": self._settings.id},
+            agents=(self._writer.agent,),
+            label="write texts of signs",
+        )
+
+        def work(chunk: Sequence[tuple[int, _Item]]) -> list[StageResult]:
+            return [self._result(number, item) for number, item in chunk]
+
+        report = run_stream(self._writer.context, stage, numbered, work, total=len(items))
+        self.reports.append(report)
+        require_answers(self._writer.spec.ref, report)
+        pairs = [item for item in items if isinstance(item, SignPair)]
+        self.written.pairs += tuple(pairs)
+        self.written.entities |= {one.chinese: self._entity(one).id for one in pairs}
+
+    def _items(self, count: int) -> Sequence[_Item]:
+        taken = (*self._options.pairs, *self.written.pairs)
+        request = request_sign_pairs(count, taken, self._prompt)
+        outcome = ask(self._writer.model, [request]).get(0)
+        if isinstance(outcome, ChatAnswer):
+            call = self._writer.model.key(request)
+            return read_sign_pairs(outcome, count, taken, call, self._undrawable)
+        if outcome is None or outcome.retriable:
+            reason = "not_asked" if outcome is None else outcome.reason
+            return [Deferred(0, reason, "" if outcome is None else outcome.detail)]
+        context = {"raw": outcome.raw}
+        return [
+            Rejection(stage=STAGE, reason=outcome.reason, detail=outcome.detail, context=context)
+        ]
+
+    def _undrawable(self, pair: SignPair) -> str | None:
+        shelf: FontShelf = self._options.shelf
+        latin = shelf.undrawable(pair.english, "serif", "sans-serif")
+        return shelf.undrawable(pair.chinese, "chinese") or latin
+
+    def _result(self, number: int, item: _Item) -> StageResult:
+        if isinstance(item, Deferred):
+            return item._replace(input=number)
+        if isinstance(item, Rejection):
+            return WorkResult(number, rejection=item)
+        return WorkResult(number, entities=(self._entity(item),))
+
+    def _entity(self, pair: SignPair) -> NewEntity:
+        record = WrittenSignPair(pair=pair, author=self._writer.author)
+        return new_entity(
+            record, self._writer.dataset, parents=self._parents, model_call=pair.model_call
+        )

@@ -1,0 +1,389 @@
+"""Finds for each image of v0 the image of v1 that it is to be confused with."""
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from annotate.items import DESCRIBES
+from db.entities import LIVE, StoredEntity, children_of, fetch, new_entity, parents_of
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream, worked_items
+from flows.recos.captioning import task_of
+from flows.recos.confusion_checks import Background, calibrate, is_known_apart
+from flows.recos.image_pools import Pool
+from flows.recos.task_images import copied_image, embed_stored, images_of_tier, originals_of
+from models.embedding import Vectors
+from retrieval.neighbours import nearest_rows
+from schemas.base import digest_of
+from schemas.confusion import ConfusionCalibration, ConfusionSettings
+from schemas.records import Caption, Rejection
+from schemas.recos import RenderedTruth
+from schemas.similar_images import ConfusionMatch
+
+# For each image of D one similar image, and none for two (ReCoS, section 3.3).
+#
+# The paper takes "the most similar image", not used already, and leaves open in which order images
+# choose. Here the most similar pair of all is taken first, then the most similar of what is left,
+# and
+# so on. So the result does not depend on the order in which images come, and no image and
+# candidate
+# that have each other's preference are ever torn apart (the matching is stable). An optimal
+# assignment would make the sum of similarities larger, but by giving images less similar ones than
+# they could have: each pair is to be confusing, not their mean.
+
+STAGE = "match_similar_images"
+VERSION = "1"
+
+Alike = Mapping[str, frozenset[str]]
+"""For each image that has any the images of the same content."""
+
+
+class Candidate(NamedTuple):
+    """An image of the same source, and the cosine of its embedding to the image's."""
+
+    image: str
+    similarity: float
+
+
+class Match(NamedTuple):
+    """What was found for an image; `rank` is its place among all its candidates, from 1."""
+
+    candidate: Candidate
+    rank: int
+
+
+class Matches(NamedTuple):
+    """A similar image or a rejection for each image, in order of the images."""
+
+    found: dict[str, Match]
+    rejections: dict[str, Rejection]
+
+
+def match_similar_images(candidates: Mapping[str, Sequence[Candidate]], alike: Alike) -> Matches:
+    """One image for each, by similarity over all; of equal pairs the first by their ids.
+
+    No image is taken twice, none is one of those that look for one (D), and none has the content of
+    one of D or of one that is taken. An image that finds none is rejected (`no_similar_image`).
+
+    Args:
+        candidates: for each image of D the images of its source, the most similar first; the
+            lists may be cut off, and then an image may find none although there is one.
+        alike: pairs of the same content, pairs that are in doubt best among them.
+    """
+    closed = set(candidates)
+    for image in candidates:
+        closed |= alike.get(image, frozenset())
+    queue = [
+        entry for image in candidates if (entry := _next(image, candidates[image], 0)) is not None
+    ]
+    heapq.heapify(queue)
+    found: dict[str, Match] = {}
+    while queue:
+        entry = heapq.heappop(queue)
+        candidate = candidates[entry.image][entry.place]
+        if candidate.image in closed:
+            following = _next(entry.image, candidates[entry.image], entry.place + 1)
+            if following is not None:
+                heapq.heappush(queue, following)
+            continue
+        found[entry.image] = Match(candidate, entry.place + 1)
+        closed |= {candidate.image, *alike.get(candidate.image, ())}
+    return Matches(
+        {image: found[image] for image in candidates if image in found},
+        {
+            image: _none_left(image, len(others))
+            for image, others in candidates.items()
+            if image not in found
+        },
+    )
+
+
+class _Entry(NamedTuple):
+    """An image's best candidate that was not looked at yet; entries are in order of choice."""
+
+    distance: float
+    image: str
+    candidate: str
+    place: int
+
+
+def _next(image: str, candidates: Sequence[Candidate], place: int) -> _Entry | None:
+    if place >= len(candidates):
+        return None
+    return _Entry(-candidates[place].similarity, image, candidates[place].image, place)
+
+
+def _none_left(image: str, candidates: int) -> Rejection:
+    detail = f"image {image!r} has no similar image of its own: " + (
+        f"all of {candidates:,} candidates of its source are taken, belong to the images that "
+        "look for one, or have the content of such"
+        if candidates
+        else "its source has no other one that is free and that none of its captions fits"
+    )
+    return Rejection(
+        stage=STAGE,
+        reason="no_similar_image",
+        detail=detail,
+        context={"image": image, "candidates": candidates},
+    )
+
+
+# Finds for each image of v0 the image of v1 that it is to be confused with.
+#
+# An image is passed over where the embedder cannot tell that the captions of v0 do not fit it: it
+# would be a right answer that counts as wrong.
+
+SIMILAR_TO = "similar_to"
+"""The role of the image of v0 to which one of v1 is similar."""
+MATCHES = "matches"
+"""The role in which an image of v1 stands to how it was found."""
+MOST_MATCHES = 5
+"""How many similar images may fall away before no other is looked for."""
+_CANDIDATES = 100
+"""How many similar images are looked at for each; of more, hardly one could still be confused."""
+
+_LIKELY = 3
+"""How many of these are looked up at once: one of them is likely to be taken."""
+
+
+class Begun(NamedTuple):
+    """The images of v0 with the captions that were accepted.
+
+    Attributes:
+        images: those that have captions.
+        originals: the image of the source that each is a copy of, by id.
+        captions: of each image, by id, in the order of positions.
+    """
+
+    images: tuple[StoredEntity, ...]
+    originals: dict[str, str]
+    captions: dict[str, tuple[StoredEntity, ...]]
+
+
+class Judge(NamedTuple):
+    """What is known of v0 in vectors, to judge whether a caption fits another image.
+
+    Attributes:
+        rows: of the images of `Begun`, of shape (n, d).
+        texts: of their captions, of shape (m, d).
+        wordings: the captions.
+        owners: for each caption the number of its image.
+        background: over these captions.
+        calibration: the margin.
+    """
+
+    rows: Vectors
+    texts: Vectors
+    wordings: tuple[str, ...]
+    owners: NDArray[np.int64]
+    background: Background
+    calibration: ConfusionCalibration
+
+
+def load_begun(store: Store, dataset: str) -> Begun:
+    """v0 as it stands: its live images and their accepted captions."""
+    images = [one for one in images_of_tier(store, dataset, "v0") if one.state in LIVE]
+    captions = captions_of(store, [image.id for image in images])
+    described = tuple(image for image in images if captions.get(image.id))
+    return Begun(described, originals_of(store, described), captions)
+
+
+def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
+    """The accepted captions of each image, by position."""
+    found = children_of(store, image_ids, DESCRIBES)
+    stored = fetch(store, {caption for many in found.values() for caption in many})
+    accepted = {
+        image: [stored[one] for one in many if stored[one].state == "accepted"]
+        for image, many in found.items()
+    }
+    return {
+        image: tuple(sorted(many, key=lambda one: (one.record(Caption).position, one.id)))
+        for image, many in accepted.items()
+    }
+
+
+def load_judge(
+    context: RunContext, begun: Begun, embedder: CachedEmbedder, settings: ConfusionSettings
+) -> Judge:
+    """Embeds the captions of v0, and finds the margin."""
+    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    captions = [
+        (numbers[image.id], one) for image in begun.images for one in begun.captions[image.id]
+    ]
+    wordings = tuple(one.record(Caption).text for _, one in captions)
+    texts = embedder.embed_texts(wordings)
+    rows = embed_stored(context, embedder, begun.images)
+    owners = np.array([number for number, _ in captions], np.int64)
+    tasks = {task: number for number, task in enumerate(sorted({task_of(i) for i in begun.images}))}
+    groups = np.array([tasks[task_of(image)] for image in begun.images], np.int64)
+    calibration = calibrate(rows, texts, owners, settings, str(embedder.ref), groups=groups)
+    return Judge(rows, texts, wordings, owners, Background(texts, owners), calibration)
+
+
+def match_images(
+    context: RunContext,
+    dataset: str,
+    begun: Begun,
+    pool: Pool,
+    judge: Judge,
+) -> StageReport:
+    """Gives every image of v0 that has none a similar one of its source, as an image of v1.
+
+    What was rejected before, for any image, is not taken again. An image that finds none, or of
+    which too many fell away, goes to quarantine with the reason.
+    """
+    earlier = images_of_tier(context.store, dataset, "v1")
+    partner = parents_of(context.store, [one.id for one in earlier], SIMILAR_TO)
+    standing = {one.id for one in earlier if one.state in LIVE}
+    found_for = {partner[one][0] for one in standing}
+    fallen = Counter(partner[one.id][0] for one in earlier if one.id not in standing)
+    open_ = [image for image in begun.images if image.id not in found_for]
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={
+            "turned_down": digest_of(*sorted(set(partner) - standing)),
+            "calibration": judge.calibration.model_dump(mode="json"),
+        },
+        label="match similar images",
+    )
+    done = worked_items(context, stage, [image.seq for image in open_])
+    looking = [
+        image for image in open_ if fallen[image.id] < MOST_MATCHES and image.seq not in done
+    ]
+    matches = _matches(context, dataset, looking, earlier, begun, pool, judge)
+    items = [
+        (image.seq, _found(image, begun.originals[image.id], fallen[image.id], matches))
+        for image in open_
+    ]
+
+    def work(items: Sequence[tuple[int, _Found]]) -> list[WorkResult]:
+        return [_result(number, one, pool, judge, dataset) for number, one in items]
+
+    return run_stream(context, stage, items, work, total=len(items))
+
+
+def _matches(
+    context: RunContext,
+    dataset: str,
+    looking: Sequence[StoredEntity],
+    earlier: Sequence[StoredEntity],
+    begun: Begun,
+    pool: Pool,
+    judge: Judge,
+) -> Matches:
+    """A similar image for each that is looking for one; `earlier` are all that v1 ever had."""
+    if not looking:
+        return Matches({}, {})
+    taken = [*images_of_tier(context.store, dataset, "v0"), *earlier]
+    closed = set(originals_of(context.store, taken).values())
+    pool.alike.look_up(closed)
+    closed |= {other for one in closed for other in pool.alike.get(one, ())}
+    candidates = _candidates(looking, begun, pool, judge, closed)
+    pool.alike.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
+    return match_similar_images(candidates, pool.alike)
+
+
+class _Found(NamedTuple):
+    image: StoredEntity
+    match: Match | None
+    rejection: Rejection | None
+
+
+def _found(image: StoredEntity, original: str, fallen: int, matches: Matches) -> _Found:
+    if fallen < MOST_MATCHES:
+        return _Found(image, matches.found.get(original), matches.rejections.get(original))
+    detail = (
+        f"image {image.id} gets no similar image: {fallen} fell away, as captions of it fit them"
+    )
+    refused = Rejection(
+        stage=STAGE, reason="similar_images_fell_away", detail=detail, context={"image": image.id}
+    )
+    return _Found(image, None, refused)
+
+
+def _candidates(
+    looking: Sequence[StoredEntity], begun: Begun, pool: Pool, judge: Judge, closed: set[str]
+) -> Mapping[str, list[Candidate]]:
+    """For each image, by its original, those that it may be confused with, nearest first."""
+    places = np.array([pool.place[begun.originals[image.id]] for image in looking], np.int64)
+    if not len(places):
+        return {}
+    found = nearest_rows(
+        pool.vectors[places],
+        pool.vectors,
+        min(_CANDIDATES + len(closed), len(pool.images)),
+        query_groups=pool.sources[places],
+        gallery_groups=pool.sources,
+        excluded=places,
+    )
+    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    candidates: dict[str, list[Candidate]] = {}
+    for row, image in enumerate(looking):
+        near = [
+            (int(place), float(similarity))
+            for place, similarity in zip(found.places[row], found.similarities[row], strict=True)
+            if place >= 0 and pool.images[place].id not in closed
+        ][:_CANDIDATES]
+        others = [place for place, _ in near]
+        own = pool.truths.get(begun.originals[image.id])
+        sure = _surely_others(numbers[image.id], own, others, pool, judge)
+        candidates[begun.originals[image.id]] = [
+            Candidate(pool.images[place].id, similarity)
+            for (place, similarity), is_sure in zip(near, sure, strict=True)
+            if is_sure
+        ]
+    return candidates
+
+
+def _surely_others(
+    number: int, truth: RenderedTruth | None, places: Sequence[int], pool: Pool, judge: Judge
+) -> NDArray[np.bool_]:
+    """Which images none of the captions of image `number` fits, as far as is known or can be told.
+
+    `truth` is what was drawn into that image, where it was.
+    """
+    if not places:
+        return np.zeros(0, bool)
+    captions = judge.texts[judge.owners == number].astype(np.float64)
+    others = pool.vectors[list(places)].astype(np.float64)
+    own = judge.rows[number : number + 1].astype(np.float64)
+    left_out = np.full(len(places), number, np.int64)
+    usual = judge.background.of(others, left_out) - judge.background.of(own, left_out[:1])
+    advantages = (captions @ own.T) - captions @ others.T + usual
+    theirs = [pool.truths.get(pool.images[place].id) for place in places]
+    known = [
+        [is_known_apart(judge.wordings[caption], truth, other) for other in theirs]
+        for caption in np.flatnonzero(judge.owners == number)
+    ]
+    sure: NDArray[np.bool_] = (np.array(known) | (advantages > judge.calibration.margin)).all(
+        axis=0
+    )
+    return sure
+
+
+def _result(number: int, one: _Found, pool: Pool, judge: Judge, dataset: str) -> WorkResult:
+    if one.match is None:
+        return WorkResult(number, rejection=one.rejection)
+    original = pool.images[pool.place[one.match.candidate.image]]
+    similar = copied_image(
+        original, dataset, task_of(one.image), "v1", [(SIMILAR_TO, one.image.id)]
+    )
+    record = ConfusionMatch(
+        image=one.image.id,
+        similar=similar.id,
+        similarity=one.match.candidate.similarity,
+        rank=one.match.rank,
+        embedder=judge.calibration.embedder,
+    )
+    match = new_entity(record, dataset, parents=[(MATCHES, similar.id)])
+    return WorkResult(number, entities=(similar, match))

@@ -1,0 +1,424 @@
+"""The images of a benchmark of tasks: from sources, drawn, and selected by people."""
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from db.entities import (
+    NewEntity,
+    StoredEntity,
+    fetch,
+    find,
+    find_children,
+    find_in_groups,
+    new_entity,
+    parents_of,
+)
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.image_reading import StoredImage
+from flows.engine.importing import KNOWN_FROM
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream, store_entity
+from models.embedding import Vectors
+from schemas.base import digest_of
+from schemas.build import TaskSpec
+from schemas.errors import ConfigurationError
+from schemas.proposals import Picture
+from schemas.records import Image, ImageFacts, Rejection, Sample, Source
+from schemas.recos import TaskDraw
+from schemas.retrieval_task import RetrievalTask, Tier
+
+# The images of a benchmark of tasks: which there are, where they come from, how they look.
+
+SAMPLED_FROM = "sampled_from"
+"""The role of the image in its source's dataset, of which one in the build is a copy."""
+MEMBER_OF = "member_of"
+"""The role of the draw that an image of v0 was taken in."""
+
+
+def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
+    """The images that were imported from a source and not turned down, in the order of import."""
+    children = find_children(store, source_id, "imported_from")
+    return [one for one in children if one.kind == Image.kind and one.state == "proposed"]
+
+
+def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
+    """The images that first stand in a version, whatever was decided on them; none withdrawn."""
+    found = find_in_groups(store, dataset, Image.kind, [tier])
+    return [image for image in found if image.state != "withdrawn"]
+
+
+def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
+    """For each image of a benchmark the image of its source, by their ids."""
+    parents = parents_of(store, [image.id for image in images], SAMPLED_FROM)
+    return {id_: found[0] for id_, found in parents.items()}
+
+
+def embed_stored(
+    context: RunContext, embedder: CachedEmbedder, images: Sequence[StoredEntity]
+) -> Vectors:
+    """A row for each image, of shape (n, d)."""
+    return embedder.embed_images([stored_image(context, image) for image in images])
+
+
+def stored_image(context: RunContext, image: StoredEntity) -> StoredImage:
+    """The picture of an image, in the blob store."""
+    record = image.record(Image)
+    name = f"{record.source}/{record.file_path}"
+    return StoredImage(record.sha256, record.media_type, name, context.blobs)
+
+
+def stored_picture(context: RunContext, picture: Picture) -> StoredImage:
+    """A picture that a record holds, in the blob store."""
+    name = f"picture {picture.sha256[:12]}"
+    return StoredImage(picture.sha256, picture.media_type, name, context.blobs)
+
+
+def picture_of(image: StoredEntity) -> Picture:
+    """The picture of an image, for a record that holds all that people are shown."""
+    record = image.record(Image)
+    return Picture(
+        sha256=record.sha256,
+        media_type=record.media_type,
+        width_px=record.width_px,
+        height_px=record.height_px,
+        image_id=image.id,
+    )
+
+
+def copied_image(
+    image: StoredEntity,
+    dataset: str,
+    task: RetrievalTask,
+    tier: Tier,
+    parents: Sequence[tuple[str, str]],
+) -> NewEntity:
+    """An image of a source as one of the benchmark; all that is released is for testing.
+
+    Its group is the tier: what is to be done with images hangs on that.
+    """
+    record = image.record(Image)
+    return new_entity(
+        record.model_copy(update={"split": "test", "task": task, "tier": tier}),
+        dataset,
+        parents=[(SAMPLED_FROM, image.id), *parents],
+        split="test",
+        group=tier,
+    )
+
+
+# The images of a source in the order in which a task takes them: the best first.
+
+Way = Literal["named", "nearest", "categories", "random"]
+
+
+class OrderedImages(NamedTuple):
+    """Images of a source in the order of a task.
+
+    `way` says how they were ordered; `unknown` are the names, or the categories, that the task
+    wants and no image has.
+    """
+
+    way: Way
+    images: list[StoredEntity]
+    unknown: list[str]
+
+
+def order_images(
+    context: RunContext,
+    task: TaskSpec,
+    images: Sequence[StoredEntity],
+    seed: int,
+    embedder: CachedEmbedder,
+) -> OrderedImages:
+    """Those of `images` that `task` may take: as named, nearest to its query, or drawn.
+
+    Raises:
+        ConfigurationError: the file of names cannot be read.
+    """
+    if task.names is not None:
+        return _named(images, task.names)
+    if task.query is not None:
+        return OrderedImages("nearest", _nearest(context, images, task.query, embedder), [])
+    drawn = sorted(images, key=lambda image: digest_of("task", str(seed), task.task, image.id))
+    if task.categories:
+        return _with_categories(context.store, drawn, task.categories)
+    return OrderedImages("random", drawn, [])
+
+
+def _named(images: Sequence[StoredEntity], names_file: Path) -> OrderedImages:
+    by_path = {image.record(Image).file_path: image for image in images}
+    names = _names(names_file)
+    found = [by_path[name] for name in names if name in by_path]
+    return OrderedImages("named", found, [name for name in names if name not in by_path])
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the names in {path} cannot be read: {error}") from error
+    names = (line.strip().removeprefix("./") for line in lines)
+    return list(dict.fromkeys(name for name in names if name and not name.startswith("#")))
+
+
+def _nearest(
+    context: RunContext, images: Sequence[StoredEntity], query: str, embedder: CachedEmbedder
+) -> list[StoredEntity]:
+    """All images, those nearest to what the query says first."""
+    rows = embed_stored(context, embedder, images)
+    cosines = np.round(rows @ embedder.embed_texts([query])[0], 6)
+    order = sorted(range(len(images)), key=lambda at: (-cosines[at], images[at].id))
+    return [images[at] for at in order]
+
+
+def _with_categories(
+    store: Store, images: Sequence[StoredEntity], categories: Sequence[str]
+) -> OrderedImages:
+    """The images that have at least one of the categories; and the categories that none has."""
+    known = parents_of(store, [image.id for image in images], KNOWN_FROM)
+    records = fetch(store, {one for found in known.values() for one in found})
+    of_record = {
+        id_: {name.casefold() for name in entity.record(ImageFacts).categories}
+        for id_, entity in records.items()
+    }
+    wanted = {" ".join(name.casefold().split()): name for name in categories}
+    found = [
+        image
+        for image in images
+        if any(not wanted.keys().isdisjoint(of_record[one]) for one in known.get(image.id, ()))
+    ]
+    seen = set().union(*of_record.values())
+    unknown = [name for folded, name in wanted.items() if folded not in seen]
+    return OrderedImages("categories", found, unknown)
+
+
+# Takes the images that tasks begin with out of their sources, into the dataset that is built.
+#
+# Of every image only the picture is taken, not what its source says of it: captions are written
+# anew.
+
+STAGE = "take_task_images"
+VERSION = "1"
+
+
+def take_task_images(
+    context: RunContext,
+    dataset: str,
+    task: TaskSpec,
+    source: NewEntity,
+    seed: int,
+    embedder: CachedEmbedder,
+) -> StageReport:
+    """Copies the images that `task` begins with from `source` into `dataset`, as of v0.
+
+    A picture that the dataset has already, for another task, is passed over: each is there once.
+    What is named and not in the source goes to quarantine, a category that no image has included.
+    A draw stands as it is where something of it was withdrawn; nothing is taken in its place.
+
+    Raises:
+        ConfigurationError: the source has no usable image, or the dataset holds another draw for
+            the task.
+    """
+    _require_own_dataset(context.store, dataset)
+    taking = _Taking(context, dataset, task, source, seed, embedder)
+    images = images_of_source(context.store, source.id)
+    if not images:
+        raise ConfigurationError(
+            f"source {source.dataset} has no usable image; look at: loupe quarantine "
+            f"{source.dataset}"
+        )
+    if (reduced := taking.reduced_draw()) is not None:
+        return taking.take(reduced.id, [])
+    ordered = taking.ordered(images)
+    chosen = _different(ordered.images, taking.pictures_of_other_tasks())[: task.images]
+    draw = taking.record(ordered.way, chosen)
+    items = [(image.seq, _Item(image=image)) for image in chosen]
+    items += [(-1 - place, _Item(name=name)) for place, name in enumerate(ordered.unknown)]
+    return taking.take(draw.id, items)
+
+
+def take_instead(
+    context: RunContext,
+    dataset: str,
+    task: TaskSpec,
+    source: NewEntity,
+    seed: int,
+    embedder: CachedEmbedder,
+    turned_down: frozenset[str],
+) -> StageReport | None:
+    """Takes the next best images of `source` for those of `task` that were turned down.
+
+    As many as the task lacks, or as the source still has; None where nothing was turned down.
+    No picture is taken that was taken before, for any task.
+    """
+    taking = _Taking(context, dataset, task, source, seed, embedder)
+    draw = taking.draw()
+    members = list(find_children(context.store, draw.id, MEMBER_OF))
+    missing = task.images - sum(image.id not in turned_down for image in members)
+    if missing <= 0 or turned_down.isdisjoint(image.id for image in members):
+        return None
+    ordered = taking.ordered(images_of_source(context.store, source.id))
+    chosen = _different(ordered.images, _pictures(context.store, dataset))[:missing]
+    if len(chosen) < missing:
+        context.progress.say(
+            f"{task.task}: {missing - len(chosen)} of {task.images} images are missing; source "
+            f"{source.dataset} has no more to propose"
+        )
+    return taking.take(draw.id, [(one.seq, _Item(image=one)) for one in chosen])
+
+
+class _Item(NamedTuple):
+    """An image that is taken, or a name or a category that no image of the source has."""
+
+    name: str = ""
+    image: StoredEntity | None = None
+
+
+class _Taking:
+    """The images of one task, as they are taken out of one source."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        dataset: str,
+        task: TaskSpec,
+        source: NewEntity,
+        seed: int,
+        embedder: CachedEmbedder,
+    ) -> None:
+        self._context = context
+        self._dataset = dataset
+        self._task = task
+        self._source = source
+        self._seed = seed
+        self._embedder = embedder
+
+    def ordered(self, images: Sequence[StoredEntity]) -> OrderedImages:
+        """The images of the source, the best for the task first."""
+        return order_images(self._context, self._task, images, self._seed, self._embedder)
+
+    def record(self, way: Way, chosen: Sequence[StoredEntity]) -> NewEntity:
+        """Stores what was drawn, and how.
+
+        Raises:
+            ConfigurationError: the dataset holds another draw for the task.
+        """
+        task, source = self._task, self._source
+        draw = TaskDraw(
+            task=task.task,
+            source=source.dataset,
+            way=way,
+            query=task.query,
+            categories=task.categories,
+            embedder=str(self._embedder.ref) if way == "nearest" else None,
+            seed=self._seed,
+            images_wanted=task.images,
+            images_drawn=len(chosen),
+            digest=digest_of(*(image.id for image in chosen)),
+        )
+        for earlier in self._draws():
+            if (record := earlier.record(TaskDraw)) != draw:
+                raise ConfigurationError(
+                    f"dataset {self._dataset!r} already holds another draw of {draw.task} images "
+                    f"from {draw.source} ({record.images_drawn} {record.way}); build under another "
+                    f"dataset name"
+                )
+        return store_entity(self._context, draw, self._dataset, [("drawn_from", source.id)])
+
+    def draw(self) -> StoredEntity:
+        """The draw that was stored."""
+        return self._draws()[0]
+
+    def reduced_draw(self) -> StoredEntity | None:
+        """The same draw, where something of it was withdrawn: it cannot be made again."""
+        task, store = self._task, self._context.store
+        wanted = (task.query, task.categories, self._seed, task.images)
+        for draw in self._draws():
+            record = draw.record(TaskDraw)
+            if (record.query, record.categories, record.seed, record.images_wanted) != wanted:
+                continue
+            if any(one.state == "withdrawn" for one in find_children(store, draw.id, MEMBER_OF)):
+                return draw
+        return None
+
+    def _draws(self) -> list[StoredEntity]:
+        """The draws for this task from this source."""
+        wanted = (self._task.task, self._source.dataset)
+        draws = ((one, one.record(TaskDraw)) for one in self._found(TaskDraw.kind))
+        return [one for one, record in draws if (record.task, record.source) == wanted]
+
+    def pictures_of_other_tasks(self) -> set[str]:
+        """The pictures that v0 has for other tasks."""
+        records = (image.record(Image) for image in self._found(Image.kind))
+        return {
+            record.sha256
+            for record in records
+            if record.task != self._task.task and record.tier == "v0"
+        }
+
+    def _found(self, kind: str) -> Iterator[StoredEntity]:
+        return find(self._context.store, self._dataset, kind)
+
+    def take(self, draw_id: str, items: Sequence[tuple[int, _Item]]) -> StageReport:
+        """Commits images as members of a draw; what the source does not have goes to quarantine."""
+        stage = Stage(
+            name=STAGE,
+            version=VERSION,
+            dataset=self._dataset,
+            configuration={"draw": draw_id},
+            label=f"take {self._task.task} from {self._source.dataset}",
+        )
+
+        def work(items: Sequence[tuple[int, _Item]]) -> list[WorkResult]:
+            return [self._taken(number, item, draw_id) for number, item in items]
+
+        in_order = sorted(items, key=itemgetter(0))
+        return run_stream(self._context, stage, in_order, work, total=len(items))
+
+    def _taken(self, number: int, item: _Item, draw_id: str) -> WorkResult:
+        if item.image is None:
+            return WorkResult(number, rejection=self._rejection(item.name))
+        parents = [(MEMBER_OF, draw_id)]
+        copy = copied_image(item.image, self._dataset, self._task.task, "v0", parents)
+        return WorkResult(number, entities=(copy,))
+
+    def _rejection(self, name: str) -> Rejection:
+        """Why nothing was taken for a name or a category."""
+        source, context = self._source.dataset, {"name": name}
+        if self._task.categories:
+            detail = f"No usable image of {source} has the category {name!r}."
+            return Rejection(stage=STAGE, reason="unknown_category", detail=detail, context=context)
+        detail = f"{self._task.names} names {name!r}, which is no usable image of {source}."
+        return Rejection(stage=STAGE, reason="unknown_name", detail=detail, context=context)
+
+
+def _pictures(store: Store, dataset: str) -> set[str]:
+    """The pictures that v0 has or had, of all tasks."""
+    return {one.record(Image).sha256 for one in images_of_tier(store, dataset, "v0")}
+
+
+def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEntity]:
+    """The images whose picture is not taken, each picture once."""
+    chosen: dict[str, StoredEntity] = {}
+    for image in images:
+        sha256 = image.record(Image).sha256
+        if sha256 not in taken:
+            chosen.setdefault(sha256, image)
+    return list(chosen.values())
+
+
+def _require_own_dataset(store: Store, dataset: str) -> None:
+    """What is imported, or built otherwise, lies whole in its dataset."""
+    for kind in (Source.kind, Sample.kind):
+        if next(find(store, dataset, kind), None) is not None:
+            raise ConfigurationError(
+                f"dataset {dataset!r} holds what is not built from tasks; build under another "
+                f"dataset name"
+            )

@@ -1,0 +1,340 @@
+"""The validation loop of captions (ReCoS, section 3.2), without a model, an embedder or a store."""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from flows.answers import Words, words_of
+from schemas.discriminability import AcceptedInterval, check_not_degenerate, share_passing
+from schemas.records import Rejection
+from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
+from schemas.retrieval_task import RetrievalTask
+
+# What was tried for one caption, and what comes next.
+
+STAGE = "validate_captions"
+
+
+class Step(StrEnum):
+    """What becomes of a caption next."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    REVISE = "revise"
+    ASK_PEOPLE = "ask_people"
+
+
+class Attempt(NamedTuple):
+    """A text that was tried, and what was found; `dis` is dis(t)."""
+
+    text: str
+    dis: float
+    verdict: CaptionVerdict
+
+
+class CaptionHistory(NamedTuple):
+    """All that was tried for one caption.
+
+    Attributes:
+        key: the caption's name, unique among all.
+        image: the name of the image that it describes.
+        task: what the image is for.
+        attempts: the oldest first, the text as it was first written; never empty.
+        unusable: why the last answer of the model could not be used, where that ended it.
+    """
+
+    key: str
+    image: str
+    task: RetrievalTask
+    attempts: tuple[Attempt, ...]
+    unusable: Rejection | None = None
+
+    @property
+    def current(self) -> Attempt:
+        """What was tried last."""
+        return self.attempts[-1]
+
+    @property
+    def round(self) -> int:
+        """How often the caption was written anew."""
+        return len(self.attempts) - 1
+
+    def tried(self, verdict: CaptionVerdict) -> tuple[str, ...]:
+        """Earlier texts, the current one left out, that failed like this."""
+        return tuple(one.text for one in self.attempts[:-1] if one.verdict is verdict)
+
+    def best(self, interval: AcceptedInterval) -> Attempt:
+        """The attempt nearest to what passes: what people are shown first. The last of equals."""
+        return min(reversed(self.attempts), key=lambda one: _beyond(one.dis, interval))
+
+    def next_step(self, settings: DiscriminabilitySettings) -> Step:
+        """What becomes of the caption: it passes, is written anew, or goes to people.
+
+        It goes to people when it was written anew as often as the settings allow, or when the model
+        gave nothing that could be used: the same request would get the same answer.
+        """
+        if self.current.verdict is CaptionVerdict.PASS:
+            return Step.PASS
+        if self.unusable is not None or self.round >= settings.rounds:
+            return Step.ASK_PEOPLE
+        return Step.REVISE
+
+    def with_attempt(self, attempt: Attempt) -> "CaptionHistory":
+        """The history after another round."""
+        return self._replace(attempts=(*self.attempts, attempt))
+
+    def refusal_of(self, text: str) -> Rejection | None:
+        """Why a new text is no use, though it is a caption: it was tried before."""
+        if words_of(text) not in {words_of(one.text) for one in self.attempts}:
+            return None
+        detail = f"The model wrote a caption again that had failed: {text!r}."
+        return Rejection(stage=STAGE, reason="tried_before", detail=detail, context={"text": text})
+
+
+def reports_of(
+    history: CaptionHistory,
+    settings: DiscriminabilitySettings,
+    temperature: float,
+    embedder: str,
+) -> tuple[DiscriminabilityReport, ...]:
+    """What was found of every attempt, the oldest first.
+
+    Args:
+        history: what was tried.
+        settings: when a caption passes.
+        temperature: what similarities were divided by, calibrated or not.
+        embedder: what made the embeddings, `name@revision`.
+    """
+    interval = AcceptedInterval.of(settings.k, settings.eta)
+    return tuple(
+        DiscriminabilityReport(
+            round=number,
+            dis=attempt.dis,
+            lower=interval.lower,
+            upper=interval.upper,
+            verdict=attempt.verdict,
+            k=settings.k,
+            temperature=temperature,
+            embedder=embedder,
+        )
+        for number, attempt in enumerate(history.attempts)
+    )
+
+
+def _beyond(dis: float, interval: AcceptedInterval) -> float:
+    """How far dis(t) is from what passes; 0 where it does."""
+    return max(interval.lower - dis, dis - interval.upper, 0.0)
+
+
+# Captions held against their likes, and written anew where they fail, round by round.
+
+
+class Draft(NamedTuple):
+    """A caption to be validated: its unique name, its image and that image's task, its text."""
+
+    key: str
+    image: str
+    task: RetrievalTask
+    text: str
+
+
+Measure = Callable[[Sequence[Draft]], Sequence[float]]
+"""dis(t) of each draft, in order. Called with texts that were not measured before."""
+Rewrite = Callable[[Sequence[CaptionHistory]], Sequence[str | Rejection]]
+"""A new text for each caption, in order, or why there is none. See `stages.caption_images`."""
+
+
+class ValidationOutcome(NamedTuple):
+    """What came of all captions, in the order in which they were given.
+
+    Attributes:
+        histories: everything that was tried.
+        calls: how many new texts were asked for.
+    """
+
+    histories: tuple[CaptionHistory, ...]
+    calls: int
+
+
+def run_validation(
+    drafts: Sequence[Draft],
+    measure: Measure,
+    rewrite: Rewrite,
+    settings: DiscriminabilitySettings,
+    temperature: float,
+) -> ValidationOutcome:
+    """Validates captions until each passes or goes to people.
+
+    A caption is written anew at most `settings.rounds` times, so no more than that times the number
+    of captions is asked for. Only what changed is measured again.
+
+    Args:
+        drafts: captions as they were first written.
+        measure: gives dis(t).
+        rewrite: writes captions anew.
+        settings: when a caption passes.
+        temperature: what `measure` divides similarities by, for messages.
+
+    Raises:
+        DegenerateCriterionError: the criterion does not tell the captions apart; nothing was
+            written anew.
+        ValueError: two drafts have one name, or a callable gave another number of results.
+    """
+    if len({draft.key for draft in drafts}) < len(drafts):
+        raise ValueError("two captions have the same key")
+    interval = AcceptedInterval.of(settings.k, settings.eta)
+    histories = first_round(drafts, measure, interval)
+    dis = [history.current.dis for history in histories.values()]
+    check_not_degenerate(dis, settings, temperature)
+    calls = 0
+    while failing := [
+        history for history in histories.values() if history.next_step(settings) is Step.REVISE
+    ]:
+        calls += len(failing)
+        siblings = _words_by_image(histories.values())
+        revised = next_round(failing, rewrite(failing), siblings, measure, interval)
+        histories.update({history.key: history for history in revised})
+    return ValidationOutcome(tuple(histories.values()), calls)
+
+
+def first_round(
+    drafts: Sequence[Draft], measure: Measure, interval: AcceptedInterval
+) -> dict[str, CaptionHistory]:
+    """The captions as they were first written, by their keys."""
+    return {
+        draft.key: CaptionHistory(
+            draft.key, draft.image, draft.task, (Attempt(draft.text, dis, interval.verdict(dis)),)
+        )
+        for draft, dis in zip(drafts, measure(drafts), strict=True)
+    }
+
+
+def next_round(
+    failing: Sequence[CaptionHistory],
+    answers: Sequence[str | Rejection],
+    siblings: dict[str, set[Words]],
+    measure: Measure,
+    interval: AcceptedInterval,
+) -> list[CaptionHistory]:
+    """The histories of captions that failed, after what was written in their place.
+
+    Args:
+        failing: what was asked for.
+        answers: what was written, in the same order.
+        siblings: the words of the current captions of each image; those of what is written join
+            them.
+        measure: gives dis(t) of what was written.
+        interval: what passes.
+    """
+    judged: list[tuple[CaptionHistory, str | Rejection]] = []
+    for history, answer in zip(failing, answers, strict=True):
+        of_image = siblings.setdefault(history.image, set())
+        refusal = answer if isinstance(answer, Rejection) else _refusal(history, answer, of_image)
+        judged.append((history, refusal or answer))
+        if refusal is None and isinstance(answer, str):
+            of_image.add(words_of(answer))
+    fresh = [
+        Draft(history.key, history.image, history.task, answer)
+        for history, answer in judged
+        if isinstance(answer, str)
+    ]
+    found = iter(measure(fresh) if fresh else ())
+    return [
+        history._replace(unusable=answer)
+        if isinstance(answer, Rejection)
+        else _measured(history, answer, next(found), interval)
+        for history, answer in judged
+    ]
+
+
+def _measured(
+    history: CaptionHistory, text: str, dis: float, interval: AcceptedInterval
+) -> CaptionHistory:
+    return history.with_attempt(Attempt(text, dis, interval.verdict(dis)))
+
+
+def _refusal(history: CaptionHistory, text: str, siblings: set[Words]) -> Rejection | None:
+    """Why a text is no use in the place of a caption, if it is not."""
+    if refused := history.refusal_of(text):
+        return refused
+    if words_of(text) not in siblings:
+        return None
+    detail = f"The model wrote what another caption of the image says: {text!r}."
+    return Rejection(stage=STAGE, reason="same_captions", detail=detail, context={"text": text})
+
+
+def _words_by_image(histories: Iterable[CaptionHistory]) -> dict[str, set[Words]]:
+    words: dict[str, set[Words]] = {}
+    for history in histories:
+        words.setdefault(history.image, set()).add(words_of(history.current.text))
+    return words
+
+
+# What came of the captions: shares that pass, by round and by task.
+
+
+class RoundSummary(NamedTuple):
+    """Where all captions stood after a round; those that had passed stay as they were.
+
+    Attributes:
+        round: how often captions had been written anew; 0 is as they were first written.
+        written: how many captions were written in this round; all in round 0.
+        attempts: the text of each caption after it.
+    """
+
+    round: int
+    written: int
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def counts(self) -> dict[CaptionVerdict, int]:
+        """How many captions had which verdict."""
+        verdicts = [attempt.verdict for attempt in self.attempts]
+        return {verdict: verdicts.count(verdict) for verdict in CaptionVerdict}
+
+    @property
+    def share_passing(self) -> float:
+        """The share, in [0, 1], of captions that passed."""
+        return share_passing([attempt.verdict for attempt in self.attempts])
+
+
+class TaskSummary(NamedTuple):
+    """The share, in [0, 1], of a task's captions that passed at first and in the end."""
+
+    task: RetrievalTask
+    captions: int
+    first: float
+    last: float
+    for_people: int
+
+
+def summary_by_round(histories: Sequence[CaptionHistory]) -> list[RoundSummary]:
+    """A summary for each round, the first included; none of no captions."""
+    last = max((history.round for history in histories), default=-1)
+    return [
+        RoundSummary(
+            number,
+            sum(history.round >= number for history in histories),
+            tuple(history.attempts[min(number, history.round)] for history in histories),
+        )
+        for number in range(last + 1)
+    ]
+
+
+def summary_by_task(
+    histories: Iterable[CaptionHistory], settings: DiscriminabilitySettings
+) -> list[TaskSummary]:
+    """A summary for each task that has captions, in the order of `RetrievalTask`."""
+    by_task: dict[RetrievalTask, list[CaptionHistory]] = {task: [] for task in RetrievalTask}
+    for history in histories:
+        by_task[history.task].append(history)
+    return [
+        TaskSummary(
+            task,
+            len(found),
+            share_passing([history.attempts[0].verdict for history in found]),
+            share_passing([history.current.verdict for history in found]),
+            sum(history.next_step(settings) is Step.ASK_PEOPLE for history in found),
+        )
+        for task, found in by_task.items()
+        if found
+    ]

@@ -1,0 +1,574 @@
+"""Compares what two descriptions state: every attribute added, lost or contradicted."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from models.builtin.person.description import Description, Thing
+from models.builtin.person.lexicon import Lexicon, load_lexicon
+from schemas.faithfulness import Attribute, Fact, Finding, Span
+
+__all__ = ["find_differences"]
+
+
+# The three kinds of finding, each with its sentence for the reviewer.
+
+_NAMES = frozenset((Attribute.GARMENT, Attribute.FOOTWEAR, Attribute.ACCESSORY))
+
+
+def added(fact: Fact, minor: bool = False) -> Finding:
+    """The finding that a rewrite states something of its own."""
+    message = f"The rewrite adds {_said(fact)}, which the source does not say."
+    return Finding(change="added", message=message, rewrite=fact, minor=minor)
+
+
+def lost(fact: Fact) -> Finding:
+    """The finding that a rewrite leaves something out."""
+    message = f"The rewrite leaves out {_said(fact)}."
+    return Finding(change="lost", message=message, source=fact, minor=True)
+
+
+def contradicted(source: Fact, rewrite: Fact, minor: bool = False) -> Finding:
+    """The finding that a rewrite states something else."""
+    message = f"The rewrite says {_said(rewrite)}; the source says {_said(source)}."
+    return Finding(
+        change="contradicted", message=message, source=source, rewrite=rewrite, minor=minor
+    )
+
+
+def changed(source: Sequence[Fact], fact: Fact) -> Finding:
+    """A strange fact: against the first that `source` states, or as an addition to nothing."""
+    return contradicted(source[0], fact) if source else added(fact)
+
+
+def left_out(source: Sequence[Fact], repeated: Collection[str]) -> Iterator[Finding]:
+    """A loss for each fact of the source whose value the rewrite does not repeat."""
+    for fact in source:
+        if fact.value not in repeated:
+            yield lost(fact)
+
+
+def _said(fact: Fact) -> str:
+    if fact.attribute in _NAMES or fact.subject == "text":
+        return f"«{fact.value}»"
+    if fact.attribute is Attribute.SIDE:
+        return f"that the {fact.subject} is on the {fact.value}"
+    return f"{fact.attribute} «{fact.value}» of the {fact.subject}"
+
+
+# Colours of an item or of the hair, with the shades that go with them.
+
+_SMALL_PARTS = frozenset(("zip", "button", "lace", "handle", "pocket", "lens"))
+
+
+def compare_colours(
+    source: Thing, rewrite: Thing, lexicon: Lexicon, whole: Description | None = None
+) -> Iterator[Finding]:
+    """Differences of colour; one that `whole` names of nothing known may be meant of `source`."""
+    main, theirs = source.all(Attribute.COLOUR), rewrite.all(Attribute.COLOUR)
+    if not main and not theirs:
+        return
+    known = [fact.value for fact in main]
+    shared = [fact for fact in theirs if has_colour(known, fact.value, lexicon)]
+    around = _around(source) if len(shared) < len(theirs) else []
+    allowed = around if shared or not main else []
+    for fact in theirs:
+        if fact in shared:
+            yield from _opposite_shades(source, rewrite, fact)
+        elif has_colour(allowed, fact.value, lexicon) or _sums_up(fact, known + around):
+            continue
+        elif main:
+            yield contradicted(_rest(main, theirs, lexicon), fact)
+        else:
+            loose = whole.loose_colours() if whole is not None else ()
+            yield added(fact, minor=has_colour(loose, fact.value, lexicon))
+    said = [fact.value for fact in theirs] + _of_parts(rewrite.parts)
+    yield from (lost(fact) for fact in main if not has_colour(said, fact.value, lexicon))
+
+
+def has_colour(colours: Collection[str], colour: str, lexicon: Lexicon) -> bool:
+    """Whether one of `colours` may be another word for `colour`."""
+    if colour in colours:
+        return True
+    return any(lexicon.same_colour(colour, other) for other in colours)
+
+
+def _sums_up(fact: Fact, colours: list[str]) -> bool:
+    """Whether «colourful» is a word for several colours."""
+    return fact.value == "multicoloured" and len(colours) > 1
+
+
+def _around(source: Thing) -> list[str]:
+    """Colours that a rewrite may say of the whole item: of its large parts, or lent in a list."""
+    large = [part for part in source.parts if part.kind not in _SMALL_PARTS]
+    return [*source.inherited, *_of_parts(large)]
+
+
+def _of_parts(parts: Sequence[Thing]) -> list[str]:
+    return [colour for part in parts for colour in part.values(Attribute.COLOUR)]
+
+
+def _rest(main: Sequence[Fact], theirs: Sequence[Fact], lexicon: Lexicon) -> Fact:
+    """The source's colour that a strange one most likely stands for."""
+    said = [fact.value for fact in theirs]
+    return next((fact for fact in main if not has_colour(said, fact.value, lexicon)), main[0])
+
+
+def _opposite_shades(source: Thing, rewrite: Thing, fact: Fact) -> Iterator[Finding]:
+    """«Light blue» for «dark blue»."""
+    if not (source.shades and rewrite.shades):
+        return
+    shade = rewrite.shades.get(fact.span, "")
+    for other in source.all(Attribute.COLOUR):
+        shades = {shade, source.shades.get(other.span, "")}
+        if other.value == fact.value and shades == {"dark", "light"}:
+            yield contradicted(other, fact)
+
+
+# Attributes that are measured in steps; one step is what honest annotators differ by.
+
+Placed = tuple[int, Fact]
+"""A fact with its place on a scale."""
+
+
+def placed(facts: Iterable[Fact], scale: str, lexicon: Lexicon) -> list[Placed]:
+    """Facts with their places on a scale of the lexicon; values may end in its name."""
+    return [(lexicon.place(scale, fact.value.removesuffix(f" {scale}")), fact) for fact in facts]
+
+
+def compare_on_scale(
+    source: Sequence[Placed], rewrite: Sequence[Placed], *, minor_if_added: bool = True
+) -> Iterator[Finding]:
+    """Each fact of the rewrite beside the closest of the source; one step apart is minor."""
+    for place, fact in rewrite:
+        if not source:
+            yield added(fact, minor=minor_if_added)
+            continue
+        steps, index = min((abs(other - place), index) for index, (other, _) in enumerate(source))
+        if steps:
+            yield contradicted(source[index][1], fact, minor=steps == 1)
+    if not rewrite:
+        yield from (lost(fact) for _, fact in source)
+
+
+# The hair: colour, length and how it is worn.
+
+_TIED = frozenset(("tied", "ponytail", "bun", "braid"))
+_OPPOSED = (
+    (_TIED, frozenset(("loose",))),
+    (frozenset(("bald",)), _TIED | {"loose", "curly", "straight", "bangs"}),
+    (frozenset(("curly",)), frozenset(("straight",))),
+)
+_WEAK = frozenset(("loose", "straight", "parted", "cropped"))
+
+
+def compare_hair(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+    """Differences of hair."""
+    yield from compare_colours(source, rewrite, lexicon)
+    yield from compare_on_scale(_hair_lengths(source, lexicon), _hair_lengths(rewrite, lexicon))
+    yield from _styles(source.all(Attribute.HAIR), rewrite.all(Attribute.HAIR))
+
+
+def _hair_lengths(hair: Thing, lexicon: Lexicon) -> list[Placed]:
+    return placed(hair.all(Attribute.LENGTH), "hair_length", lexicon)
+
+
+def _styles(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
+    said = {fact.value for fact in source}
+    for fact in rewrite:
+        if fact.value in said or (fact.value == "tied" and said & _TIED):
+            continue
+        opposed = next((other for other in source if _are_opposed(other.value, fact.value)), None)
+        if opposed is not None:
+            yield contradicted(opposed, fact)
+        else:
+            yield added(fact, minor=fact.value in _WEAK)
+    yield from left_out(source, {fact.value for fact in rewrite})
+
+
+def _are_opposed(one: str, other: str) -> bool:
+    if one in _TIED and other in _TIED:
+        return "tied" not in (one, other)
+    return any(
+        (one in left and other in right) or (other in left and one in right)
+        for left, right in _OPPOSED
+    )
+
+
+# Patterns, sleeves, hems and sides of an item.
+
+_SLEEVES = {"sleeveless": 0, "short sleeves": 1, "half sleeves": 2, "long sleeves": 3}
+_REACHES = {
+    "waist-length": 0,
+    "hip-length": 1,
+    "thigh-length": 2,
+    "knee-length": 3,
+    "calf-length": 4,
+    "ankle-length": 5,
+    "floor-length": 6,
+}
+# A «long» skirt or dress ends at the ankle, a «long» jacket at the thigh.
+_FULL_REACHES = _REACHES | {"long": 5, "medium": 3, "short": 2}
+_COAT_REACHES = _REACHES | {"long": 2, "medium": 1, "short": 0}
+_LEGS = frozenset(("lower", "whole"))
+
+
+def compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
+    """Differences of pattern; one that another item of the source has may only have moved."""
+    known = source.all(Attribute.PATTERN)
+    theirs = rewrite.all(Attribute.PATTERN)
+    if not known and not theirs:
+        return
+    said = {fact.value for fact in known}
+    for fact in theirs:
+        if fact.value in said:
+            continue
+        if known and fact.value != "graphic":
+            yield contradicted(known[0], fact)
+        else:
+            elsewhere = any(fact.value in i.values(Attribute.PATTERN) for i in whole.items)
+            yield added(fact, minor=elsewhere or fact.value == "graphic")
+    yield from left_out(known, {fact.value for fact in theirs})
+
+
+def compare_lengths(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+    """Sleeves and ends of a garment, each on its scale; one step is a minor difference."""
+    if not source.all(Attribute.LENGTH) and not rewrite.all(Attribute.LENGTH):
+        return
+    yield from compare_on_scale(_lengths(source, _SLEEVES), _lengths(rewrite, _SLEEVES))
+    ends = [_lengths(thing, _reaches_of(thing, lexicon)) for thing in (source, rewrite)]
+    yield from compare_on_scale(*ends)
+
+
+def compare_sides(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
+    """Left for right, and a side that the source does not tell."""
+    said = {fact.value for fact in source}
+    for fact in rewrite:
+        if fact.value not in said:
+            yield changed(source, fact)
+    if not rewrite:
+        yield from map(lost, source)
+
+
+def _lengths(thing: Thing, places: Mapping[str, int]) -> list[Placed]:
+    facts = thing.all(Attribute.LENGTH)
+    return [(places[fact.value], fact) for fact in facts if fact.value in places]
+
+
+def _reaches_of(thing: Thing, lexicon: Lexicon) -> Mapping[str, int]:
+    return _FULL_REACHES if lexicon.slot(thing.kind) in _LEGS else _COAT_REACHES
+
+
+# Pairs the items of a rewrite with those of its source.
+
+_GROUPS = {"upper": "torso", "outer": "torso", "whole": "torso", "clothing": "torso"}
+_KEPT_PAIRS = 8192  # a description names some ten kinds out of some two hundred
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Who is whom: `pairs` of (source item, rewrite item), and what is left on each side."""
+
+    pairs: tuple[tuple[Thing, Thing], ...]
+    lost: tuple[Thing, ...]
+    new: tuple[Thing, ...]
+
+
+def match_items(source: list[Thing], rewrite: list[Thing], lexicon: Lexicon) -> Matching:
+    """The best pairing of items whose kinds allow it, closest pairs first."""
+    scored = sorted(
+        (
+            (_likeness(one, other, lexicon), -i, -j)
+            for i, one in enumerate(source)
+            for j, other in enumerate(rewrite)
+            if related(one, other, lexicon)
+        ),
+        reverse=True,
+    )
+    taken_source: set[int] = set()
+    taken_rewrite: set[int] = set()
+    pairs = []
+    for _, i, j in scored:
+        if -i not in taken_source and -j not in taken_rewrite:
+            taken_source.add(-i)
+            taken_rewrite.add(-j)
+            pairs.append((source[-i], rewrite[-j]))
+    lost = tuple(item for i, item in enumerate(source) if i not in taken_source)
+    new = tuple(item for j, item in enumerate(rewrite) if j not in taken_rewrite)
+    return Matching(tuple(pairs), lost, new)
+
+
+def related(one: Thing, other: Thing, lexicon: Lexicon) -> bool:
+    """Whether both may be words for one item: equal kinds, or one more general than the other."""
+    return _are_related(one.kind, other.kind, lexicon)
+
+
+@lru_cache(maxsize=_KEPT_PAIRS)
+def _are_related(one: str, other: str, lexicon: Lexicon) -> bool:
+    if lexicon.is_a(one, other) or lexicon.is_a(other, one):
+        return True
+    kinds = (one, other)
+    if "clothing" in kinds:
+        return all(lexicon.attribute(kind) is Attribute.GARMENT for kind in kinds)
+    return "top" in kinds and all(lexicon.slot(kind) in ("upper", "outer") for kind in kinds)
+
+
+def same_place(one: Thing, other: Thing, lexicon: Lexicon) -> bool:
+    """Whether the two are worn at one place: one may have been said instead of the other."""
+    slots = [lexicon.slot(thing.kind) for thing in (one, other)]
+    return bool(slots[0]) and len({_GROUPS.get(slot, slot) for slot in slots}) == 1
+
+
+def colours_agree(one: tuple[str, ...], other: tuple[str, ...], lexicon: Lexicon) -> bool:
+    """Whether some colour is in both."""
+    return any(lexicon.same_colour(a, b) for a in one for b in other)
+
+
+def _likeness(one: Thing, other: Thing, lexicon: Lexicon) -> float:
+    score = 3.0 if one.kind == other.kind else 2.0
+    if "clothing" in (one.kind, other.kind):
+        score = 1.0
+    mine, theirs = one.values(Attribute.COLOUR), other.values(Attribute.COLOUR)
+    if mine and theirs:
+        score += 1.5 if colours_agree(mine, theirs, lexicon) else -0.5
+    sides = one.values(Attribute.SIDE), other.values(Attribute.SIDE)
+    if all(sides):
+        score += 0.4 if set(sides[0]) & set(sides[1]) else -0.2
+    return score
+
+
+# Parts of items: collars, soles, stripes.
+
+
+def compare_part(
+    source: Thing, part: Thing, whole: Description, lexicon: Lexicon
+) -> Iterator[Finding]:
+    """Differences between a part of a rewrite and the same parts of the `source` item."""
+    same = [other for other in source.parts if other.kind == part.kind]
+    for fact in part.all(Attribute.COLOUR):
+        yield from _compare_colour(source, same, fact, part, whole, lexicon)
+    sides = [fact for other in same for fact in other.all(Attribute.SIDE)]
+    yield from compare_sides(sides, part.all(Attribute.SIDE))
+
+
+def is_familiar(thing: Thing, source: Description, lexicon: Lexicon) -> bool:
+    """Whether the source has the word of an unknown thing, and its colours somewhere."""
+    if thing.kind in lexicon.parts or not _has_word(source.text, thing.kind):
+        return False
+    known = [colour for other in source.things() for colour in other.values(Attribute.COLOUR)]
+    return all(has_colour(known, colour, lexicon) for colour in thing.values(Attribute.COLOUR))
+
+
+def _has_word(text: str, start: str) -> bool:
+    return bool(re.search(rf"\b{re.escape(start)}", text, re.IGNORECASE))
+
+
+def _compare_colour(
+    source: Thing,
+    same: Sequence[Thing],
+    fact: Fact,
+    part: Thing,
+    whole: Description,
+    lexicon: Lexicon,
+) -> Iterator[Finding]:
+    """A part's colour must be that of the same part, or one that the item has somewhere."""
+    theirs = [other for thing in same for other in thing.all(Attribute.COLOUR)]
+    known = [other.value for other in theirs] or _colours_anywhere(source)
+    if has_colour(known, fact.value, lexicon):
+        return
+    if theirs:
+        yield contradicted(theirs[0], fact)
+    else:
+        parts = (other for item in whole.items for other in item.parts if other.kind == part.kind)
+        moved = any(has_colour(p.values(Attribute.COLOUR), fact.value, lexicon) for p in parts)
+        yield added(fact, minor=moved or is_familiar(part, whole, lexicon))
+
+
+def _colours_anywhere(item: Thing) -> list[str]:
+    return [colour for thing in (item, *item.parts) for colour in thing.values(Attribute.COLOUR)]
+
+
+# What is worn and carried: items added, lost, replaced, denied, or named more closely.
+
+
+def compare_items(source: Description, rewrite: Description, lexicon: Lexicon) -> Iterator[Finding]:
+    """Differences between all items of two descriptions."""
+    present = [item for item in source.items if not item.negated]
+    matching = match_items(present, [item for item in rewrite.items if not item.negated], lexicon)
+    for one, other in matching.pairs:
+        yield from _compare_kinds(one, other, lexicon)
+        yield from _compare_attributes(one, other, source, lexicon)
+    yield from _compare_unmatched(matching, present, source, lexicon)
+    yield from _compare_negated(source, rewrite, lexicon)
+
+
+def _name(thing: Thing) -> Fact:
+    """The fact that names an item; one with only attributes answers with its first."""
+    return thing.facts[0]
+
+
+def _compare_kinds(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+    if rewrite.kind != source.kind and lexicon.is_a(rewrite.kind, source.kind):
+        yield added(_name(rewrite), minor=not lexicon.claims(rewrite.kind, source.kind))
+
+
+def _compare_attributes(
+    source: Thing, rewrite: Thing, whole: Description, lexicon: Lexicon
+) -> Iterator[Finding]:
+    yield from compare_colours(source, rewrite, lexicon, whole)
+    yield from compare_patterns(source, rewrite, whole)
+    yield from compare_lengths(source, rewrite, lexicon)
+    yield from compare_sides(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))
+    for part in rewrite.parts:
+        yield from compare_part(source, part, whole, lexicon)
+
+
+def _compare_unmatched(
+    matching: Matching, present: list[Thing], source: Description, lexicon: Lexicon
+) -> Iterator[Finding]:
+    left = list(matching.lost)
+    for item in matching.new:
+        negated = next((i for i in source.items if i.negated and related(i, item, lexicon)), None)
+        instead = next((other for other in left if same_place(other, item, lexicon)), None)
+        if negated is not None:
+            yield contradicted(_name(negated), _name(item))
+        elif instead is not None:
+            left.remove(instead)
+            yield contradicted(_name(instead), _name(item))
+        elif not _repeats(item, present, lexicon):
+            yield added(_name(item), minor=not item.known and is_familiar(item, source, lexicon))
+    yield from (lost(_name(item)) for item in left)
+
+
+def _repeats(item: Thing, present: list[Thing], lexicon: Lexicon) -> bool:
+    """Whether an item says again, without news, what another said: «completing her outfit»."""
+    if item.kind == "clothing" and not item.values(Attribute.COLOUR):
+        return True
+    return any(
+        lexicon.is_a(other.kind, item.kind)
+        and not any(finding.change != "lost" for finding in compare_colours(other, item, lexicon))
+        for other in present
+    )
+
+
+def _compare_negated(
+    source: Description, rewrite: Description, lexicon: Lexicon
+) -> Iterator[Finding]:
+    """«No bag», where the source has one or does not speak of any."""
+    for item in rewrite.items:
+        if not item.negated:
+            continue
+        candidates = [other for other in source.items if related(other, item, lexicon)]
+        if not any(other.negated for other in candidates):
+            yield changed([_name(other) for other in candidates[:1]], _name(item))
+
+
+# The person: sex, age, height, build, skin, and what the person does.
+
+_POSTURES = frozenset(("walking", "standing", "sitting", "running", "riding", "crouching"))
+
+
+def compare_persons(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+    """Differences between two persons, whatever they wear."""
+    yield from _sexes(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
+    for scale in ("age", "height", "build", "skin"):
+        mine, theirs = _facts(source, scale), _facts(rewrite, scale)
+        if mine or theirs:
+            yield from compare_on_scale(
+                placed(mine, scale, lexicon),
+                placed(theirs, scale, lexicon),
+                minor_if_added=scale != "age",
+            )
+    yield from _actions(source.all(Attribute.ACTION), rewrite.all(Attribute.ACTION))
+
+
+def _facts(person: Thing, scale: str) -> Sequence[Fact]:
+    """The facts on a scale; height and build share one attribute, and their values say which."""
+    if scale in ("height", "build"):
+        return [fact for fact in person.all(Attribute.BUILD) if fact.value.endswith(scale)]
+    return person.all(Attribute(scale))
+
+
+def _sexes(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
+    said = {fact.value for fact in source}
+    for fact in rewrite:
+        if fact.value not in said:
+            yield changed(source, fact)
+    if source and not rewrite:
+        yield lost(source[0])
+
+
+def _actions(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
+    said = {fact.value for fact in source}
+    postures = [fact for fact in source if fact.value in _POSTURES]
+    for fact in rewrite:
+        if fact.value in said:
+            continue
+        if fact.value in _POSTURES and postures:
+            yield contradicted(postures[0], fact)
+        else:
+            yield added(fact)
+    yield from left_out(source, {fact.value for fact in rewrite})
+
+
+# A net under what the parser attaches wrongly: colours and sides that the source has nowhere.
+
+
+def strange_colours(
+    source: Description, rewrite: Description, told: Collection[Span], lexicon: Lexicon
+) -> Iterator[Finding]:
+    """Colours that the source has nowhere, but for those that findings `told` of.
+
+    Colours of skin are left to the comparison of persons, because they have words of their own.
+    """
+    known = {colour for colour, _ in source.colours}
+    if len(known) > 1:
+        known.add("multicoloured")
+    elsewhere = {fact.span for fact in rewrite.person.all(Attribute.SKIN)} | set(told)
+    for colour, span in rewrite.colours:
+        if has_colour(known, colour, lexicon):
+            continue
+        if not any(start <= span[0] < end for start, end in elsewhere):
+            yield added(_word(Attribute.COLOUR, colour, span))
+
+
+def strange_sides(
+    source: Description, rewrite: Description, told: Collection[Span]
+) -> Iterator[Finding]:
+    """A side that the source names nowhere, or names only for the other arm, hand or shoulder."""
+    spans = {(place.side, place.body.rstrip("s")): span for place, span in source.places}
+    sides = {side for side, _ in spans}
+    for place, span in rewrite.places:
+        body = place.body.rstrip("s")
+        if span in told or (place.side, body) in spans:
+            continue
+        fact = _word(Attribute.SIDE, place.side, span)
+        other_side = "left" if place.side == "right" else "right"
+        if (other_side, body) in spans:
+            other = _word(Attribute.SIDE, other_side, spans[other_side, body])
+            yield contradicted(other, fact)
+        elif place.side not in sides:
+            yield added(fact)
+
+
+def _word(attribute: Attribute, value: str, span: Span) -> Fact:
+    """That the text has this word, whatever it says it of."""
+    return Fact(subject="text", attribute=attribute, value=value, span=span)
+
+
+# The comparison of two whole descriptions.
+
+
+def find_differences(source: Description, rewrite: Description) -> tuple[Finding, ...]:
+    """Every attribute that `rewrite` adds to, loses from or contradicts in `source`."""
+    lexicon = load_lexicon()
+    findings = [
+        *compare_persons(source.person, rewrite.person, lexicon),
+        *compare_hair(source.hair, rewrite.hair, lexicon),
+        *compare_items(source, rewrite, lexicon),
+    ]
+    told = {finding.rewrite.span for finding in findings if finding.rewrite is not None}
+    findings += strange_colours(source, rewrite, told, lexicon)
+    findings += strange_sides(source, rewrite, told)
+    return tuple(findings)

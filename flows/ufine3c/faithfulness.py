@@ -1,0 +1,323 @@
+"""Checks that a rewritten description says what its source says, and nothing else."""
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any
+
+from rapidfuzz import fuzz
+
+from db.decisions import NewDecision
+from db.entities import StoredEntity, fetch, find_in_groups, new_entity, parents_of
+from db.store import Store
+from db.work import Pending, WorkResult
+from flows.answers import refusal_in
+from flows.engine.context import RunContext
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stage
+from flows.ufine3c.description_differences import find_differences
+from models.builtin.person.lexicon import load_lexicon
+from models.builtin.person.parser import parse_description
+from schemas.base import Record
+from schemas.faithfulness import FaithfulnessReport
+from schemas.profile import FaithfulnessSettings
+from schemas.records import Caption, Rejection, Rewrite
+
+# Finds what makes a rewrite unusable whatever it says: empty, refused, gibberish, a copy.
+
+_ECHO = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules)\b"
+    r"|\bsystem prompt\b|<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>"
+    r"|\bplease reorgani[sz]e the description",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_ENDINGS = ("", "s", "es", "d", "ed", "ing", "ly")
+_DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "my"))
+_CLOSED = _DETERMINERS | frozenset(
+    ("of", "with", "and", "or", "is", "are", "was", "were", "at", "for", "from", "to", "he", "she")
+)
+_KEPT_WORDS = 65536
+_KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
+_KNOWN_SHARE = 0.5
+_DEGENERATE_SHARE = 0.34
+_SURE = 0.8
+_ONE_SCRIPT_SHARE = 0.9
+
+
+def find_defect(
+    source: str, rewrite: str, siblings: Sequence[str], settings: FaithfulnessSettings
+) -> tuple[str, str] | None:
+    """(reason, sentence) of the first defect of `rewrite`, or None when it can be compared."""
+    if not rewrite.strip():
+        return "empty", "The rewrite is empty."
+    if (control := _control_character(rewrite)) is not None:
+        return "control_characters", f"The rewrite holds the control character {control!r}."
+    if (refusal := refusal_in(rewrite)) is not None:
+        return "refusal", f"The model refused: {refusal!r}."
+    if (match := _ECHO.search(rewrite)) is not None:
+        return "instruction_echo", f"The rewrite repeats an instruction: {match.group()!r}."
+    return _language_defect(source, rewrite, settings.language) or _copy_defect(
+        source, rewrite, siblings, settings.near_identical_similarity
+    )
+
+
+def _control_character(text: str) -> str | None:
+    """The first control, private-use, unassigned or replacement character, if any."""
+    if text.isprintable() and "�" not in text:
+        return None  # the usual case, at once
+    for character in dict.fromkeys(text):  # each once, in order
+        if character in "\n\r\t":
+            continue
+        if unicodedata.category(character) in ("Cc", "Co", "Cn", "Cs") or character == "�":
+            return character
+    return None
+
+
+def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str] | None:
+    if language != "en":
+        return None  # the word lists are English; other languages are left to the reviewers
+    words = _words(rewrite)
+    known = _known_share(words, source)
+    if known >= _KNOWN_SHARE:
+        if _degenerate(words):
+            return "gibberish", "The rewrite repeats words or strings them without grammar."
+        return None
+    if (script := _foreign_script(rewrite)) is not None:
+        return "wrong_language", f"The rewrite is in {script} script, wanted {language!r}."
+    guess, probability = _guess_language(rewrite)
+    share = f"{known:.0%} of its words are known"
+    if guess != language and probability >= _SURE and _looks_like_language(words):
+        return "wrong_language", f"The rewrite is in {guess!r}, wanted {language!r} ({share})."
+    return "gibberish", f"The rewrite is not readable English ({share})."
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _looks_like_language(words: list[str]) -> bool:
+    return len(words) >= 3 and sum(map(len, words)) / len(words) < 14
+
+
+def _foreign_script(text: str) -> str | None:
+    """The script, other than Latin, that nearly all letters are of (Han and kana count as one)."""
+    letters = [
+        unicodedata.name(character, "?").split()[0] for character in text if character.isalpha()
+    ]
+    scripts = ["CJK" if name in ("HIRAGANA", "KATAKANA") else name for name in letters]
+    if not scripts:
+        return None
+    script, count = Counter(scripts).most_common(1)[0]
+    return script if script != "LATIN" and count / len(scripts) >= _ONE_SCRIPT_SHARE else None
+
+
+def _known_share(words: list[str], source: str) -> float:
+    if not words:
+        return 0.0
+    unknown = [word for word in words if not _is_common(word)]
+    if unknown:
+        own = set(_words(source))
+        unknown = [word for word in unknown if not _has_stem(word, own)]
+    return (len(words) - len(unknown)) / len(words)
+
+
+@lru_cache(maxsize=_KEPT_WORDS)
+def _is_common(word: str) -> bool:
+    return _has_stem(word, _vocabulary())
+
+
+def _has_stem(word: str, vocabulary: AbstractSet[str]) -> bool:
+    """Whether `vocabulary` has a word without one of its endings, or with a final «e»."""
+    stems = (word.removesuffix(ending) for ending in _ENDINGS)
+    return word in vocabulary or any(s in vocabulary or f"{s}e" in vocabulary for s in stems)
+
+
+@lru_cache(maxsize=1)
+def _vocabulary() -> frozenset[str]:
+    """The commonest English words and those of the lexicon, in lower case."""
+    common = files("flows").joinpath("common_english.txt").read_text("utf-8").split()
+    return frozenset(common).union(*load_lexicon().meanings)
+
+
+def _guess_language(text: str) -> tuple[str, float]:
+    """(ISO 639-1 code, probability in [0, 1]) of the language that `text` most looks like."""
+    guess, probability = _identifier().classify(text)
+    return str(guess), float(probability)
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def _degenerate(words: list[str]) -> bool:
+    """Whether words repeat each other or stand where no sentence has them («the of», «a the»)."""
+    pairs = list(pairwise(words))
+    if len(pairs) < 3:
+        return len(words) < 2
+    wrong = [
+        one for one, other in pairs if one == other or (one in _DETERMINERS and other in _CLOSED)
+    ]
+    varied = len(set(words)) / len(words)
+    return len(wrong) / len(pairs) > _DEGENERATE_SHARE / 2 or (len(words) > 30 and varied < 0.2)
+
+
+def _copy_defect(
+    source: str, rewrite: str, siblings: Iterable[str], limit: float
+) -> tuple[str, str] | None:
+    if (likeness := _similarity(source, rewrite)) >= limit:
+        return (
+            "near_identical_to_source",
+            f"The rewrite is {likeness:.0%} the same as its source; the limit is {limit:.0%}.",
+        )
+    for sibling in siblings:
+        if (likeness := _similarity(sibling, rewrite)) >= limit:
+            return (
+                "near_identical_to_sibling",
+                (
+                    f"The rewrite is {likeness:.0%} the same as another rewrite of the image; "
+                    f"the limit is {limit:.0%}."
+                ),
+            )
+    return None
+
+
+def _similarity(one: str, other: str) -> float:
+    """Normalised edit similarity in [0, 1], blind to case, punctuation and spacing."""
+    return fuzz.ratio(_bare(one), _bare(other)) / 100
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _bare(text: str) -> str:
+    return " ".join(_WORD.findall(text.lower()))
+
+
+# Checks that a rewritten description says what its source says, and nothing else.
+
+VERSION = "1"
+STAGE = "check_faithfulness"
+_ENOUGH_FACTS = 3
+
+
+class RewritePair(Record):
+    """A source description, its rewrite, and the earlier rewrites of the same image."""
+
+    source: str
+    rewrite: str
+    siblings: tuple[str, ...] = ()
+
+
+def check_faithfulness(
+    pairs: Sequence[RewritePair], settings: FaithfulnessSettings
+) -> list[FaithfulnessReport | Rejection]:
+    """One result per pair, in order: what differs, or why the rewrite cannot be used at all."""
+    return [_check(pair, settings) for pair in pairs]
+
+
+def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessReport | Rejection:
+    defect = find_defect(pair.source, pair.rewrite, pair.siblings, settings)
+    if defect is not None:
+        return _rejected(*defect, pair)
+    source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)
+    if not rewrite.states_anything() and (count := len(source.facts())) >= _ENOUGH_FACTS:
+        detail = f"The rewrite states none of the {count} facts of its source."
+        return _rejected("unrelated", detail, pair)
+    findings = find_differences(source, rewrite)
+    decisive = any(
+        finding.change != "lost" and (settings.strict or not finding.minor) for finding in findings
+    )
+    return FaithfulnessReport(verdict="suspect" if decisive else "faithful", findings=findings)
+
+
+def _rejected(reason: str, detail: str, pair: RewritePair) -> Rejection:
+    context = {"source": pair.source, "rewrite": pair.rewrite}
+    return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
+
+
+# Checks every rewrite against its source description.
+
+
+def check_rewrites(
+    context: RunContext, dataset: str, settings: FaithfulnessSettings, authors: Sequence[str]
+) -> StageReport:
+    """Gives every proposed rewrite of `dataset` a report, or rejects it where it is no rewrite.
+
+    Of rewrites of one image that are near-identical the first stands, in the order of `authors`
+    (the models of the profile), whichever came back first.
+    """
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": settings.model_dump(mode="json"), "authors": list(authors)},
+        label="check faithfulness",
+    )
+    rank = {author: place for place, author in enumerate(authors)}
+
+    def work(rewrites: Sequence[StoredEntity]) -> list[WorkResult]:
+        pairs = _pairs(context.store, dataset, rewrites, rank)
+        reports = check_faithfulness(pairs, settings)
+        return [
+            _result(context, rewrite, report)
+            for rewrite, report in zip(rewrites, reports, strict=True)
+        ]
+
+    return run_stage(context, stage, Pending(dataset, Rewrite.kind, ("proposed",)), work)
+
+
+def _pairs(
+    store: Store, dataset: str, rewrites: Sequence[StoredEntity], rank: Mapping[str, int]
+) -> list[RewritePair]:
+    caption_ids = parents_of(store, [rewrite.id for rewrite in rewrites], "rewrite_of")
+    captions = fetch(store, {ids[0] for ids in caption_ids.values()})
+    siblings = _siblings(store, dataset, rewrites, rank)
+    pairs = []
+    for rewrite in rewrites:
+        record = rewrite.record(Rewrite)
+        own = _order(record, rewrite.id, rank)
+        earlier = (text for order, text in siblings[str(rewrite.group)] if order < own)
+        source = captions[caption_ids[rewrite.id][0]].record(Caption)
+        pairs.append(RewritePair(source=source.text, rewrite=record.text, siblings=tuple(earlier)))
+    return pairs
+
+
+_Order = tuple[int, str]
+
+
+def _order(rewrite: Rewrite, entity_id: str, rank: Mapping[str, int]) -> _Order:
+    return (rank.get(rewrite.author, len(rank)), entity_id)
+
+
+def _siblings(
+    store: Store, dataset: str, rewrites: Sequence[StoredEntity], rank: Mapping[str, int]
+) -> dict[str, list[tuple[_Order, str]]]:
+    """All rewrites of the images concerned, by image, in the order in which they have rights."""
+    siblings: dict[str, list[tuple[_Order, str]]] = defaultdict(list)
+    groups = sorted({str(rewrite.group) for rewrite in rewrites})
+    for entity in find_in_groups(store, dataset, Rewrite.kind, groups):
+        record = entity.record(Rewrite)
+        if record.author in rank:
+            siblings[str(entity.group)].append((_order(record, entity.id, rank), record.text))
+    for many in siblings.values():
+        many.sort()
+    return siblings
+
+
+def _result(
+    context: RunContext, rewrite: StoredEntity, report: FaithfulnessReport | Rejection
+) -> WorkResult:
+    if isinstance(report, Rejection):
+        decision = NewDecision(rewrite.id, "reject", context.software, reason=report.reason)
+        return WorkResult(rewrite.seq, decisions=(decision,), rejection=report)
+    entity = new_entity(
+        report, rewrite.dataset, parents=[("checks", rewrite.id)], group=rewrite.group
+    )
+    return WorkResult(rewrite.seq, entities=(entity,))

@@ -1,0 +1,239 @@
+"""Draws a source's identities into the dataset that is built, the same ones for the same seed."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from db.entities import NewEntity, StoredEntity, children_of, fetch, find, find_children, new_entity
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream, store_entity
+from schemas.base import Record, digest_of
+from schemas.build import SourceSpec, UFine3CBuild
+from schemas.errors import ConfigurationError
+from schemas.records import Caption, Image, Sample, Source
+
+# Draws identities from a source, the same ones for the same seed.
+
+VERSION = "1"
+STAGE = "sample_identities"
+
+
+class SampleSettings(Record):
+    """How many identities, how many images of each (None: all), and the seed of the draw."""
+
+    identities: int
+    images_per_identity: int | None
+    seed: int
+
+
+class Draw(Record):
+    """Images by identity, both in the order in which they were drawn."""
+
+    images: dict[str, tuple[str, ...]]
+
+    @property
+    def digest(self) -> str:
+        """The identity of this draw: equal for equal images, in whatever order."""
+        pairs = (f"{name}:{image}" for name, images in self.images.items() for image in images)
+        return digest_of(*sorted(pairs))
+
+
+def sample_identities(images: Mapping[str, Sequence[str]], settings: SampleSettings) -> Draw:
+    """Up to `settings.identities` of the identities in `images`, each with its capped images.
+
+    `images` maps an identity to the names of its images. Each name is ranked by a digest of seed
+    and name (a hash draw): the result depends neither on the order of the input nor on a random
+    number generator, and adding an identity changes nothing for the others but who is last.
+    """
+    drawn = _first(images, settings.identities, settings.seed)
+    return Draw(
+        images={
+            name: tuple(_first(images[name], settings.images_per_identity, settings.seed))
+            for name in drawn
+        }
+    )
+
+
+def _first(
+    names: Mapping[str, Sequence[str]] | Sequence[str], count: int | None, seed: int
+) -> list[str]:
+    return sorted(names, key=lambda name: digest_of(str(seed), name))[:count]
+
+
+# Draws a source's identities into the dataset that is built.
+
+Copier = Callable[[str, StoredEntity, Sequence[StoredEntity], NewEntity], tuple[NewEntity, ...]]
+"""Makes the copies, for a dataset, of an image and its captions that were drawn in a sample."""
+
+
+def draw_sample(
+    context: RunContext, build: UFine3CBuild, spec: SourceSpec, source: NewEntity
+) -> StageReport:
+    """Copies the drawn images of `spec` and their captions into `build.dataset`.
+
+    Raises:
+        ConfigurationError: as for `draw_identities`.
+    """
+    settings = SampleSettings(
+        identities=spec.identities or build.identities_per_source,
+        images_per_identity=spec.images_per_identity,
+        seed=build.seed,
+    )
+    return draw_identities(context, build.dataset, spec, source, settings, copied_whole)
+
+
+def draw_identities(
+    context: RunContext,
+    dataset: str,
+    spec: SourceSpec,
+    source: NewEntity,
+    settings: SampleSettings,
+    copied: Copier,
+) -> StageReport:
+    """Copies drawn images of `spec` and their captions into `dataset`, as `copied` makes them.
+
+    The draw is recorded as a `sample` entity, from which the copies derive.
+
+    Raises:
+        ConfigurationError: the source has no usable image, or the dataset holds another draw.
+    """
+    _require_own_dataset(context.store, dataset)
+    pool = _pool(context.store, dataset, source, spec)
+    draw = sample_identities(pool.images, settings)
+    if not draw.images:
+        raise ConfigurationError(
+            f"source {spec.name} has no usable image in its {spec.split!r} split; "
+            f"look at: loupe quarantine {spec.name}"
+        )
+    sample = _record(context, dataset, spec, source, settings, draw)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"sample": sample.id},
+        label=f"sample {spec.name}",
+    )
+    drawn = (image for images in draw.images.values() for image in images)
+    ids = [image for image in drawn if image not in pool.withdrawn]
+
+    def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        captions = captions_below(context.store, [image.id for _, image in images])
+        return [
+            WorkResult(number, copied(dataset, image, captions[image.id], sample))
+            for number, image in images
+        ]
+
+    return run_stream(context, stage, _numbered(context.store, ids), work, total=len(ids))
+
+
+def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
+    """The captions of each image, in order of id."""
+    found = children_of(store, image_ids, "describes")
+    captions = fetch(store, (one for many in found.values() for one in many))
+    return {id_: [captions[one] for one in found.get(id_, ())] for id_ in image_ids}
+
+
+def copied_whole(
+    dataset: str, image: StoredEntity, captions: Sequence[StoredEntity], sample: NewEntity
+) -> tuple[NewEntity, ...]:
+    """An image and its captions as they are."""
+    copy = new_entity(
+        image.record(Image),
+        dataset,
+        parents=[("sampled_from", image.id), ("member_of", sample.id)],
+        split=image.split,
+        group=image.group,
+    )
+    copies = (
+        new_entity(
+            caption.record(Caption),
+            dataset,
+            parents=[("describes", copy.id), ("sampled_from", caption.id)],
+            split=image.split,
+            group=copy.id,
+        )
+        for caption in captions
+    )
+    return (copy, *copies)
+
+
+def _require_own_dataset(store: Store, dataset: str) -> None:
+    """What is imported lies whole in its dataset: a draw beside it would be no draw."""
+    if next(find(store, dataset, Source.kind), None) is not None:
+        raise ConfigurationError(
+            f"dataset {dataset!r} holds an imported source; build under another dataset name"
+        )
+
+
+class _Pool(NamedTuple):
+    """What is drawn from: ids of images by identity, of which some are withdrawn by now."""
+
+    images: Mapping[str, Sequence[str]]
+    withdrawn: AbstractSet[str]
+
+
+def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _Pool:
+    """The images of the split; nothing but ids is held.
+
+    Only what this very file brought counts: an edited annotation file is another source. What was
+    drawn into `dataset` before it was withdrawn still counts, so that the draw stays what it was:
+    what was not drawn changes nothing when it goes.
+    """
+    images: dict[str, list[str]] = defaultdict(list)
+    withdrawn: dict[str, str] = {}
+    for entity in find_children(store, source.id, "imported_from"):
+        if entity.split == spec.split and entity.state == "proposed":
+            images[str(entity.group)].append(entity.id)
+        elif entity.split == spec.split and entity.state == "withdrawn":
+            withdrawn[entity.id] = str(entity.group)
+    drawn = _copied_into(store, dataset, list(withdrawn))
+    for id_ in drawn:
+        images[withdrawn[id_]].append(id_)
+    return _Pool(images, drawn)
+
+
+def _copied_into(store: Store, dataset: str, ids: Sequence[str]) -> set[str]:
+    """Those of `ids` that `dataset` has a copy of."""
+    copies = children_of(store, ids, "sampled_from")
+    known = fetch(store, (one for many in copies.values() for one in many))
+    return {
+        id_ for id_, many in copies.items() if any(known[one].dataset == dataset for one in many)
+    }
+
+
+def _record(
+    context: RunContext,
+    dataset: str,
+    spec: SourceSpec,
+    source: NewEntity,
+    settings: SampleSettings,
+    draw: Draw,
+) -> NewEntity:
+    sample = Sample(
+        source=spec.name,
+        split=spec.split,
+        seed=settings.seed,
+        identities_wanted=settings.identities,
+        images_per_identity=settings.images_per_identity,
+        identities_drawn=len(draw.images),
+        images_drawn=sum(len(images) for images in draw.images.values()),
+        digest=draw.digest,
+    )
+    for earlier in find(context.store, dataset, Sample.kind):
+        record = earlier.record(Sample)
+        if record.source == spec.name and record != sample:
+            raise ConfigurationError(
+                f"dataset {dataset!r} already holds another draw from {spec.name} "
+                f"(seed {record.seed}, {record.identities_drawn} identities, "
+                f"{record.images_drawn} images); build under another dataset name"
+            )
+    return store_entity(context, sample, dataset, [("drawn_from", source.id)])
+
+
+def _numbered(store: Store, ids: Sequence[str]) -> Iterator[tuple[int, StoredEntity]]:
+    entities = fetch(store, ids)
+    return iter(sorted((entity.seq, entity) for entity in entities.values()))

@@ -1,0 +1,435 @@
+"""Crops of people: measured, the few best of a track kept, the cut pictures as files."""
+
+from collections.abc import Callable, Mapping
+from math import ceil, floor
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from models.tracking.association import TrackedPerson, packed
+from models.tracking.detector import Frame, Pixels
+from schemas.base import Record, sha256_of
+from schemas.errors import LoupeError
+from schemas.proposals import Picture
+from schemas.records import Rejection, Sha256
+from schemas.video import CropMeasures, Observation, Track
+
+# From tracks to tracklets: crops and their measures, the noise filter, proposals to merge.
+#
+# What is made of what is said by these roles of parents in the store.
+
+REPORT_OF = "report_of"
+"""A filter report to its track."""
+PART_OF = "part_of"
+"""A tracklet to the filter report that it is a part of."""
+
+
+# People cut out of frames, and the cut pictures as files.
+
+MARGIN = 0.03
+"""Room left around a person, as a share of the box's width and height: tracked boxes cut into
+feet and hands, and what people see of the surroundings is still next to nothing."""
+MEDIA_TYPE = "image/jpeg"
+JPEG_QUALITY = 95
+"""Video was lossy before. At this quality, with colours at full resolution, a crop is a third of
+the size of its PNG and differs from the frame by less than the video does from the street."""
+LEAST_SIDE_PX = 2
+"""What has fewer whole pixels inside the frame, in either direction, cannot be seen."""
+
+
+class Crop(NamedTuple):
+    """A picture as a file: its bytes, and what is recorded of it."""
+
+    data: bytes
+    picture: Picture
+
+
+def cut(pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float = 0.0) -> Pixels:
+    """The part of a frame that lies in a box: a view, not a copy; empty where none does.
+
+    The box is widened by `margin` of its sides in each direction, then to whole pixels, then
+    clipped to the frame.
+    """
+    left, top, right, bottom = map(float, box_xyxy)
+    room_x, room_y = margin * (right - left), margin * (bottom - top)
+    height, width = pixels.shape[:2]
+    first_column, last_column = max(0, floor(left - room_x)), min(width, ceil(right + room_x))
+    first_row, last_row = max(0, floor(top - room_y)), min(height, ceil(bottom + room_y))
+    return pixels[
+        first_row : max(first_row, last_row), first_column : max(first_column, last_column)
+    ]
+
+
+def is_in_view(cut_pixels: Pixels) -> bool:
+    """Whether enough of a person was cut out to see anything."""
+    height, width = cut_pixels.shape[:2]
+    return bool(height >= LEAST_SIDE_PX and width >= LEAST_SIDE_PX)
+
+
+def encode(pixels: Pixels) -> Crop:
+    """A picture as a JPEG file of quality 95 with full colour resolution."""
+    import cv2
+
+    options = [
+        cv2.IMWRITE_JPEG_QUALITY,
+        JPEG_QUALITY,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
+    ]
+    is_written, file = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), options)
+    height, width = pixels.shape[:2]
+    if not is_written:
+        raise LoupeError(f"a crop of {width}×{height} pixels could not be written as JPEG")
+    data = file.tobytes()
+    picture = Picture(
+        sha256=sha256_of(data), media_type=MEDIA_TYPE, width_px=width, height_px=height
+    )
+    return Crop(data, picture)
+
+
+# What is measured of a person in a frame, for the noise filter to hold thresholds against.
+#
+# Pixels are measured inside the box itself, without the margin that a crop has around it.
+
+SHARPNESS_HEIGHT_PX = 128
+"""Crops are scaled to this height before sharpness is measured, so that it does not depend on how
+near a person is."""
+SAME_GROUND = 0.02
+"""Two people of whom neither stands nearer by this share of the box's height: nobody can tell who
+is in front, so both count as covered."""
+
+Boxes = NDArray[np.float64]
+"""Boxes of shape (n, 4): left, top, right, bottom in pixels of the frame."""
+
+
+class QuickMeasures(NamedTuple):
+    """All that `CropMeasures` holds but what only kept crops need; fields mean the same."""
+
+    width_px: float
+    height_px: float
+    cut_off: float
+    border_px: float
+    sharpness: float
+    brightness: float
+    contrast: float
+    overlap: float
+    other_people: int
+
+    def with_hash(self, perceptual_hash: str) -> CropMeasures:
+        """The measures as they are recorded."""
+        return CropMeasures(**self._asdict(), perceptual_hash=perceptual_hash)
+
+
+def measure(frame: Frame, box_xyxy: Boxes, others: Boxes) -> CropMeasures | None:
+    """All measures of a person in a frame, None where it cannot be seen: the box is outside.
+
+    Args:
+        frame: the frame.
+        box_xyxy: (4,) the person's box, not clipped.
+        others: (n, 4) the boxes of all other people in the frame.
+    """
+    quick = measure_quickly(frame, box_xyxy, others)
+    return quick and quick.with_hash(perceptual_hash(cut(frame.pixels, box_xyxy)))
+
+
+def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasures | None:
+    """As `measure`, without the perceptual hash, which takes longer than all the rest."""
+    inside = cut(frame.pixels, box_xyxy)
+    if not is_in_view(inside):
+        return None
+    height, width = frame.pixels.shape[:2]
+    clipped = np.clip(box_xyxy, 0, (width, height, width, height))
+    grey = _grey(inside)
+    return QuickMeasures(
+        width_px=round(float(clipped[2] - clipped[0]), 2),
+        height_px=round(float(clipped[3] - clipped[1]), 2),
+        cut_off=round(max(0.0, 1 - _area(clipped) / _area(box_xyxy)), 4),
+        border_px=round(_border_distance(box_xyxy, width, height), 2),
+        sharpness=round(sharpness(grey), 2),
+        brightness=round(float(grey.mean()), 2),
+        contrast=round(float(grey.std()), 2),
+        overlap=round(overlap(clipped, others), 4),
+        other_people=other_people(clipped, others),
+    )
+
+
+def sharpness(grey: NDArray[np.uint8]) -> float:
+    """The variance of the Laplacian (3×3 cross) of a grey picture, scaled to 128 px of height."""
+    import cv2
+
+    height, width = grey.shape
+    size = max(1, round(width * SHARPNESS_HEIGHT_PX / height)), SHARPNESS_HEIGHT_PX
+    way = cv2.INTER_AREA if height > SHARPNESS_HEIGHT_PX else cv2.INTER_LINEAR
+    scaled = cv2.resize(grey, size, interpolation=way)
+    return float(cv2.Laplacian(scaled, cv2.CV_64F).var())
+
+
+def perceptual_hash(pixels: Pixels) -> str:
+    """The pHash of a picture: 64 bits as 16 hex digits."""
+    from imagehash import phash
+    from PIL import Image
+
+    return str(phash(Image.fromarray(pixels)))
+
+
+def hash_distance(one: str, other: str) -> int:
+    """The bits, 0 to 64, in which two perceptual hashes differ."""
+    return (int(one, 16) ^ int(other, 16)).bit_count()
+
+
+def overlap(box_xyxy: Boxes, others: Boxes) -> float:
+    """The largest share of a box that one other person covers, 0 to 1.
+
+    Who stands nearer to the camera covers whoever is behind, and nearer is whose box ends lower in
+    the frame (people stand on one ground, and cameras look down on it). Whoever is in front is not
+    covered, however much the boxes overlap. Where both end at one height, each counts as covered.
+    """
+    if not len(others):
+        return 0.0
+    in_front = others[:, 3] >= box_xyxy[3] - SAME_GROUND * (box_xyxy[3] - box_xyxy[1])
+    shares = _shared_areas(box_xyxy, others) * in_front / _area(box_xyxy)
+    return float(min(1.0, shares.max()))
+
+
+def other_people(box_xyxy: Boxes, others: Boxes) -> int:
+    """How many other people have at least half of their box in this one, in front or behind."""
+    if not len(others):
+        return 0
+    areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
+    return int((_shared_areas(box_xyxy, others) >= 0.5 * areas).sum())
+
+
+def _grey(pixels: Pixels) -> NDArray[np.uint8]:
+    import cv2
+
+    return cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.uint8, copy=False)
+
+
+def _area(box_xyxy: Boxes) -> float:
+    return float((box_xyxy[2] - box_xyxy[0]) * (box_xyxy[3] - box_xyxy[1]))
+
+
+def _shared_areas(box_xyxy: Boxes, others: Boxes) -> NDArray[np.float64]:
+    upper_left = np.maximum(box_xyxy[:2], others[:, :2])
+    lower_right = np.minimum(box_xyxy[2:], others[:, 2:])
+    shared: NDArray[np.float64] = np.clip(lower_right - upper_left, 0, None).prod(axis=1)
+    return shared
+
+
+def _border_distance(box_xyxy: Boxes, width: int, height: int) -> float:
+    left, top, right, bottom = map(float, box_xyxy)
+    return max(0.0, min(left, top, width - right, height - bottom))
+
+
+# How good a crop is, as one number: what decides between neighbours in time.
+#
+# It knows no thresholds, so that what is kept of a track does not depend on how it will be
+# filtered.
+
+HALF_SHARPNESS = 100.0
+HALF_HEIGHT_PX = 160.0
+
+
+def quality(measures: CropMeasures | QuickMeasures, score: float) -> float:
+    """How sharp, large, whole, unoccluded and sure a crop is, 0 to 1.
+
+    Sharpness and height count by x / (x + h), which is a half at h and saturates above: twice as
+    sharp is much where all is blurred and nothing where all is sharp. All parts are multiplied, so
+    that none makes up for another that is missing.
+    """
+    sharp = measures.sharpness / (measures.sharpness + HALF_SHARPNESS)
+    large = measures.height_px / (measures.height_px + HALF_HEIGHT_PX)
+    whole = 1 - measures.cut_off
+    alone = (1 - measures.overlap) / (1 + measures.other_people)
+    return sharp * large * whole * alone * score
+
+
+# The few observations of a track that are kept while it goes on: bounded, spread, the best.
+
+_STAGE = "track_people"  # that of `flows.ufine6926.tracking`, which builds on this module
+Put = Callable[[bytes, str], Sha256]
+"""Stores bytes of a media type and gives their SHA-256, as `BlobStore.put` does."""
+
+
+class TrackOrigin(NamedTuple):
+    """Where a track is from: the fields of `Track` that all tracks of a video share."""
+
+    source: str
+    video: str
+    video_sha256: Sha256
+    author: str
+
+
+class PoolState(Record):
+    """A pool at a checkpoint; the bytes of its crops are in the blob store."""
+
+    number: int = Field(ge=1)
+    most: int = Field(ge=2)
+    first_frame: int = Field(ge=0)
+    last_frame: int = Field(ge=0)
+    seen_frames: int = Field(ge=0)
+    span_frames: int = Field(ge=1)
+    observations: tuple[Observation, ...]
+
+
+class _Kept(NamedTuple):
+    """An observation with its quality, and the bytes of its crop until they are stored."""
+
+    quality: float
+    observation: Observation
+    data: bytes | None
+
+
+class ObservationPool:
+    """At most `most` observations of one live track, spread over the whole of its time.
+
+    The time since the track began is cut into spans of equal length, and of each span the best
+    observation (by `quality`, the earlier of equals) is kept. When more than `most` spans have one,
+    spans become twice as long: neighbours are merged, and the better of two stays. So a track that
+    was seen without a gap keeps between half of `most` and `most`, each the best of its span,
+    whatever came before or after; and people who come nearer, ever better to see, do not crowd out
+    the time when they were far.
+
+    Crops are encoded when they are kept; a pool holds no pixels of frames.
+    """
+
+    def __init__(self, number: int, most: int) -> None:
+        self.number = number
+        self._most = most
+        self._first_frame = self._last_frame = self._seen_frames = 0
+        self._span_frames = 1
+        self._kept: dict[int, _Kept] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def offer(self, frame: Frame, person: TrackedPerson, others: Boxes) -> None:
+        """Considers what is seen of the track's person in a frame; frames must rise.
+
+        Args:
+            frame: the frame.
+            person: the person in it.
+            others: (n, 4) the boxes of all other people in the frame.
+        """
+        if not self._seen_frames:
+            self._first_frame = frame.number
+        self._last_frame = frame.number
+        self._seen_frames += 1
+        measures = measure_quickly(frame, person.box_xyxy, others)
+        if measures is None:
+            return
+        found = quality(measures, _score(person))
+        span = self._span_of(frame.number)
+        present = self._kept.get(span)
+        if present is None or found > present.quality:
+            crop = encode(cut(frame.pixels, person.box_xyxy, MARGIN))
+            observation = _observation(frame, person, measures, crop)
+            self._kept[span] = _Kept(found, observation, crop.data)
+            self._merge_until_it_fits()
+
+    def state(self, put: Put) -> PoolState:
+        """All that is needed to go on, with the crops in the blob store."""
+        self._store_crops(put)
+        return PoolState(
+            number=self.number,
+            most=self._most,
+            first_frame=self._first_frame,
+            last_frame=self._last_frame,
+            seen_frames=self._seen_frames,
+            span_frames=self._span_frames,
+            observations=self._observations(),
+        )
+
+    @classmethod
+    def restored(cls, state: PoolState) -> Self:
+        """The pool that `state` was taken of: it goes on as that one would have."""
+        pool = cls(state.number, state.most)
+        pool._first_frame, pool._last_frame = state.first_frame, state.last_frame
+        pool._seen_frames, pool._span_frames = state.seen_frames, state.span_frames
+        for observation in state.observations:
+            found = quality(observation.measures, observation.score)
+            pool._kept[pool._span_of(observation.frame)] = _Kept(found, observation, None)
+        return pool
+
+    def close(self, put: Put, origin: TrackOrigin) -> Track | Rejection:
+        """The track, with its crops in the blob store; a rejection where no crop could be cut."""
+        if not self._kept:
+            return Rejection(
+                stage=_STAGE,
+                reason="never_in_view",
+                detail=(
+                    f"Track {self.number} of {origin.video!r} never had a box inside the frame, in "
+                    f"frames {self._first_frame} to {self._last_frame}."
+                ),
+                context={"file": origin.video, "index": self.number},
+            )
+        self._store_crops(put)
+        return Track(
+            **origin._asdict(),
+            number=self.number,
+            first_frame=self._first_frame,
+            last_frame=self._last_frame,
+            seen_frames=self._seen_frames,
+            observations=self._observations(),
+        )
+
+    def _span_of(self, frame_number: int) -> int:
+        return (frame_number - self._first_frame) // self._span_frames
+
+    def _merge_until_it_fits(self) -> None:
+        while len(self._kept) > self._most:
+            self._span_frames *= 2
+            merged: dict[int, _Kept] = {}
+            for kept in self._kept.values():  # in the order of time
+                span = self._span_of(kept.observation.frame)
+                if span not in merged or kept.quality > merged[span].quality:
+                    merged[span] = kept
+            self._kept = merged
+
+    def _store_crops(self, put: Put) -> None:
+        for span, kept in self._kept.items():
+            if kept.data is not None:
+                put(kept.data, kept.observation.crop.media_type)
+                self._kept[span] = kept._replace(data=None)
+
+    def _observations(self) -> tuple[Observation, ...]:
+        return tuple(kept.observation for kept in self._kept.values())
+
+
+def with_keypoints(track: Track, visible: Mapping[int, int]) -> Track:
+    """The track with the visible keypoints that a pose model counted, by frame."""
+    return track.model_copy(
+        update={
+            "observations": tuple(
+                observation.model_copy(
+                    update={
+                        "measures": observation.measures.model_copy(
+                            update={"keypoints": visible.get(observation.frame)}
+                        )
+                    }
+                )
+                for observation in track.observations
+            )
+        }
+    )
+
+
+def _score(person: TrackedPerson) -> float:
+    return round(min(1.0, max(0.0, float(person.score))), 4)
+
+
+def _observation(
+    frame: Frame, person: TrackedPerson, measures: QuickMeasures, crop: Crop
+) -> Observation:
+    left, top, right, bottom = (round(float(side), 2) for side in person.box_xyxy)
+    return Observation(
+        frame=frame.number,
+        time_seconds=round(frame.time_seconds, 4),
+        box_xyxy=(left, top, right, bottom),
+        score=_score(person),
+        crop=crop.picture,
+        measures=measures.with_hash(perceptual_hash(cut(frame.pixels, person.box_xyxy))),
+        embedding="" if person.embedding is None else packed(person.embedding),
+    )

@@ -1,0 +1,680 @@
+"""Makes identities of the accepted tracklets: their crops become images, in train or in test."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from annotate.items import EDITED_FROM
+from db.annotations import last_decisions, standing_successors
+from db.crop_origins import CROP_OF, SELECTED_IN
+from db.entities import (
+    LIVE,
+    NewEntity,
+    StoredEntity,
+    fetch,
+    find,
+    find_in_groups,
+    new_entity,
+    parents_of,
+)
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.invalidation import keep_current
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream
+from flows.ufine6926.crops import PART_OF, REPORT_OF
+from models.tracking.association import unpacked
+from schemas.base import canonical_json, digest_of
+from schemas.leaks import LeakLimits, SplitSettings
+from schemas.nearness import ComparedImage, near_duplicates, perceptual_hash
+from schemas.proposals import Tracklet, TrackletFrame
+from schemas.records import Image, Rejection, Split
+from schemas.video import Track, Video
+
+# Which accepted tracklets are one person: what people said, taken together.
+
+MERGING_STAGE = "form_identities"
+MERGING_VERSION = "1"
+_DIGEST_CHARACTERS = 8
+
+
+class AcceptedTracklet(NamedTuple):
+    """A tracklet that people (or a policy) accepted, and its entity id."""
+
+    id: str
+    record: Tracklet
+
+
+class Identity(NamedTuple):
+    """A person: all tracklets that show them, in order of time."""
+
+    name: str
+    tracklets: tuple[AcceptedTracklet, ...]
+
+
+class MergedIdentities(NamedTuple):
+    """Every tracklet is in one identity or has a rejection, by its id."""
+
+    identities: tuple[Identity, ...]
+    rejections: dict[str, Rejection]
+
+
+def merge_identities(
+    tracklets: Sequence[AcceptedTracklet], successors: Mapping[str, Sequence[str]]
+) -> MergedIdentities:
+    """Persons, in the order of their names; every tracklet that nobody merged is one of its own.
+
+    What people said of tracklets that were turned down since still counts between the others: who
+    is the same as one and the same third person is the same. What does not fit together is refused
+    with all tracklets concerned: it would be one person under two names, or two under one.
+
+    Args:
+        tracklets: what was accepted.
+        successors: for the id of each tracklet that was edited, the ids of what took its place:
+            one, or the parts of a split.
+    """
+    by_id = {tracklet.id: tracklet for tracklet in tracklets}
+    groups, unclear = _grouped(by_id, successors)
+    identities = []
+    rejections: dict[str, Rejection] = {}
+    for group in groups:
+        refusal = _ambiguity(group, unclear) or _contradiction(group)
+        if refusal:
+            rejections.update((one.id, _rejection(one, group, *refusal)) for one in group)
+        else:
+            identities.append(Identity(identity_name(group[0].record), tuple(group)))
+    return MergedIdentities(tuple(sorted(identities, key=_by_name)), rejections)
+
+
+def identity_name(earliest: Tracklet) -> str:
+    """The name of a person after their earliest tracklet.
+
+    It tells the video (its digest too: files are called alike), the track and, as the parts of a
+    split have one track, the first frame. It does not depend on what else is in the dataset.
+    """
+    stem = PurePosixPath(earliest.video).stem
+    digest = earliest.video_sha256[:_DIGEST_CHARACTERS]
+    return f"{stem}-{digest}-{earliest.track}-{earliest.frames[0].frame}"
+
+
+def _grouped(
+    by_id: Mapping[str, AcceptedTracklet], successors: Mapping[str, Sequence[str]]
+) -> tuple[list[list[AcceptedTracklet]], dict[str, str]]:
+    """Tracklets that are one person, and for those that named a split tracklet, which."""
+    from scipy.cluster.hierarchy import DisjointSet
+
+    persons = DisjointSet(sorted(by_id))
+    unclear: dict[str, str] = {}
+    for tracklet in by_id.values():
+        for named in tracklet.record.same_person_as:
+            latest = _latest(named, by_id, successors)
+            if latest is None:
+                unclear[tracklet.id] = named
+                continue
+            persons.add(latest)
+            persons.merge(tracklet.id, latest)
+    groups = [[by_id[id_] for id_ in one if id_ in by_id] for one in persons.subsets()]
+    return [sorted(group, key=_by_time) for group in groups if group], unclear
+
+
+def _latest(
+    named: str, accepted: Mapping[str, object], successors: Mapping[str, Sequence[str]]
+) -> str | None:
+    """What a tracklet became; None where it became several."""
+    while named not in accepted and successors.get(named):
+        followers = successors[named]
+        if len(followers) > 1:
+            return None
+        named = followers[0]
+    return named
+
+
+def _ambiguity(
+    group: Iterable[AcceptedTracklet], unclear: Mapping[str, str]
+) -> tuple[str, str] | None:
+    for tracklet in group:
+        if tracklet.id in unclear:
+            return "ambiguous_merge", (
+                f"tracklet {tracklet.id} is said to show the same person as "
+                f"{unclear[tracklet.id]}, which was split since: nobody said which part"
+            )
+    return None
+
+
+def _contradiction(group: Sequence[AcceptedTracklet]) -> tuple[str, str] | None:
+    """Two tracklets of a video that show at one time, neighbours in order of time."""
+    for earlier, later in pairwise(group):
+        same_video = earlier.record.video_sha256 == later.record.video_sha256
+        last, first = earlier.record.frames[-1].frame, later.record.frames[0].frame
+        if same_video and first <= last:
+            return "seen_at_once", (
+                f"tracklets {earlier.id} and {later.id} are said to show one person, but both show "
+                f"at one time in {earlier.record.video!r}: frame {first} to {last}"
+            )
+    return None
+
+
+def _rejection(
+    tracklet: AcceptedTracklet, group: Sequence[AcceptedTracklet], reason: str, detail: str
+) -> Rejection:
+    together = [one.id for one in group]
+    context = {"tracklet_id": tracklet.id, "together_with": together}
+    return Rejection(stage=MERGING_STAGE, reason=reason, detail=detail, context=context)
+
+
+def _by_time(tracklet: AcceptedTracklet) -> tuple[str, str, int, int, str]:
+    record = tracklet.record
+    return record.video, record.video_sha256, record.frames[0].frame, record.track, tracklet.id
+
+
+def _by_name(identity: Identity) -> str:
+    return identity.name
+
+
+# The images of an identity: the crops of its tracklets, each with what it was cut from.
+
+_SUFFIXES = {"image/jpeg": ".jpg", "image/png": ".png", "image/webp": ".webp"}
+
+
+class CroppedImage(NamedTuple):
+    """An image, and the ids of the tracklet (`selected_in`) and digest of the video behind it."""
+
+    record: Image
+    tracklet_id: str
+    video_sha256: str
+
+
+def crop_images(identity: Identity, split: Split) -> list[CroppedImage]:
+    """The images of a person, in order of time.
+
+    Each is stored with the parents (`crop_of`, its video) and (`selected_in`, its tracklet); where
+    and when it was seen is read from the tracklet, by the digest of the crop.
+    """
+    return [
+        CroppedImage(
+            _image(identity.name, split, tracklet, frame),
+            tracklet.id,
+            tracklet.record.video_sha256,
+        )
+        for tracklet in identity.tracklets
+        for frame in tracklet.record.frames
+    ]
+
+
+def compared_images(
+    identity: Identity,
+    hash_of: Callable[[str], int],
+    embedding_of: Callable[[str], tuple[str, NDArray[np.floating]] | None],
+) -> list[ComparedImage]:
+    """The images of a person as `assign_splits` holds them against others'.
+
+    Args:
+        identity: the person.
+        hash_of: for the digest of a crop, `schemas.nearness.perceptual_hash` of its stored bytes.
+        embedding_of: for the digest of a crop, its embedding and the model (`name@revision`) that
+            made it; None where there is none.
+    """
+    compared = []
+    for tracklet in identity.tracklets:
+        for frame in tracklet.record.frames:
+            digest = frame.crop.sha256
+            embedder, embedding = embedding_of(digest) or ("", None)
+            compared.append(
+                ComparedImage(
+                    name=_file_path(tracklet, frame),
+                    identity=identity.name,
+                    sha256=digest,
+                    perceptual_hash=hash_of(digest),
+                    video_sha256=tracklet.record.video_sha256,
+                    embedding=embedding,
+                    embedder=embedder,
+                )
+            )
+    return compared
+
+
+def _image(name: str, split: Split, tracklet: AcceptedTracklet, frame: TrackletFrame) -> Image:
+    crop = frame.crop
+    return Image(
+        source=tracklet.record.source,
+        identity=name,
+        split=split,
+        file_path=_file_path(tracklet, frame),
+        sha256=crop.sha256,
+        source_sha256=crop.sha256,
+        media_type=crop.media_type,
+        width_px=crop.width_px,
+        height_px=crop.height_px,
+    )
+
+
+def _file_path(tracklet: AcceptedTracklet, frame: TrackletFrame) -> str:
+    """Where a crop would lie in its collection: `<video>/<track>-<frame>.jpg`."""
+    suffix = _SUFFIXES.get(frame.crop.media_type, "")
+    return f"{tracklet.record.video}/{tracklet.record.track}-{frame.frame}{suffix}"
+
+
+# Train or test: identities that share a video or a near-duplicate image go together.
+#
+# What must not be torn apart forms components: identities, the videos that they are seen in, and
+# images of the same content (a video that was encoded anew shows by those). A component is in one
+# split as a whole.
+
+SPLITTING_STAGE = "assign_splits"
+SPLITTING_VERSION = "1"
+
+
+ImageKey = tuple[str, str]
+"""An image by its identity and its own name."""
+
+
+class AssignedSplits(NamedTuple):
+    """Every identity has a split or a rejection.
+
+    `tied` are the images (identity, name) that cannot stay in train: each with an image of the
+    other split (identity, name) that it shares a video or content with.
+    """
+
+    splits: dict[str, Split]
+    rejections: dict[str, Rejection]
+    tied: dict[ImageKey, ImageKey]
+
+
+def assign_splits(
+    images: Sequence[ComparedImage],
+    settings: SplitSettings,
+    taken: Mapping[str, Split],
+) -> AssignedSplits:
+    """The split of every identity in `images`.
+
+    What is in a split already stays there, and takes along what belongs to it. The other components
+    come in an order that the seed determines; each goes to test where that brings the share of test
+    identities nearer to what is wanted, else to train. New identities that belong to train and to
+    test are rejected (`would_leak`). Where a new image ties two identities that were there before,
+    both stay, but the images in train that are tied to some in test do not (`tied`): what models
+    were tested on must not change.
+
+    Args:
+        images: all images of the dataset, old and new.
+        settings: the share that is wanted, the seed, and what counts as the same content.
+        taken: the splits that were given earlier, by identity and by the digest of the video.
+    """
+    splits: dict[str, Split] = {}
+    rejections: dict[str, Rejection] = {}
+    free: list[list[str]] = []
+    torn: set[str] = set()
+    for component in _components(images, settings):
+        identities = component.identities
+        given = {key: taken[key] for key in (*identities, *component.videos) if key in taken}
+        splits.update((name, taken[name]) for name in identities if name in taken)
+        if len(set(given.values())) > 1:
+            new = [name for name in identities if name not in taken]
+            rejections.update((name, _would_leak(name, given)) for name in new)
+            torn.update(name for name in identities if name in taken)
+        elif given:
+            splits.update(dict.fromkeys(identities, next(iter(given.values()))))
+        else:
+            free.append(identities)
+    splits.update(_drawn(free, settings, splits))
+    tied = _tied([one for one in images if one.identity in torn], splits, settings.limits)
+    return AssignedSplits(dict(sorted(splits.items())), dict(sorted(rejections.items())), tied)
+
+
+class _Component(NamedTuple):
+    identities: list[str]
+    videos: list[str]
+
+
+def _components(images: Sequence[ComparedImage], settings: SplitSettings) -> list[_Component]:
+    """What must not be torn apart, each sorted."""
+    from scipy.cluster.hierarchy import DisjointSet
+
+    together = DisjointSet()
+    for image in images:
+        for node in _nodes(image):
+            together.add(node)
+            together.merge(("identity", image.identity), node)
+    for first, second in near_duplicates(images, settings.limits):
+        together.merge(("identity", first.identity), ("identity", second.identity))
+    return [_sorted(component) for component in together.subsets()]
+
+
+def _nodes(image: ComparedImage) -> Iterable[tuple[str, str]]:
+    yield "identity", image.identity
+    yield "file", image.sha256
+    if image.video_sha256 is not None:
+        yield "video", image.video_sha256
+
+
+def _sorted(component: Iterable[tuple[str, str]]) -> _Component:
+    nodes: dict[str, list[str]] = defaultdict(list)
+    for kind, name in sorted(component):
+        nodes[kind].append(name)
+    return _Component(nodes["identity"], nodes["video"])
+
+
+def _tied(
+    images: Iterable[ComparedImage], splits: Mapping[str, Split], limits: LeakLimits
+) -> dict[ImageKey, ImageKey]:
+    """The images in train that are tied to some in test, each with the first such."""
+    ordered = sorted(images, key=_key)
+    tied: dict[ImageKey, ImageKey] = {}
+    pairs = (*_sharing(ordered, splits), *near_duplicates(ordered, limits))
+    for first, second in pairs:
+        if splits[first.identity] != splits[second.identity]:
+            in_train = splits[first.identity] == "train"
+            leaves, stays = (first, second) if in_train else (second, first)
+            tied.setdefault(_key(leaves), _key(stays))
+    return dict(sorted(tied.items()))
+
+
+def _sharing(
+    images: Sequence[ComparedImage], splits: Mapping[str, Split]
+) -> Iterable[tuple[ComparedImage, ComparedImage]]:
+    """Every image in train whose file or video is in test, too, with an image there."""
+    in_test: dict[tuple[str, str], ComparedImage] = {}
+    for image in images:
+        if splits[image.identity] == "test":
+            for node in _nodes(image):
+                in_test.setdefault(node, image)
+    for image in images:
+        if splits[image.identity] == "train":
+            yield from ((image, in_test[node]) for node in _nodes(image) if node in in_test)
+
+
+def _key(image: ComparedImage) -> ImageKey:
+    return image.identity, image.name
+
+
+def _drawn(
+    free: Iterable[list[str]], settings: SplitSettings, given: Mapping[str, Split]
+) -> dict[str, Split]:
+    """Splits for components that are in none yet."""
+    components = sorted(free, key=lambda names: digest_of(str(settings.seed), *names))
+    in_test = sum(split == "test" for split in given.values())
+    wanted = settings.test_share * (len(given) + sum(map(len, components)))
+    splits: dict[str, Split] = {}
+    for names in components:
+        to_test = abs(in_test + len(names) - wanted) < abs(in_test - wanted)
+        in_test += len(names) if to_test else 0
+        splits.update(dict.fromkeys(names, "test" if to_test else "train"))
+    return splits
+
+
+def tied_images(tracklet_id: str, tied: Mapping[str, ImageKey]) -> Rejection:
+    """Says which images of a tracklet are left out of train, and what ties each to test."""
+    (name, (identity, other)), *more = tied.items()
+    others = f"; so are {len(more):,} more of its images" if more else ""
+    return Rejection(
+        stage=SPLITTING_STAGE,
+        reason="tied_to_test",
+        detail=(
+            f"image {name!r} (train) is left out: it shares its video or content with "
+            f"{other!r} of {identity} (test){others}"
+        ),
+        context={"tracklet_id": tracklet_id, "tied": {one: list(to) for one, to in tied.items()}},
+    )
+
+
+def _would_leak(name: str, given: Mapping[str, Split]) -> Rejection:
+    examples = {split: key for key, split in reversed(list(given.items()))}
+    touched = " and ".join(f"{examples[split]} ({split})" for split in sorted(examples))
+    return Rejection(
+        stage=SPLITTING_STAGE,
+        reason="would_leak",
+        detail=f"identity {name} shares videos or content with {touched}; it fits in neither split",
+        context={"identity": name, "touches": dict(given)},
+    )
+
+
+# Makes identities of the accepted tracklets: their crops become images, in train or in test.
+
+
+def form_identities(
+    context: RunContext, dataset: str, tracklet_groups: Collection[str], settings: SplitSettings
+) -> StageReport:
+    """Forms the identities of `dataset` from what is accepted of the tracklets in these groups.
+
+    All of them are one transaction: who is the same person, and which split nobody may leave, is
+    known of all together. Splits that were given stay. What counts now is computed in every run,
+    also where it was stored long ago: images that do not count any more (all, where nothing is
+    accepted) are retired, and those that count again come back.
+    """
+    accepted = [
+        entity
+        for entity in find_in_groups(context.store, dataset, Tracklet.kind, tracklet_groups)
+        if entity.state == "accepted"
+    ]
+    selected = _selected(context.store, accepted)
+    taken = _taken(context.store, dataset)
+    stage = Stage(
+        name=MERGING_STAGE,
+        version=MERGING_VERSION,
+        dataset=dataset,
+        configuration={
+            "tracklets": selected.digest(),
+            "settings": settings.model_dump(mode="json"),
+            "taken": digest_of(canonical_json(taken)),
+        },
+        chunk_size=max(1, len(accepted)),
+        workers=1,
+        label="form identities",
+    )
+
+    @cache
+    def formed() -> _Formed:
+        return _formed(context, dataset, selected, settings, taken)
+
+    def work(tracklets: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [formed().result(entity) for _, entity in tracklets]
+
+    numbered = sorted((entity.seq, entity) for entity in accepted)
+    report = run_stream(context, stage, iter(numbered), work, total=len(accepted))
+    current = formed().image_ids()
+    keep_current(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
+    return report
+
+
+def _taken(store: Store, dataset: str) -> dict[str, Split]:
+    """The splits that were given before, by identity and by the digest of the video.
+
+    Those of retired images, too: what comes back later was promised its split. Where they differ,
+    what is live counts.
+    """
+    taken: dict[str, Split] = {}
+    images = sorted(find(store, dataset, Image.kind), key=lambda image: image.state in LIVE)
+    videos = parents_of(store, [image.id for image in images], CROP_OF)
+    stored = fetch(store, {video for found in videos.values() for video in found})
+    digests = {video: entity.record(Video).sha256 for video, entity in stored.items()}
+    for image in images:
+        record = image.record(Image)
+        if record.split is None:
+            continue
+        taken[record.identity] = record.split
+        taken.update((digests[video], record.split) for video in videos.get(image.id, ()))
+    return taken
+
+
+class _Selected(NamedTuple):
+    """The tracklets that identities are formed of, those that cannot be, and what was edited."""
+
+    tracklets: Sequence[AcceptedTracklet]
+    rejections: Mapping[str, Rejection]
+    successors: Mapping[str, Sequence[str]]
+
+    def digest(self) -> str:
+        """Equal where the same is selected."""
+        frames = {one.id: [frame.frame for frame in one.record.frames] for one in self.tracklets}
+        left_out = sorted(self.rejections)
+        return digest_of(canonical_json([frames, left_out, dict(self.successors)]))
+
+
+def _selected(store: Store, accepted: Sequence[StoredEntity]) -> _Selected:
+    """Drops suspected frames that nobody has looked at."""
+    tracklets, rejections = _without_suspicions(store, accepted)
+    return _Selected(tracklets, rejections, _successors(store, tracklets))
+
+
+class _Formed(NamedTuple):
+    """What became of the tracklets: images by tracklet, and rejections.
+
+    `left_out` speaks of those tracklets that give some of their images only.
+    """
+
+    images: Mapping[str, Sequence[NewEntity]]
+    rejections: Mapping[str, Rejection]
+    left_out: Mapping[str, Rejection]
+
+    def result(self, tracklet: StoredEntity) -> WorkResult:
+        """What became of one."""
+        rejection = self.rejections.get(tracklet.id) or self.left_out.get(tracklet.id)
+        images = tuple(self.images.get(tracklet.id, ()))
+        return WorkResult(tracklet.seq, entities=images, rejection=rejection)
+
+    def image_ids(self) -> frozenset[str]:
+        """The images that count now."""
+        return frozenset(image.id for images in self.images.values() for image in images)
+
+
+def _formed(
+    context: RunContext,
+    dataset: str,
+    selected: _Selected,
+    settings: SplitSettings,
+    taken: Mapping[str, Split],
+) -> _Formed:
+    """Merges, splits, and makes images."""
+    merged = merge_identities(selected.tracklets, selected.successors)
+    rejections = {**selected.rejections, **merged.rejections}
+    assigned = assign_splits(_compared(context, selected, merged.identities), settings, taken)
+    images: dict[str, list[NewEntity]] = defaultdict(list)
+    tied: dict[str, dict[str, ImageKey]] = defaultdict(dict)
+    videos = _videos(context.store, dataset)
+    for identity in merged.identities:
+        if rejection := assigned.rejections.get(identity.name):
+            rejections |= dict.fromkeys((one.id for one in identity.tracklets), rejection)
+            continue
+        for image in crop_images(identity, assigned.splits[identity.name]):
+            name = image.record.file_path
+            if tied_to := assigned.tied.get((identity.name, name)):
+                tied[image.tracklet_id][name] = tied_to
+            else:
+                images[image.tracklet_id].append(_entity(image, dataset, videos))
+    return _Formed(images, rejections, {id_: tied_images(id_, one) for id_, one in tied.items()})
+
+
+def _compared(
+    context: RunContext, selected: _Selected, identities: Iterable[Identity]
+) -> list[ComparedImage]:
+    """The images of all identities as they are held against each other."""
+    hash_of = _hashes(context, selected.tracklets)
+    embeddings = crop_embeddings(context.store, [one.id for one in selected.tracklets])
+    return [
+        image
+        for identity in identities
+        for image in compared_images(identity, hash_of, embeddings.get)
+    ]
+
+
+def _without_suspicions(
+    store: Store, accepted: Sequence[StoredEntity]
+) -> tuple[list[AcceptedTracklet], dict[str, Rejection]]:
+    """The tracklets; of those that no person decided on, only the frames that nothing speaks of."""
+    with store.read() as connection:
+        last = last_decisions(connection, [entity.id for entity in accepted])
+    tracklets, rejections = [], {}
+    for entity in accepted:
+        record = entity.record(Tracklet)
+        if last[entity.id].annotation_key is None:
+            clean = tuple(frame for frame in record.frames if not frame.suspicions)
+            if not clean:
+                rejections[entity.id] = _all_suspected(entity, record)
+                continue
+            record = record.model_copy(update={"frames": clean})
+        tracklets.append(AcceptedTracklet(entity.id, record))
+    return tracklets, rejections
+
+
+def _all_suspected(entity: StoredEntity, tracklet: Tracklet) -> Rejection:
+    return Rejection(
+        stage=MERGING_STAGE,
+        reason="all_frames_suspected",
+        detail=(
+            f"The filter suspects every frame of track {tracklet.track} of {tracklet.video!r}, "
+            f"and nobody has looked at them."
+        ),
+        context={"tracklet_id": entity.id, "file": tracklet.video},
+    )
+
+
+def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> Mapping[str, Sequence[str]]:
+    """What took the place of the tracklets that others are said to show the same person as."""
+    found: dict[str, list[str]] = {}
+    wanted = {named for one in tracklets for named in one.record.same_person_as}
+    while wanted:
+        with store.read() as connection:
+            found |= standing_successors(connection, wanted)
+        wanted = {after for one in wanted for after in found.get(one, ())} - found.keys()
+    return found
+
+
+def _hashes(context: RunContext, tracklets: Iterable[AcceptedTracklet]) -> Callable[[str], int]:
+    """Gives the perceptual hash of the stored bytes of a crop, by its digest."""
+    types = {
+        frame.crop.sha256: frame.crop.media_type
+        for tracklet in tracklets
+        for frame in tracklet.record.frames
+    }
+    return lambda sha256: perceptual_hash(context.blobs.read(sha256, types[sha256]))
+
+
+def crop_embeddings(
+    store: Store, tracklet_ids: Sequence[str]
+) -> dict[str, tuple[str, NDArray[np.float32]]]:
+    """For the digest of each crop of these tracklets' tracks, who embedded it and the embedding."""
+    ids = set(tracklet_ids)
+    while edited := parents_of(store, ids, EDITED_FROM):
+        ids = ids - edited.keys() | _all(edited)
+    reports = _all(parents_of(store, ids, PART_OF))
+    tracks = fetch(store, _all(parents_of(store, reports, REPORT_OF)))
+    return {
+        one.crop.sha256: (track.author, unpacked(one.embedding))
+        for track in (entity.record(Track) for entity in tracks.values())
+        for one in track.observations
+        if one.embedding
+    }
+
+
+def _all(related: Mapping[str, Iterable[str]]) -> set[str]:
+    return {one for many in related.values() for one in many}
+
+
+def _videos(store: Store, dataset: str) -> dict[tuple[str, str, str], str]:
+    """The ids of the videos by source, path and digest."""
+    found = {}
+    for entity in find(store, dataset, Video.kind):
+        video = entity.record(Video)
+        found[video.source, video.file_path, video.sha256] = entity.id
+    return found
+
+
+def _entity(
+    image: CroppedImage, dataset: str, videos: Mapping[tuple[str, str, str], str]
+) -> NewEntity:
+    record = image.record
+    file_path = record.file_path.rpartition("/")[0]
+    video = videos[record.source, file_path, image.video_sha256]
+    return new_entity(
+        record,
+        dataset,
+        parents=[(CROP_OF, video), (SELECTED_IN, image.tracklet_id)],
+        split=record.split,
+        group=f"{record.source}/{record.identity}",
+    )

@@ -1,0 +1,429 @@
+"""Follows the people of videos: every finished track is stored, whatever happens later."""
+
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+
+import numpy as np
+from PIL import Image
+from pydantic import ValidationError
+
+from db.blobs import BlobStore
+from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
+from db.work import (
+    ActivityRecord,
+    Pending,
+    StoredCheckpoint,
+    WorkResult,
+    drop_finished_checkpoints,
+    load_checkpoint,
+    register_plan,
+    save_checkpoint,
+)
+from flows.engine.context import RunContext
+from flows.engine.report import Deferred, StageReport, StageResult
+from flows.engine.runner import Stage, run_stage, store_entity
+from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_keypoints
+from flows.ufine6926.video_import import find_all_videos, rejection_of
+from models.detectors import build_detector, deciding_values, pinned, runs_on_gpu
+from models.pose import PoseModel, build_pose_model
+from models.tracking.association import TrackedFrame, as_bytes, from_bytes
+from models.tracking.detector import Frame, PersonDetector
+from models.tracking.tracker import PersonTracker
+from schemas import tracking
+from schemas.base import Record, digest_of
+from schemas.build import VideoSourceSpec
+from schemas.errors import IntegrityError
+from schemas.tracking import DetectorSpec, TrackingSettings
+from schemas.video import Observation, StageSettings, Track, TrackedVideo, Video
+from sources.video.finding import FoundVideo
+from sources.video.inspecting import video_digest
+from sources.video.problem import VideoProblem, VideoRefusedError
+from sources.video.reader import open_video
+
+# Has a pose model count the keypoints that show on the crops of tracks.
+
+PoseModelMaker = Callable[[tracking.PoseModel], PoseModel]
+
+
+class KeypointCounter:
+    """Counts on stored crops; without a pose model tracks stay as they are."""
+
+    def __init__(
+        self,
+        blobs: BlobStore,
+        spec: tracking.PoseModel | None,
+        make: PoseModelMaker = build_pose_model,
+    ) -> None:
+        self._blobs = blobs
+        self._model = make(spec) if spec else None
+
+    @property
+    def agents(self) -> tuple[AgentRef, ...]:
+        """The pose model, if there is one."""
+        return (AgentRef.of_model(self._model.ref),) if self._model else ()
+
+    def counted(self, track: Track) -> Track:
+        """The track with the visible keypoints of each observation."""
+        if self._model is None:
+            return track
+        counts = {one.frame: self._count(self._model, one) for one in track.observations}
+        return with_keypoints(track, counts)
+
+    def _count(self, model: PoseModel, observation: Observation) -> int:
+        crop = observation.crop
+        with Image.open(io.BytesIO(self._blobs.read(crop.sha256, crop.media_type))) as picture:
+            pixels = np.asarray(picture.convert("RGB"))
+        whole = np.array([[0, 0, crop.width_px, crop.height_px]], np.float64)
+        return model.visible_keypoints(pixels, whole)[0]
+
+
+# Follows the people of one video from frame to frame, and cuts out the best of what is seen.
+#
+# What is remembered between two frames is bounded by how many people can still come back, not by
+# the
+# length of the video. It can be saved after any frame; whoever is restored from it goes on exactly
+# as
+# the one before would have.
+
+STAGE = "track_people"
+VERSION = "1"
+
+
+class _Memory(Record):
+    """What is remembered beside the tracker's own state."""
+
+    frames: int
+    tracks: int
+    unseen: int
+    pools: tuple[PoolState, ...]
+
+
+class PeopleFollower:
+    """Follows the people of one video; frames are given in order, `end` after the last one.
+
+    Args:
+        tracker: a tracker that has seen nothing yet.
+        origin: what all tracks of the video share.
+        observations: how many observations are kept of each track.
+        put: stores the crops.
+
+    Attributes:
+        frames: how many frames were followed.
+        tracks: how many tracks were finished.
+        unseen: how many more never had a box inside the frame, so that there is nothing of them.
+    """
+
+    def __init__(
+        self, tracker: PersonTracker, origin: TrackOrigin, observations: int, put: Put
+    ) -> None:
+        self._tracker = tracker
+        self._origin = origin
+        self._observations = observations
+        self._put = put
+        self._pools: dict[int, ObservationPool] = {}
+        self._finished: list[Track] = []
+        self.frames = self.tracks = self.unseen = 0
+
+    def follow(self, frame: Frame) -> TrackedFrame:
+        """Who is in the next frame; whoever cannot come back after it is finished."""
+        tracked = self._tracker.follow(frame)
+        boxes = np.array([person.box_xyxy for person in tracked.people]).reshape(-1, 4)
+        for place, person in enumerate(tracked.people):
+            pool = self._pools.get(person.number)
+            if pool is None:
+                pool = ObservationPool(person.number, self._observations)
+                self._pools[person.number] = pool
+            pool.offer(frame, person, np.delete(boxes, place, axis=0))
+        self.frames += 1
+        self._close(self._pools.keys() - tracked.alive)
+        return tracked
+
+    def end(self) -> None:
+        """Finishes everybody: the video is over."""
+        self._close(set(self._pools))
+
+    def take_finished(self) -> tuple[Track, ...]:
+        """The tracks that were finished since the last call, in the order in which they were."""
+        finished, self._finished = self._finished, []
+        return tuple(finished)
+
+    def state(self) -> bytes:
+        """All that is remembered. What was finished is not: it is taken before."""
+        pools = tuple(pool.state(self._put) for pool in self._pools.values())
+        memory = _Memory(frames=self.frames, tracks=self.tracks, unseen=self.unseen, pools=pools)
+        parts = {"tracker": self._tracker.state(), "memory": memory.model_dump_json().encode()}
+        return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+    def restore(self, state: bytes) -> None:
+        """Remembers what another follower of the same video did.
+
+        Raises:
+            IntegrityError: these are not the bytes of a follower's state.
+        """
+        parts = from_bytes(state, "tracker", "memory")
+        memory = _memory(parts["memory"].tobytes())
+        self._tracker.restore(parts["tracker"].tobytes())
+        self.frames, self.tracks, self.unseen = memory.frames, memory.tracks, memory.unseen
+        self._pools = {one.number: ObservationPool.restored(one) for one in memory.pools}
+
+    def _close(self, numbers: frozenset[int] | set[int]) -> None:
+        for number in sorted(numbers):
+            track = self._pools.pop(number).close(self._put, self._origin)
+            if isinstance(track, Track):
+                self.tracks += 1
+                self._finished.append(track)
+            else:
+                self.unseen += 1
+
+
+def _memory(data: bytes) -> _Memory:
+    try:
+        return _Memory.model_validate_json(data)
+    except ValidationError as error:
+        raise IntegrityError(f"the saved state of a follower cannot be read: {error}") from error
+
+
+# Follows the people of videos: every track that is finished is stored, whatever happens later.
+#
+# A video is one input. While it is worked on, what was finished and what has to be known to go on
+# is
+# committed every few hundred frames, so that a killed run costs the frames since.
+
+DetectorMaker = Callable[[DetectorSpec], PersonDetector]
+TRACKED_IN = "tracked_in"
+TRACKED_WITH = "tracked_with"
+_FAULTS_OF_THE_WORLD = frozenset(
+    ["missing_video", "changed_video", "unreadable_video", "unreachable_video", "empty_file"]
+)
+"""Why the bytes that were imported cannot be had now; another time they may be."""
+
+
+@dataclass(frozen=True)
+class TrackingPlan:
+    """How the videos of one source are tracked, and the entity that says so."""
+
+    settings: TrackingSettings
+    entity: NewEntity
+
+    def group(self, video_id: str) -> str:
+        """The group of the tracks that the plan makes of a video."""
+        return digest_of(video_id, self.entity.id)
+
+
+def plan_tracking(
+    context: RunContext, dataset: str, settings: TrackingSettings, every_nth_frame: int | None
+) -> TrackingPlan:
+    """The plan by the profile's settings; `every_nth_frame` is what the source says instead.
+
+    How often a checkpoint is made, where the detector's weights lie and on which device it runs
+    change no track and are no part of the plan; what the weights are, is.
+
+    Raises:
+        ModelError: the weights cannot be read.
+    """
+    settings = settings.model_copy(update={"detector": pinned(settings.detector)})
+    if every_nth_frame is not None:
+        settings = settings.model_copy(update={"every_nth_frame": every_nth_frame})
+    values = settings.model_dump(mode="json", exclude={"checkpoint_frames", "detector"})
+    values["detector"] = deciding_values(settings.detector)
+    record = StageSettings(stage=STAGE, version=VERSION, values=values)
+    return TrackingPlan(settings, store_entity(context, record, dataset))
+
+
+def track_videos(
+    context: RunContext,
+    dataset: str,
+    spec: VideoSourceSpec,
+    plan: TrackingPlan,
+    make_detector: DetectorMaker = build_detector,
+) -> StageReport:
+    """Follows the people of all videos that `dataset` took from `spec`.
+
+    A video whose bytes are not to be had now (away, changed, out of reach) is left for a later
+    run; one that does not decode is rejected. One that breaks off gives the tracks up to there,
+    and a notice.
+
+    Raises:
+        MissingExtraError: the extra that the detector needs is not installed.
+        ModelError: the detector could not be loaded.
+    """
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"settings": plan.entity.id},
+        agents=(AgentRef.of_model(plan.settings.detector.ref),),
+        chunk_size=1,
+        workers=_workers(plan.settings.detector),
+        independent=True,
+        label=f"track {spec.name}",
+    )
+    tracking = _Tracking(context, dataset, stage, plan, _Files(spec.videos), make_detector)
+    report = run_stage(
+        context, stage, Pending(dataset, Video.kind, ("proposed",), spec.name), tracking.work
+    )
+    drop_finished_checkpoints(context.store, tracking.plan_id)
+    return report
+
+
+def _workers(detector: DetectorSpec) -> int:
+    if runs_on_gpu(detector):
+        return 1
+    return max(1, (os.cpu_count() or 1) // 2)  # the decoder has threads of its own
+
+
+class _Files:
+    """Where the files of a source are now."""
+
+    def __init__(self, addresses: Iterable[str]) -> None:
+        self._addresses = addresses
+        self._urls: dict[str, list[str]] | None = None
+
+    def url_of(self, video: Video) -> str:
+        """Where the very bytes are that were imported.
+
+        Raises:
+            VideoRefusedError: they are nowhere now.
+        """
+        urls = self._found().get(video.file_path, ())
+        if not urls:
+            what = "is not where it was imported from"
+            raise VideoRefusedError(video.file_path, "missing_video", what)
+        for url in urls:
+            found = FoundVideo(file_path=video.file_path, url=url)
+            if video_digest(found).sha256 == video.sha256:
+                return url
+        what = f"has changed since its import: wanted the digest {video.sha256[:12]}…"
+        raise VideoRefusedError(video.file_path, "changed_video", what)
+
+    def _found(self) -> dict[str, list[str]]:
+        if self._urls is None:
+            urls: dict[str, list[str]] = {}
+            for found in find_all_videos(self._addresses):
+                if isinstance(found, FoundVideo):
+                    urls.setdefault(found.file_path, []).append(found.url)
+            self._urls = urls
+        return self._urls
+
+
+class _Tracking:
+    """The tracking of the videos of one source."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        dataset: str,
+        stage: Stage,
+        plan: TrackingPlan,
+        files: _Files,
+        make_detector: DetectorMaker,
+    ) -> None:
+        self._context = context
+        self._dataset = dataset
+        self._stage = stage
+        self._plan = plan
+        self._files = files
+        self._make_detector = make_detector
+        self.plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+
+    def work(self, videos: Sequence[StoredEntity]) -> list[StageResult]:
+        """One result per video: its last tracks and what came of it, or why it is no use."""
+        return [self._track(video) for video in videos]
+
+    def _track(self, entity: StoredEntity) -> StageResult:
+        video = entity.record(Video)
+        try:
+            return self._followed(entity, video, self._files.url_of(video))
+        except VideoRefusedError as refusal:
+            if refusal.reason in _FAULTS_OF_THE_WORLD:
+                self._context.progress.say(f"{refusal}; it is left for a later run")
+                return Deferred(entity.seq, refusal.reason)
+            return WorkResult(entity.seq, rejection=rejection_of(refusal.as_problem(), STAGE))
+
+    def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:
+        settings = self._plan.settings
+        with open_video(url, file_path=video.file_path) as reader:
+            follower = self._follower(video)
+            start = self._resume(entity, follower)
+            frames = reader.frames(start, settings.every_nth_frame)
+            for last in _stretches(frames, follower, settings.checkpoint_frames):
+                self._save(entity, follower, last + 1)
+            follower.end()
+        tracks = [self._entity(entity, track) for track in follower.take_finished()]
+        summary = self._summary(video, follower, reader.problem)
+        return WorkResult(entity.seq, entities=(*tracks, self._entity(entity, summary)))
+
+    def _summary(
+        self, video: Video, follower: PeopleFollower, problem: VideoProblem | None
+    ) -> TrackedVideo:
+        notices = [problem.detail] if problem else []
+        if follower.unseen:
+            tracks = "track" if follower.unseen == 1 else "tracks"
+            notices.append(
+                f"video {video.file_path!r} has {follower.unseen} {tracks} "
+                f"that never had a box inside the frame"
+            )
+        for notice in notices:
+            self._context.progress.say(notice)
+        return TrackedVideo(
+            source=video.source,
+            video=video.file_path,
+            video_sha256=video.sha256,
+            frames=follower.frames,
+            tracks=follower.tracks,
+            notices=tuple(notices),
+        )
+
+    def _follower(self, video: Video) -> PeopleFollower:
+        settings = self._plan.settings
+        rate = video.facts.frame_rate / settings.every_nth_frame
+        detector = self._make_detector(settings.detector)
+        tracker = PersonTracker(detector, settings.association, rate)
+        origin = TrackOrigin(video.source, video.file_path, video.sha256, str(tracker.ref))
+        return PeopleFollower(tracker, origin, settings.observations, self._context.blobs.put)
+
+    def _resume(self, entity: StoredEntity, follower: PeopleFollower) -> int:
+        """Takes up what a run before has left; gives the first frame that it did not see."""
+        checkpoint = load_checkpoint(self._context.store, self.plan_id, entity.seq)
+        if checkpoint is None:
+            return 0
+        follower.restore(checkpoint.state)
+        return checkpoint.position
+
+    def _save(self, entity: StoredEntity, follower: PeopleFollower, position: int) -> None:
+        """Commits what is finished and where to go on."""
+        activity = ActivityRecord(
+            plan_id=self.plan_id,
+            dataset=self._dataset,
+            code_revision=self._context.code_revision,
+            flow_run=self._context.flow_run,
+            started_at=datetime.now(UTC),
+            agents=(self._context.software, *self._stage.agents),
+        )
+        tracks = [self._entity(entity, track) for track in follower.take_finished()]
+        checkpoint = StoredCheckpoint(position, follower.state())
+        save_checkpoint(self._context.store, activity, entity.seq, checkpoint, tracks)
+
+    def _entity(self, video: StoredEntity, record: Track | TrackedVideo) -> NewEntity:
+        return new_entity(
+            record,
+            self._dataset,
+            parents=[(TRACKED_IN, video.id), (TRACKED_WITH, self._plan.entity.id)],
+            group=self._plan.group(video.id),
+        )
+
+
+def _stretches(frames: Iterator[Frame], follower: PeopleFollower, length: int) -> Iterator[int]:
+    """Follows `frames`; gives the number of the last one after each `length` of them."""
+    while True:
+        last = None
+        for count, frame in enumerate(islice(frames, length), start=1):
+            follower.follow(frame)
+            last = frame.number if count == length else None
+        if last is None:
+            return
+        yield last

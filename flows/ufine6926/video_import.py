@@ -1,0 +1,186 @@
+"""Imports collections of videos: every file looked at, its digest recorded."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from db.entities import NewEntity, StoredEntity, find, find_children, new_entity
+from db.store import Store
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.importing import Tombstones, tell_of_terms
+from flows.engine.report import Deferred, StageReport, StageResult
+from flows.engine.runner import Stage, run_stream, store_entity
+from schemas.base import digest_of, sha256_of
+from schemas.build import VideoSourceSpec
+from schemas.records import Rejection, Source
+from schemas.video import Video
+from sources.video.finding import FoundVideo, find_videos
+from sources.video.inspecting import inspect_video
+from sources.video.problem import VideoProblem, VideoRefusedError
+from sources.video.reaching import reaching
+
+STAGE = "import_videos"
+TAKE_STAGE = "take_videos"
+VERSION = "1"
+FORMAT = "videos"
+NO_ANNOTATIONS = "(none: videos)"
+"""What stands for the annotation file of a collection that has none, with the digest of nothing."""
+
+_NUMBER_DIGITS = 15
+
+
+def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity, StageReport]:
+    """Imports the videos of `spec` into the dataset of its name; later ones join them.
+
+    A file that was looked at before and did not change since (by its size and time) is not read
+    again. What cannot be used goes to quarantine.
+    """
+    source = Source(
+        name=spec.name,
+        format=FORMAT,
+        annotation_file=NO_ANNOTATIONS,
+        annotation_sha256=sha256_of(b""),
+        licence=spec.licence,
+        citation=spec.citation,
+        homepage=spec.homepage,
+    )
+    tell_of_terms(context, source, spec.permitted_by)
+    entity = store_entity(context, source, spec.name)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=spec.name,
+        configuration={"source": source.model_dump(mode="json")},
+        chunk_size=8,
+        label=f"import {spec.name}",
+    )
+
+    tombstones = Tombstones(context.store)
+
+    def work(found: Sequence[tuple[int, FoundVideo | VideoProblem]]) -> list[StageResult]:
+        tombstones.look()
+        return [_result(tombstones, spec.name, entity.id, number, one) for number, one in found]
+
+    return entity, run_stream(context, stage, _numbered(spec.videos), work)
+
+
+def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageReport:
+    """Copies the imported videos of a source into the dataset that is built.
+
+    Bytes that are there already under another name go to quarantine: whoever is in them would be
+    there twice. Of several new ones the first by path is taken.
+    """
+    stage = Stage(
+        name=TAKE_STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset, "source": source.id},
+        label=f"take {source.dataset}",
+    )
+    children = find_children(context.store, source.id, "imported_from")
+    videos = [video for video in children if video.state == "proposed"]
+    taken = _taken(context.store, dataset, videos)
+
+    def work(videos: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [_take(number, video, dataset, taken) for number, video in videos]
+
+    return run_stream(context, stage, ((video.seq, video) for video in videos), work)
+
+
+def _taken(store: Store, dataset: str, videos: Iterable[StoredEntity]) -> dict[str, Video]:
+    """The video that stands for each digest: the one that is there, else the first by path."""
+    there = [one.record(Video) for one in find(store, dataset, Video.kind)]
+    new = sorted((one.record(Video) for one in videos), key=lambda video: video.file_path)
+    taken: dict[str, Video] = {}
+    for video in (*there, *new):
+        taken.setdefault(video.sha256, video)
+    return taken
+
+
+def _take(
+    number: int, entity: StoredEntity, dataset: str, taken: Mapping[str, Video]
+) -> WorkResult:
+    video = entity.record(Video)
+    first = taken[video.sha256]
+    if first == video:
+        return WorkResult(number, entities=(_copy(entity, dataset),))
+    what = f"has the same bytes as {first.file_path!r} of {first.source!r}, which is taken"
+    refusal = VideoRefusedError(video.file_path, "duplicate_video", what)
+    return WorkResult(number, rejection=rejection_of(refusal.as_problem(), TAKE_STAGE))
+
+
+def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProblem]:
+    """What the addresses name, in their order; a file that two of them name comes once."""
+    seen: set[str] = set()
+    for address in addresses:
+        for found in find_videos(address):
+            if isinstance(found, FoundVideo):
+                if found.url in seen:
+                    continue
+                seen.add(found.url)
+            yield found
+
+
+def _copy(video: StoredEntity, dataset: str) -> NewEntity:
+    return new_entity(
+        video.record(Video), dataset, parents=[("sampled_from", video.id)], group=video.dataset
+    )
+
+
+def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | VideoProblem]]:
+    """Each file with a number that changes when the file does."""
+    for found in find_all_videos(addresses):
+        try:
+            key = _file_key(found) if isinstance(found, FoundVideo) else found.reason
+            yield _number(found, key), found
+        except VideoRefusedError as refusal:
+            yield _number(refusal.as_problem(), refusal.reason), refusal.as_problem()
+
+
+def _number(found: FoundVideo | VideoProblem, key: str) -> int:
+    digest = digest_of(type(found).__name__, found.file_path, key)
+    return int(digest[:_NUMBER_DIGITS], 16)
+
+
+def _file_key(found: FoundVideo) -> str:
+    """What changes when the file does, without reading it.
+
+    Raises:
+        VideoRefusedError: the file cannot be reached.
+    """
+    import fsspec
+
+    filesystem, path = fsspec.core.url_to_fs(found.url)
+    with reaching(filesystem, found.file_path):
+        key: str = filesystem.ukey(path)
+    return key
+
+
+def _result(
+    tombstones: Tombstones,
+    dataset: str,
+    source_id: str,
+    number: int,
+    found: FoundVideo | VideoProblem,
+) -> StageResult:
+    inspected = inspect_video(found) if isinstance(found, FoundVideo) else found
+    if isinstance(inspected, VideoProblem):
+        if isinstance(found, FoundVideo) and inspected.reason == "unreachable_video":
+            return Deferred(number, inspected.reason)
+        return WorkResult(number, rejection=rejection_of(inspected, STAGE))
+    if refused := tombstones.refusal(STAGE, inspected.file_path, (inspected.sha256,)):
+        return WorkResult(number, rejection=refused)
+    record = Video(source=dataset, **inspected.model_dump(exclude={"url"}))
+    video = new_entity(
+        record, dataset, parents=[("imported_from", source_id)], group=f"{dataset}/{record.sha256}"
+    )
+    return WorkResult(number, entities=(video,))
+
+
+def rejection_of(problem: VideoProblem, stage: str) -> Rejection:
+    """What is wrong with a video, as what a stage says of an input that it cannot use."""
+    return Rejection(
+        stage=stage,
+        reason=problem.reason,
+        detail=problem.detail,
+        context={"file": problem.file_path},
+    )

@@ -1,0 +1,333 @@
+"""`loupe track`: tracks one video into a folder, or given detections."""
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flows.engine.progress import Progress
+from flows.engine.report import StageReport
+from flows.ufine6926.crops import TrackOrigin
+from flows.ufine6926.noise_filter import filter_track
+from flows.ufine6926.tracking import DetectorMaker, PeopleFollower
+from models.detectors import build_detector
+from models.tracking.association import Association
+from models.tracking.detector import Detections, Frame
+from models.tracking.tracker import PersonTracker
+from schemas.base import sha256_of
+from schemas.errors import UsageError
+from schemas.profile import Profile
+from schemas.records import Rejection
+from schemas.tracking import AssociationSettings, FilterSettings
+from schemas.video import Finding, Observation, Track
+from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
+from sources.video.finding import FoundVideo
+from sources.video.inspecting import inspect_video
+from sources.video.problem import VideoProblem
+from sources.video.reader import VideoReader, open_video
+
+# Follows people through detections that somebody else made: no video, no detector.
+
+RESULT_FILE = "result.txt"
+
+
+@dataclass(frozen=True)
+class TrackedDetections:
+    """What came of a file of detections: where it was written, and how much it is."""
+
+    result: Path
+    detections: int
+    frames: int
+    boxes: int
+    people: int
+    bad_lines: tuple[BadLine, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        lines = [line._asdict() for line in self.bad_lines]
+        return {**vars(self), "result": str(self.result), "bad_lines": lines}
+
+
+def track_detections(
+    path: Path, out: Path, settings: AssociationSettings, frame_rate: float
+) -> TrackedDetections:
+    """Follows the people of a MOTChallenge file into `result.txt` in the folder `out`.
+
+    Raises:
+        FormatError: the file cannot be read or is of another format.
+        UsageError: the frame rate is none, or the result cannot be written.
+    """
+    association = Association(settings, frame_rate)
+    detections, bad_lines = read_boxes(path)
+    results = list(follow(association, detections))
+    write_results(out / RESULT_FILE, results)
+    return TrackedDetections(
+        result=out / RESULT_FILE,
+        detections=len(detections.frames),
+        frames=len(np.unique(detections.frames)),
+        boxes=len(results),
+        people=len({result.number for result in results}),
+        bad_lines=tuple(bad_lines),
+    )
+
+
+def follow(association: Association, boxes: Boxes) -> Iterator[Result]:
+    """The people of all frames, in order.
+
+    The video is taken to begin with the first frame that has boxes. Later frames without boxes
+    count as seen and empty; they are passed over once nobody is left who could come back.
+    """
+    nobody = Detections(np.empty((0, 4), np.float32), np.empty(0, np.float32), None)
+    before = None
+    for frame, found in boxes.by_frame():
+        missing = frame - before - 1 if before is not None else 0
+        while missing and association.alive:
+            association.update(nobody)
+            missing -= 1
+        for person in association.update(_detections(found)):
+            yield Result(frame, person.number, person.box_xyxy, person.score)
+        before = frame
+
+
+def _detections(boxes: Boxes) -> Detections:
+    order = np.argsort(-boxes.scores, kind="stable")
+    corners = boxes.boxes_tlwh[order]
+    corners[:, 2:] += corners[:, :2]
+    return Detections(corners.astype(np.float32), boxes.scores[order].astype(np.float32), None)
+
+
+# Tracks one video into a folder: crops, filtered tracklets, every box; no store is needed.
+
+TRACKLETS_FILE = "tracklets.json"
+CROPS_FOLDER = "crops"
+_FRAMES_BETWEEN_SIGNS = 25
+_CROP_NAME = re.compile(r"\d{4,}-\d{6,}\.jpg")
+
+
+@dataclass
+class VideoTracks:
+    """What came of a video: where it was written, and how much it is.
+
+    `rejected` counts the tracks of which the filter left nothing, `unseen` those that never had a
+    box inside the frame; `problem` says why the video ended before it should have.
+    """
+
+    folder: Path
+    frames: int = 0
+    boxes: int = 0
+    tracks: int = 0
+    tracklets: int = 0
+    unseen: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**vars(self), "folder": str(self.folder), "seconds": round(self.seconds, 3)}
+
+
+def track_video(
+    path: Path,
+    out: Path,
+    profile: Profile,
+    progress: Progress,
+    make_detector: DetectorMaker = build_detector,
+) -> VideoTracks:
+    """Follows the people of a video; writes what is left of them after the filter to `out`.
+
+    - `crops/TRACK-FRAME.jpg`: the crops of all tracklets;
+    - `tracklets.json`: the tracklets with frames, times, boxes, scores and crops, and the tracks
+      that were rejected, each with the reason;
+    - `result.txt`: every box of every frame, in MOTChallenge's format.
+
+    Crops of a run before are removed first. The profile's pose model is not asked: its rule
+    (`few_keypoints`) is off, which is said.
+
+    Memory does not grow with the length of the video but for the lines of `tracklets.json`.
+
+    Raises:
+        FormatError: the file cannot be used as a video.
+        UsageError: `out` cannot be written to.
+        MissingExtraError: the extra that the detector needs is not installed.
+        ModelError: the detector could not be loaded.
+    """
+    started = time.perf_counter()
+    digest = _digest(path)
+    _prepare(out)
+    if profile.filter.pose_model is not None:
+        progress.say("the pose model is not asked here: the rule few_keypoints is off")
+    with open_video(path, file_path=path.name) as reader:
+        writing = _Writing(path, digest, out, profile, reader, make_detector)
+        report = writing.run(progress)
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def _prepare(out: Path) -> None:
+    """Makes the folders; a run before leaves nothing in them that this one did not find."""
+    crops = out / CROPS_FOLDER
+    try:
+        crops.mkdir(parents=True, exist_ok=True)
+        (out / TRACKLETS_FILE).unlink(missing_ok=True)
+        for crop in crops.iterdir():
+            if _CROP_NAME.fullmatch(crop.name):
+                crop.unlink()
+    except OSError as fault:
+        raise UsageError(f"{out} cannot be written to: {fault.strerror}") from fault
+
+
+def _digest(path: Path) -> str:
+    inspected = inspect_video(FoundVideo(file_path=path.name, url=str(path)))
+    if isinstance(inspected, VideoProblem):
+        raise UsageError(inspected.detail)
+    return inspected.sha256
+
+
+class _Writing:
+    """One video on its way into a folder."""
+
+    def __init__(
+        self,
+        path: Path,
+        digest: str,
+        out: Path,
+        profile: Profile,
+        reader: VideoReader,
+        make_detector: DetectorMaker,
+    ) -> None:
+        settings = profile.tracking
+        rate = reader.facts.frame_rate / settings.every_nth_frame
+        detector = make_detector(settings.detector)
+        tracker = PersonTracker(detector, settings.association, rate)
+        origin = TrackOrigin(path.parent.name or "video", path.name, digest, str(tracker.ref))
+        self._follower = PeopleFollower(tracker, origin, settings.observations, self._put)
+        self._reader = reader
+        self._every = settings.every_nth_frame
+        self._filter: FilterSettings = profile.filter
+        self._crops: dict[str, bytes] = {}
+        self._tracklets: list[dict[str, Any]] = []
+        self._rejected: list[dict[str, Any]] = []
+        self._report = VideoTracks(out)
+        self._origin = origin
+
+    def run(self, progress: Progress) -> VideoTracks:
+        """Follows, filters and writes."""
+        write_results(self._report.folder / RESULT_FILE, self._results(progress))
+        self._follower.end()
+        self._take_finished()
+        report = self._report
+        report.frames, report.tracks = self._follower.frames, self._follower.tracks
+        report.tracklets, report.unseen = len(self._tracklets), self._follower.unseen
+        report.problem = self._reader.problem.detail if self._reader.problem else None
+        self._write_tracklets()
+        return report
+
+    def _results(self, progress: Progress) -> Iterator[Result]:
+        for frame in _shown(self._reader, self._every, progress, self._origin.video):
+            for person in self._follower.follow(frame).people:
+                self._report.boxes += 1
+                yield Result(frame.number + 1, person.number, person.box_xyxy, person.score)
+            self._take_finished()
+
+    def _put(self, data: bytes, _media_type: str) -> str:
+        """Holds a crop until the filter has spoken."""
+        sha256 = sha256_of(data)
+        self._crops[sha256] = data
+        return sha256
+
+    def _take_finished(self) -> None:
+        for track in self._follower.take_finished():
+            report, rejection = filter_track(track, self._filter)
+            if rejection is not None:
+                self._report.rejected[rejection.reason] += 1
+                self._rejected.append(_rejected_line(track, rejection))
+            for frames in report.parts:
+                kept = [one for one in track.observations if one.frame in frames]
+                self._tracklets.append(self._tracklet_line(track, kept, report.findings))
+        self._crops.clear()
+
+    def _tracklet_line(
+        self, track: Track, kept: Iterable[Observation], findings: Iterable[Finding]
+    ) -> dict[str, Any]:
+        suspicions: dict[int | None, list[str]] = {}
+        for finding in findings:
+            if finding.outcome == "suspected":
+                suspicions.setdefault(finding.frame, []).append(finding.rule)
+        frames = []
+        for one in kept:
+            crop = f"{CROPS_FOLDER}/{track.number:04}-{one.frame:06}.jpg"
+            self._write_crop(crop, self._crops[one.crop.sha256])
+            frames.append(
+                {
+                    "frame": one.frame,
+                    "time_seconds": one.time_seconds,
+                    "box_xyxy": one.box_xyxy,
+                    "score": one.score,
+                    "crop": crop,
+                    "suspicions": suspicions.get(one.frame, []),
+                }
+            )
+        return {"track": track.number, "frames": frames}
+
+    def _write_crop(self, name: str, data: bytes) -> None:
+        path = self._report.folder / name
+        try:
+            path.write_bytes(data)
+        except OSError as fault:
+            raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
+
+    def _write_tracklets(self) -> None:
+        document = {
+            "video": self._origin.video,
+            "video_sha256": self._origin.video_sha256,
+            "author": self._origin.author,
+            "frames": self._report.frames,
+            "problem": self._report.problem,
+            "unseen": self._report.unseen,
+            "tracklets": self._tracklets,
+            "rejected": self._rejected,
+        }
+        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        path = self._report.folder / TRACKLETS_FILE
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        try:
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(path)
+        except OSError as fault:
+            raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+
+
+def _rejected_line(track: Track, rejection: Rejection) -> dict[str, Any]:
+    return {
+        "track": track.number,
+        "first_frame": track.first_frame,
+        "last_frame": track.last_frame,
+        "reason": rejection.reason,
+        "detail": rejection.detail,
+    }
+
+
+def _shown(reader: VideoReader, every: int, progress: Progress, name: str) -> Iterator[Frame]:
+    """The frames, while `progress` is told how many of them there were."""
+    total = reader.facts.frame_count
+    stage = StageReport(f"track {name}")
+    started = time.perf_counter()
+    progress.start(stage.stage, total // every if total else None)
+    for frame in reader.frames(every=every):
+        yield frame
+        stage.done += 1
+        if stage.done % _FRAMES_BETWEEN_SIGNS == 0:
+            progress.advance(stage.stage, _FRAMES_BETWEEN_SIGNS)
+    stage.seconds = time.perf_counter() - started
+    progress.end(stage)

@@ -1,0 +1,1 @@
+"""Withdrawals: plan, execution, and what is withdrawn already."""

@@ -1,0 +1,153 @@
+"""What this installation knows to be withdrawn from a release."""
+
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from db.engine import is_there
+from db.lineage import WITHHELD_WHOLE, Lineage
+from db.store import Store
+from db.withdrawals import all_notices
+from profiles.settings import Settings
+from release.manifest import read_manifest
+from release.notices import known_of, notices_of_home, told_rows, withdrawn_sentence
+from release.notices_files import WITHDRAWN, followed, merged, superseding
+from schemas.base import Record
+from schemas.errors import IntegrityError
+from schemas.release import Count, HexSha256, Manifest, Version
+from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
+
+# What the lineage in a release tells of what was withdrawn from it since: ids, and no words.
+
+
+def without_withdrawn(
+    traced: Lineage, captions: dict[str, str], rows: Iterable[WithdrawnRow]
+) -> tuple[Lineage, dict[str, str]]:
+    """A lineage, and the captions beside its root, without the words of what was withdrawn.
+
+    Where any of it was withdrawn all that it tells of an image or text may tell of that, so that
+    nothing is left of it but ids, kinds and how they hang together.
+    """
+    given = list(rows)
+    images = {row.entity_id for row in given if row.is_whole}
+    texts = {text for row in given for text in row.texts}
+    left = {id_: text for id_, text in captions.items() if id_ not in texts}
+    if not images.isdisjoint(traced.entities):
+        left = {}
+    elif texts.isdisjoint(traced.entities):
+        return traced, left
+    withheld = {
+        id_: node._replace(entity=node.entity._replace(payload="{}", withheld=(WITHHELD_WHOLE,)))
+        for id_, node in traced.entities.items()
+    }
+    return traced._replace(entities=withheld), left
+
+
+# What this installation knows to be withdrawn from a release, for whoever uses it.
+
+
+class ReleaseWithdrawal(Record):
+    """What is withdrawn from a release in short.
+
+    Attributes:
+        release: its id.
+        rows: how many rows must not be used any more, or lost texts.
+        grounds: why.
+        superseded_by: the version to use instead; None where there is none.
+        sentence: all of it, with the first rows.
+    """
+
+    release: HexSha256
+    rows: Count
+    grounds: tuple[Ground, ...]
+    superseded_by: Version | None
+    sentence: str
+
+
+def known_notices(settings: Settings) -> tuple[WithdrawalNotice, ...]:
+    """All that this installation knows to be withdrawn.
+
+    It stands in the store, where there is one, and in the notices below the home.
+
+    Raises:
+        ConfigurationError: the store does not answer.
+        IntegrityError: a file of notices cannot be read.
+    """
+    if not is_there(settings.database_url):
+        return followed(notices_of_home(settings.home))
+    store = Store.open(settings.database_url)
+    try:
+        return notices_known(settings.home, store)
+    finally:
+        store.close()
+
+
+def notices_known(home: Path, store: Store) -> tuple[WithdrawalNotice, ...]:
+    """Likewise, of a store that is open.
+
+    What is withdrawn is withdrawn as it stands in the store, before any file says so.
+
+    Raises:
+        IntegrityError: a file of notices cannot be read.
+    """
+    return followed(merged(notices_of_home(home), all_notices(store)))
+
+
+def withdrawal_of(
+    manifest: Manifest, folder: Path | None, known: Iterable[WithdrawalNotice]
+) -> ReleaseWithdrawal | None:
+    """What is withdrawn from a release, by its folder and by notices that are known; None: nothing.
+
+    Raises:
+        IntegrityError: the mark cannot be read.
+    """
+    notices = known_of(manifest.id, folder, known)
+    if not notices:
+        return None
+    return ReleaseWithdrawal(
+        release=manifest.id,
+        rows=len(told_rows(notices)),
+        grounds=tuple(dict.fromkeys(one.ground for one in notices)),
+        superseded_by=superseding(notices),
+        sentence=withdrawn_sentence(notices, manifest.statistics.images),
+    )
+
+
+def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWithdrawal | None:
+    """Likewise of the release in `folder`; None too where its manifest cannot be read.
+
+    Raises:
+        IntegrityError: the mark cannot be read.
+    """
+    given = tuple(known)
+    manifest = _manifest_in(folder) if _may_be_withdrawn(folder, given) else None
+    return None if manifest is None else withdrawal_of(manifest, folder, given)
+
+
+def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
+    """All rows that are withdrawn from the release in `folder`, by its mark and by notices.
+
+    None where its manifest cannot be read; a mark that cannot be read tells of none.
+    """
+    given = tuple(known)
+    manifest = _manifest_in(folder) if _may_be_withdrawn(folder, given) else None
+    if manifest is None:
+        return ()
+    try:
+        return told_rows(known_of(manifest.id, folder, given))
+    except IntegrityError:
+        return told_rows(known_of(manifest.id, None, given))
+
+
+def _may_be_withdrawn(folder: Path, known: Collection[WithdrawalNotice]) -> bool:
+    """Whether to look which release it is: the manifest of a large one takes a second to read."""
+    return bool(known) or os.path.lexists(folder / WITHDRAWN)
+
+
+def _manifest_in(folder: Path) -> Manifest | None:
+    try:
+        return read_manifest(folder)
+    except (ValidationError, ValueError, OSError):
+        return None

@@ -1,0 +1,294 @@
+"""Licences of a release: whether every image may be released, and what holds together."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, groupby
+from typing import NamedTuple
+
+from release.markdown import as_link, as_text
+from release.scratch import Credit
+from schemas.errors import IntegrityError
+from schemas.licences import (
+    Conditions,
+    is_compatible,
+    is_one_of,
+    licence_of,
+    may_become,
+    permits_release,
+)
+from schemas.release import (
+    Condition,
+    LicenceStatistics,
+    LicenceTerms,
+    ReleasedSource,
+    ReleaseTerms,
+    SourceStatistics,
+    TermsPermission,
+)
+
+# Whether every image of a release is under a licence that permits it, and what holds together.
+#
+# An image is under a licence of its own, or under that of its source. Both must be ones that
+# permit
+# works made of the image to be released. Terms in words of their own ("research use only") permit
+# it
+# where the curators state so, with the reason, which then stands in the release.
+
+_SHOWN = 5
+_CONDITIONS: tuple[Condition, ...] = ("attribution", "share_alike", "non_commercial")
+
+
+class Held(NamedTuple):
+    """How many images of a source are under a licence, which is their `own` or the source's."""
+
+    licence: str
+    source: str
+    own: bool
+    images: int
+
+
+def held_by_images(credit: Iterable[Credit]) -> list[Held]:
+    """What images are under that each say it."""
+    counted = Counter((one.licence, one.source, one.own) for one in credit)
+    return [Held(*key, images) for key, images in sorted(counted.items())]
+
+
+def held_by_sources(
+    sources: Iterable[ReleasedSource], counted: Iterable[SourceStatistics]
+) -> list[Held]:
+    """What images are under that are all under the terms of their sources.
+
+    Where one name stands for several sources, their images are under the terms of each.
+    """
+    images = {one.name: one.images for one in counted}
+    stated = sorted({(one.licence, one.name) for one in sources})
+    return [Held(licence, name, False, images.get(name, 0)) for licence, name in stated]
+
+
+def terms_of(held: Sequence[Held], permitted_terms: Mapping[str, str]) -> ReleaseTerms:
+    """What holds for a release of these images.
+
+    `permitted_terms` are reasons by source; those that are not needed are left out.
+    """
+    needed = sorted({(one.source, one.licence) for one in held if _needs_permission(one)})
+    licences = [_licence_terms(name, held) for name in sorted({one.licence for one in held})]
+    asked = {condition for one in licences for condition in one.conditions or ()}
+    parts = dict.fromkeys(
+        f"({one.expression})" if " " in one.expression and len(licences) > 1 else one.expression
+        for one in licences
+    )
+    return ReleaseTerms(
+        expression=" AND ".join(parts),
+        conditions=tuple(one for one in _CONDITIONS if one in asked),
+        licences=tuple(licences),
+        apart=_apart(licences),
+        permissions=tuple(
+            TermsPermission(source=source, licence=licence, basis=permitted_terms[source])
+            for source, licence in needed
+            if permitted_terms.get(source, "").strip()
+        ),
+    )
+
+
+def _licence_terms(licence: str, held: Iterable[Held]) -> LicenceTerms:
+    under = [one for one in held if one.licence == licence]
+    known = licence_of(licence)
+    source = min(one.source for one in under)
+    return LicenceTerms(
+        licence=licence,
+        expression=known.expression if known else _reference(source),
+        images=sum(one.images for one in under),
+        own=sum(one.images for one in under if one.own),
+        conditions=conditions_of_licence(licence),
+    )
+
+
+def conditions_of_licence(licence: str) -> tuple[Condition, ...] | None:
+    """What a licence asks for; None where it is not known, or forbids a release."""
+    known = licence_of(licence)
+    conditions = known.conditions if known else None
+    return None if conditions is None else _named(conditions)
+
+
+def _reference(source: str) -> str:
+    return f"LicenseRef-{re.sub('[^A-Za-z0-9.]+', '-', source).strip('-') or 'source'}-terms"
+
+
+def _named(conditions: Conditions) -> tuple[Condition, ...]:
+    return tuple(name for name, asked in zip(_CONDITIONS, conditions, strict=True) if asked)
+
+
+def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
+    """Share-alike licences neither of which allows a work of the other."""
+    alike = sorted(
+        {
+            name
+            for one in licences
+            if "share_alike" in (one.conditions or ()) and (known := licence_of(one.licence))
+            for choice in known.permitted
+            for name in choice
+            if len(known.permitted) == 1
+        }
+    )
+    return tuple(
+        (one, other)
+        for one, other in combinations(alike, 2)
+        if not may_become(one, other) and not may_become(other, one)
+    )
+
+
+def _needs_permission(one: Held) -> bool:
+    """Whether an image is under terms in words of their own, which nobody but people can read."""
+    return not one.own and licence_of(one.licence) is None
+
+
+def unpermitted(held: Iterable[Held], permitted_terms: Mapping[str, str]) -> list[Held]:
+    """What may not be released: own licences that are not known or forbid it, and those of sources.
+
+    Terms of a source in words of their own are permitted where it is stated.
+    """
+    return [
+        one
+        for one in held
+        if one.images
+        and not permits_release(one.licence)
+        and not (_needs_permission(one) and permitted_terms.get(one.source, "").strip())
+    ]
+
+
+def refuse_unpermitted(
+    dataset: str, held: Iterable[Held], permitted_terms: Mapping[str, str]
+) -> None:
+    """Sees to it that the terms of every source permit that its images are released.
+
+    Raises:
+        IntegrityError: they do not, or nobody states that they do.
+    """
+    wrong = [one for one in unpermitted(held, permitted_terms) if not one.own]
+    forbidden = [one for one in wrong if licence_of(one.licence) is not None]
+    if forbidden:
+        raise IntegrityError(
+            f"images of {dataset!r} are under a licence of their source that forbids their "
+            f"release: {_in_short(forbidden)}; no reason overrules that: withdraw the source "
+            f"(loupe withdraw --source), or import it with the licence that it has"
+        )
+    if wrong:
+        raise IntegrityError(
+            f"images of {dataset!r} are under terms of their source that are no licence we know: "
+            f"{_in_short(wrong)}; import the source with the licence that it has, or state why its "
+            f"terms permit the release (--permitted-by SOURCE=REASON, or permitted_terms in "
+            f"releases.toml)"
+        )
+
+
+def _in_short(wrong: Sequence[Held]) -> str:
+    shown = ", ".join(f"{one.images:,} of {one.source} ({one.licence!r})" for one in wrong[:_SHOWN])
+    return shown + (f", and of {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else "")
+
+
+class DerivedTerms:
+    """Holds images that were edited out of an anchor against the anchor's licence, row by row."""
+
+    def __init__(self) -> None:
+        self._anchors: dict[str, str] = {}
+        self.wrong: list[str] = []
+
+    def check(
+        self, file_path: str, licence: str, anchor: str | None, way: str | None
+    ) -> str | None:
+        """What is wrong with a row, if anything; an anchor comes before its images."""
+        if anchor is None:
+            self._anchors = {file_path: licence}
+            return None
+        original = self._anchors.get(anchor)
+        if way != "edit" or original is None or is_compatible(original, licence):
+            return None
+        problem = (
+            f"is under {licence!r}, and was edited out of {anchor}, which is under {original!r} "
+            f"and does not allow that"
+        )
+        self.wrong.append(f"{file_path} {problem}")
+        return problem
+
+    def refuse(self, dataset: str) -> None:
+        """Sees to it that nothing was wrong.
+
+        Raises:
+            IntegrityError: something was.
+        """
+        if self.wrong:
+            raise IntegrityError(
+                f"{len(self.wrong):,} edited images of {dataset!r} are under another licence than "
+                f"their anchor allows: {'; '.join(self.wrong[:_SHOWN])}"
+            )
+
+
+# `ATTRIBUTION.md`: whom the images are owed to, licence by licence.
+#
+# Most licences ask that the creator, the licence and the source page are named with a copy. Images
+# that have no terms of their own stand under those of their source, which is named once.
+
+ATTRIBUTION = "ATTRIBUTION.md"
+
+_UNKNOWN = "creator not named"
+_BY_FILTER = (
+    "The service that found these images states the licence of none: it gives only images that "
+    "pass a filter for these licences. Which one holds, the page of an image says.\n\n"
+)
+_ADDRESS = re.compile(r"https?://\S+")
+
+
+def attribution_text(name: str, credit: Iterable[Credit]) -> Iterator[bytes]:
+    """The file of the release called `name`, piece by piece; credits come licence by licence."""
+    yield (
+        f"# Attribution: {as_text(name)}\n\n"
+        "Images, creators and source pages, by licence. Keep this file with copies of the images.\n"
+    ).encode()
+    for licence, images in groupby(credit, key=lambda one: one.licence):
+        yield f"\n## {as_text(licence)}\n\n{_BY_FILTER if is_one_of(licence) else ''}".encode()
+        by_source: dict[str, int] = {}
+        for one in images:
+            if one.own:
+                yield f"- `{one.file_path}`: {_owed(one)}\n".encode()
+            else:
+                by_source[one.source] = by_source.get(one.source, 0) + 1
+        for source, count in sorted(by_source.items()):
+            images_are = "1 image is" if count == 1 else f"{count:,} images are"
+            yield f"- {images_are} under the terms of their source, {as_text(source)}\n".encode()
+
+
+def _owed(one: Credit) -> str:
+    page = one.source_url
+    if not page:
+        where = as_text(one.source)
+    else:
+        where = as_link(page) if _ADDRESS.fullmatch(page) else as_text(page)
+    return f"{as_text(one.creator) if one.creator else _UNKNOWN}, {where}"
+
+
+def licence_statistics(credit: Iterable[Credit]) -> tuple[LicenceStatistics, ...]:
+    """How many images stand under which licence; credits come licence by licence."""
+    counted = []
+    for licence, images in groupby(credit, key=lambda one: one.licence):
+        own = [one.own for one in images]
+        counted.append(LicenceStatistics(licence=licence, images=len(own), own=sum(own)))
+    return tuple(counted)
+
+
+def refuse_forbidden(dataset: str, credit: Iterable[Credit]) -> None:
+    """Sees to it that every image with terms of its own may be released.
+
+    Raises:
+        IntegrityError: the licence of one does not permit it, or is not known.
+    """
+    forbidden = [one for one in credit if one.own and not permits_release(one.licence)]
+    if forbidden:
+        shown = ", ".join(
+            f"{one.file_path} of {one.source} ({one.licence})" for one in forbidden[:_SHOWN]
+        )
+        raise IntegrityError(
+            f"{len(forbidden):,} images of {dataset!r} are under a licence that does not permit "
+            f"their release, or that is not known; withdraw them, or import them with the licence "
+            f"that they have: {shown}"
+        )

@@ -1,0 +1,850 @@
+"""Near-duplicates of any collection of images: exact, by fingerprint, by embedding."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import eq
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.base import sha256_of
+from schemas.hamming import close_pairs, close_pairs_between
+from schemas.near_duplicates import (
+    AlikePair,
+    DuplicateCluster,
+    Evidence,
+    ImageFingerprint,
+    NearDuplicateReport,
+    NearDuplicateSettings,
+    Sameness,
+)
+from schemas.records import Rejection
+from schemas.spectrum import (
+    Spectrum,
+    UnusablePictureError,
+    look_of,
+    mirrored_spectra,
+    small_picture,
+    spectrum_distances,
+)
+
+# The fingerprint of an encoded image.
+
+FINGERPRINTS_STAGE = "fingerprint_images"
+FINGERPRINTS_VERSION = "1"
+
+
+def fingerprint(data: bytes, name: str) -> ImageFingerprint | Rejection:
+    """What the image in `data` looks like, or why it cannot be used.
+
+    Reasons: those of `schemas.spectrum.small_picture`. Safe in threads.
+
+    Args:
+        data: an encoded image. Of one that moves the first picture counts.
+        name: what to call it in a rejection.
+    """
+    try:
+        size, grey = small_picture(data)
+    except UnusablePictureError as fault:
+        return Rejection(
+            stage=FINGERPRINTS_STAGE,
+            reason=fault.reason,
+            detail=f"image {name!r} {fault}",
+            context={"file": name},
+        )
+    look = look_of(grey)
+    return ImageFingerprint(
+        sha256=sha256_of(data),
+        width_px=size[0],
+        height_px=size[1],
+        perceptual_hash=look and f"{look.perceptual_hash:016x}",
+        mirrored_hash=look and f"{look.mirrored_hash:016x}",
+        spectrum=look.spectrum.tobytes().hex() if look else "",
+    )
+
+
+# A collection of images as arrays, ready to be compared.
+
+Fingerprints = Mapping[str, ImageFingerprint]
+"""Fingerprints of images by id, in the order of the images."""
+Embeddings = NDArray[Any]
+"""One row for each image, of shape (n, d)."""
+Places = NDArray[np.int64]
+"""Where images stand in their collection."""
+
+_UNIT_WITHIN = 1e-5
+"""How far from 1 a length may be that is taken for 1 where all are looked among."""
+
+
+class ImageCollection(NamedTuple):
+    """What images are compared by. Those with the same bytes are stood for by the first of them.
+
+    Attributes:
+        names: the ids of all n images, in their order.
+        firsts: for each the place of the first image with its bytes, of shape (n,).
+        seen: the places of images with a hash that are first of their bytes, rising, of shape (s,).
+        hashes: their perceptual hashes, of shape (s,).
+        mirrored: those of their mirror images.
+        spectra: their spectra, of shape (s, 255).
+        felt: the places of images with an embedding that are first of their bytes, rising.
+        units: the embeddings of these at unit length, in single precision, of shape (f, d): for
+            looking among all of them; None where there are none.
+        embeddings: those of all images as they were given, of shape (n, d): for the exact distance
+            of few; None where there are none.
+    """
+
+    names: tuple[str, ...]
+    firsts: Places
+    seen: Places
+    hashes: NDArray[np.uint64]
+    mirrored: NDArray[np.uint64]
+    spectra: Spectrum
+    felt: Places
+    units: NDArray[np.float32] | None
+    embeddings: Embeddings | None
+
+
+def collect(images: Fingerprints, embeddings: Embeddings | None = None) -> ImageCollection:
+    """Makes arrays of fingerprints."""
+    stored = list(images.values())
+    known: dict[str, int] = {}
+    firsts = np.array(
+        [known.setdefault(image.sha256, place) for place, image in enumerate(stored)], np.int64
+    )
+    places = np.array(list(known.values()), np.int64)
+    seen = [at for at in known.values() if stored[at].perceptual_hash is not None]
+    hashes, mirrored = (
+        np.array([int(getattr(stored[at], name), 16) for at in seen], np.uint64)
+        for name in ("perceptual_hash", "mirrored_hash")
+    )
+    spectra = np.frombuffer(bytes.fromhex("".join(stored[at].spectrum for at in seen)), np.int8)
+    return ImageCollection(
+        tuple(images),
+        firsts,
+        np.array(seen, np.int64),
+        hashes,
+        mirrored,
+        spectra.reshape(len(seen), -1) if seen else np.empty((0, 0), np.int8),
+        places if embeddings is not None else places[:0],
+        None if embeddings is None else _units(embeddings, places),
+        embeddings,
+    )
+
+
+def _units(embeddings: Embeddings, places: Places) -> NDArray[np.float32]:
+    """Rows at unit length in single precision; the given array itself where it is that already."""
+    is_whole = len(places) == len(embeddings)
+    rows = np.asarray(embeddings if is_whole else embeddings[places], np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    if np.allclose(lengths, 1.0, rtol=0, atol=_UNIT_WITHIN):
+        return rows
+    return np.asarray(rows / np.where(lengths > 0, lengths, np.float32(1.0)), np.float32)
+
+
+# Pairs of images in columns: millions of them take tens of bytes each, and no objects.
+
+NONE_BITS = 255
+"""Stands for the bits of hashes that were not near; a hash has 64."""
+
+COLUMNS = np.dtype(
+    [
+        ("first", np.int32),
+        ("second", np.int32),
+        ("doubtful", np.bool_),
+        ("exact", np.bool_),
+        ("mirrored", np.bool_),
+        ("hash_bits", np.uint8),
+        ("spectrum_distance", np.float64),
+        ("embedding_distance", np.float64),
+    ]
+)
+"""A row of the table: places of two images, and the fields of `AlikePair`; NaN is None."""
+
+Rows = NDArray[np.void]
+"""Rows of `COLUMNS`, of shape (p,)."""
+
+
+def empty_rows(count: int) -> Rows:
+    """Rows that say nothing yet: no two images, and nothing measured."""
+    rows = np.zeros(count, COLUMNS)
+    rows["hash_bits"] = NONE_BITS
+    rows["spectrum_distance"] = rows["embedding_distance"] = np.nan
+    return rows
+
+
+class AlikePairs(Sequence[AlikePair]):
+    """Pairs of images, in order of the first and then of the second; records are made as asked for.
+
+    Attributes:
+        names: the ids of all images, in their order.
+        rows: the pairs, of shape (p,); see `COLUMNS`.
+    """
+
+    def __init__(self, names: Sequence[str], rows: Rows) -> None:
+        self.names = names
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> AlikePair: ...
+    @overload
+    def __getitem__(self, place: slice) -> "AlikePairs": ...
+    def __getitem__(self, place: int | slice) -> "AlikePair | AlikePairs":
+        if isinstance(place, slice):
+            return AlikePairs(self.names, self.rows[place])
+        return self._record(self.rows[place].item())
+
+    def __iter__(self) -> Iterator[AlikePair]:
+        for start in range(0, len(self.rows), 4096):
+            yield from map(self._record, self.rows[start : start + 4096].tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AlikePairs):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment] # rows can be written
+
+    def of(self, sameness: Sameness) -> "AlikePairs":
+        """The pairs that are sure, or those that are in doubt."""
+        return AlikePairs(
+            self.names, self.rows[self.rows["doubtful"] == (sameness is Sameness.DOUBTFUL)]
+        )
+
+    def _record(self, row: tuple[Any, ...]) -> AlikePair:
+        first, second, doubtful, exact, mirrored, bits, spectrum, embedding = row
+        return AlikePair(
+            first=self.names[first],
+            second=self.names[second],
+            sameness=Sameness.DOUBTFUL if doubtful else Sameness.SAME,
+            exact=exact,
+            mirrored=mirrored,
+            hash_bits=None if bits == NONE_BITS else bits,
+            spectrum_distance=_value(spectrum),
+            embedding_distance=_value(embedding),
+        )
+
+
+def _value(number: float) -> float | None:
+    return None if np.isnan(number) else number
+
+
+# Which images of a collection are alike: the same bytes, the same look, the same embedding.
+#
+# Two measures speak, the look (hash and spectrum) and the embedding, and neither is believed where
+# the other denies it:
+#
+# ============  =========  =========  ==========  =========
+# look          embedding: same       unclear     different  none
+# ============  =========  =========  ==========  =========
+# same          same       same       doubtful    same
+# unclear       same       doubtful   –           doubtful
+# different     doubtful   –          –           –
+# ============  =========  =========  ==========  =========
+
+_AT_ONCE = 1 << 14
+"""Pairs whose vectors are multiplied at once."""
+_CELLS = 1 << 22
+"""Cosines in a block."""
+_DECIMALS = 6
+
+_EVIDENCE: tuple[Evidence, ...] = ("same", "unclear", "different", "none")
+_VERDICTS: dict[tuple[Evidence, Evidence], Sameness] = {
+    ("same", "same"): Sameness.SAME,
+    ("same", "unclear"): Sameness.SAME,
+    ("same", "different"): Sameness.DOUBTFUL,
+    ("same", "none"): Sameness.SAME,
+    ("unclear", "same"): Sameness.SAME,
+    ("unclear", "unclear"): Sameness.DOUBTFUL,
+    ("unclear", "none"): Sameness.DOUBTFUL,
+    ("different", "same"): Sameness.DOUBTFUL,
+}
+_APART, _DOUBTFUL, _SAME = range(3)
+_CODES = np.array(
+    [
+        [
+            {None: _APART, Sameness.DOUBTFUL: _DOUBTFUL, Sameness.SAME: _SAME}[
+                _VERDICTS.get((seen, felt))
+            ]
+            for felt in _EVIDENCE
+        ]
+        for seen in _EVIDENCE
+    ],
+    np.uint8,
+)
+"""What two measures say together, by their places in `_EVIDENCE`."""
+
+
+class _Looks(NamedTuple):
+    """How near images look: a row for each pair, by rising key.
+
+    Attributes:
+        keys: the pair, see `_keys`.
+        mirrored: whether the second is nearer in a mirror.
+        bits: that differ in their hashes.
+        distances: of their spectra.
+    """
+
+    keys: Places
+    mirrored: NDArray[np.bool_]
+    bits: NDArray[np.uint8]
+    distances: NDArray[np.float64]
+
+    def at(self, rows: Places) -> "_Looks":
+        """Some of its rows."""
+        return _Looks(self.keys[rows], self.mirrored[rows], self.bits[rows], self.distances[rows])
+
+
+def alike_pairs(
+    images: Fingerprints,
+    settings: NearDuplicateSettings,
+    embeddings: Embeddings | None = None,
+) -> AlikePairs:
+    """All pairs that have or may have the same content, in the order of the images.
+
+    Exact: every pair within `hash_bits` is looked at, and, where there are embeddings, every pair
+    of these. Images with the same bytes are stood for by the first of them; what is like it is like
+    the others, too, but is not said again of them.
+
+    Memory grows with the pairs within `hash_bits`: some sixty bytes each.
+    """
+    collection = collect(images, embeddings)
+    copies = np.flatnonzero(collection.firsts != np.arange(len(collection.names)))
+    exact = empty_rows(len(copies))
+    exact["first"], exact["second"], exact["exact"] = collection.firsts[copies], copies, True
+    rows = np.concatenate((exact, pairs_of(collection, settings)))
+    return AlikePairs(collection.names, rows[np.lexsort((rows["second"], rows["first"]))])
+
+
+def pairs_of(
+    collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None = None
+) -> Rows:
+    """The pairs of images that are first of their bytes; in order.
+
+    Args:
+        collection: the images.
+        settings: when two are alike.
+        asked: only pairs that one of these places belongs to; None for all.
+    """
+    count = len(collection.names)
+    looks = _looks(collection, settings, asked)
+    keys = _distinct(np.append(looks.keys, _near_embeddings(collection, settings, asked)))
+    rows = empty_rows(len(keys))
+    rows["first"], rows["second"] = np.divmod(keys, max(1, count))
+    at = np.searchsorted(keys, looks.keys)
+    rows["mirrored"][at], rows["hash_bits"][at] = looks.mirrored, looks.bits
+    rows["spectrum_distance"][at] = looks.distances
+    if collection.embeddings is not None:
+        rows["embedding_distance"] = _cosine_distances(
+            collection.embeddings, rows["first"], rows["second"]
+        )
+    verdicts = _verdicts(rows, settings)
+    rows["doubtful"] = verdicts == _DOUBTFUL
+    alike: Rows = rows[verdicts != _APART]
+    return alike
+
+
+def _looks(
+    collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None
+) -> _Looks:
+    """The pairs within `hash_bits`, each the way round in which its spectra are nearer."""
+    found = [
+        _looks_one_way(collection, settings, asked, is_mirrored=is_mirrored)
+        for is_mirrored in ((False, True) if settings.mirrored else (False,))
+    ]
+    looks = _Looks(
+        np.concatenate([one.keys for one in found]),
+        np.concatenate([one.mirrored for one in found]),
+        np.concatenate([one.bits for one in found]),
+        np.concatenate([one.distances for one in found]),
+    )
+    order = np.lexsort((looks.mirrored, looks.distances, looks.keys))
+    best = order[_begins(looks.keys[order])]
+    return looks.at(best)
+
+
+def _looks_one_way(
+    collection: ImageCollection,
+    settings: NearDuplicateSettings,
+    asked: Places | None,
+    *,
+    is_mirrored: bool,
+) -> _Looks:
+    hashes, spectra, seen = collection.hashes, collection.spectra, collection.seen
+    others = collection.mirrored if is_mirrored else hashes
+    rows = None if asked is None else np.flatnonzero(np.isin(seen, asked))
+    found = _candidates(hashes, others, settings.hash_bits, rows, is_mirrored=is_mirrored)
+    distances = _spectrum_distances(spectra, found, is_mirrored=is_mirrored)
+    near = distances <= settings.doubtful_spectrum_distance
+    first, second = found[near].T
+    return _Looks(
+        _keys(seen[first], seen[second], len(collection.names)),
+        np.full(len(first), is_mirrored),
+        np.bitwise_count(hashes[first] ^ others[second]),
+        distances[near],
+    )
+
+
+def _candidates(
+    hashes: NDArray[np.uint64],
+    others: NDArray[np.uint64],
+    radius: int,
+    rows: Places | None,
+    *,
+    is_mirrored: bool,
+) -> Places:
+    """Pairs (i, j), i < j, of which one hash is near to the other or to that of its mirror image.
+
+    With `rows`, only pairs that one of them belongs to.
+    """
+    if rows is None and not is_mirrored:
+        return close_pairs(hashes, radius)
+    if rows is None:
+        found = close_pairs_between(hashes, others, radius)
+    else:
+        found = _from(rows, close_pairs_between(hashes[rows], others, radius))
+        if is_mirrored:
+            back = _from(rows, close_pairs_between(others[rows], hashes, radius))
+            found = np.concatenate((found, back))
+    found = np.sort(found[found[:, 0] != found[:, 1]], axis=1)
+    keys = _distinct(_keys(found[:, 0], found[:, 1], len(hashes)))
+    return np.stack(np.divmod(keys, max(1, len(hashes))), axis=1)
+
+
+def _from(rows: Places, found: Places) -> Places:
+    """Pairs of places among `rows` and places, as pairs of places."""
+    return np.stack((rows[found[:, 0]], found[:, 1]), axis=1)
+
+
+def _keys(first: Places, second: Places, count: int) -> Places:
+    """Pairs of places among `count` as one number each, which rise as the pairs do."""
+    return first.astype(np.int64) * count + second
+
+
+def _distinct(keys: Places) -> Places:
+    """Each key once, rising; by sorting, which for millions is faster than a table of hashes."""
+    ordered = np.sort(keys)
+    return ordered[_begins(ordered)]
+
+
+def _begins(ordered: Places) -> NDArray[np.bool_]:
+    """Where runs of equal keys begin."""
+    begins = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    return begins
+
+
+def _spectrum_distances(
+    spectra: Spectrum, pairs: Places, *, is_mirrored: bool
+) -> NDArray[np.float64]:
+    """Distances of spectra for each pair, in blocks."""
+    found = np.empty(len(pairs))
+    for start in range(0, len(pairs), _AT_ONCE):
+        first, second = pairs[start : start + _AT_ONCE].T
+        other = mirrored_spectra(spectra[second]) if is_mirrored else spectra[second]
+        found[start : start + _AT_ONCE] = spectrum_distances(spectra[first], other)
+    return found
+
+
+def _near_embeddings(
+    collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None
+) -> Places:
+    """The keys of pairs whose embeddings say the same, and of few that hardly miss it."""
+    felt, units, count = collection.felt, collection.units, len(collection.names)
+    if units is None or not len(felt):
+        return np.empty(0, np.int64)
+    least = 1 - settings.embedding_distance - _slack(units.shape[1])
+    rows = np.arange(len(felt)) if asked is None else np.flatnonzero(np.isin(felt, asked))
+    step = max(1, _CELLS // len(felt))
+    found = [np.empty(0, np.int64)]
+    for block in np.split(rows, range(step, len(rows), step)):
+        start = 0 if asked is not None or not len(block) else int(block[0])
+        at, beside = np.nonzero(units[block] @ units[start:].T >= least)
+        pairs = np.sort(np.stack((block[at], start + beside)), axis=0)
+        pairs = pairs[:, pairs[0] < pairs[1]]
+        found.append(_keys(felt[pairs[0]], felt[pairs[1]], count))
+    return np.concatenate(found)
+
+
+def _slack(width: int) -> float:
+    """By how much a cosine in single precision may be wrong, of vectors with so many numbers."""
+    return 1e-4 + width * float(np.finfo(np.float32).eps)
+
+
+def _cosine_distances(
+    embeddings: Embeddings, first: NDArray[np.int32], second: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Of each pair, in blocks and in double precision."""
+    found = np.empty(len(first))
+    for start in range(0, len(first), _AT_ONCE):
+        one, other = (
+            np.asarray(embeddings[side[start : start + _AT_ONCE]], np.float64)
+            for side in (first, second)
+        )
+        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        cosines = np.einsum("ij,ij->i", one, other) / np.where(lengths > 0, lengths, 1.0)
+        found[start : start + _AT_ONCE] = 1.0 - cosines
+    return np.maximum(np.round(found, _DECIMALS), 0.0)
+
+
+def _verdicts(rows: Rows, settings: NearDuplicateSettings) -> NDArray[np.uint8]:
+    """What two images are to each other, as `_CODES` has it."""
+    seen = _evidence(
+        rows["spectrum_distance"], settings.spectrum_distance, settings.doubtful_spectrum_distance
+    )
+    felt = _evidence(
+        rows["embedding_distance"],
+        settings.embedding_distance,
+        settings.doubtful_embedding_distance,
+    )
+    seen[seen == _EVIDENCE.index("none")] = _EVIDENCE.index("different")
+    found: NDArray[np.uint8] = _CODES[seen, felt]
+    return found
+
+
+def _evidence(distances: NDArray[np.float64], sure: float, doubtful: float) -> NDArray[np.intp]:
+    """What one measure says, by its place in `_EVIDENCE`."""
+    found = np.searchsorted([sure, doubtful], distances, side="left")
+    found[np.isnan(distances)] = _EVIDENCE.index("none")
+    return found
+
+
+# Which of the images that are alike is kept: always one that every dropped one is like.
+
+CLUSTERS_STAGE = "find_near_duplicates"
+CLUSTERS_VERSION = "1"
+
+
+class NearDuplicates(NamedTuple):
+    """What is kept of a collection, and why the rest is not.
+
+    Attributes:
+        kept: the ids of the images that stay, in the order of the images.
+        clusters: what goes, with the image that stands for it, in the order of these.
+        pairs: all pairs of the same content; more than `clusters` say, as images of a cluster may
+            be alike among themselves.
+        doubtful: pairs of kept images that people have to decide.
+        report: the numbers.
+    """
+
+    kept: tuple[str, ...]
+    clusters: tuple[DuplicateCluster, ...]
+    pairs: AlikePairs
+    doubtful: AlikePairs
+    report: NearDuplicateReport
+
+
+def find_near_duplicates(
+    images: Fingerprints,
+    settings: NearDuplicateSettings,
+    *,
+    embeddings: Embeddings | None = None,
+    embedder: str | None = None,
+    protected: Collection[str] = (),
+) -> NearDuplicates:
+    """Leaves of all that has the same content one image.
+
+    Images come before others where they are protected, then where they have more pixels, then where
+    they are earlier. In this order each is kept, unless it has the same content as one that is kept
+    already: then it goes, with it. So no two images that are kept have the same
+    content (but protected ones, which always are kept), and none goes because of a chain of others.
+
+    Args:
+        images: fingerprints by id; their order says what is earlier.
+        settings: when two images have the same content.
+        embeddings: one row for each image, of shape (n, d), where there are some.
+        embedder: what made them, as `name@revision`.
+        protected: ids that stay whatever they are like (the images of an earlier version, say).
+    """
+    safe = frozenset(protected)
+    pairs = alike_pairs(images, settings, embeddings)
+    same = pairs.of(Sameness.SAME)
+    goes = _what_goes(images, same, safe)
+    stars: dict[str, list[AlikePair]] = defaultdict(list)
+    for place, going in goes.items():
+        stars[pairs.names[going.kept]].append(_why(place, going, same))
+    kept = tuple(name for place, name in enumerate(images) if place not in goes)
+    clusters = tuple(
+        DuplicateCluster(kept=name, dropped=tuple(stars[name])) for name in kept if name in stars
+    )
+    doubtful = _between_kept(pairs.of(Sameness.DOUBTFUL), np.array(list(goes), np.int64))
+    report = _report(images, clusters, doubtful, settings, embedder)
+    return NearDuplicates(kept, clusters, same, doubtful, report)
+
+
+class _Going(NamedTuple):
+    """The place of the image that stands for one that goes, and the pair that says why.
+
+    `pair` is of the images that are first of the bytes of both; -1 where that is the same one.
+    """
+
+    kept: int
+    pair: int
+
+
+def _what_goes(
+    images: Fingerprints, same: AlikePairs, protected: frozenset[str]
+) -> dict[int, _Going]:
+    """What is not kept, by place, in order.
+
+    The first with some bytes speaks for all that have them: near pairs are known of it only. Of the
+    kept ones that an image is like the earliest stands for it.
+    """
+    rows, count = same.rows, len(images)
+    firsts = np.arange(count)
+    firsts[rows["second"][rows["exact"]]] = rows["first"][rows["exact"]]
+    near = np.flatnonzero(~rows["exact"])
+    others = _Neighbours(rows["first"][near], rows["second"][near], near, count)
+    nobody = count
+    stands = np.full(count, nobody)  # for each image the earliest kept one that it is like
+    why = np.full(count, -1)
+    kept: dict[int, int] = {}
+    goes: dict[int, _Going] = {}
+    for place in _order(images, protected):
+        first = int(firsts[place])
+        own = first if first in kept else int(stands[first])
+        if own == nobody or same.names[place] in protected:
+            if first not in kept:
+                kept[first] = place
+                beside, pair = others.of(first)
+                earlier = first < stands[beside]
+                stands[beside[earlier]], why[beside[earlier]] = first, pair[earlier]
+            continue
+        goes[place] = _Going(kept[own], -1 if own == first else int(why[first]))
+    return dict(sorted(goes.items()))
+
+
+def _order(images: Fingerprints, protected: frozenset[str]) -> list[int]:
+    """Places of images, in the order in which they are kept if they can be."""
+    keys = [(name not in protected, -image.pixels) for name, image in images.items()]
+    return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+class _Neighbours:
+    """For each image those that it makes a pair with."""
+
+    def __init__(self, first: Places, second: Places, pairs: Places, count: int) -> None:
+        own = np.concatenate((first, second))
+        order = np.argsort(own, kind="stable")
+        self._others = np.concatenate((second, first))[order]
+        self._pairs = np.concatenate((pairs, pairs))[order]
+        self._starts = np.searchsorted(own[order], np.arange(count + 1))
+
+    def of(self, place: int) -> tuple[Places, Places]:
+        """The places of its neighbours, and the pairs."""
+        start, stop = self._starts[place], self._starts[place + 1]
+        return self._others[start:stop], self._pairs[start:stop]
+
+
+def _why(place: int, going: _Going, same: AlikePairs) -> AlikePair:
+    """What an image that goes has in common with the one that stands for it."""
+    first, second = (same.names[end] for end in sorted((place, going.kept)))
+    if going.pair < 0:
+        return AlikePair(first=first, second=second, sameness=Sameness.SAME, exact=True)
+    return same[going.pair].model_copy(update={"first": first, "second": second})
+
+
+def _between_kept(pairs: AlikePairs, goes: Places) -> AlikePairs:
+    rows = pairs.rows
+    gone = np.isin(rows["first"], goes) | np.isin(rows["second"], goes)
+    return AlikePairs(pairs.names, rows[~gone])
+
+
+def _report(
+    images: Fingerprints,
+    clusters: Sequence[DuplicateCluster],
+    doubtful: AlikePairs,
+    settings: NearDuplicateSettings,
+    embedder: str | None,
+) -> NearDuplicateReport:
+    dropped = [pair for cluster in clusters for pair in cluster.dropped]
+    exact = sum(pair.exact for pair in dropped)
+    mirrored = sum(pair.mirrored for pair in dropped)
+    return NearDuplicateReport(
+        images=len(images),
+        kept=len(images) - len(dropped),
+        exact=exact,
+        near=len(dropped) - exact - mirrored,
+        mirrored=mirrored,
+        doubtful=len(doubtful),
+        clusters=len(clusters),
+        settings=settings,
+        embedder=embedder,
+    )
+
+
+# Which images have the content of given ones, without comparing all with all.
+
+_ASKED_AT_ONCE = 512
+
+
+class AlikeImages(Mapping[str, frozenset[str]]):
+    """For each image that has any the images of the same content, those in doubt among them.
+
+    An image is compared with all others when it is first asked for; to ask for many at once by
+    `look_up` is faster. What is known is kept as places, a few bytes for each pair.
+    """
+
+    def __init__(
+        self,
+        images: Fingerprints,
+        settings: NearDuplicateSettings,
+        embeddings: Embeddings | None = None,
+        contents: Mapping[str, str] | None = None,
+    ) -> None:
+        """Takes a collection.
+
+        Args:
+            images: fingerprints by id.
+            settings: when two images have the same content.
+            embeddings: one row for each image, of shape (n, d).
+            contents: what images are known to show: two of which that differs are not alike,
+                whatever they look like.
+        """
+        self._settings = settings
+        self._collection = collect(images, embeddings)
+        self._places = {name: place for place, name in enumerate(images)}
+        firsts = self._collection.firsts
+        self._copies = np.argsort(firsts, kind="stable")
+        self._starts = np.searchsorted(firsts[self._copies], np.arange(len(firsts) + 1))
+        self._contents = _numbered([(contents or {}).get(name) for name in images])
+        self._known: dict[int, Places] = {}
+
+    def look_up(self, names: Iterable[str]) -> None:
+        """Compares images with all others, those that are not of the collection left out."""
+        firsts = self._collection.firsts
+        places = {int(firsts[self._places[name]]) for name in names if name in self._places}
+        open_ = np.array(sorted(places - self._known.keys()), np.int64)
+        for start in range(0, len(open_), _ASKED_AT_ONCE):
+            self._compare(open_[start : start + _ASKED_AT_ONCE])
+
+    def __getitem__(self, name: str) -> frozenset[str]:
+        self.look_up([name])
+        place = self._places[name]
+        first = int(self._collection.firsts[place])
+        found = [self._with_bytes_of(one) for one in (first, *self._known[first].tolist())]
+        names = self._collection.names
+        others = frozenset(names[one] for one in np.concatenate(found)) - {name}
+        if not others:
+            raise KeyError(name)
+        return others
+
+    def __iter__(self) -> Iterator[str]:
+        self.look_up(self._places)
+        return (name for name in self._places if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _compare(self, places: Places) -> None:
+        rows = pairs_of(self._collection, self._settings, places)
+        contents = self._contents[rows["first"]], self._contents[rows["second"]]
+        rows = rows[(contents[0] == contents[1]) | (contents[0] < 0) | (contents[1] < 0)]
+        own = np.concatenate((rows["first"], rows["second"]))
+        others = np.concatenate((rows["second"], rows["first"]))
+        order = np.argsort(own, kind="stable")
+        bounds = np.searchsorted(own[order], np.stack((places, places + 1)))
+        for place, start, stop in zip(places.tolist(), *bounds.tolist(), strict=True):
+            self._known[place] = others[order[start:stop]].copy()
+
+    def _with_bytes_of(self, first: int) -> Places:
+        return self._copies[self._starts[first] : self._starts[first + 1]]
+
+
+def _numbered(contents: list[str | None]) -> Places:
+    """A number for each content, the same for the same; -1 where it is not known."""
+    numbers: dict[str, int] = {}
+    return np.array(
+        [-1 if one is None else numbers.setdefault(one, len(numbers)) for one in contents],
+        np.int64,
+    )
+
+
+# Images that are known by bytes and look, to which more are added one by one.
+
+_FIRST_ROOM = 256
+_HASHES = ("perceptual_hash", "mirrored_hash")
+_OWN, _MIRRORED = range(2)
+
+
+class GrowingCollection:
+    """Images by whom they are for; which of them others are like is told by bytes and look.
+
+    To add an image, and to look one up, reads each fingerprint once and copies none of those that
+    are there: time and memory grow with the images, not with their square. What is sure by
+    `alike_pairs` without embeddings is alike here.
+    """
+
+    def __init__(self, settings: NearDuplicateSettings) -> None:
+        """Begins with no image; `settings` say when two have the same content."""
+        self._settings = settings
+        self._owners: dict[str, set[str]] = {}
+        self._names: list[str] = []
+        self._hashes = np.empty((2, _FIRST_ROOM), np.uint64)
+        self._spectra: Spectrum = np.empty((_FIRST_ROOM, 0), np.int8)
+
+    def __len__(self) -> int:
+        """How many images of different bytes there are."""
+        return len(self._owners)
+
+    def add(self, owner: str, sha256: str, look: ImageFingerprint | None = None) -> None:
+        """From now on an image is there for `owner`; without a look only its bytes are known."""
+        owners = self._owners.setdefault(sha256, set())
+        if not owners and look is not None and look.perceptual_hash is not None:
+            self._append(sha256, look)
+        owners.add(owner)
+
+    def owners_alike(self, sha256: str, look: ImageFingerprint | None = None) -> frozenset[str]:
+        """Whom the images are for that have these bytes, or surely this look."""
+        found = {sha256} if sha256 in self._owners else set()
+        if look is not None and look.perceptual_hash is not None and self._names:
+            found.update(self._names[row] for row in np.flatnonzero(self._looks_like(look)))
+        return frozenset(owner for name in found for owner in self._owners[name])
+
+    def _append(self, sha256: str, look: ImageFingerprint) -> None:
+        row, spectrum = len(self._names), _spectrum_of(look)
+        if not row:
+            self._spectra = np.empty((_FIRST_ROOM, len(spectrum)), np.int8)
+        if row == len(self._spectra):
+            self._hashes = np.concatenate((self._hashes, np.empty_like(self._hashes)), axis=1)
+            self._spectra = np.concatenate((self._spectra, np.empty_like(self._spectra)))
+        self._hashes[:, row] = _hashes_of(look)
+        self._spectra[row] = spectrum
+        self._names.append(sha256)
+
+    def _looks_like(self, look: ImageFingerprint) -> NDArray[np.bool_]:
+        """For each image with a look whether it has this one, of shape (n,)."""
+        hashes, count = self._hashes[:, : len(self._names)], len(self._names)
+        asked, spectrum = _hashes_of(look), _spectrum_of(look)[None]
+        own = self._within(hashes[_OWN], asked[_OWN])
+        alike = self._are_near(np.flatnonzero(own), spectrum, count)
+        if self._settings.mirrored:
+            turned = self._within(hashes[_MIRRORED], asked[_OWN])
+            turned |= self._within(hashes[_OWN], asked[_MIRRORED])
+            alike |= self._are_near(np.flatnonzero(turned), mirrored_spectra(spectrum), count)
+        return alike
+
+    def _within(self, hashes: NDArray[np.uint64], asked: np.uint64) -> NDArray[np.bool_]:
+        near: NDArray[np.bool_] = np.bitwise_count(hashes ^ asked) <= self._settings.hash_bits
+        return near
+
+    def _are_near(
+        self, rows: NDArray[np.int64], spectrum: Spectrum, count: int
+    ) -> NDArray[np.bool_]:
+        near = np.zeros(count, bool)
+        others = np.broadcast_to(spectrum, (len(rows), spectrum.shape[1]))
+        distances = spectrum_distances(self._spectra[rows], others)
+        near[rows] = distances <= self._settings.spectrum_distance
+        return near
+
+
+def _hashes_of(look: ImageFingerprint) -> NDArray[np.uint64]:
+    """Its hash and that of its mirror image."""
+    return np.array([int(getattr(look, name), 16) for name in _HASHES], np.uint64)
+
+
+def _spectrum_of(look: ImageFingerprint) -> Spectrum:
+    return np.frombuffer(bytes.fromhex(look.spectrum), np.int8)

@@ -1,1 +1,0 @@
-"""The result of a search that becomes the candidate of a strategy (CCD, step 2)."""

@@ -1,1 +1,0 @@
-"""From accepted tracklets to identities, the images of each, and the split that they are in."""

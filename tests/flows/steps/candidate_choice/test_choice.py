@@ -1,0 +1,167 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.ccd.image_choice import (
+    CandidateVectors,
+    Choice,
+    choose_candidate,
+    fit_doubts,
+    similarities_to,
+)
+from schemas.contrast import ChoiceSettings
+from schemas.records import Rejection
+
+SETTINGS = ChoiceSettings(first=5, floor=0.3, ceiling=0.95)
+ANCHOR = np.array([1.0, 0.0])
+
+
+def results(*similarities: float) -> CandidateVectors:
+    """Vectors of any length that have these cosines to the anchor."""
+    lengths = np.linspace(0.5, 3, len(similarities))
+    cosines = np.array(similarities)
+    directions = np.column_stack((cosines, np.sqrt(1 - cosines**2)))
+    return np.asarray(lengths[:, None] * directions)
+
+
+def choose(
+    similarities: Sequence[float],
+    near_duplicates: Sequence[bool] = (),
+    settings: ChoiceSettings = SETTINGS,
+) -> Choice | Rejection:
+    flags = near_duplicates or [False] * len(similarities)
+    return choose_candidate(ANCHOR, results(*similarities), flags, settings)
+
+
+def chosen(*arguments: object) -> int:
+    found = choose(*arguments)  # type: ignore[arg-type]
+    assert isinstance(found, Choice), found
+    assert found.considered[found.place].verdict == "chosen"
+    assert found.considered[found.place].similarity == found.similarity
+    return found.place
+
+
+def test_the_most_similar_is_chosen_that_is_not_the_anchor_again() -> None:
+    assert chosen([0.5, 0.8, 0.7]) == 1
+    assert chosen([0.5, 0.8, 0.7], [False, True, False]) == 2
+    assert chosen([0.5, 0.96, 0.7]) == 2
+    assert chosen([0.2, 0.96, 0.31], [False, False, False]) == 2
+
+
+def test_the_bounds_themselves_are_within() -> None:
+    assert chosen([0.95, 0.5]) == 0
+    assert chosen([0.3]) == 0
+
+
+def test_of_equally_similar_ones_the_first_is_chosen() -> None:
+    assert chosen([0.4, 0.7, 0.7, 0.7]) == 1
+
+
+def test_only_the_first_results_are_looked_at() -> None:
+    assert chosen([0.5, 0.6, 0.4, 0.4, 0.4, 0.9]) == 1
+    found = choose([0.5, 0.6, 0.4, 0.4, 0.4, 0.9])
+    assert isinstance(found, Choice)
+    assert [one.rank for one in found.considered] == [1, 2, 3, 4, 5]
+    assert chosen([0.5, 0.9], [], SETTINGS.model_copy(update={"first": 1})) == 0
+
+
+def test_what_became_of_each_result_is_told() -> None:
+    found = choose([0.1, 0.99, 0.6, 0.8, 0.7], [False, False, True, False, False])
+    assert isinstance(found, Choice)
+    assert [one.verdict for one in found.considered] == [
+        "too_different",
+        "too_similar",
+        "near_duplicate",
+        "chosen",
+        "less_similar",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("similarities", "flags", "reason", "detail"),
+    [
+        ([], [], "no_results", "the search gave no image to choose from"),
+        (
+            [0.99, 0.7],
+            [False, True],
+            "too_similar",
+            (
+                "none of 2 results can be the candidate: 1 the anchor again (a near-duplicate), "
+                "1 more similar to it than 0.95"
+            ),
+        ),
+        (
+            [0.1, 0.25, 0.7],
+            [False, False, True],
+            "too_different",
+            (
+                "none of 3 results can be the candidate: 1 the anchor again (a near-duplicate), "
+                "2 less similar than 0.3; the most similar of these has 0.250"
+            ),
+        ),
+    ],
+)
+def test_where_none_fits_the_rejection_says_why_with_figures(
+    similarities: list[float], flags: list[bool], reason: str, detail: str
+) -> None:
+    found = choose(similarities, flags)
+    assert isinstance(found, Rejection)
+    assert (found.stage, found.reason, found.detail) == ("choose_candidates", reason, detail)
+    assert (found.context["floor"], found.context["ceiling"]) == (0.3, 0.95)
+    assert [one["similarity"] for one in found.context["results"]] == pytest.approx(similarities)
+
+
+def test_an_image_of_the_dataset_is_not_chosen_again() -> None:
+    vectors = results(0.5, 0.8, 0.7)
+    found = choose_candidate(ANCHOR, vectors, [False] * 3, SETTINGS, [False, True, False])
+    assert isinstance(found, Choice)
+    assert (found.place, found.considered[1].verdict) == (2, "already_used")
+    none = choose_candidate(ANCHOR, vectors, [True, False, False], SETTINGS, [True] * 3)
+    assert isinstance(none, Rejection)
+    assert (none.reason, none.detail) == (
+        "already_used",
+        (
+            "none of 3 results can be the candidate: 1 the anchor again (a near-duplicate), "
+            "2 an image of the dataset already"
+        ),
+    )
+
+
+def test_a_vector_without_a_direction_is_similar_to_nothing() -> None:
+    assert similarities_to(ANCHOR, np.array([[0.0, 0.0], [2.0, 0.0]])) == [0.0, 1.0]
+    assert similarities_to(ANCHOR, np.empty((0, 2))) == []
+
+
+def test_a_result_that_fits_much_less_than_the_anchor_is_doubted() -> None:
+    assert fit_doubts(0.2, SETTINGS) == fit_doubts(-0.05, SETTINGS) == ()
+    (doubt,) = fit_doubts(-0.12, SETTINGS)
+    assert "less than the anchor fits its own (by 0.120)" in doubt
+
+
+def test_bounds_must_rise() -> None:
+    with pytest.raises(ValueError, match=r"floor must be less than ceiling; got 0.9 and 0.4"):
+        ChoiceSettings(floor=0.9, ceiling=0.4)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1, 1), st.booleans()), max_size=9),
+    st.floats(-1, 0.9),
+    st.floats(0.01, 0.5),
+)
+def test_it_is_what_a_literal_reading_gives(
+    found: list[tuple[float, bool]], floor: float, room: float
+) -> None:
+    settings = ChoiceSettings(floor=floor, ceiling=min(1.0, floor + room))
+    cosines = [round(similarity, 6) for similarity, _ in found]
+    flags = [flag for _, flag in found]
+    measured = similarities_to(ANCHOR, results(*cosines))[:5]
+    wanted = None
+    for place, similarity in enumerate(measured):
+        fits = settings.floor <= similarity <= settings.ceiling and not flags[place]
+        if fits and (wanted is None or similarity > measured[wanted]):
+            wanted = place
+    outcome = choose(cosines, flags, settings)
+    assert (outcome.place if isinstance(outcome, Choice) else None) == wanted

@@ -1,0 +1,228 @@
+"""The validation loop: it converges, keeps to its budget, and measures nothing twice."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.recos.validation_loop import (
+    Attempt,
+    CaptionHistory,
+    Draft,
+    Step,
+    reports_of,
+    run_validation,
+    summary_by_round,
+    summary_by_task,
+)
+from schemas.discriminability import AcceptedInterval
+from schemas.errors import DegenerateCriterionError
+from schemas.records import Rejection
+from schemas.recos import CaptionVerdict, DiscriminabilitySettings
+from schemas.retrieval_task import RetrievalTask
+
+SETTINGS = DiscriminabilitySettings(k=10, eta=0.4, rounds=3)
+INTERVAL = AcceptedInterval.of(10, 0.4)
+LONGEST = 20
+PASS, OVER, UNDER = CaptionVerdict
+
+
+class World:
+    """A caption is as many words as details; the more, the lower its dis(t)."""
+
+    def __init__(self) -> None:
+        self.measured: Counter[tuple[str, str]] = Counter()
+        self.asked: Counter[tuple[str, str]] = Counter()
+        self.told: list[tuple[CaptionVerdict, int]] = []
+
+    def measure(self, drafts: Sequence[Draft]) -> list[float]:
+        self.measured.update((draft.key, draft.text) for draft in drafts)
+        return [math.log(10) * (1 - len(draft.text.split()) / LONGEST) for draft in drafts]
+
+    def rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
+        self.asked.update((history.key, history.current.text) for history in failing)
+        return [self.obey(history) for history in failing]
+
+    def obey(self, history: CaptionHistory) -> str | Rejection:
+        """A caption half-way to where it is sent, as a model that reads its brief would do."""
+        words = len(history.current.text.split())
+        self.told.append((history.current.verdict, words))
+        if history.current.verdict is OVER:
+            bound = max((len(one.split()) for one in history.tried(UNDER)), default=0)
+        else:
+            bound = min((len(one.split()) for one in history.tried(OVER)), default=LONGEST)
+        return text_of(history.key, (words + bound) // 2)
+
+
+class Stubborn(World):
+    def obey(self, history: CaptionHistory) -> str | Rejection:
+        return f"{history.key} {history.round} " + "detail " * (LONGEST - 3)
+
+
+class Silent(World):
+    def obey(self, history: CaptionHistory) -> str | Rejection:
+        return Rejection(stage="revise_caption", reason="empty", detail="The answer is empty.")
+
+
+class Parrot(World):
+    def obey(self, history: CaptionHistory) -> str | Rejection:
+        return history.current.text
+
+
+class OneForAll(World):
+    def obey(self, history: CaptionHistory) -> str | Rejection:
+        return text_of("same", 10)
+
+
+def text_of(key: str, words: int) -> str:
+    return " ".join([f"{key}{number}" for number in range(words)])
+
+
+def drafts_of(lengths: Sequence[int], of_image: int = 5) -> list[Draft]:
+    tasks = list(RetrievalTask)
+    return [
+        Draft(
+            f"c{at}", f"i{at // of_image}", tasks[at // of_image % 12], text_of(f"c{at}_", length)
+        )
+        for at, length in enumerate(lengths)
+    ]
+
+
+lengths = st.lists(st.integers(0, LONGEST), min_size=1, max_size=15)
+
+
+@given(lengths, st.integers(0, 4))
+def test_the_budget_is_kept_and_nothing_is_done_twice(found: list[int], rounds: int) -> None:
+    settings = SETTINGS.model_copy(update={"rounds": rounds})
+    for world in (World(), Stubborn(), Silent(), Parrot(), OneForAll()):
+        drafts = drafts_of(found)
+        outcome = run_validation(drafts, world.measure, world.rewrite, settings, 0.1)
+        assert outcome.calls == sum(world.asked.values()) <= rounds * len(drafts)
+        assert set(world.asked.values()) <= {1}
+        assert set(world.measured.values()) == {1}
+        assert [history.key for history in outcome.histories] == [draft.key for draft in drafts]
+        for draft, history in zip(drafts, outcome.histories, strict=True):
+            assert history.attempts[0].text == draft.text
+            assert history.round <= rounds
+            passes = history.current.verdict is PASS
+            assert history.next_step(settings) is (Step.PASS if passes else Step.ASK_PEOPLE)
+            assert all(attempt.verdict is not PASS for attempt in history.attempts[:-1])
+
+
+@given(lengths)
+def test_a_model_that_heeds_what_it_is_told_converges(found: list[int]) -> None:
+    world = World()
+    outcome = run_validation(drafts_of(found), world.measure, world.rewrite, SETTINGS, 0.1)
+    assert {history.current.verdict for history in outcome.histories} == {PASS}
+    for verdict, words in world.told:
+        assert (words > LONGEST / 2) is (verdict is OVER)
+
+
+def test_what_passes_is_left_alone() -> None:
+    world = World()
+    outcome = run_validation(drafts_of([10, 11, 9]), world.measure, world.rewrite, SETTINGS, 0.1)
+    assert outcome.calls == 0
+    assert all(history.round == 0 for history in outcome.histories)
+
+
+def test_what_still_fails_goes_to_people_with_all_that_was_tried() -> None:
+    world = Stubborn()
+    outcome = run_validation(drafts_of([20, 10]), world.measure, world.rewrite, SETTINGS, 0.1)
+    failed, passed = outcome.histories
+    assert failed.round == 3
+    assert failed.next_step(SETTINGS) is Step.ASK_PEOPLE
+    assert outcome.calls == 3
+    assert failed.best(INTERVAL).text != failed.attempts[0].text
+    assert passed.next_step(SETTINGS) is Step.PASS
+
+
+@pytest.mark.parametrize(
+    ("world", "reason"), [(Silent(), "empty"), (Parrot(), "tried_before")], ids=["silent", "parrot"]
+)
+def test_an_answer_that_is_no_use_is_not_asked_for_again(world: World, reason: str) -> None:
+    outcome = run_validation(drafts_of([20, 1]), world.measure, world.rewrite, SETTINGS, 0.1)
+    assert outcome.calls == 2
+    for history in outcome.histories:
+        assert history.unusable is not None
+        assert history.unusable.reason == reason
+        assert history.next_step(SETTINGS) is Step.ASK_PEOPLE
+
+
+def test_two_captions_of_an_image_do_not_become_the_same() -> None:
+    world = OneForAll()
+    outcome = run_validation(drafts_of([20, 1, 20]), world.measure, world.rewrite, SETTINGS, 0.1)
+    texts = [history.current.text for history in outcome.histories]
+    assert len(set(texts)) == 3
+    assert [history.next_step(SETTINGS) for history in outcome.histories] == [
+        Step.PASS,
+        Step.ASK_PEOPLE,
+        Step.ASK_PEOPLE,
+    ]
+    assert {one.unusable.reason for one in outcome.histories if one.unusable} == {"same_captions"}
+    others = run_validation(
+        drafts_of([20, 1, 20], of_image=1), world.measure, world.rewrite, SETTINGS, 0.1
+    )
+    assert {history.current.verdict for history in others.histories} == {PASS}
+
+
+def test_a_degenerate_criterion_stops_before_anything_is_written() -> None:
+    world = World()
+    with pytest.raises(DegenerateCriterionError, match="0 of 30 pass"):
+        run_validation(drafts_of([1] * 30), world.measure, world.rewrite, SETTINGS, 1.0)
+    assert world.asked == {}
+
+
+def test_success_is_not_taken_for_degeneracy() -> None:
+    world = World()
+    outcome = run_validation(
+        drafts_of([20] * 90 + [10] * 10), world.measure, world.rewrite, SETTINGS, 0.1
+    )
+    assert {history.current.verdict for history in outcome.histories} == {PASS}
+
+
+def test_every_round_of_every_caption_is_reported() -> None:
+    outcome = run_validation(drafts_of([20]), World().measure, Stubborn().rewrite, SETTINGS, 0.1)
+    history = outcome.histories[0]
+    reports = reports_of(history, SETTINGS, 0.1, "words@1")
+    assert [report.round for report in reports] == [0, 1, 2, 3]
+    assert [report.dis for report in reports] == [one.dis for one in history.attempts]
+    assert {report.verdict for report in reports} == {OVER}
+    assert {(report.lower, report.upper) for report in reports} == {tuple(INTERVAL)}
+    assert reports[0].embedder == "words@1"
+    assert (reports[0].k, reports[0].temperature) == (10, 0.1)
+
+
+def test_rounds_and_tasks_are_summed_up() -> None:
+    world = World()
+    outcome = run_validation(
+        drafts_of([10] * 5 + [19, 1, 20, 9, 10]), world.measure, world.rewrite, SETTINGS, 0.1
+    )
+    rounds = summary_by_round(outcome.histories)
+    assert [one.round for one in rounds] == list(range(len(rounds)))
+    assert (rounds[0].written, rounds[1].written) == (10, 3)
+    assert rounds[0].counts == {PASS: 7, OVER: 2, UNDER: 1}
+    shares = [one.share_passing for one in rounds]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.7, 1.0)
+    tasks = summary_by_task(outcome.histories, SETTINGS)
+    assert [(one.task, one.captions, one.first, one.last, one.for_people) for one in tasks] == [
+        (RetrievalTask.COLOR, 5, 1.0, 1.0, 0),
+        (RetrievalTask.COUNT, 5, 0.4, 1.0, 0),
+    ]
+    assert summary_by_round([]) == []
+
+
+def test_two_captions_with_one_name_are_refused() -> None:
+    world = World()
+    with pytest.raises(ValueError, match="same key"):
+        run_validation(drafts_of([10]) * 2, world.measure, world.rewrite, SETTINGS, 0.1)
+
+
+def test_the_best_attempt_is_the_one_nearest_to_passing() -> None:
+    tried = (Attempt("a", 0.1, OVER), Attempt("b", 2.0, UNDER), Attempt("c", 0.05, OVER))
+    history = CaptionHistory("c", "i", RetrievalTask.COLOR, tried)
+    assert history.best(INTERVAL).text == "b"
+    assert history.tried(OVER) == ("a",)

@@ -1,0 +1,199 @@
+"""The grammar check: planted faults are found, and right captions are left alone."""
+
+import io
+import json
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.grammar import check_grammar, opens_sentence, rule_pack, words_of
+from schemas.grammar import GrammarSettings
+
+REAL = Path("../shared/data/coco_captions/annotations.jsonl")
+
+RIGHT = """
+A man in a blue shirt stands to the left of a red car.
+Two men in a boat are rowing.
+Two men and a woman are riding horses on a beach.
+A man and a woman are sitting on a bench.
+A group of people is standing around a table.
+A couple are sitting on a bench.
+An elderly couple are walking a dog.
+A pair of scissors is lying on a desk.
+Three brown dogs, two of them running, play on the grass.
+The dogs in the car are asleep.
+The sum of 3 and 4 on lined paper is 7.
+12 × 7 = 84, handwritten in blue ink.
+A triangle with base 6 cm and height 4 cm has an area of 12 cm².
+The code uses print() and a while loop; its output is 42.
+A Python program with a for loop prints 12.
+The sign reads "出口", which means exit.
+The sign says "Stop hear" in white letters.
+A double-decker bus passes a row of parked motorbikes.
+A snowboarder in a grey jacket catches air above a halfpipe.
+A snowboarder in a gray jacket holds his board.
+A pizza with pepperoni, olives and mozzarella on a wooden cutting board.
+A tennis player in white swings her racket at the ball.
+There are 4 bananas and 2 apples in a wicker basket.
+There are a couple of birds on the wire.
+There is one apple and there are two pears.
+The two man tent is green.
+Lionel Messi, in a striped jersey, dribbles past a defender.
+a bike parked next to a street
+Man riding a skateboard down a ramp.
+The angle α of the triangle is 30°.
+The sheep are grazing behind a fence.
+A woman watches as two children play.
+The car that two men push is red.
+A fruit stand with apples stands beside the road.
+Two bus rides are on the ticket.
+"Stopp" is written on a board.
+A "No Parking" sign stands by a x * 2 formula and a 3 - 1 formula.
+The file is called grade.py and prints max(xs).
+The variable total starts at 0 and grows by i * 4 in each round.
+N runs over range(9), and w.upper() is called for each word.
+The kitchen has white cabinets and a steel stove.
+""".strip().splitlines()
+
+WRONG = {
+    "A man are riding a horse.": ("AgreementSingularAre", "are", "is"),
+    "Two dogs runs on the beach.": ("AgreementPluralRuns", "runs", "run"),
+    "Two dog run on the beach.": ("AgreementCountedDog", "dog", "dogs"),
+    "The women is smiling at the camera.": ("AgreementPluralIs", "is", "are"),
+    "There is three apples on the table.": ("AgreementThereIs", "is", "are"),
+    "A small boy have a ball.": ("AgreementSingularHave", "have", "has"),
+    "A tall man wear a hat.": ("AgreementSingularWear", "wear", "wears"),
+    "Near a tree there is many birds.": ("AgreementThereIs", "is", "are"),
+    "It is dark. A man sit on a bench.": ("AgreementSingularSit", "sit", "sits"),
+    "The kids watches a film.": ("AgreementPluralWatches", "watches", "watch"),
+    "Someone are cutting a cake.": ("AgreementSingularAre", "are", "is"),
+    "A cat sleeps sleeps here.": ("RepeatedWord", "sleeps sleeps", "sleeps"),
+    "A man is riding a a horse.": ("RepeatedWords", "a a", "a"),
+    "A red car parked by the the street.": ("RepeatedWords", "the the", "the"),
+    "A apple lies on the table.": ("AnA", "A", "An"),
+    "A man wears an blue shirt.": ("AnA", "an", "a"),
+    "A womn wears a red hat.": ("SpellCheck", "womn", "woman"),
+    "He go to school.": ("PronounVerbAgreement", "go", "goes"),
+    "She is more taller than him.": ("AdjectiveDoubleDegree", "more taller", "taller"),
+    "A group of motorists in asia.": ("SpellCheck", "asia", "Asia"),
+}
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_a_right_caption_is_left_alone(text: str) -> None:
+    assert check_grammar(text) == ()
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_planted_fault_is_found_with_its_place_and_what_to_write(text: str) -> None:
+    rule, fault, right = WRONG[text]
+    found = check_grammar(text)
+    assert [(one.rule, one.text) for one in found] == [(rule, fault)]
+    assert text[found[0].start : found[0].end] == fault
+    assert right in found[0].suggestions
+    assert found[0].message
+    mended = text[: found[0].start] + right + text[found[0].end :]
+    assert check_grammar(mended) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "language"),
+    [
+        ("Un homme est assis sur un banc dans le parc.", "Un homme", "'fr'"),
+        ("Ein Mann sitzt auf einer Bank.", "Ein Mann", "'de'"),
+        ("Женщина в красном пальто.", "Женщина", "Cyrillic"),
+        ("一个男人 rides a horse.", "一个男人", "CJK"),
+        ("A man rides 自行车 are.", "自行车", "CJK"),
+    ],
+)
+def test_another_language_is_said_and_nothing_else(text: str, part: str, language: str) -> None:
+    (found,) = check_grammar(text)
+    assert (found.rule, found.category) == ("Language", "Language")
+    assert found.text.startswith(part)
+    assert language in found.message
+
+
+def test_a_sentence_half_in_another_language_is_found() -> None:
+    found = check_grammar("A man assis sur un banc.")
+    assert {"sur", "banc"} <= {one.text for one in found}
+
+
+def test_what_is_known_is_right() -> None:
+    text = "Zxyqua stands near the Blorft in 出口 street with a frobnitz."
+    assert check_grammar(text)[0].rule == "Language"
+    known = frozenset(("Zxyqua", "出口", "frobnitz"))
+    assert check_grammar(text, known_words=known) == ()
+    assert words_of(["A frobnitz: 出口.", "Zxyqua's."]) == {"A", "frobnitz", "出口", "Zxyqua's"}
+    facts = words_of(["Two men are here."])
+    assert [one.text for one in check_grammar("A man are here.", known_words=facts)] == ["are"]
+    without = frozenset(("出口",))
+    assert [one.text for one in check_grammar(text, known_words=without)] == ["Zxyqua", "frobnitz"]
+
+
+def test_settings_say_what_is_reported() -> None:
+    strict = GrammarSettings(
+        ignored_categories=(), ignored_rules=(), words=(), names=False, quotes=False, code=False
+    )
+    assert [
+        one.rule for one in check_grammar("a man falls off his skateboard in a park.", strict)
+    ] == ["SentenceCapitalization"]
+    assert [one.text for one in check_grammar("The man is Messi.", strict)] == ["Messi"]
+    assert [one.rule for one in check_grammar('It says "出口".', strict)] == ["Language"]
+    lenient = GrammarSettings(ignored_rules=("AnA",))
+    assert check_grammar("A apple lies there.", lenient) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "opens"),
+    [
+        ("A man ", True),
+        ("It rains. The tall man ", True),
+        ("Two men in a boat ", False),
+        ("A man and a woman ", False),
+        ("Two men riding a horse ", False),
+        ("Next to him, a man ", False),
+        ("The car that two men ", False),
+    ],
+)
+def test_a_subject_is_known_where_it_opens_the_sentence(before: str, opens: bool) -> None:
+    assert opens_sentence(f"{before}are", len(before)) is opens
+
+
+def rules_of(pack: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(pack)) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+def test_the_rules_are_the_same_every_time_and_pass_their_own_tests() -> None:
+    from harper import Linter
+
+    assert rules_of(rule_pack()) == rules_of(rule_pack())
+    assert Linter().load_weirpack(rule_pack()) is None
+
+
+@given(st.text(max_size=80))
+@settings(max_examples=60, deadline=None)
+def test_any_text_is_taken(text: str) -> None:
+    for one in check_grammar(text):
+        assert 0 <= one.start <= one.end <= len(text)
+        assert text[one.start : one.end] == one.text
+
+
+def test_threads_get_what_one_thread_gets() -> None:
+    texts = [*RIGHT, *WRONG] * 3
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(check_grammar, texts)) == [check_grammar(text) for text in texts]
+
+
+def test_real_captions_are_hardly_ever_blamed() -> None:
+    if not REAL.exists():
+        pytest.skip("../shared/data/coco_captions is not here")
+    lines = REAL.read_text(encoding="utf-8").splitlines()
+    texts = [one["caption"] for line in lines for one in json.loads(line)["captions"]]
+    blamed = {text: [one.text for one in found] for text in texts if (found := check_grammar(text))}
+    assert len(texts) == 50
+    assert list(blamed.values()) == [["asia"]]

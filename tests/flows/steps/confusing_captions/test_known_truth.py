@@ -1,0 +1,41 @@
+import pytest
+
+from flows.recos.confusion_checks import is_known_apart
+from schemas.recos import RenderedTruth
+from schemas.retrieval_task import RetrievalTask
+
+
+def truth(question: str, answer: str) -> RenderedTruth:
+    return RenderedTruth(
+        task=RetrievalTask.CALCULATION,
+        generator="a test",
+        seed=0,
+        question=question,
+        answer=answer,
+        facts=("one", "two", "three"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("caption", "known"),
+    [
+        ("The sum 17 + 25 is written on a blackboard.", True),
+        ("A sum in chalk whose result is 42.", True),
+        ("A sum in chalk whose result is 142.", False),
+        ("A sum in chalk whose result is 42.5.", False),
+        ("A sum is written on a blackboard.", False),
+    ],
+)
+def test_what_only_one_image_shows_tells_them_apart(caption: str, known: bool) -> None:
+    assert is_known_apart(caption, truth("17 + 25", "42"), truth("9 + 9", "18")) is known
+
+
+def test_what_both_show_tells_nothing() -> None:
+    caption = "A sum whose result is 42."
+    assert not is_known_apart(caption, truth("17 + 25", "42"), truth("40 + 2", "42"))
+    assert is_known_apart("17 + 25 = 42", truth("17 + 25", "42"), truth("40 + 2", "42"))
+
+
+def test_where_nothing_is_known_nothing_is_said() -> None:
+    assert not is_known_apart("17 + 25", truth("17 + 25", "42"), None)
+    assert not is_known_apart("17 + 25", None, truth("17 + 25", "42"))

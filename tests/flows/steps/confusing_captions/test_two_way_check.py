@@ -1,0 +1,217 @@
+"""The two-way check in a world of vectors in which it is known what fits what."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from flows.recos.confusion_checks import (
+    Background,
+    ConfusedPair,
+    PairVectors,
+    calibrate,
+    check_confusions,
+)
+from schemas.confusion import (
+    ConfusionCalibration,
+    ConfusionFinding,
+    ConfusionSettings,
+    ConfusionVerdict,
+)
+
+DIMENSION, IMAGES, CAPTIONS = 64, 120, 5
+SETTINGS = ConfusionSettings()
+
+
+def unit(rows: NDArray[Any]) -> NDArray[np.float64]:
+    length: NDArray[np.float64] = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / length, np.float64)
+
+
+class World(NamedTuple):
+    """D, its captions and for every image a similar one with a confusing caption."""
+
+    images: NDArray[np.float64]
+    captions: NDArray[np.float64]
+    owners: NDArray[np.int64]
+    pairs: PairVectors
+    planted: NDArray[np.bool_]
+
+
+def world(seed: int, noise: float = 0.3, planted_share: float = 0.5) -> World:
+    """Images and texts as a dual encoder sees them: apart from each other, hubs, and noise.
+
+    An image is made of what captions say (its subject) and of what they do not. A similar image
+    shares what captions do not say; its subject is another one, but where a false negative is
+    planted: there it is the same, and what the captions do not say changes in part.
+    """
+    random = np.random.default_rng(seed)
+
+    def draw(size: int) -> NDArray[np.float64]:
+        return unit(random.normal(size=(size, DIMENSION)))
+
+    gap, hub = draw(1), draw(1)
+    planted = random.random(IMAGES) < planted_share
+    subject, rest = draw(IMAGES), draw(IMAGES)
+    other = unit(0.5 * subject + draw(IMAGES))
+    other_subject = np.where(planted[:, None], subject, other)
+    other_rest = unit(rest + 0.5 * draw(IMAGES))
+
+    def seen(what: NDArray[np.float64], unsaid: NDArray[np.float64]) -> NDArray[np.float64]:
+        hubness = random.normal(0.3, 0.2, (len(what), 1))
+        return unit(what + 0.5 * unsaid + hubness * (hub + gap) + noise * draw(len(what)))
+
+    def said(what: NDArray[np.float64]) -> NDArray[np.float64]:
+        return unit(what - 0.5 * gap + 0.2 * hub + noise * draw(len(what)))
+
+    owners = np.repeat(np.arange(IMAGES), CAPTIONS)
+    images, captions = seen(subject, rest), said(subject[owners])
+    firsts = np.arange(IMAGES) * CAPTIONS
+    pairs = PairVectors(
+        images, captions[firsts], seen(other_subject, other_rest), said(other_subject)
+    )
+    return World(images, captions, owners, pairs, planted)
+
+
+TEXTS = [ConfusedPair("a red car on a street", "a blue car on a street", i) for i in range(IMAGES)]
+
+
+def verdicts(of: World, settings: ConfusionSettings = SETTINGS) -> NDArray[np.str_]:
+    calibration = calibrate(of.images, of.captions, of.owners, settings, "model@1")
+    background = Background(of.captions, of.owners)
+    checks = check_confusions(TEXTS, of.pairs, background, calibration, settings)
+    return np.array([str(check.verdict) for check in checks])
+
+
+@pytest.mark.parametrize(("noise", "cleared_share"), [(0.1, 0.9), (0.3, 0.9), (0.6, 0.7)])
+def test_planted_false_negatives_are_flagged_and_most_others_are_not(
+    noise: float, cleared_share: float
+) -> None:
+    worlds = [world(seed, noise) for seed in range(4)]
+    found = [(verdicts(one), one.planted) for one in worlds]
+    flagged = np.concatenate([said[planted] != "clear" for said, planted in found])
+    cleared = np.concatenate([said[~planted] == "clear" for said, planted in found])
+    assert len(flagged) >= 200
+    assert flagged.mean() >= 0.95
+    assert cleared.mean() >= cleared_share
+
+
+def test_a_wide_margin_flags_everything_and_none_only_what_is_nearer_to_the_other_image() -> None:
+    one = world(0)
+    assert "clear" not in verdicts(one, ConfusionSettings(margin=2))
+    none = verdicts(one, ConfusionSettings(margin=0))
+    assert (none[one.planted] == "false_negative").mean() > 0.2
+    assert (none[~one.planted] == "clear").all()
+
+
+def test_hubs_do_not_hide_false_negatives() -> None:
+    """x is near to every caption, x′ to none: raw cosines would say that t does not fit x′."""
+    one = world(3)
+    raw = np.einsum("ij,ij->i", one.pairs.captions, one.pairs.images - one.pairs.similar)
+    hidden = one.planted & (raw > 0)
+    assert hidden.sum() > 10
+    assert (verdicts(one)[hidden] != "clear").mean() >= 0.9
+
+
+def test_too_few_images_are_not_calibrated_on() -> None:
+    one = world(0)
+    few = one.owners < 5
+    found = calibrate(one.images[:5], one.captions[few], one.owners[few], SETTINGS, "model@1")
+    assert (found.calibrated, found.margin) == (False, SETTINGS.usual_margin)
+    assert (found.images, found.captions) == (5, 25)
+
+
+def test_the_margin_is_found_within_groups() -> None:
+    """Captions of one task fit much better than those of another: that is no spread of either."""
+    one = world(0, noise=0.1)
+    groups = np.arange(IMAGES) % 2
+    poor = (groups == 1)[one.owners]
+    blurred = unit(one.captions + poor[:, None] * world(9).captions)
+    apart, together = (
+        calibrate(one.images, blurred, one.owners, SETTINGS, "model@1", groups=which).margin
+        for which in (groups, None)
+    )
+    assert 0 < apart < together
+
+
+@given(st.integers(0, 5))
+def test_a_background_is_the_mean_over_captions_of_others(image: int) -> None:
+    random = np.random.default_rng(0)
+    captions, owners = random.normal(size=(12, 4)), np.repeat(np.arange(6), 2)
+    looked_at = random.normal(size=(1, 4))
+    found = Background(captions, owners).of(looked_at, np.array([image]))
+    wanted = np.mean([looked_at[0] @ captions[j] for j in range(12) if owners[j] != image])
+    assert found == pytest.approx([wanted])
+
+
+def checked(caption: str, confusing: str, advantages: tuple[float, float]) -> Any:
+    """A check of vectors whose advantages are those given, with a margin of 0.1."""
+    calibration = ConfusionCalibration(
+        margin=0.1, calibrated=False, images=1, captions=1, missed_share=0.02, embedder="model@1"
+    )
+    own, other = np.array([[1.0, 0.0, 0.0]]), np.array([[0.0, 1.0, 0.0]])
+    texts = [
+        np.array([[0.5, 0.5 - advantages[0], 0.0]]),
+        np.array([[0.5 - advantages[1], 0.5, 0.0]]),
+    ]
+    background = Background(np.zeros((1, 3)), np.array([0]))
+    pair = ConfusedPair(caption, confusing, 0)
+    vectors = PairVectors(own, texts[0], other, texts[1])
+    (found,) = check_confusions([pair], vectors, background, calibration, SETTINGS)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("caption", "confusing", "advantages", "verdict", "findings"),
+    [
+        ("a red car", "a blue car", (0.3, 0.3), ConfusionVerdict.CLEAR, ()),
+        (
+            *("a red car", "a blue car", (0.05, 0.3)),
+            ConfusionVerdict.DOUBTFUL,
+            (ConfusionFinding.CAPTION_FITS_SIMILAR,),
+        ),
+        (
+            *("a red car", "a blue car", (-0.1, 0.3)),
+            ConfusionVerdict.FALSE_NEGATIVE,
+            (ConfusionFinding.CAPTION_FITS_SIMILAR,),
+        ),
+        (
+            *("a red car", "a blue car", (0.3, -0.1)),
+            ConfusionVerdict.DOUBTFUL,
+            (ConfusionFinding.CONFUSING_FITS_IMAGE,),
+        ),
+        (
+            *("a red car", "A red car.", (0.3, 0.3)),
+            ConfusionVerdict.DOUBTFUL,
+            (ConfusionFinding.SAME_WORDS,),
+        ),
+        (
+            *("a red car", "two dogs play", (0.3, 0.3)),
+            ConfusionVerdict.DOUBTFUL,
+            (ConfusionFinding.MANY_WORDS_CHANGED,),
+        ),
+    ],
+)
+def test_what_speaks_against_a_pair(
+    caption: str,
+    confusing: str,
+    advantages: tuple[float, float],
+    verdict: ConfusionVerdict,
+    findings: tuple[ConfusionFinding, ...],
+) -> None:
+    found = checked(caption, confusing, advantages)
+    assert (found.verdict, found.findings) == (verdict, findings)
+    measured = (found.caption_advantage, found.confusing_advantage)
+    assert measured == pytest.approx(advantages, abs=1e-6)
+
+
+def test_no_pairs_no_checks() -> None:
+    calibration = calibrate(
+        np.eye(3), np.eye(3), np.arange(3), ConfusionSettings(margin=0.1), "model@1"
+    )
+    nothing = PairVectors(*(np.empty((0, 3)) for _ in range(4)))
+    background = Background(np.eye(3), np.arange(3))
+    assert check_confusions([], nothing, background, calibration, SETTINGS) == []

@@ -1,0 +1,138 @@
+"""What is taken of a model's strategies, and what each of the others is told."""
+
+import pytest
+
+from flows.ccd.editing import unfit_for_editing
+from flows.ccd.strategies import StrategiesRead, read_strategies
+from schemas.records import Rejection
+from schemas.requests import StrategyBrief
+from schemas.taxonomy import DifferenceType
+from tests.flows.steps.contrast_strategies.proposals import (
+    BRIEF,
+    STRATEGIES,
+    a_strategy,
+    answer_text,
+    answered,
+    as_proposed,
+)
+
+
+def read(*strategies: object, brief: StrategyBrief = BRIEF) -> StrategiesRead:
+    found = read_strategies(answered(answer_text(*strategies)), brief)
+    assert isinstance(found, StrategiesRead), found
+    return found
+
+
+def test_a_right_answer_is_taken_whole() -> None:
+    assert read(*STRATEGIES) == StrategiesRead(tuple(map(as_proposed, STRATEGIES)), ())
+
+
+def test_of_too_many_the_first_of_different_types_stay() -> None:
+    more = [
+        a_strategy(
+            detail="The cat is grey.",
+            plan="Change the coat of the cat from grey to black.",
+            caption="Two brown dogs chase a black cat over a green lawn.",
+        ),
+        *STRATEGIES[2:],
+        *STRATEGIES[:2],
+    ]
+    found = read(*more)
+    kinds = [one.difference for one in found.strategies]
+    assert len(set(kinds)) == len(kinds) == 4
+    assert found.strategies[0].detail == "The cat is grey."
+    assert [(one.reason, one.context["strategy"]) for one in found.refused] == [("too_many", 2)]
+    assert found.refused[0].detail == (
+        "Strategy 2: The answer has more than the 4 strategies that are wanted."
+    )
+
+
+def test_a_strategy_that_is_refused_takes_no_place() -> None:
+    found = read(a_strategy(plan=""), *STRATEGIES)
+    assert len(found.strategies) == 4
+    assert [one.reason for one in found.refused] == ["empty"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "told"),
+    [
+        ({"type": "Colour"}, "unknown_type", "Strategy 1: There is no type 'Colour'."),
+        ({"plan": 3}, "wrong_type", "Strategy 1: Its plan must be a text; got int."),
+        ({"why": "x"}, "extra_fields", "Strategy 1: It has unknown fields: 'why'."),
+        ({"caption": "…"}, "no_words", "Strategy 1: Its caption holds no words: '…'."),
+        (
+            {"detail": "d" * 301},
+            "too_long",
+            "Strategy 1: Its detail has 301 characters; wanted 300 at most.",
+        ),
+        (
+            {"plan": "Change the red car into a red car."},
+            "no_change",
+            "Strategy 1: It names the same before and after the change: 'a red car'.",
+        ),
+        (
+            {"instruction": "Färbe das Fell der beiden Hunde weiß und lass alles andere so."},
+            "wrong_language",
+            (
+                "Strategy 1: Its instruction is in the language 'de', wanted 'en': "
+                "'Färbe das Fell der beiden Hunde weiß und lass alles andere s…'."
+            ),
+        ),
+    ],
+)
+def test_what_is_wrong_with_one_costs_that_one(
+    changes: dict[str, str], reason: str, told: str
+) -> None:
+    found = read({**a_strategy(), **changes}, STRATEGIES[0])
+    assert found.strategies == (as_proposed(STRATEGIES[0]),)
+    assert [(one.reason, one.detail) for one in found.refused] == [(reason, told)]
+
+
+def test_where_nothing_is_left_the_answer_is_refused_with_all_that_was_wrong() -> None:
+    answer = answered(answer_text(a_strategy(type="Colour"), a_strategy(plan="")))
+    found = read_strategies(answer, BRIEF)
+    assert isinstance(found, Rejection)
+    assert found.reason == "no_usable_strategy"
+    assert found.detail == (
+        "No strategy of the answer can be used. 1. There is no type 'Colour'. "
+        "2. Its plan holds no text."
+    )
+    assert found.context == {"answer": answer.text, "reasons": ["unknown_type", "empty"]}
+
+
+def test_the_same_detail_may_change_in_another_way_of_another_type() -> None:
+    other = a_strategy(
+        type="Entity Type",
+        plan="Turn both dogs into wolves.",
+        caption="Two brown wolves chase a cat over a green lawn.",
+    )
+    assert len(read(STRATEGIES[2], other).strategies) == 2
+    again = read(STRATEGIES[2], {**other, "type": "Entity Attribute"})
+    assert [one.detail for one in again.refused] == ["Strategy 2: It says what strategy 1 says."]
+
+
+def test_writing_of_other_scripts_may_be_quoted_and_kept() -> None:
+    quoting = a_strategy(caption="Two white dogs pass a sign that says «止まれ» on a lawn.")
+    assert len(read(quoting).strategies) == 1
+    brief = StrategyBrief(caption="Ein roter Wagen steht an einer Straße in der Stadt.")
+    german = {
+        "detail": "Der Wagen an der Straße ist rot.",
+        "type": "Entity Attribute",
+        "plan": "Die Farbe des Wagens wird von Rot in Blau geändert.",
+        "caption": "Ein blauer Wagen steht an einer Straße in der Stadt.",
+        "instruction": "Male den Wagen blau und lass alles andere, wie es ist.",
+    }
+    assert read(german, brief=brief).strategies[0].difference is DifferenceType.ENTITY_ATTRIBUTE
+    english = read(german, STRATEGIES[0], brief=brief)
+    assert [one.reason for one in english.refused] == ["wrong_language"]
+
+
+def test_long_instructions_are_for_searching_only() -> None:
+    long = a_strategy(instruction="Recolour the dogs white. " * 26)
+    (strategy,) = read(long).strategies
+    dropped = unfit_for_editing(strategy.editing_instruction)
+    assert dropped is not None
+    assert dropped.reason == "long_instruction"
+    assert dropped.detail == "The editing instruction has 104 words; wanted 100 at most."
+    assert unfit_for_editing(" ".join(["word"] * 100)) is None
+    assert unfit_for_editing("one two three", most_words=2) is not None

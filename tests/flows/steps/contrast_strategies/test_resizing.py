@@ -1,0 +1,191 @@
+"""At which size a model looks at images."""
+
+import io
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from PIL import Image
+from pydantic import ValidationError
+
+from flows.ccd.resizing import smart_resized, smart_size
+from schemas.chat import ChatImage
+from schemas.records import Rejection
+from schemas.requests import ImageArea
+
+AREA = ImageArea()
+SIDES = st.integers(1, 20_000)
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> ChatImage:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return ChatImage(media_type=f"image/{kind.lower()}", data=buffer.getvalue())
+
+
+def decoded(image: ChatImage | Rejection) -> Image.Image:
+    assert isinstance(image, ChatImage), image
+    picture = Image.open(io.BytesIO(image.data))
+    picture.load()
+    return picture
+
+
+def published_size(height: int, width: int) -> tuple[int, int]:
+    """`smart_resize` of Qwen-VL with the paper's settings, in its order: (height, width)."""
+    factor, least, most = 28, 256 * 28 * 28, 840 * 504
+    high = max(factor, round(height / factor) * factor)
+    wide = max(factor, round(width / factor) * factor)
+    if high * wide > most:
+        beta = math.sqrt((height * width) / most)
+        high = max(factor, math.floor(height / beta / factor) * factor)
+        wide = max(factor, math.floor(width / beta / factor) * factor)
+    elif high * wide < least:
+        beta = math.sqrt(least / (height * width))
+        high = math.ceil(height * beta / factor) * factor
+        wide = math.ceil(width * beta / factor) * factor
+    return high, wide
+
+
+@given(SIDES, SIDES)
+def test_sides_are_multiples_and_pixels_within_bounds(width: int, height: int) -> None:
+    size = smart_size(width, height, AREA)
+    if max(width, height) > 200 * min(width, height):
+        assert size is None
+        return
+    assert size is not None
+    assert size[0] % 28 == size[1] % 28 == 0
+    assert 256 * 28 * 28 <= size[0] * size[1] <= 840 * 504
+    assert size[::-1] == published_size(height, width)
+
+
+@given(st.integers(28, 4000), st.integers(28, 4000))
+def test_the_aspect_ratio_is_kept_to_within_a_patch(width: int, height: int) -> None:
+    size = smart_size(width, height, AREA)
+    if size is None:
+        return
+    scale = math.sqrt(size[0] * size[1] / (width * height))
+    # Both sides are rounded, the other one's rounding moves the scale.
+    for side, was in zip(size, (width, height), strict=True):
+        other = min(size)
+        assert abs(side - was * scale) <= 28 + side * 28 / other
+
+
+@given(SIDES, SIDES)
+def test_a_size_that_fits_stays(width: int, height: int) -> None:
+    size = smart_size(width, height, AREA)
+    if size is not None and max(size) <= AREA.longest_ratio * min(size):  # rounding may lengthen
+        assert smart_size(*size, AREA) == size
+
+
+@given(
+    st.integers(1, 64),
+    st.floats(1, 200),
+    st.integers(1, 400_000),
+    st.floats(2.1, 8),
+    st.integers(1, 5000),
+    st.integers(1, 5000),
+)
+def test_all_bounds_that_are_taken_are_kept(
+    multiple: int, ratio: float, least: int, times: float, width: int, height: int
+) -> None:
+    bounds = {"least_pixels": least, "most_pixels": math.ceil(times * least)}
+    try:
+        area = ImageArea(side_multiple_px=multiple, longest_ratio=ratio, **bounds)
+    except ValidationError:
+        assume(False)
+    size = smart_size(width, height, area)
+    if size is None:
+        return
+    assert size[0] % multiple == size[1] % multiple == 0
+    assert area.least_pixels <= size[0] * size[1] <= area.most_pixels
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"),
+    [((640, 480), (644, 476)), ((4000, 3000), (728, 560)), ((50, 50), (448, 448))],
+)
+def test_sizes_of_usual_images(size: tuple[int, int], wanted: tuple[int, int]) -> None:
+    assert smart_size(*size, AREA) == wanted
+    assert decoded(smart_resized(encoded(Image.new("RGB", size)))).size == wanted
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"least_pixels": 300_000, "most_pixels": 400_000},
+        {"least_pixels": 10, "most_pixels": 30},
+        {"side_multiple_px": 64},
+    ],
+)
+def test_bounds_that_no_image_could_keep_are_refused(bounds: dict[str, int]) -> None:
+    with pytest.raises(ValidationError, match="most_pixels must be at least"):
+        ImageArea.model_validate(bounds)
+
+
+def test_what_fits_already_comes_back_as_it_is() -> None:
+    for kind in ("PNG", "JPEG"):
+        image = encoded(Image.new("RGB", (560, 448), "red"), kind)
+        assert smart_resized(image) is image
+
+
+def test_images_can_be_left_as_they_are() -> None:
+    area = ImageArea(side_multiple_px=1, least_pixels=1, most_pixels=10**9)
+    for size in ((320, 240), (7, 3), (1999, 1303)):
+        image = encoded(Image.new("RGB", size))
+        assert smart_resized(image, area) is image
+
+
+def test_it_is_turned_upright() -> None:
+    turned = Image.new("RGB", (560, 448), "red")
+    turned.paste("blue", (0, 0, 560, 224))  # above, as it is stored
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned a quarter to the right
+    picture = decoded(smart_resized(encoded(turned, "JPEG", exif=exif)))
+    assert picture.size == (448, 560)
+    right, left = picture.getpixel((440, 280)), picture.getpixel((8, 280))
+    assert isinstance(right, tuple)
+    assert isinstance(left, tuple)
+    assert right[2] > 200
+    assert left[0] > 200
+    assert picture.getexif().get(0x0112, 1) == 1
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "CMYK", "RGBA", "LA", "I;16"])
+def test_it_is_rgb(mode: str) -> None:
+    shade = 255 if mode == "1" else 200
+    if mode == "I;16":
+        image = Image.new("I;16", (100, 80), shade * 256)
+    else:
+        image = Image.new("L", (100, 80), shade).convert(mode)
+    picture = decoded(smart_resized(encoded(image, "JPEG" if mode == "CMYK" else "PNG")))
+    assert picture.mode == "RGB"
+    assert np.abs(np.asarray(picture, np.int16) - shade).max() <= 3
+
+
+def test_what_is_transparent_is_white() -> None:
+    picture = decoded(smart_resized(encoded(Image.new("RGBA", (90, 90), (0, 0, 0, 0)))))
+    assert picture.getextrema() == ((255, 255),) * 3
+
+
+def test_a_strip_gets_a_sentence() -> None:
+    refused = smart_resized(encoded(Image.new("RGB", (2010, 10))))
+    assert isinstance(refused, Rejection)
+    assert refused.reason == "extreme_aspect_ratio"
+    assert refused.detail == (
+        "The image has 2010×10 pixels; wanted one side at most 200 times as long as the other."
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"<svg/>", encoded(Image.new("RGB", (64, 64))).data[:60]])
+def test_what_is_no_image_gets_a_sentence(data: bytes) -> None:
+    refused = smart_resized(ChatImage(media_type="image/png", data=data))
+    assert isinstance(refused, Rejection)
+    assert refused.reason == "undecodable_image"
+
+
+def test_the_same_image_gives_the_same_bytes() -> None:
+    image = encoded(Image.effect_noise((90, 70), 40).convert("RGB"))
+    assert smart_resized(image) == smart_resized(image)

@@ -1,0 +1,90 @@
+"""Which changes change nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.ccd.strategies import folded, named_changes, what_stays
+from schemas.requests import ProposedStrategy
+from schemas.taxonomy import DifferenceType
+
+CAPTION = "A red car on a street."
+
+
+def proposed(**changes: str) -> ProposedStrategy:
+    texts = {
+        "detail": "The car is red.",
+        "plan": "Paint it blue.",
+        "contrastive_caption": "A blue car on a street.",
+        "editing_instruction": "Paint the car blue.",
+    }
+    return ProposedStrategy(difference=DifferenceType.ENTITY_ATTRIBUTE, **{**texts, **changes})
+
+
+@pytest.mark.parametrize("field", ["plan", "editing_instruction"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Change the red car into a red car.",
+        "change the colour of the car from red to red",
+        "Replace the red car with a red car, keeping all else.",
+        "Recolor the car from red to red while keeping the background.",
+        "The red car becomes a red car.",
+        "Change the car to red.",
+        "Make the car's colour red instead of red.",
+        "Swap the dog for the dog.",
+        "Change the Labrador to a labrador",
+        "Transform the scene from day to day.",
+    ],
+)
+def test_no_change_is_seen(field: str, text: str) -> None:
+    assert what_stays(proposed(**{field: text}), CAPTION) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Change the dogs chasing the cat into the cat chasing the dogs.",
+        "Change the dog from sitting to wagging its tail from side to side.",
+        "Make the monkey jump from branch to branch.",
+        "Move the cup from the table to the table's edge.",
+        "Change the car from red to light red.",
+        "Turn the red car to the left.",
+        "Replace the red car with a blue car.",
+        "Change the red car into two red cars.",
+        "Change the cup on the book into the cup under the book.",
+        "Change the colour of the car from red to blue, keeping the red of the sign.",
+        "Change the photo into a black and white photo.",
+        "Paint the car blue instead of red.",
+        "Change the cup of coffee into a cup by coffee.",
+    ],
+)
+def test_a_change_is_left_alone(text: str) -> None:
+    assert what_stays(proposed(plan=text, editing_instruction=text), CAPTION) is None
+
+
+def test_the_caption_of_the_anchor_is_no_contrastive_caption() -> None:
+    told = what_stays(proposed(contrastive_caption="the red car, on the STREET"), CAPTION)
+    assert told == "The caption of the contrastive image says what the caption of the image says."
+    assert what_stays(proposed(contrastive_caption="A red car under a street."), CAPTION) is None
+
+
+def test_the_detail_is_no_plan() -> None:
+    assert what_stays(proposed(plan="the car is red"), CAPTION) is not None
+
+
+def test_a_change_is_named_by_its_values() -> None:
+    text = "Change the colour of the car from red to blue; the sky becomes grey."
+    assert list(named_changes(text)) == [("red", "blue"), (" the sky", "grey")]
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_asked_about(text: str) -> None:
+    strategy = proposed(plan=text, editing_instruction=text, detail=text)
+    assert what_stays(strategy, text) is None or folded(text) is not None
+
+
+@given(st.sampled_from(("red", "an old", "wooden")), st.sampled_from(("car", "oak tree", "dogs")))
+def test_whatever_is_changed_into_itself(what: str, thing: str) -> None:
+    plan = f"Change the {what} {thing} into the {what} {thing}."
+    assert what_stays(proposed(plan=plan), CAPTION) is not None

@@ -1,0 +1,108 @@
+"""Pictures, what re-encoding does to them, and edits of which the changed box is known."""
+
+import io
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from PIL import Image, ImageEnhance
+
+from sources.demonstration.people import Chance
+from sources.demonstration.stills.composing import Scene, render_still
+from sources.demonstration.stills.writing import plan_stills
+from tests.annotate.interfaces.proposed import PHOTOGRAPHS
+from tests.flows.steps.near_duplicates.pictures import street
+
+Picture = Image.Image
+
+
+@cache
+def scene(place: int, seed: int = 11) -> tuple[Scene, int]:
+    """A scene of the demonstration, and the seed that lays it out."""
+    still = list(plan_stills(seed, place + 1))[place]
+    return still.scene, still.layout_seed
+
+
+def still(place: int) -> Picture:
+    """A drawn still."""
+    return render_still(*scene(place)).picture
+
+
+def photographs() -> list[Picture]:
+    """Real photographs; none where they are not at hand."""
+    files = sorted(PHOTOGRAPHS.glob("*.jpg"))[:4]
+    return [Image.open(file).convert("RGB") for file in files]
+
+
+def pictures() -> list[Picture]:
+    """Drawn ones and, where they are at hand, photographs."""
+    return [still(1), still(4), street(3), *photographs()]
+
+
+def saved(picture: Picture, **options: object) -> Picture:
+    """The picture saved as a JPEG and read again."""
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", **options)
+    return Image.open(buffer).convert("RGB")
+
+
+def _enlarged(picture: Picture, by: float) -> Picture:
+    width, height = picture.size
+    left, top = width * (1 - 1 / by) / 2, height * (1 - 1 / by) / 2
+    matrix = (1 / by, 0, left, 0, 1 / by, top)
+    return picture.transform(picture.size, Image.Transform.AFFINE, matrix, Image.Resampling.BICUBIC)
+
+
+def _moved(picture: Picture) -> Picture:
+    matrix = (1, 0, 3.5, 0, 1, -2)
+    return picture.transform(picture.size, Image.Transform.AFFINE, matrix, Image.Resampling.BICUBIC)
+
+
+def _noisy(picture: Picture) -> Picture:
+    noise = np.random.default_rng(0).normal(0, 8, (picture.height, picture.width, 3))
+    return _from(np.asarray(picture, np.float64) + noise)
+
+
+def _warmer(picture: Picture) -> Picture:
+    return _from(np.asarray(picture, np.float64) + np.array([5, 1, -4]))
+
+
+def _softer(picture: Picture) -> Picture:
+    small = picture.resize((round(picture.width / 1.5), round(picture.height / 1.5)))
+    return small.resize(picture.size, Image.Resampling.LANCZOS)
+
+
+def _from(values: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> Picture:
+    return Image.fromarray(np.clip(values, 0, 255).round().astype(np.uint8))
+
+
+def as_a_model_would(picture: Picture) -> Picture:
+    """All of it at once: softer, a little larger and warmer, with more contrast, and saved."""
+    softer = _warmer(_enlarged(_softer(picture), 1.008))
+    return saved(ImageEnhance.Contrast(softer).enhance(1.05), quality=90, subsampling=0)
+
+
+RE_ENCODINGS: dict[str, Callable[[Picture], Picture]] = {
+    "nothing": lambda picture: picture,
+    "jpeg": lambda picture: saved(picture, quality=85, subsampling=0),
+    "softer": _softer,
+    "noisy": _noisy,
+    "warmer": _warmer,
+    "moved": _moved,
+    "enlarged": lambda picture: _enlarged(picture, 1.01),
+    "all at once": as_a_model_would,
+}
+
+
+def pasted(picture: Picture, box: tuple[int, int, int, int], seed: int = 0) -> Picture:
+    """Another picture put into a box."""
+    left, top, right, bottom = box
+    patch = street(20 + seed).rotate(180).resize((right - left, bottom - top))
+    edited = picture.copy()
+    edited.paste(patch, (left, top))
+    return edited
+
+
+def chance(*parts: str | int) -> Chance:
+    """A stream of draws."""
+    return Chance("edits", *parts)

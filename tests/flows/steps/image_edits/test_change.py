@@ -1,0 +1,84 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flows.ccd.edit_measures import change_between, changed_areas, scaled_box
+from schemas.contrast import EditCheckSettings
+from tests.flows.steps.image_edits.pictures import (
+    RE_ENCODINGS,
+    Picture,
+    as_a_model_would,
+    pasted,
+    pictures,
+    still,
+)
+
+SETTINGS = EditCheckSettings()
+
+
+@pytest.mark.parametrize("name", RE_ENCODINGS)
+def test_re_encoding_alone_changes_next_to_nothing(name: str) -> None:
+    re_encode: Callable[[Picture], Picture] = RE_ENCODINGS[name]
+    for picture in pictures():
+        share = change_between(picture, re_encode(picture), SETTINGS).mask.mean()
+        assert share < SETTINGS.least_changed_share / 2
+
+
+@pytest.mark.parametrize("encode", [lambda picture: picture, as_a_model_would])
+def test_what_was_put_into_a_picture_is_found_where_it_is(
+    encode: Callable[[Picture], Picture],
+) -> None:
+    for seed, picture in enumerate(pictures()):
+        width, height = picture.size
+        box = (width // 4, height // 3, width // 2, height * 2 // 3)
+        change = change_between(picture, encode(pasted(picture, box, seed)), SETTINGS)
+        left, top, right, bottom = (
+            round(one) for one in scaled_box(box, picture.size, change.size)
+        )
+        inside = np.zeros_like(change.mask)
+        inside[top - 3 : bottom + 3, left - 3 : right + 3] = True
+        assert change.mask[inside].mean() > 0.35
+        assert change.mask[~inside].mean() < 0.002
+
+
+def test_neither_order_nor_size_changes_what_is_found() -> None:
+    one, box = still(4), (40, 60, 120, 150)
+    other = pasted(one, box)
+    there, back = (change_between(*pair, SETTINGS).mask for pair in ((one, other), (other, one)))
+    assert np.mean(there != back) < 0.003
+    large, larger = (one.resize((960, 720)), other.resize((960, 720)))
+    again = change_between(large, larger, SETTINGS).mask
+    assert again.shape == there.shape
+    assert np.mean(there != again) < 0.01
+
+
+def test_areas_are_told_apart_by_distance_and_come_largest_first() -> None:
+    plain = Image.new("RGB", (400, 300), (120, 130, 140))
+    edited = plain.copy()
+    edited.paste((200, 40, 40), (20, 20, 60, 60))
+    edited.paste((40, 40, 200), (200, 100, 320, 220))
+    change = change_between(plain, edited, SETTINGS)
+    large, small = changed_areas(change)
+    assert scaled_box(large.box, change.size, plain.size) == pytest.approx(
+        (200, 100, 320, 220), abs=3
+    )
+    assert scaled_box(small.box, change.size, plain.size) == pytest.approx((20, 20, 60, 60), abs=3)
+    assert large.pixels > small.pixels
+    assert small.colour[1] > 40  # towards red
+    assert large.colour[2] < -40  # towards blue
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 200), (31, 31), (2000, 40)])
+def test_odd_shapes_are_compared_too(size: tuple[int, int]) -> None:
+    grey, red = Image.new("RGB", size, (128, 128, 128)), Image.new("RGB", size, (250, 0, 0))
+    assert not change_between(grey, grey, SETTINGS).mask.any()
+    assert change_between(grey, red, SETTINGS).mask.mean() > 0.5
+    assert changed_areas(change_between(grey, grey, SETTINGS)) == []
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1"])
+def test_every_mode_is_compared(mode: str) -> None:
+    picture = still(1).convert(mode)
+    assert not change_between(picture, picture, SETTINGS).mask.any()

@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from flows.ccd.edit_measures import caption_shift, concerns_all, judge_edit, measure_edit
+from schemas.contrast import EditCheckSettings
+from schemas.taxonomy import DifferenceType
+from sources.demonstration.stills.composing import render_still, vary
+from tests.flows.steps.image_edits.pictures import as_a_model_would, chance, pasted, scene, still
+
+SETTINGS = EditCheckSettings()
+SIZE = (400, 300)
+GREY = (120, 130, 140)
+
+
+def painted(*boxes: tuple[tuple[int, int, int, int], tuple[int, int, int]]) -> Image.Image:
+    picture = Image.new("RGB", SIZE, GREY)
+    for box, colour in boxes:
+        picture.paste(colour, box)
+    return picture
+
+
+BIG, SMALL = (100, 100, 220, 200), (300, 30, 350, 80)
+
+
+def test_what_lies_outside_of_a_given_region_is_counted() -> None:
+    edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
+    plain = painted()
+    region = ((100.0, 100.0, 220.0, 200.0),)
+    kind = DifferenceType.ENTITY_TYPE
+    measured = measure_edit(plain, edited, kind, SETTINGS, regions=region)
+    assert measured.changed_share == pytest.approx((12_000 + 2_500) / 120_000, rel=0.06)
+    assert measured.outside_share == pytest.approx(2_500 / 120_000, rel=0.2)
+    assert measured.region_xyxy == pytest.approx(region[0])
+    assert (measured.region_by, measured.apart_share) == ("the editor", None)
+    both = (*region, (290.0, 20.0, 360.0, 90.0))
+    around = measure_edit(plain, edited, kind, SETTINGS, regions=both)
+    assert around.outside_share == 0
+    assert around.region_xyxy == (100.0, 20.0, 360.0, 200.0)
+    doubts = judge_edit(measured, kind, SETTINGS)
+    assert isinstance(doubts, tuple)
+    assert [doubt.split(" % ")[1] for doubt in doubts] == [
+        "of the picture changed outside the wanted region."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("difference", "apart"),
+    [
+        (DifferenceType.ENTITY_TYPE, True),
+        (DifferenceType.ENTITY_ATTRIBUTE, True),
+        (DifferenceType.ENTITY_RELATION, False),
+        (DifferenceType.EVENT_ATTRIBUTE, False),
+        (DifferenceType.SCENE_TYPE, None),
+        (DifferenceType.STYLE, None),
+    ],
+)
+def test_without_a_region_none_is_made_up_and_further_places_are_counted(
+    difference: DifferenceType, apart: bool | None
+) -> None:
+    edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
+    measured = measure_edit(painted(), edited, difference, SETTINGS)
+    assert (measured.outside_share, measured.region_xyxy, measured.region_by) == (None, None, None)
+    assert (measured.apart_share is None) is (apart is None) is concerns_all(difference)
+    assert bool(measured.apart_share) is bool(apart)
+    doubts = judge_edit(measured, difference, EditCheckSettings(doubtful_global_share=0))
+    assert isinstance(doubts, tuple)
+    assert [doubt.split(" % ")[1] for doubt in doubts] == [
+        "of the picture changed in further places than one such change explains."
+    ] * bool(apart)
+
+
+def test_what_changed_elsewhere_is_doubted_though_it_is_the_largest_change() -> None:
+    edited = painted((BIG, (200, 30, 30)))
+    kind = DifferenceType.ENTITY_ATTRIBUTE
+    wanted = ((300.0, 30.0, 350.0, 80.0),)
+    measured = measure_edit(painted(), edited, kind, SETTINGS, regions=wanted)
+    assert measured.outside_share == pytest.approx(measured.changed_share)
+    assert judge_edit(measured, kind, SETTINGS) == (
+        "Next to nothing changed in the wanted region.",
+        "10 % of the picture changed outside the wanted region.",
+    )
+
+
+def test_things_that_took_the_same_colour_changed_together() -> None:
+    red = painted((BIG, (200, 30, 30)), (SMALL, (200, 30, 30)))
+    kind = DifferenceType.ENTITY_ATTRIBUTE
+    assert measure_edit(painted(), red, kind, SETTINGS).apart_share == 0
+    assert measure_edit(painted(), red, DifferenceType.ENTITY_TYPE, SETTINGS).apart_share
+
+
+@pytest.mark.parametrize("place", range(0, 24, 3))
+def test_variants_of_drawn_stills_are_edits_even_when_made_anew(place: int) -> None:
+    known, layout_seed = scene(place)
+    varied, change = vary(chance("vary", place), known)
+    anchor = still(place)
+    edited = as_a_model_would(render_still(varied, layout_seed).picture)
+    kind = DifferenceType.SCENE_TYPE if change == "place" else DifferenceType.ENTITY_ATTRIBUTE
+    measured = measure_edit(anchor, edited, kind, SETTINGS)
+    assert measured.changed_share > 3 * SETTINGS.least_changed_share
+    assert isinstance(judge_edit(measured, kind, SETTINGS), tuple)
+
+
+def test_a_no_op_has_no_region() -> None:
+    measured = measure_edit(still(1), still(1), DifferenceType.ENTITY_TYPE, SETTINGS, shift=0.5)
+    assert measured.changed_share == 0
+    assert (measured.outside_share, measured.region_xyxy, measured.region_by) == (None, None, None)
+    assert (measured.apart_share, measured.shift) == (0, 0.5)
+
+
+def test_the_region_is_told_in_pixels_of_the_anchor() -> None:
+    anchor = still(4).resize((960, 720))
+    edited = pasted(anchor, (300, 200, 540, 420))
+    region = (290.0, 190.0, 550.0, 430.0)
+    measured = measure_edit(
+        anchor, edited, DifferenceType.ENTITY_TYPE, SETTINGS, regions=[region], region_by="Ann"
+    )
+    assert measured.outside_share == pytest.approx(0, abs=0.002)
+    assert (measured.region_xyxy, measured.region_by) == (region, "Ann")
+
+
+UNIT = st.lists(st.floats(-1, 1), min_size=6, max_size=6).filter(lambda row: any(map(abs, row)))
+
+
+def unit(row: list[float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    vector = np.array(row) / max(np.abs(row))
+    return np.asarray(vector / np.linalg.norm(vector))
+
+
+@given(UNIT, UNIT, UNIT, UNIT)
+def test_the_shift_is_what_it_says(
+    one: list[float], two: list[float], three: list[float], four: list[float]
+) -> None:
+    anchor, candidate, caption, wanted = map(unit, (one, two, three, four))
+    literal = (candidate @ wanted - candidate @ caption) - (anchor @ wanted - anchor @ caption)
+    assert caption_shift(anchor, candidate, caption, wanted) == pytest.approx(literal, abs=1e-5)
+    assert caption_shift(candidate, anchor, caption, wanted) == pytest.approx(-literal, abs=1e-5)
+    assert caption_shift(anchor, anchor, caption, wanted) == 0

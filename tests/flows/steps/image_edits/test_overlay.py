@@ -1,0 +1,53 @@
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flows.ccd.edit_measures import difference_overlay
+from schemas.contrast import EditCheckSettings
+from tests.flows.steps.image_edits.pictures import pasted, still
+
+SETTINGS = EditCheckSettings()
+BOX = (60, 60, 180, 170)
+
+
+def overlay(anchor: Image.Image, edited: Image.Image) -> Image.Image:
+    with Image.open(io.BytesIO(difference_overlay(anchor, edited, SETTINGS))) as picture:
+        assert picture.format == "PNG"
+        return picture.convert("RGB")
+
+
+def colourfulness(
+    pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]],
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int16]]:
+    values = pixels.astype(np.int16)
+    return np.asarray(values.max(axis=2) - values.min(axis=2))
+
+
+def test_only_what_changed_has_colour() -> None:
+    anchor = still(4)
+    marked = overlay(anchor, pasted(anchor, BOX))
+    assert marked.size == anchor.size
+    colour = colourfulness(np.asarray(marked)) > 20
+    left, top, right, bottom = BOX
+    assert colour[top + 8 : bottom - 8, left + 8 : right - 8].mean() > 0.6
+    colour[top - 4 : bottom + 4, left - 4 : right + 4] = False
+    assert not colour.any()
+
+
+def test_where_nothing_changed_the_picture_is_pale_grey() -> None:
+    pixels = np.asarray(overlay(still(1), still(1)))
+    assert colourfulness(pixels).max() == 0
+    assert pixels.min() >= 0.5 * 255
+
+
+@pytest.mark.parametrize("anchor", ["black", "grey", "white", "orange"])
+def test_the_line_shows_on_any_ground_without_colours(anchor: str) -> None:
+    plain = Image.new("RGB", (320, 240), anchor)
+    edited = plain.copy()
+    edited.paste("blue", BOX)
+    grey = np.asarray(overlay(plain, edited).convert("L"), np.int16)
+    row = grey[115, BOX[0] - 12 : BOX[0] + 12]
+    assert row.min() < 60
+    assert row.max() - row.min() > 100

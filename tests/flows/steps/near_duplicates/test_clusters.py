@@ -1,0 +1,144 @@
+"""What is kept of images that are alike."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.near_duplicates import NearDuplicates, find_near_duplicates
+from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from tests.flows.steps.near_duplicates.literal import drawn_world, literal_kept, literal_pairs
+from tests.flows.steps.near_duplicates.pictures import VARIANTS, encoded, street
+from tests.flows.steps.near_duplicates.test_pairs import fingerprints
+
+SETTINGS = NearDuplicateSettings(spectrum_distance=0.02, doubtful_spectrum_distance=0.04)
+
+
+def on_a_circle(place: float, *, number: int = 0, pixels: int = 1) -> ImageFingerprint:
+    """Its spectrum is on a circle at so many degrees; 11.4 degrees are a distance of 0.02."""
+    spectrum = np.zeros(255)
+    spectrum[:2] = np.cos(np.radians(place)), np.sin(np.radians(place))
+    return ImageFingerprint(
+        sha256=f"{number:064x}",
+        width_px=pixels,
+        height_px=1,
+        perceptual_hash="0" * 16,
+        mirrored_hash="f" * 16,
+        spectrum=np.rint(127 * spectrum).astype(np.int8).tobytes().hex(),
+    )
+
+
+def test_the_largest_stays_then_the_earliest() -> None:
+    images = {
+        "small": on_a_circle(0, number=0, pixels=1),
+        "large": on_a_circle(0, number=1, pixels=9),
+        "as large": on_a_circle(0, number=2, pixels=9),
+    }
+    found = find_near_duplicates(images, SETTINGS)
+    assert found.kept == ("large",)
+    assert [cluster.members for cluster in found.clusters] == [("large", "small", "as large")]
+
+
+def test_a_chain_is_not_followed() -> None:
+    images = {str(n): on_a_circle(10 * n, number=n, pixels=9 - n) for n in range(5)}
+    found = find_near_duplicates(images, SETTINGS)
+    assert found.kept == ("0", "2", "4")
+    assert [cluster.members for cluster in found.clusters] == [("0", "1"), ("2", "3")]
+
+
+def test_what_is_protected_stays_and_takes_others_along() -> None:
+    images = {
+        "large": on_a_circle(0, number=0, pixels=9),
+        "copy": on_a_circle(0, number=0, pixels=9),
+        "v1 a": on_a_circle(0, number=1),
+        "v1 b": on_a_circle(0, number=2),
+    }
+    found = find_near_duplicates(images, SETTINGS, protected={"v1 a", "v1 b"})
+    assert found.kept == ("v1 a", "v1 b")
+    assert [cluster.members for cluster in found.clusters] == [("v1 a", "large", "copy")]
+
+
+def test_a_protected_copy_stands_for_its_bytes() -> None:
+    images = {"a": on_a_circle(0, number=1), "b": on_a_circle(0, number=1)}
+    found = find_near_duplicates(images, SETTINGS, protected={"b"})
+    assert found.kept == ("b",)
+    (pair,) = found.clusters[0].dropped
+    assert (pair.first, pair.second, pair.exact) == ("a", "b", True)
+
+
+collections = st.lists(
+    st.tuples(st.sampled_from([0, 5, 10, 14, 40, 50, 90]), st.integers(1, 3), st.booleans()),
+    max_size=12,
+)
+
+
+@given(collections)
+def test_no_two_kept_images_are_alike_and_every_other_is_like_one(
+    drawn: list[tuple[int, int, bool]],
+) -> None:
+    images = {
+        f"{place}": on_a_circle(angle, number=angle * 10 + pixels, pixels=pixels)
+        for place, (angle, pixels, _) in enumerate(drawn)
+    }
+    protected = {f"{place}" for place, (_, _, safe) in enumerate(drawn) if safe}
+    found = find_near_duplicates(images, SETTINGS, protected=protected)
+    alike = _alike(found, images)
+    kept = set(found.kept)
+    assert protected <= kept
+    assert not any({one, other} <= kept - protected for one, other in alike)
+    dropped = [name for cluster in found.clusters for name in cluster.members[1:]]
+    assert sorted([*found.kept, *dropped]) == sorted(images)
+    for cluster in found.clusters:
+        assert cluster.kept in kept
+        assert all(_are(alike, cluster.kept, name) for name in cluster.members[1:])
+    assert all({pair.first, pair.second} <= kept for pair in found.doubtful)
+    report = found.report
+    assert report.kept + report.exact + report.near + report.mirrored == report.images
+    assert (report.kept, report.clusters) == (len(found.kept), len(found.clusters))
+
+
+def _alike(found: NearDuplicates, images: dict[str, ImageFingerprint]) -> set[tuple[str, str]]:
+    """All pairs of the same content, those that copies have through the first of them included."""
+    said = {(pair.first, pair.second) for pair in found.pairs}
+    alike = {
+        (one, other)
+        for first, second in said
+        for one in images
+        for other in images
+        if images[one].sha256 == images[first].sha256
+        and images[other].sha256 == images[second].sha256
+    }
+    same_bytes = {
+        (one, other)
+        for one in images
+        for other in images
+        if one != other and images[one].sha256 == images[other].sha256
+    }
+    return {pair for pair in alike | same_bytes if pair[0] != pair[1]}
+
+
+def _are(alike: set[tuple[str, str]], one: str, other: str) -> bool:
+    return (one, other) in alike or (other, one) in alike
+
+
+def test_numbers_of_a_real_collection() -> None:
+    data = {str(number): encoded(street(number)) for number in range(20)}
+    data |= {"copy": data["0"]}
+    data |= {kind: vary(street(3)) for kind, vary in VARIANTS.items()}
+    report = find_near_duplicates(fingerprints(data), NearDuplicateSettings()).report
+    assert (report.images, report.kept, report.exact, report.mirrored) == (28, 20, 1, 1)
+    assert (report.near, report.clusters, report.doubtful) == (6, 2, 0)
+
+
+@given(st.integers(0, 10_000))
+def test_what_is_kept_is_what_going_through_them_one_by_one_keeps(seed: int) -> None:
+    world = drawn_world(seed)
+    found = find_near_duplicates(
+        world.images, world.settings, embeddings=world.vectors, protected=world.protected
+    )
+    assert list(found.kept) == literal_kept(world, world.protected)
+    kept = set(found.kept)
+    pairs = literal_pairs(world.images, world.settings, world.vectors)
+    assert list(found.pairs) == [pair for pair in pairs if pair.sameness == "same"]
+    assert list(found.doubtful) == [
+        pair for pair in pairs if pair.sameness == "doubtful" and {pair.first, pair.second} <= kept
+    ]

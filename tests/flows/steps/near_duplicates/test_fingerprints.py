@@ -1,0 +1,96 @@
+"""Fingerprints of encoded images, good and broken."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from retrieval.near_duplicates import fingerprint
+from schemas import spectrum as small_picture
+from schemas.base import sha256_of
+from schemas.near_duplicates import ImageFingerprint
+from schemas.records import Rejection
+from tests.flows.steps.near_duplicates.pictures import SIZE, encoded, street
+
+
+def made(data: bytes) -> ImageFingerprint:
+    found = fingerprint(data, "an image")
+    assert isinstance(found, ImageFingerprint), found
+    return found
+
+
+def test_what_a_fingerprint_holds() -> None:
+    data = encoded(street(0))
+    found = made(data)
+    assert (found.width_px, found.height_px, found.sha256) == (*SIZE, sha256_of(data))
+    assert len(found.spectrum) == 2 * 255
+    assert ImageFingerprint.model_validate_json(found.payload()) == found
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_picture_is_looked_at_upright(orientation: int) -> None:
+    upright = street(1)
+    back = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_90,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_270,
+    }
+    turned = upright.transpose(back[orientation]) if orientation in back else upright
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    one, other = made(encoded(turned, exif=exif.tobytes())), made(encoded(upright))
+    bits = int(one.perceptual_hash or "", 16) ^ int(other.perceptual_hash or "", 16)
+    assert bits.bit_count() <= 2
+
+
+def test_what_is_transparent_lies_on_white() -> None:
+    clear = Image.new("RGBA", (64, 64), (0, 0, 0, 0))
+    clear.paste((200, 30, 30, 255), (10, 10, 40, 30))
+    white = Image.new("RGB", (64, 64), "white")
+    white.paste((200, 30, 30), (10, 10, 40, 30))
+    one, other = made(encoded(clear, "PNG")), made(encoded(white, "PNG"))
+    assert one.perceptual_hash == other.perceptual_hash
+    assert one.spectrum == other.spectrum
+
+
+def test_an_empty_picture_has_no_hash() -> None:
+    found = made(encoded(Image.new("RGB", (64, 64), "navy")))
+    assert (found.perceptual_hash, found.mirrored_hash, found.spectrum) == (None, None, "")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", "cannot identify image file"),
+        (b"no image", "cannot identify image file"),
+        (encoded(street(0))[:2000], "truncated"),
+        (encoded(street(0), "PNG")[:2000], "truncated"),
+    ],
+)
+def test_what_is_broken_is_rejected_by_name(data: bytes, what: str) -> None:
+    found = fingerprint(data, "broken.jpg")
+    assert isinstance(found, Rejection)
+    assert (found.stage, found.reason) == ("fingerprint_images", "undecodable_image")
+    assert "'broken.jpg'" in found.detail
+    assert what in found.detail
+    assert found.context == {"file": "broken.jpg"}
+
+
+def test_damage_of_any_kind_is_never_an_exception() -> None:
+    random = np.random.default_rng(0)
+    sound = [encoded(street(0)), encoded(street(0), "PNG"), encoded(street(0), "WEBP")]
+    for number in range(150):
+        data = bytearray(sound[number % 3])
+        for place in random.integers(0, len(data) if number % 2 else 60, 8):
+            data[place] = random.integers(256)
+        assert isinstance(fingerprint(bytes(data), "x"), ImageFingerprint | Rejection)
+
+
+def test_a_picture_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_picture, "MOST_PIXELS", SIZE[0] * SIZE[1] - 1)
+    found = fingerprint(encoded(street(0)), "x")
+    assert isinstance(found, Rejection)
+    assert found.reason == "too_many_pixels"

@@ -1,0 +1,63 @@
+"""Images looked up one by one, or many at once, are like the same others."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.near_duplicates import AlikeImages
+from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from tests.flows.steps.near_duplicates.literal import drawn_world, literal_alike
+
+
+@given(st.integers(0, 10_000), st.booleans())
+def test_what_is_looked_up_is_what_looking_at_each_pair_finds(seed: int, at_once: bool) -> None:
+    world = drawn_world(seed)
+    random = np.random.default_rng(seed)
+    of_bytes = {one.sha256: str(random.integers(3)) for one in world.images.values()}
+    contents = {
+        name: of_bytes[one.sha256] for name, one in world.images.items() if int(one.sha256, 16) % 3
+    }
+    alike = AlikeImages(world.images, world.settings, world.vectors, contents)
+    wanted = literal_alike(world, contents)
+    names = [str(one) for one in random.permutation(len(world.images))]
+    if at_once:
+        alike.look_up([*names[::2], "none of them"])
+    assert {name: set(alike[name]) for name in names if name in alike} == wanted
+    assert set(alike) == wanted.keys()
+    assert len(alike) == len(wanted)
+
+
+def test_an_image_that_is_not_there_is_like_none() -> None:
+    world = drawn_world(3)
+    alike = AlikeImages(world.images, world.settings)
+    assert alike.get("none of them") is None
+    with pytest.raises(KeyError):
+        alike["none of them"]
+
+
+def test_to_look_up_one_image_copies_no_vectors() -> None:
+    count, width = 4000, 256
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(count, width)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[count - 1] = vectors[0]
+    images = {
+        str(number): ImageFingerprint(
+            sha256=f"{number:064x}",
+            width_px=8,
+            height_px=8,
+            perceptual_hash=None,
+            mirrored_hash=None,
+            spectrum="",
+        )
+        for number in range(count)
+    }
+    alike = AlikeImages(images, NearDuplicateSettings(), vectors)
+    tracemalloc.start()
+    assert alike["0"] == {str(count - 1)}
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < vectors.nbytes / 4

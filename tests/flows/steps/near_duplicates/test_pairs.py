@@ -1,0 +1,161 @@
+"""What two measures together say of pairs, and planted variants, which must be found."""
+
+import tracemalloc
+from collections.abc import Mapping
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.near_duplicates import alike_pairs, fingerprint
+from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings, Sameness
+from schemas.records import Rejection
+from tests.flows.steps.near_duplicates.literal import drawn_world, literal_pairs
+from tests.flows.steps.near_duplicates.pictures import VARIANTS, encoded, street
+from tests.requirements import unavailable
+
+PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"
+SETTINGS = NearDuplicateSettings()
+ORIGINALS, PLANTED = 300, 30
+
+
+def fingerprints(images: Mapping[str, bytes]) -> dict[str, ImageFingerprint]:
+    found = {name: fingerprint(data, name) for name, data in images.items()}
+    return {name: one for name, one in found.items() if isinstance(one, ImageFingerprint)}
+
+
+def test_planted_variants_are_found_and_next_to_nothing_else() -> None:
+    images = {f"{number}": encoded(street(number)) for number in range(ORIGINALS)}
+    random = np.random.default_rng(0)
+    for kind, vary in VARIANTS.items():
+        for number in random.choice(ORIGINALS, PLANTED, replace=False):
+            images[f"{number} {kind}"] = vary(street(int(number)))
+    pairs = alike_pairs(fingerprints(images), SETTINGS)
+    same = {(one.first, one.second) for one in pairs if one.sameness is Sameness.SAME}
+    right = {pair for pair in same if pair[0].split()[0] == pair[1].split()[0]}
+    assert len(right) >= 0.99 * len(same)
+    for kind in VARIANTS:
+        wanted = {(name.split()[0], name) for name in images if name.endswith(kind)}
+        assert len(wanted & same) >= 0.98 * PLANTED, kind
+
+
+def test_mirror_images_are_named_as_such_and_left_alone_where_that_is_wanted() -> None:
+    images = {"a": encoded(street(0)), "b": VARIANTS["mirrored"](street(0))}
+    (pair,) = alike_pairs(fingerprints(images), SETTINGS)
+    assert (pair.mirrored, pair.sameness) == (True, Sameness.SAME)
+    assert not alike_pairs(fingerprints(images), NearDuplicateSettings(mirrored=False))
+
+
+def test_known_photographs() -> None:
+    if not PHOTOGRAPHS.is_dir():
+        unavailable(f"{PHOTOGRAPHS} is not there")
+    images = {path.stem: path.read_bytes() for path in sorted(PHOTOGRAPHS.glob("*.jpg"))}
+    broken = fingerprint(images["ukbench09268_corrupt"], "ukbench09268_corrupt.jpg")
+    assert isinstance(broken, Rejection)
+    assert broken.reason == "undecodable_image"
+    pairs = alike_pairs(fingerprints(images), SETTINGS)
+    same = {(one.first, one.second): one.mirrored for one in pairs if one.sameness == "same"}
+    assert same == {
+        ("ukbench00120", "ukbench00120_hflip"): True,
+        ("ukbench00120", "ukbench00120_resize"): False,
+        ("ukbench00120_hflip", "ukbench00120_resize"): True,
+    }
+
+
+def looking(number: int, distance: float = 0.0) -> ImageFingerprint:
+    """A fingerprint whose spectrum is so far from that of number 0 (whose is the first axis)."""
+    spectrum = np.zeros(255)
+    spectrum[0], spectrum[number] = 1 - distance, np.sqrt(1 - (1 - distance) ** 2)
+    return ImageFingerprint(
+        sha256=f"{number:064x}",
+        width_px=100,
+        height_px=100,
+        perceptual_hash="0" * 16,
+        mirrored_hash="f" * 16,
+        spectrum=np.rint(127 * spectrum).astype(np.int8).tobytes().hex(),
+    )
+
+
+def at_distance(distance: float) -> list[float]:
+    return [1 - distance, float(np.sqrt(1 - (1 - distance) ** 2))]
+
+
+LOOKS = {"same": 0.0, "unclear": 0.035, "different": 0.5}
+FEELINGS = {"same": 0.01, "unclear": 0.05, "different": 0.5, "none": None}
+SAYINGS = {
+    ("same", "same"): "same",
+    ("same", "unclear"): "same",
+    ("same", "different"): "doubtful",
+    ("same", "none"): "same",
+    ("unclear", "same"): "same",
+    ("unclear", "unclear"): "doubtful",
+    ("unclear", "different"): None,
+    ("unclear", "none"): "doubtful",
+    ("different", "same"): "doubtful",
+    ("different", "unclear"): None,
+    ("different", "different"): None,
+    ("different", "none"): None,
+}
+
+
+@pytest.mark.parametrize(("look", "feeling"), list(product(LOOKS, FEELINGS)))
+def test_neither_measure_is_believed_where_the_other_denies_it(look: str, feeling: str) -> None:
+    images = {"a": looking(1), "b": looking(2, LOOKS[look])}
+    images["a"] = images["a"].model_copy(update={"spectrum": looking(2).spectrum})
+    distance = FEELINGS[feeling]
+    vectors = None if distance is None else np.array([[1.0, 0.0], at_distance(distance)])
+    pairs = alike_pairs(images, SETTINGS, vectors)
+    assert [str(one.sameness) for one in pairs] == [SAYINGS[look, feeling]][: len(pairs)]
+    assert bool(pairs) == (SAYINGS[look, feeling] is not None)
+
+
+@given(st.lists(st.integers(0, 3), max_size=8))
+def test_the_first_of_equal_bytes_speaks_for_the_others(kinds: list[int]) -> None:
+    images = {
+        str(place): looking(1 + kind).model_copy(update={"perceptual_hash": None})
+        for place, kind in enumerate(kinds)
+    }
+    pairs = alike_pairs(images, SETTINGS)
+    assert all(pair.exact for pair in pairs)
+    assert [(int(pair.first), int(pair.second)) for pair in pairs] == sorted(
+        (kinds.index(kind), place) for place, kind in enumerate(kinds) if kinds.index(kind) != place
+    )
+
+
+def test_the_order_of_images_changes_nothing_but_the_order_of_pairs() -> None:
+    images = {
+        f"{number} {kind}": vary(street(number))
+        for number in range(3)
+        for kind, vary in VARIANTS.items()
+    }
+    made = fingerprints(images)
+    found = {frozenset((one.first, one.second)) for one in alike_pairs(made, SETTINGS)}
+    backwards = alike_pairs(dict(reversed(made.items())), SETTINGS)
+    assert found == {frozenset((one.first, one.second)) for one in backwards}
+    within = (frozenset(pair) for pair in combinations(images, 2) if pair[0][0] == pair[1][0])
+    assert found == set(within)
+
+
+@given(st.integers(0, 10_000))
+def test_what_is_found_is_what_looking_at_each_pair_finds(seed: int) -> None:
+    world = drawn_world(seed)
+    found = alike_pairs(world.images, world.settings, world.vectors)
+    assert list(found) == literal_pairs(world.images, world.settings, world.vectors)
+    assert [found[place] for place in range(len(found))] == list(found)
+    assert list(found[1:3]) == list(found)[1:3]
+
+
+def test_thousands_of_look_alikes_make_no_objects() -> None:
+    count = 1000
+    one = looking(1)
+    images = {str(n): one.model_copy(update={"sha256": f"{n:064x}"}) for n in range(count)}
+    tracemalloc.start()
+    found = alike_pairs(images, SETTINGS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == count * (count - 1) // 2
+    assert found[-1].second == "999"
+    assert peak < 200 * len(found), "bytes"

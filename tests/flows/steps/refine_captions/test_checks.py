@@ -1,0 +1,136 @@
+"""What speaks against the captions of a group."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.ccd.caption_checks import check_group, style_beside, style_doubts
+from flows.ccd.wording import doubtful_phrases, refused_phrase, same_captions
+from schemas.requests import StyleLimits
+from schemas.taxonomy import DifferenceType
+from tests.annotate.interfaces.proposed import PHOTOGRAPHS
+from tests.flows.steps.refine_captions.refined import CAPTIONS, COARSE, a_group
+
+LIMITS = StyleLimits()
+
+
+def test_a_right_group_has_no_doubts() -> None:
+    assert check_group(a_group()) == ((), ())
+
+
+def test_what_is_not_there_is_a_doubt() -> None:
+    row = (CAPTIONS[0], CAPTIONS[1], "Two brown dogs chase a cat over a lawn without any grass.")
+    check = check_group(a_group(row))
+    assert check.doubts == ("Caption C1 names what is not there: 'without'.",)
+    assert check.unusable == ()
+
+
+def test_a_caption_that_speaks_of_another_image_is_unusable() -> None:
+    row = (
+        CAPTIONS[0],
+        "A cat chases two dogs that are browner than in the other image.",
+        CAPTIONS[2],
+    )
+    check = check_group(a_group(CAPTIONS, row))
+    (refused,) = check.unusable
+    assert (refused.stage, refused.reason) == ("check_group", "speaks_of_other_image")
+    assert refused.detail == "Caption B2 speaks of another image: 'than in the other image'."
+    assert refused.context == {"caption": "B2", "row": 1, "column": 1, "text": row[1]}
+
+
+def test_two_images_cannot_have_the_same_caption() -> None:
+    row = ("Two dogs chase a cat in summer.", CAPTIONS[0].upper(), "Two dogs chase a cat in snow.")
+    (refused,) = check_group(a_group(CAPTIONS, row)).unusable
+    assert refused.reason == "same_captions"
+    assert refused.detail == "Caption B2 says what A1 says of another image."
+
+
+def test_one_image_may_but_should_not_have_a_caption_twice() -> None:
+    check = check_group(a_group(CAPTIONS, CAPTIONS))
+    assert check.unusable == ()
+    assert check.doubts == tuple(f"Captions {one}1 and {one}2 say the same." for one in "ABC")
+
+
+def test_a_caption_must_say_something_that_each_sibling_lacks() -> None:
+    kinds = (None, DifferenceType.ENTITY_ATTRIBUTE, DifferenceType.SCENE_ATTRIBUTE)
+    row = (
+        "Two dogs chase a cat over a lawn.",
+        "Two white dogs chase a cat over a lawn.",
+        "Two dogs chase a cat over a snowy lawn.",
+    )
+    check = check_group(a_group(row, kinds=kinds))
+    assert check.doubts == ("Caption A1 says nothing that tells it from B and C.",)
+
+
+def test_who_does_what_is_told_by_the_order_of_words() -> None:
+    row = ("Two dogs chase a cat.", "A cat chase two dogs.", "Two dogs chase a cat in snow.")
+    told = check_group(a_group(row)).doubts
+    assert told == ("Caption A1 says nothing that tells it from C.",)
+
+
+@pytest.mark.parametrize(
+    ("fine", "told"),
+    [
+        ("Dogs.", "is much shorter than the coarse caption"),
+        (" ".join(["Two dogs chase a cat"] * 7), "is 7.0 times as long as the coarse caption"),
+        ("A man in a red coat sits on a bench.", "keeps 0% of the coarse caption's words"),
+        ("Two dogs run. A cat runs. They chase it.", "has 3 sentences"),
+        ("The picture shows two dogs that chase a cat.", "is about the image"),
+        ("You see two dogs chase a cat.", "speaks to somebody"),
+        ("Will two dogs chase a cat?", "asks or exclaims"),
+    ],
+)
+def test_another_style_is_a_doubt(fine: str, told: str) -> None:
+    assert told in style_doubts(fine, COARSE, LIMITS)
+
+
+def test_a_style_that_the_coarse_caption_has_is_right() -> None:
+    fine = "A picture of a man with a bowl. It hangs on a wall. You can see it!"
+    assert style_doubts(fine, "A picture of a man with a bowl. You can see it!", LIMITS) == []
+
+
+def test_the_measures_of_style() -> None:
+    style = style_beside("Two brown dogs are chasing a cat. It runs.", COARSE)
+    assert style == (9, 9 / 5, 1.0, 2, 1, ())
+
+
+def test_a_long_caption_of_a_short_one_is_free_up_to_a_length() -> None:
+    assert style_doubts("Two dogs " + "chase " * 28, "Two dogs chase.", LIMITS) == []
+
+
+@pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")
+def test_captions_of_photographs_are_in_their_own_style_and_not_in_that_of_others() -> None:
+    rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
+    images = [[one["caption"].strip() for one in json.loads(row)["captions"]] for row in rows]
+    captions = [caption for row in images for caption in row]
+    assert all(style_doubts(caption, caption, LIMITS) == [] for caption in captions)
+    details = [f"{caption.rstrip(' .')} beside two green benches." for caption in captions]
+    finer = zip(details, captions, strict=True)
+    assert [one for one, coarse in finer if style_doubts(one, coarse, LIMITS)] == []
+    strange = [
+        style_beside(one, coarse).kept_share >= LIMITS.kept_share
+        for ours, others in itertools.permutations(images, 2)
+        for one, coarse in zip(ours, others, strict=True)
+    ]
+    assert sum(strange) < 0.1 * len(strange)
+
+
+def test_phrases_of_the_coarse_caption_are_allowed() -> None:
+    assert doubtful_phrases("A man without a hat runs.", "A man without a hat.") == []
+    assert len(doubtful_phrases("A man without a hat runs.", "A man.")) == 1
+    assert refused_phrase("Two pictures on a wall.", "two  pictures on a wall") is None
+    assert refused_phrase("Unlike in image 1, a wall.", "A wall.") is not None
+
+
+def test_same_captions_are_told_with_the_first() -> None:
+    assert same_captions(["A dog.", "A cat", "a  DOG", "A dog!"]) == [(0, 2), (0, 3)]
+
+
+@given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), min_size=1, max_size=3))
+def test_any_group_can_be_checked(rows: list[tuple[str, str, str]]) -> None:
+    check = check_group(a_group(*rows))
+    assert all(doubt.endswith(".") for doubt in check.doubts)
+    assert all(refused.model_dump_json() for refused in check.unusable)

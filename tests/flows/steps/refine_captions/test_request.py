@@ -1,0 +1,114 @@
+"""What a model is asked when fine captions are wanted."""
+
+import io
+
+import pytest
+from PIL import Image
+
+from flows.ccd.refining import (
+    answer_schema,
+    read_refinement,
+    request_refinement,
+    request_repair,
+    resized_images,
+)
+from prompts.loader import load_prompt
+from schemas.chat import ChatImage, ChatRequest
+from schemas.records import Rejection
+from schemas.requests import RefinementBrief
+from tests.flows.steps.contrast_strategies.proposals import answered
+from tests.flows.steps.refine_captions.refined import BRIEF, CAPTIONS, TRANSLATED
+
+COLOURS = ("red", "green", "blue")
+
+
+def png(colour: str, width: int = 90, height: int = 60) -> ChatImage:
+    buffer = io.BytesIO()
+    Image.new("RGB", (width, height), colour).save(buffer, "PNG")
+    return ChatImage(media_type="image/png", data=buffer.getvalue())
+
+
+def a_request(brief: RefinementBrief = BRIEF) -> ChatRequest:
+    prompt = load_prompt("refine_captions")
+    images = resized_images([png(colour) for colour in COLOURS])
+    assert not isinstance(images, Rejection)
+    return request_refinement(images, brief, prompt)
+
+
+def test_every_image_is_sent_in_its_order_and_scaled() -> None:
+    request = a_request()
+    pictures = [Image.open(io.BytesIO(image.data)) for image in request.images]
+    assert [picture.size for picture in pictures] == [(560, 392)] * 3
+    shown = [picture.getpixel((5, 5)) for picture in pictures]
+    assert shown == [(255, 0, 0), (0, 128, 0), (0, 0, 255)]
+    assert request.purpose == "refine_captions"
+    assert request.subject == BRIEF.text()
+    assert f"<brief>\n{BRIEF.text()}\n</brief>" in request.prompt
+
+
+def test_images_are_scaled_once_for_all_captions_of_a_group() -> None:
+    images = resized_images([png(colour) for colour in COLOURS])
+    assert not isinstance(images, Rejection)
+    prompt = load_prompt("refine_captions")
+    for brief in (BRIEF, TRANSLATED):
+        sent = request_refinement(images, brief, prompt).images
+        assert all(one is image for one, image in zip(sent, images, strict=True))
+
+
+def test_a_second_language_is_asked_for_where_it_is_wanted() -> None:
+    assert "translat" not in a_request().prompt.casefold()
+    prompt = a_request(TRANSLATED).prompt
+    assert 'code "zh"' in prompt
+    assert '"translations": ' in prompt
+
+
+def test_the_schema_wants_a_text_for_each_image() -> None:
+    schema = answer_schema(TRANSLATED)
+    assert schema["required"] == ["captions", "translations"]
+    assert schema["additionalProperties"] is False
+    for texts in schema["properties"].values():
+        assert (texts["minItems"], texts["maxItems"]) == (3, 3)
+    assert answer_schema(BRIEF)["required"] == ["captions"]
+
+
+def test_another_number_of_images_is_a_mistake_of_the_caller() -> None:
+    prompt = load_prompt("refine_captions")
+    with pytest.raises(ValueError, match="the brief tells of 3 images; got 2"):
+        request_refinement([png("red"), png("blue")], BRIEF, prompt)
+
+
+def test_one_image_that_cannot_be_shown_refuses_the_group() -> None:
+    images = [png("red"), png("green", 2010, 10), png("blue")]
+    refused = resized_images(images)
+    assert isinstance(refused, Rejection)
+    assert (refused.stage, refused.reason) == ("refine_captions", "extreme_aspect_ratio")
+    assert refused.context == {"image": 1}
+
+
+@pytest.mark.parametrize("brief", [BRIEF, TRANSLATED])
+def test_a_repair_tells_what_was_wrong_and_shows_all_images_again(brief: RefinementBrief) -> None:
+    answer = answered('{"captions": ["Two dogs.", "A cat."]}</answer>')
+    rejection = read_refinement(answer, brief)
+    assert isinstance(rejection, Rejection)
+    request = a_request(brief)
+    again = request_repair(request, answer, rejection, load_prompt("repair_captions"))
+    assert again.purpose == "repair_captions"
+    assert (again.images, again.answer_schema) == (request.images, request.answer_schema)
+    assert f"<problem>\n{rejection.detail}\n</problem>" in again.prompt
+    assert again.prompt.count("</answer>") == 1
+    assert ("zh" in again.prompt) == (brief is TRANSLATED)
+
+
+def test_a_count_mismatch_tells_both_counts() -> None:
+    text = f'{{"captions": ["{CAPTIONS[0]}", "{CAPTIONS[1]}"]}}'
+    found = read_refinement(answered(text), BRIEF)
+    assert isinstance(found, Rejection)
+    assert found.reason == "wrong_count"
+    assert found.detail == "The answer holds 2 captions; wanted 3, one of each image."
+
+
+def test_captions_may_mention_pictures_that_the_coarse_caption_mentions() -> None:
+    coarse = "A wall with two pictures on it."
+    brief = RefinementBrief(images=2, caption=coarse, differences=("Entity Attribute: it is red",))
+    texts = '"A white wall with two pictures on it.", "A red wall with two pictures on it."'
+    assert not isinstance(read_refinement(answered(f'{{"captions": [{texts}]}}'), brief), Rejection)

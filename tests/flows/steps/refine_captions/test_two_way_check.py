@@ -1,0 +1,112 @@
+"""Whether captions prefer their own images, against a slow literal reference."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from flows.ccd.caption_checks import check_preferences
+
+
+def unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
+
+
+def test_captions_that_fit_their_own_images_have_no_sentence() -> None:
+    images = np.eye(3)
+    found = check_preferences(np.stack([images, images]), images)
+    assert [(one.row, one.column) for one in found] == [(r, c) for r in range(2) for c in range(3)]
+    assert all(one.confused_with is None and one.sentence == "" for one in found)
+
+
+def test_a_caption_that_prefers_another_image_is_told() -> None:
+    images = np.eye(3)
+    texts = unit(np.array([[[0.6, 0.8, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]]))
+    first, second, third = check_preferences(texts, images)
+    assert (first.prefers_other_image, first.loses_own_image, first.confused_with) == (
+        True,
+        False,
+        1,
+    )
+    assert first.sentence == (
+        "Caption A1 fits image B as well as its own or better (0.800 and 0.600), says the embedder."
+    )
+    assert second.sentence == third.sentence == ""
+
+
+def test_an_image_that_prefers_another_caption_is_told() -> None:
+    images = unit(np.array([[1.0, 0.0, 0.0], [0.7, 0.7, 0.0]]))
+    texts = unit(np.array([[[1.0, -1.0, 0.2], [1.0, 0.9, 0.0]]]))
+    first, second = check_preferences(texts, images)
+    assert (first.prefers_other_image, first.loses_own_image, first.confused_with) == (
+        False,
+        True,
+        1,
+    )
+    assert first.sentence == (
+        "Caption A1 fits image A no better than caption B1 does (0.700 and 0.743), "
+        "says the embedder."
+    )
+    assert second.confused_with is None
+
+
+def test_ties_are_errors() -> None:
+    vectors = np.ones((2, 4)) / 2
+    found = check_preferences(np.stack([vectors, vectors]), vectors)
+    assert all(one.prefers_other_image and one.loses_own_image for one in found)
+    assert [one.confused_with for one in found] == [1, 0, 1, 0]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(2, 5), st.booleans())
+def test_it_is_what_the_words_say(seed: int, rows: int, images: int, single: bool) -> None:
+    rng = np.random.default_rng(seed)
+    pictures = unit(rng.normal(size=(images, 6)))
+    pictures[-1] = pictures[0] if seed % 3 == 0 else pictures[-1]
+    texts = unit(rng.normal(size=(rows, images, 6)))
+    if single:
+        pictures, texts = pictures.astype(np.float32), texts.astype(np.float32)
+    found = iter(check_preferences(texts, pictures))
+
+    def cosine(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+        return round(float(one.astype(np.float64) @ other.astype(np.float64)), 6)
+
+    for row in range(rows):
+        for column in range(images):
+            one = next(found)
+            own = cosine(texts[row, column], pictures[column])
+            others = [at for at in range(images) if at != column]
+            by_caption = [cosine(texts[row, column], pictures[at]) for at in others]
+            by_image = [cosine(texts[row, at], pictures[column]) for at in others]
+            assert one.prefers_other_image == (max(by_caption) >= own)
+            assert one.loses_own_image == (max(by_image) >= own)
+            if max(by_caption) >= own:
+                assert one.confused_with == others[by_caption.index(max(by_caption))]
+            elif max(by_image) >= own:
+                assert one.confused_with == others[by_image.index(max(by_image))]
+            else:
+                assert one.confused_with is None
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    rng = np.random.default_rng(5)
+    images, texts = unit(rng.normal(size=(3, 8))), unit(rng.normal(size=(4, 3, 8)))
+    there = check_preferences(texts, images)
+    back = check_preferences(texts[::-1], images)
+    assert {one[2:] for one in there} == {one[2:] for one in back}
+
+
+@pytest.mark.parametrize(
+    ("texts", "images", "told"),
+    [
+        (np.ones((1, 1, 3)), np.ones((1, 3)), "n at least 2; got"),
+        (np.ones((1, 2, 3)), np.ones((3, 3)), r"got \(1, 2, 3\) and \(3, 3\)"),
+        (np.ones((2, 3)), np.ones((2, 3)), "must be"),
+        (np.full((1, 2, 3), np.nan), np.ones((2, 3)), "finite"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    texts: NDArray[np.float64], images: NDArray[np.float64], told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        check_preferences(texts, images)

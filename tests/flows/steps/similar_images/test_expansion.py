@@ -1,0 +1,71 @@
+"""What v2 has more than v1, and that the counts add up."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.recos.expanding import Expansion, expand_images
+from retrieval.near_duplicates import NearDuplicates, find_near_duplicates
+from retrieval.neighbours import nearest_rows
+from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from schemas.similar_images import ExpansionSettings
+from tests.flows.steps.near_duplicates.test_clusters import on_a_circle
+
+V1, POOL = 6, 40
+
+
+def look(place: int) -> ImageFingerprint:
+    """Every tenth image looks like the one before it, every seventh has its bytes."""
+    same = place - (place % 7 == 6)
+    return on_a_circle(12 * (place - (place % 10 == 9)) % 180, number=same)
+
+
+def deduplicate(ids: Sequence[str], protected: frozenset[str]) -> NearDuplicates:
+    images = {name: look(int(name)) for name in ids}
+    return find_near_duplicates(images, NearDuplicateSettings(), protected=protected)
+
+
+def expanded(neighbours: dict[str, list[str]], wanted: int) -> Expansion:
+    return expand_images(neighbours, ExpansionSettings(neighbours=wanted), deduplicate, "model@1")
+
+
+def assert_adds_up(found: Expansion) -> None:
+    report = found.report
+    assert report.found >= report.distinct >= report.outside
+    assert report.outside == report.exact + report.near + report.new
+    assert report.new == len(found.images) == len(set(found.images))
+
+
+neighbour_tables = st.dictionaries(
+    st.integers(0, V1 - 1).map(str),
+    st.lists(st.integers(0, POOL - 1).map(str), unique=True, max_size=8),
+    max_size=V1,
+)
+
+
+@given(neighbour_tables, st.integers(1, 6))
+def test_counts_add_up_and_the_order_does_not_matter(
+    neighbours: dict[str, list[str]], wanted: int
+) -> None:
+    found = expanded(neighbours, wanted)
+    assert_adds_up(found)
+    assert not set(found.images) & neighbours.keys()
+    assert found == expanded(dict(reversed(neighbours.items())), wanted)
+    assert found.report.images == len(neighbours)
+    assert found.report.short == sum(len(others) < wanted for others in neighbours.values())
+    looks = [look(int(name)).sha256 for name in found.images]
+    assert len(set(looks)) == len(looks)
+    assert not set(looks) & {look(int(name)).sha256 for name in neighbours}
+
+
+def test_with_neighbours_by_embedding() -> None:
+    vectors = np.random.default_rng(0).normal(size=(POOL, 8))
+    nearest = nearest_rows(vectors[:V1], vectors, 5, excluded=np.arange(V1))
+    neighbours = {str(i): [str(j) for j in row] for i, row in enumerate(nearest.places.tolist())}
+    found = expanded(neighbours, 5)
+    assert_adds_up(found)
+    assert found.report.found == 5 * V1
+    assert found.report.short == 0
+    assert found.report.new > 0

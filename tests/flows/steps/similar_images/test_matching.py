@@ -1,0 +1,124 @@
+"""One similar image for each: none twice, none of D, none alike, whatever the order."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import permutations, product
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.recos.similar_images import Candidate, Matches, match_similar_images
+
+OWN, POOL = "abcd", "uvwxyz"
+worlds = st.fixed_dictionaries(
+    {
+        "similarities": st.lists(
+            st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5]),
+            min_size=len(OWN) * len(OWN + POOL),
+            max_size=len(OWN) * len(OWN + POOL),
+        ),
+        "alike": st.sets(
+            st.tuples(st.sampled_from(OWN + POOL), st.sampled_from(OWN + POOL)), max_size=4
+        ),
+    }
+)
+
+
+def alike_of(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    near: dict[str, set[str]] = defaultdict(set)
+    for first, second in pairs:
+        near[first].add(second)
+        near[second].add(first)
+    return {one: frozenset(others) for one, others in near.items()}
+
+
+def candidates_of(similarities: list[float]) -> dict[str, list[Candidate]]:
+    values = dict(zip(product(OWN, OWN + POOL), similarities, strict=True))
+    return {
+        image: sorted(
+            (Candidate(other, values[image, other]) for other in OWN + POOL if other != image),
+            key=lambda one: (-one.similarity, one.image),
+        )
+        for image in OWN
+    }
+
+
+def literal(
+    candidates: dict[str, list[Candidate]], alike: dict[str, frozenset[str]]
+) -> dict[str, str]:
+    """Always the most similar of all pairs that are left."""
+    closed = set(OWN).union(*(alike.get(image, frozenset()) for image in OWN))
+    found: dict[str, str] = {}
+    while True:
+        left = [
+            (-other.similarity, image, other.image)
+            for image in OWN
+            for other in candidates[image]
+            if image not in found and other.image not in closed
+        ]
+        if not left:
+            return found
+        _, image, other = min(left)
+        found[image] = other
+        closed |= {other, *alike.get(other, frozenset())}
+
+
+@given(worlds, st.permutations(OWN))
+def test_what_is_found(world: dict[str, Any], order: list[str]) -> None:
+    alike = alike_of(both for both in world["alike"] if both[0] != both[1])
+    candidates = candidates_of(world["similarities"])
+    found = match_similar_images(candidates, alike)
+    chosen = {image: match.candidate.image for image, match in found.found.items()}
+    assert chosen == literal(candidates, dict(alike))
+    assert len(set(chosen.values())) == len(chosen)
+    for one in chosen.values():
+        assert one not in OWN
+        assert not alike.get(one, frozenset()) & (set(OWN) | set(chosen.values()))
+    assert found.found.keys() | found.rejections.keys() == set(OWN)
+    assert not found.found.keys() & found.rejections.keys()
+    shuffled = match_similar_images({image: candidates[image] for image in order}, alike)
+    assert shuffled.found == found.found
+    assert list(shuffled.found) == [image for image in order if image in found.found]
+
+
+def test_no_two_would_rather_have_each_other() -> None:
+    values = [0.9, 0.8, 0.85, 0.1]
+    for order in permutations(range(4)):
+        numbers = [values[place] for place in order]
+        candidates = {
+            "a": sorted(
+                [Candidate("x", numbers[0]), Candidate("y", numbers[1])],
+                key=lambda one: -one.similarity,
+            ),
+            "b": sorted(
+                [Candidate("x", numbers[2]), Candidate("y", numbers[3])],
+                key=lambda one: -one.similarity,
+            ),
+        }
+        _assert_stable(candidates, match_similar_images(candidates, {}))
+
+
+def _assert_stable(candidates: dict[str, list[Candidate]], matches: Matches) -> None:
+    has = {image: match.candidate for image, match in matches.found.items()}
+    owner = {candidate.image: (image, candidate) for image, candidate in has.items()}
+    for image, others in candidates.items():
+        for other in others:
+            would = image not in has or other.similarity > has[image].similarity
+            _, now = owner.get(other.image, ("", Candidate("", -2)))
+            assert not (would and other.similarity > now.similarity)
+
+
+def test_what_finds_none_is_named() -> None:
+    only = [Candidate("x", 0.5)]
+    found = match_similar_images({"a": only, "b": [Candidate("x", 0.4)], "c": []}, {})
+    assert found.found.keys() == {"a"}
+    assert found.rejections["b"].reason == "no_similar_image"
+    assert "all of 1 candidates" in found.rejections["b"].detail
+    assert found.rejections["c"].context == {"image": "c", "candidates": 0}
+
+
+def test_the_rank_counts_what_was_passed_over() -> None:
+    candidates = {"a": [Candidate("x", 0.9), Candidate("y", 0.8), Candidate("z", 0.7)]}
+    found = match_similar_images(candidates, alike_of([("a", "x"), ("x", "y")]))
+    assert found.found["a"] == (Candidate("y", 0.8), 2)

@@ -1,0 +1,31 @@
+"""What of an answer is taken as the description of a person."""
+
+import pytest
+
+from flows.ufine6926.describing import read_description
+from schemas.chat import ChatAnswer
+from schemas.records import Rejection
+
+
+def answered(text: str) -> ChatAnswer:
+    return ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0.1)
+
+
+def test_a_description_is_taken_out_of_chatter() -> None:
+    answer = answered("Sure, here is the description:\n\nA man in a red coat walks.")
+    assert read_description(answer, 200) == "A man in a red coat walks."
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("I'm sorry, but I can't identify people in images.", "refusal"),
+        ("<think>A man", "truncated_answer"),
+        ("", "empty"),
+    ],
+)
+def test_what_is_no_description(text: str, reason: str) -> None:
+    found = read_description(answered(text), 200)
+    assert isinstance(found, Rejection)
+    assert (found.stage, found.reason) == ("describe_person", reason)
+    assert found.context["answer"] == text

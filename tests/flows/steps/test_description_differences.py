@@ -1,0 +1,93 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.ufine3c.description_differences import find_differences
+from models.builtin.person.parser import parse_description
+from tests.person_sets import own_texts
+
+_WORDS = (
+    *("a", "the", "his", "her", "no", "it", "one", ",", ".", "and", "of", "with", "in", "is"),
+    *("black", "white", "dark", "blue", "striped", "long", "young", "tall", "left", "right"),
+    *("man", "woman", "shirt", "sleeves", "collar", "bag", "hat", "shoes", "hair", "hand", "gizmo"),
+)
+
+
+def differences(source: str, rewrite: str) -> list[tuple[str, bool, str]]:
+    """(change, whether minor, value said) of what the rewrite adds or contradicts."""
+    findings = find_differences(parse_description(source), parse_description(rewrite))
+    return [
+        (finding.change, finding.minor, finding.rewrite.value)
+        for finding in findings
+        if finding.rewrite is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "rewrite", "expected"),
+    [
+        ("A man in a dark blue coat.", "A man in a light blue coat.", ("contradicted", "blue")),
+        ("A woman with curly hair.", "A woman with straight hair.", ("contradicted", "straight")),
+        ("A woman with her hair tied.", "A woman with a ponytail.", ("added", "ponytail")),
+        ("A shirt with a red collar.", "A shirt with a green collar.", ("contradicted", "green")),
+        ("A man in a striped shirt.", "A man in a checked shirt.", ("contradicted", "checked")),
+        ("A long-sleeved shirt.", "A sleeveless shirt.", ("contradicted", "sleeveless")),
+        ("A man is walking.", "A man is sitting.", ("contradicted", "sitting")),
+        ("A man without a hat.", "A man in a hat.", ("contradicted", "hat")),
+        ("A man with a bag.", "A man without a bag.", ("contradicted", "no bag")),
+        ("A woman in shoes.", "A woman in boots.", ("added", "boots")),
+        ("A young man.", "An elderly man.", ("contradicted", "elderly")),
+        ("A bag in his left hand.", "A bag in his right hand.", ("contradicted", "right")),
+        (
+            "Her coat reaches her knees.",
+            "Her coat reaches her hips.",
+            ("contradicted", "hip-length"),
+        ),
+    ],
+)
+def test_what_a_picture_would_refute_is_found(
+    source: str, rewrite: str, expected: tuple[str, str]
+) -> None:
+    change, value = expected
+    assert differences(source, rewrite) == [(change, False, value)]
+
+
+@pytest.mark.parametrize(
+    ("source", "rewrite", "expected"),
+    [
+        (
+            "A long-sleeved shirt.",
+            "A half-sleeved shirt.",
+            [("contradicted", True, "half sleeves")],
+        ),
+        ("A woman in shoes.", "A woman in sneakers.", [("added", True, "sneakers")]),
+        ("A tall man.", "A man of average height.", [("contradicted", True, "average height")]),
+        ("A man in navy trousers.", "A man in blue trousers.", []),
+        ("A man in a white and blue shirt.", "A man in a multicoloured shirt.", []),
+    ],
+)
+def test_what_honest_annotators_differ_by_is_minor(
+    source: str, rewrite: str, expected: list[tuple[str, bool, str]]
+) -> None:
+    assert differences(source, rewrite) == expected
+
+
+@pytest.mark.parametrize("text", own_texts()[::5])
+def test_a_description_does_not_differ_from_itself(text: str) -> None:
+    assert differences(text, text) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(_WORDS), max_size=25))
+def test_no_text_differs_from_itself(words: list[str]) -> None:
+    description = parse_description(" ".join(words))
+    assert find_differences(description, description) == ()
+
+
+@settings(max_examples=100, deadline=None)
+@given(*[st.lists(st.sampled_from(_WORDS), max_size=25)] * 2)
+def test_comparing_changes_neither_description(one: list[str], other: list[str]) -> None:
+    source, rewrite = parse_description(" ".join(one)), parse_description(" ".join(other))
+    before = source.facts(), rewrite.facts()
+    assert find_differences(source, rewrite) == find_differences(source, rewrite)
+    assert (source.facts(), rewrite.facts()) == before

@@ -1,0 +1,61 @@
+"""The draw of identities: the same for the same seed, whatever the order of the input."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.ufine3c.sampling import SampleSettings, sample_identities
+
+names = st.text("abcdef0123", min_size=1, max_size=4)
+sources = st.dictionaries(names, st.lists(names, min_size=1, max_size=6, unique=True), max_size=12)
+
+
+def settings(identities: int = 3, cap: int | None = 2, seed: int = 0) -> SampleSettings:
+    return SampleSettings(identities=identities, images_per_identity=cap, seed=seed)
+
+
+@given(sources, st.integers(1, 5), st.none() | st.integers(1, 4), st.integers())
+def test_a_draw_is_as_large_as_it_can_be_and_no_larger(
+    images: dict[str, list[str]], identities: int, cap: int | None, seed: int
+) -> None:
+    draw = sample_identities(images, settings(identities, cap, seed))
+    assert len(draw.images) == min(identities, len(images))
+    for name, drawn in draw.images.items():
+        assert set(drawn) <= set(images[name])
+        assert len(drawn) == len(set(drawn)) == min(cap or 99, len(images[name]))
+
+
+@given(sources, st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter(
+    images: dict[str, list[str]], chance: random.Random
+) -> None:
+    shuffled = {
+        name: chance.sample(images[name], len(images[name]))
+        for name in chance.sample(sorted(images), len(images))
+    }
+    first, second = (sample_identities(one, settings()) for one in (images, shuffled))
+    assert first == second
+    assert first.digest == second.digest
+
+
+@given(sources, st.integers(1, 5))
+def test_a_larger_draw_holds_the_smaller(images: dict[str, list[str]], identities: int) -> None:
+    small, large = (sample_identities(images, settings(n)) for n in (identities, identities + 1))
+    assert list(large.images.items())[: len(small.images)] == list(small.images.items())
+
+
+def test_another_seed_draws_others_and_every_identity_can_be_drawn() -> None:
+    images = {f"person {number}": ["a"] for number in range(20)}
+    draws = [frozenset(sample_identities(images, settings(seed=seed)).images) for seed in range(60)]
+    assert len(set(draws)) > 50
+    assert frozenset.union(*draws) == set(images)
+
+
+def test_the_digest_tells_draws_apart() -> None:
+    digests = {
+        sample_identities({"a": ["1", "2"], "b": ["3"]}, settings(cap=None)).digest,
+        sample_identities({"a": ["1"], "b": ["2", "3"]}, settings(cap=None)).digest,
+        sample_identities({"a": ["1", "2"]}, settings(cap=None)).digest,
+    }
+    assert len(digests) == 3

@@ -1,0 +1,151 @@
+"""Both language-model stages of contrastive benchmarks through a real vLLM server, with images.
+
+The model is tiny and random: what it says is nonsense. What is tested is that the server takes the
+prompts, all images and the schemas, and that every answer is read, or refused with a reason.
+"""
+
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from flows.ccd.refining import RefinedCaptions, read_refinement, request_refinement, resized_images
+from flows.ccd.refining import request_repair as repair_captions
+from flows.ccd.strategies import FIELDS, StrategiesRead, read_strategies, request_strategies
+from flows.ccd.strategies import request_repair as repair_strategies
+from models.messages import chat_messages
+from models.openai_chat import OpenAIChatModel
+from prompts.loader import load_prompt
+from schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from schemas.profile import OpenAIChat, Sampling
+from schemas.records import Rejection
+from schemas.requests import MOST_CHARACTERS, RefinementBrief, StrategyBrief
+from schemas.taxonomy import DifferenceType
+from tests.servers.vllm_server import VllmServer
+
+STRATEGY_BRIEF = StrategyBrief(count=1, caption="A red car stands on a street.")
+REFINEMENT_BRIEF = RefinementBrief(
+    images=3,
+    caption="A red car stands on a street.",
+    differences=("Entity Attribute: the car is blue", "Scene Type: the place is a beach"),
+    second_language="zh",
+)
+COLOURS = ("red", "blue", "yellow")
+LEAST_IMAGE_TOKENS = 4
+FEWEST_COMPLETE = 2
+
+
+def png(colour: str) -> ChatImage:
+    buffer = io.BytesIO()
+    Image.new("RGB", (90, 60), colour).save(buffer, "PNG")
+    return ChatImage(media_type="image/png", data=buffer.getvalue())
+
+
+def model_of(server: VllmServer, seed: int, max_tokens: int) -> OpenAIChatModel:
+    sampling = Sampling(temperature=1.0, seed=seed, max_tokens=max_tokens)
+    return OpenAIChatModel(
+        OpenAIChat(
+            provider="openai",
+            name=server.model,
+            revision="1",
+            base_url=server.base_url,
+            sampling=sampling,
+        )
+    )
+
+
+def asked(server: VllmServer, requests: Sequence[ChatRequest], tokens: int) -> list[ChatAnswer]:
+    """The answers to each request, of four seeds."""
+    answers = []
+    for seed in range(4):
+        for _, outcome in model_of(server, seed, tokens).answer(requests):
+            assert isinstance(outcome, ChatAnswer), outcome
+            answers.append(outcome)
+    return answers
+
+
+def strategies_request() -> ChatRequest:
+    prompt = load_prompt("contrast_strategies")
+    request = request_strategies(png("red"), STRATEGY_BRIEF, prompt)
+    assert isinstance(request, ChatRequest)
+    return request
+
+
+def refinement_request(brief: RefinementBrief = REFINEMENT_BRIEF) -> ChatRequest:
+    images = resized_images([png(colour) for colour in COLOURS[: brief.images]])
+    assert not isinstance(images, Rejection)
+    return request_refinement(images, brief, load_prompt("refine_captions"))
+
+
+def assert_meets_the_strategy_schema(value: Any) -> None:
+    assert set(value) == {"strategies"}
+    (strategy,) = value["strategies"]
+    assert tuple(strategy) == FIELDS
+    assert strategy["type"] in [kind.value for kind in DifferenceType]
+    for field, most in MOST_CHARACTERS.items():
+        assert 1 <= len(strategy[field]) <= most
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_strategies_are_written_to_the_schema(vllm_server: VllmServer) -> None:
+    request = strategies_request()
+    answers = asked(vllm_server, [request], 3000)
+    for answer in answers:
+        read = read_strategies(answer, STRATEGY_BRIEF)
+        assert isinstance(read, (StrategiesRead, Rejection))
+        if isinstance(read, Rejection):
+            assert read.context["answer"] == answer.text
+        if answer.truncated:
+            assert isinstance(read, Rejection)
+            assert read.reason == "truncated_answer"
+        else:
+            assert_meets_the_strategy_schema(json.loads(answer.text))
+            if isinstance(read, Rejection):
+                assert read.reason == "no_usable_strategy"
+    complete = [answer for answer in answers if not answer.truncated]
+    assert len(complete) >= FEWEST_COMPLETE
+    rejection = Rejection(stage="s", reason="r", detail="It is nonsense.")
+    again = repair_strategies(request, complete[0], rejection, load_prompt("repair_strategies"))
+    for answer in asked(vllm_server, [again], 20):
+        assert answer.text.startswith('{"strategies')
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_captions_are_written_to_the_schema_of_every_image(vllm_server: VllmServer) -> None:
+    request = refinement_request()
+    answers = asked(vllm_server, [request], 6000)
+    for answer in answers:
+        read = read_refinement(answer, REFINEMENT_BRIEF)
+        assert isinstance(read, (RefinedCaptions, Rejection))
+        if isinstance(read, Rejection):
+            assert read.context["answer"] == answer.text
+        if not answer.truncated:
+            value = json.loads(answer.text)
+            assert [len(value[field]) for field in ("captions", "translations")] == [3, 3]
+    complete = [answer for answer in answers if not answer.truncated]
+    assert len(complete) >= FEWEST_COMPLETE
+    rejection = Rejection(stage="s", reason="r", detail="It is nonsense.")
+    again = repair_captions(request, complete[0], rejection, load_prompt("repair_captions"))
+    for answer in asked(vllm_server, [again], 20):
+        assert answer.text.startswith('{"captions')
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_every_image_of_a_group_reaches_the_model(vllm_server: VllmServer) -> None:
+    request = refinement_request()
+    sent = [part for part in chat_messages(request)[0]["content"] if part["type"] == "image_url"]
+    assert len(sent) == 3
+    fewer = [request.model_copy(update={"images": request.images[:count]}) for count in (1, 2, 3)]
+    tokens = [
+        outcome.tokens_in or 0
+        for _, outcome in sorted(model_of(vllm_server, 0, 5).answer(fewer))
+        if isinstance(outcome, ChatAnswer)
+    ]
+    one, two, three = tokens
+    assert two - one == three - two >= LEAST_IMAGE_TOKENS

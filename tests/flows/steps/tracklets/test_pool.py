@@ -1,0 +1,209 @@
+"""Pools of observations: bounded, spread over time, the best of each span, and restorable."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.ufine6926.crops import (
+    MARGIN,
+    Boxes,
+    ObservationPool,
+    PoolState,
+    TrackOrigin,
+    cut,
+    encode,
+    measure_quickly,
+    quality,
+    with_keypoints,
+)
+from flows.ufine6926.noise_filter import filter_track
+from models.tracking.association import TrackedPerson, unpacked
+from models.tracking.detector import Frame
+from schemas.base import sha256_of
+from schemas.records import Rejection
+from schemas.tracking import FilterSettings
+from schemas.video import Track
+from tests.flows.steps.tracklets.samples import person
+
+ORIGIN = TrackOrigin("street", "street/one.mp4", "0" * 64, "tracker@1")
+NOBODY = np.zeros((0, 4))
+BOX = np.array([10.0, 5, 34, 60])
+_NOISE = np.random.default_rng(0).integers(0, 256, (64, 48, 3)).astype(np.float64)
+
+
+class Blobs:
+    """Where crops go; counts how often."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, bytes] = {}
+        self.puts = 0
+
+    def put(self, data: bytes, media_type: str) -> str:
+        assert media_type == "image/jpeg"
+        self.puts += 1
+        self.stored[sha256_of(data)] = data
+        return sha256_of(data)
+
+
+def frame(number: int, strength: int) -> Frame:
+    """A frame that is the sharper, the greater `strength` is (0 to 9)."""
+    pixels = 128 + (_NOISE - 128) * (strength + 1) / 20 + number % 5
+    return Frame(number, number / 10, pixels.astype(np.uint8))
+
+
+def seen(score: float = 0.9, box: Boxes = BOX) -> TrackedPerson:
+    return TrackedPerson(1, box, score, person(3))
+
+
+Seen = list[tuple[int, int]]
+sightings: st.SearchStrategy[Seen] = st.lists(
+    st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=40
+).map(
+    lambda steps: [
+        (sum(step for step, _ in steps[: place + 1]), strength)
+        for place, (_, strength) in enumerate(steps)
+    ]
+)
+
+
+def pool_of(frames: Seen, most: int) -> ObservationPool:
+    pool = ObservationPool(1, most)
+    for number, strength in frames:
+        pool.offer(frame(number, strength), seen(), NOBODY)
+    return pool
+
+
+def literal_choice(frames: Seen, most: int) -> list[int]:
+    """The best frame of each span, for the shortest spans of which no more than `most` are full."""
+    first = frames[0][0]
+    qualities = {}
+    for number, strength in frames:
+        measures = measure_quickly(frame(number, strength), BOX, NOBODY)
+        assert measures is not None
+        qualities[number] = quality(measures, 0.9)
+    length = 1
+    while True:
+        spans: dict[int, list[int]] = {}
+        for number, _ in frames:
+            spans.setdefault((number - first) // length, []).append(number)
+        if len(spans) <= most:
+            return [
+                max(span, key=lambda number: (qualities[number], -number))
+                for span in spans.values()
+            ]
+        length *= 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(sightings, st.integers(2, 8))
+def test_a_pool_keeps_the_best_of_each_span_whatever_came_when(frames: Seen, most: int) -> None:
+    track = pool_of(frames, most).close(Blobs().put, ORIGIN)
+    assert isinstance(track, Track)
+    assert [one.frame for one in track.observations] == literal_choice(frames, most)
+    assert track.seen_frames == len(frames)
+    assert (track.first_frame, track.last_frame) == (frames[0][0], frames[-1][0])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=10, max_size=100), st.integers(2, 12))
+def test_a_pool_is_never_too_full_and_reaches_from_first_to_last(
+    strengths: list[int], most: int
+) -> None:
+    pool = ObservationPool(1, most)
+    for number, strength in enumerate(strengths):
+        pool.offer(frame(number, strength), seen(), NOBODY)
+        assert len(pool) <= most
+        assert len(pool) >= min(number + 1, most // 2)
+    state = pool.state(Blobs().put)
+    frames = [one.frame for one in state.observations]
+    length = state.span_frames
+    assert frames[0] < length
+    assert len(strengths) - 1 - frames[-1] < length
+    assert all(b - a < 2 * length for a, b in pairwise(frames))
+
+
+def test_who_comes_nearer_does_not_crowd_out_the_time_before() -> None:
+    pool = ObservationPool(1, 8)
+    for number in range(200):
+        near = np.array([2.0, 2, 20 + number / 10, 30 + number / 8])
+        pool.offer(frame(number, 5), seen(box=near), NOBODY)
+    frames = [one.frame for one in pool.state(Blobs().put).observations]
+    assert frames == sorted(frames)
+    assert frames[0] < 32
+    assert frames[-1] == 199
+    assert max(np.diff(frames)) < 64
+
+
+@settings(max_examples=20, deadline=None)
+@given(sightings, st.integers(2, 8), st.data())
+def test_a_restored_pool_gives_the_same_track(frames: Seen, most: int, data: st.DataObject) -> None:
+    cuts = data.draw(st.sets(st.integers(0, len(frames)), max_size=3))
+    blobs = Blobs()
+    pool = ObservationPool(1, most)
+    for place, (number, strength) in enumerate(frames):
+        if place in cuts and place:
+            text = pool.state(blobs.put).model_dump_json()
+            pool = ObservationPool.restored(PoolState.model_validate_json(text))
+        pool.offer(frame(number, strength), seen(), NOBODY)
+    track = pool.close(blobs.put, ORIGIN)
+    whole = pool_of(frames, most).close(Blobs().put, ORIGIN)
+    assert isinstance(track, Track)
+    assert isinstance(whole, Track)
+    assert track.payload() == whole.payload()
+    thresholds = FilterSettings(least_height_px=10)
+    assert filter_track(track, thresholds) == filter_track(whole, thresholds)
+    assert {one.crop.sha256 for one in track.observations} <= blobs.stored.keys()
+
+
+def test_crops_are_stored_once_and_are_what_the_record_says() -> None:
+    blobs = Blobs()
+    pool = pool_of([(0, 3), (1, 4)], 4)
+    assert blobs.puts == 0
+    pool.state(blobs.put)
+    pool.state(blobs.put)
+    track = pool.close(blobs.put, ORIGIN)
+    assert isinstance(track, Track)
+    assert blobs.puts == 2
+    for one, pixels in zip(
+        track.observations, (frame(0, 3).pixels, frame(1, 4).pixels), strict=True
+    ):
+        expected = encode(cut(pixels, BOX, MARGIN))
+        assert one.crop == expected.picture
+        assert blobs.stored[one.crop.sha256] == expected.data
+        assert one.box_xyxy == tuple(BOX)
+        assert unpacked(one.embedding) @ person(3) > 0.999
+
+
+def test_who_never_was_inside_the_frame_is_a_rejection() -> None:
+    pool = ObservationPool(4, 8)
+    pool.offer(frame(7, 5), seen(box=np.array([-50.0, 0, -10, 60])), NOBODY)
+    found = pool.close(Blobs().put, ORIGIN)
+    assert isinstance(found, Rejection)
+    assert found.reason == "never_in_view"
+    assert "Track 4 of 'street/one.mp4'" in found.detail
+
+
+def test_a_person_without_embedding_and_a_score_beyond_one() -> None:
+    pool = ObservationPool(1, 2)
+    pool.offer(frame(0, 5), TrackedPerson(1, BOX, 1.0000001, None), NOBODY)
+    track = pool.close(Blobs().put, ORIGIN)
+    assert isinstance(track, Track)
+    assert (track.observations[0].embedding, track.observations[0].score) == ("", 1.0)
+
+
+def test_keypoints_are_added_by_frame() -> None:
+    track = pool_of([(0, 3), (1, 4)], 4).close(Blobs().put, ORIGIN)
+    assert isinstance(track, Track)
+    counted = with_keypoints(track, {1: 12})
+    assert [one.measures.keypoints for one in counted.observations] == [None, 12]
+
+
+@pytest.mark.parametrize("most", [2, 24])
+def test_frames_that_are_far_apart_do_not_shorten_what_is_kept(most: int) -> None:
+    frames = [(number * 5, 5) for number in range(24)]
+    track = pool_of(frames, most).close(Blobs().put, ORIGIN)
+    assert isinstance(track, Track)
+    assert len(track.observations) == most
