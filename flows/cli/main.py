@@ -36,7 +36,7 @@ from flows.cli.output import err
 from flows.cli.recos import app as recos
 from flows.cli.release_opening import within_memory
 from flows.cli.store import app as store
-from flows.stopping import stopped_by_signals
+from flows.engine.stopping import stopped_by_signals
 from schemas.errors import ConfigurationError, LoupeError
 
 _STOPPED = (130, 143)  # by Ctrl-C (Typer makes the same of it), and by SIGTERM

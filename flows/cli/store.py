@@ -48,7 +48,7 @@ def check(
     out of its video, drawn or edited again; only bytes with the right digest are put in place.
     """
     from db.blob_check import BlobCheck
-    from flows.blob_repair import mend
+    from flows.engine.blob_repair import mend
     from flows.engine.context import open_context
     from profiles.settings import load_settings
     from schemas.errors import UsageError

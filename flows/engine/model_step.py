@@ -12,7 +12,7 @@ from db.entities import StoredEntity
 from db.store import Store
 from db.work import WorkResult, drop_claims
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.stopping import current_stop
+from flows.engine.stopping import current_stop
 from models.chat import ChatModel, RetryingModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError, ModelError, ServiceError

@@ -18,11 +18,11 @@ from db.blobs import BlobStore
 from db.entities import LIVE, parents_of
 from db.quarantine import quarantined
 from db.store import Store
-from flows.blob_repair import mend
 from flows.ccd.groups import ACCEPTED_FROM, CONTRAST_OF
 from flows.ccd.image_requests import MADE_FOR
 from flows.ccd.pipeline import build_dataset
 from flows.cli.main import app
+from flows.engine.blob_repair import mend
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from profiles.loader import load_profile
