@@ -135,7 +135,8 @@ def _change_text(folder: Path, path: str, chance: Random) -> bool:
 
 def _change_manifest(folder: Path, path: list[str], chance: Random) -> bool:
     """Documents are made again of what the manifest says then, where they can be."""
-    values = json.loads((folder / MANIFEST).read_text("utf-8"))
+    sealed = (folder / MANIFEST).read_bytes()
+    values = json.loads(sealed)
     files = list(read_files(folder / MANIFEST))
     above: Any = values
     for step in path[:-1]:
@@ -155,7 +156,7 @@ def _change_manifest(folder: Path, path: list[str], chance: Random) -> bool:
         name_anew(folder)
     except Exception:  # noqa: BLE001 - no documents can be made of it: it stays as it is
         return True
-    return True
+    return (folder / MANIFEST).read_bytes() != sealed  # else it was another spelling of the same
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
