@@ -2,7 +2,7 @@
 
 A claim is on a subject (a model call, a plan's work on a dataset) or on a range of numbers within
 one. It belongs to a process: a random id with a heartbeat in the store. A claim ends with the
-heartbeat of its process, and at once where the process is seen to have died (`db.processes`).
+heartbeat of its process, and at once where the process is seen to have died (`schemas.processes`).
 
 No two machines' clocks are ever compared. On PostgreSQL the server's clock says how old a heartbeat
 is. SQLite has no clock of its own (its `now` is that of the caller): there a heartbeat has ended
@@ -22,9 +22,9 @@ from uuid import uuid4
 from sqlalchemy import Connection, delete, func, null, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from db.processes import is_process_dead, own_place
 from db.tables.work import Claim, Process
 from schemas.errors import ServiceError
+from schemas.processes import is_process_dead, own_place
 
 _log = logging.getLogger(__name__)
 LEASE_SECONDS = 60.0

@@ -154,7 +154,7 @@ def _bring_up_prefect(settings: Settings, working_directory: Path, report: Repor
 def _registration(server: RunningService, working_directory: Path) -> str:
     """What a registration depends on; a server started anew may have been updated meanwhile."""
     digest = hashlib.sha256(prefect_server.DEPLOYMENTS.read_bytes()).hexdigest()
-    return f"{digest}\n{server.pid} {server.create_time}\n{working_directory}\n"
+    return f"{digest}\n{server.place}\n{working_directory}\n"
 
 
 def _is_up(home: Path, name: str, report: Report) -> bool:

@@ -1,8 +1,8 @@
 """Servers as detached processes: started once, found again, ended with everything they started.
 
 A started server is described by a small JSON file, `<home>/services/<name>.json`. A process id
-alone says little, because the system uses it again: a record is believed only when the process with
-that id was also created at the recorded time.
+alone says little, because the system uses it again: a record holds the process's place
+(`schemas.processes`), which no other process ever has and no step of the clock changes.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError
 
 from schemas.base import Record
 from schemas.errors import ServiceError
+from schemas.processes import is_on_this_machine, is_process_alive, place_of
 from services.credentials import (
     locked,
     private_opener,
@@ -37,7 +38,6 @@ PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 By default every client and every single call reads the certificates of all authorities first, which
 takes twenty times longer than the call.
 """
-_CREATE_TIME_TOLERANCE_SECONDS = 2.0
 _LOG_LINES_IN_ERRORS = 15
 _PORT_RELEASE_SECONDS = 5.0
 """What a killed server's threads may take to let go of its port after its first thread is gone."""
@@ -69,7 +69,7 @@ class RunningService(Record):
 
     name: str
     pid: int
-    create_time: float
+    place: str
     command: tuple[str, ...]
     port: int | None
     url: str | None
@@ -115,7 +115,7 @@ def start(home: Path, spec: ServiceSpec, is_ready: Callable[[], bool]) -> Runnin
 def running(home: Path, name: str) -> RunningService | None:
     """The server's record if its very process is alive, else None."""
     service = recorded(home, name)
-    return service if service is not None and _leader(service) is not None else None
+    return service if service is not None and is_process_alive(service.place) else None
 
 
 def state(home: Path, name: str) -> ServiceState:
@@ -222,16 +222,13 @@ def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.
             )
         except OSError as error:
             raise ServiceError(f"{spec.name} could not be started: {error}") from error
+    place = place_of(process.pid)  # before it is collected: one that ended at once has a place, too
     # Whoever starts a process has to collect it, or it stays a zombie while we live.
     threading.Thread(target=process.wait, name=f"reap-{spec.name}", daemon=True).start()
-    try:
-        create_time = psutil.Process(process.pid).create_time()
-    except psutil.NoSuchProcess:
-        create_time = time.time()
     service = RunningService(
         name=spec.name,
         pid=process.pid,
-        create_time=create_time,
+        place=place,
         command=spec.command,
         port=spec.port,
         url=spec.url,
@@ -266,29 +263,19 @@ def _end_of_log(service: RunningService) -> str:
     return f" the end of {service.log}:{last or ' (it is empty)'}"
 
 
-def _leader(service: RunningService) -> psutil.Process | None:
-    """The server's own process, if it is alive and the one that we started."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(service.pid)
-        if _is_ours(service, process) and _is_alive(process):
-            return process
-    return None
-
-
-def _is_ours(service: RunningService, process: psutil.Process) -> bool:
-    return abs(process.create_time() - service.create_time) < _CREATE_TIME_TOLERANCE_SECONDS
-
-
 def _members(service: RunningService) -> list[psutil.Process]:
     """The server and its descendants, those that outlived it included.
 
     Orphans still carry the server's session id. The system gives that number to no new process
-    while the session has members: if a stranger has it, nobody of ours is left.
+    while the session has members: if a stranger has it, nobody of ours is left. After a restart of
+    the machine, or in another container, all numbers are strangers'.
     """
+    if not is_on_this_machine(service.place):
+        return []
     found: dict[int, psutil.Process] = {}
     with contextlib.suppress(psutil.NoSuchProcess):
         leader = psutil.Process(service.pid)
-        if not _is_ours(service, leader):
+        if place_of(service.pid) not in {service.place, ""}:
             return []
         found = {process.pid: process for process in [leader, *leader.children(recursive=True)]}
     for process in psutil.process_iter():

@@ -43,7 +43,7 @@ class Checkpoint(Base):
 
 
 class Process(Base):
-    """A process that makes claims: where it runs (`db.processes`), and its heartbeat.
+    """A process that makes claims: where it runs (`schemas.processes`), and its heartbeat.
 
     `beats` counts up as long as it lives, `beat_at` is the last time by the database's clock.
     """

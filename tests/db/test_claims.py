@@ -1,17 +1,15 @@
 """A claim is one process's as long as its heart beats; the dead are known only by neighbours."""
 
-import os
 import subprocess
 import sys
 import time
 
 from db.claims import Claims, process_id
-from db.processes import is_process_dead, own_place, place_of
 from db.store import Store
 from db.tables.work import Claim, Process
 from db.work import drop_claims
 from tests.db.samples import hand_over_claims, row_count
-from tests.separation import OWN_NAMESPACE, ended_place, require
+from tests.separation import ended_place
 
 
 def take(store: Store, subject: str = "a call") -> str | None:
@@ -103,39 +101,3 @@ def test_a_forked_child_is_a_process_of_its_own() -> None:
         " exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_a_process_that_was_killed_but_not_yet_buried_is_dead() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    place = place_of(child.pid)
-    assert not is_process_dead(place)
-    child.kill()
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and left a zombie
-    assert is_process_dead(place)
-    child.communicate()
-    assert is_process_dead(place)
-
-
-def test_a_process_id_that_went_to_somebody_else_is_dead() -> None:
-    machine, pid, started = own_place().rsplit("/", 2)
-    assert not is_process_dead(own_place())
-    assert is_process_dead(f"{machine}/{pid}/{int(started) - 1}")
-
-
-def test_nothing_is_known_of_other_boots_other_namespaces_and_unknown_places() -> None:
-    machine, pid, started = own_place().rsplit("/", 2)
-    boot, *namespaces = machine.split("~")
-    for other in (["another-boot", *namespaces], [boot, "pid:[1]", *namespaces[1:]]):
-        assert not is_process_dead(f"{'~'.join(other)}/{pid}/{int(started) - 1}"), other
-    assert not is_process_dead("")
-
-
-def test_a_process_in_another_pid_namespace_has_a_place_of_its_own() -> None:
-    require("unshare")
-    program = "from db.processes import own_place; print(own_place())"
-    python = (sys.executable, "-c", program)
-    inside = subprocess.check_output([*OWN_NAMESPACE, *python], text=True).strip()
-    assert inside.endswith("/1/" + inside.rpartition("/")[2])
-    assert not is_process_dead(inside), "nothing can be known of it, though it has ended"
-    foreign_proc = [option for option in OWN_NAMESPACE if option != "--mount-proc"]
-    assert subprocess.check_output([*foreign_proc, *python], text=True).strip() == ""

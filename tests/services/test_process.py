@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -158,14 +159,42 @@ def test_a_reused_process_id_is_neither_believed_nor_ended(home: Path) -> None:
     service = start_web(home)
     stop(home, "web")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
-        an_hour_ago = {"pid": stranger.pid, "create_time": time.time() - 3600}
-        stale = service.model_copy(update=an_hour_ago)
-        (home / "services" / "web.json").write_text(stale.model_dump_json())
+        machine, _, start = service.place.split("/")
+        write_record(home, service, pid=stranger.pid, place=f"{machine}/{stranger.pid}/{start}")
         assert running(home, "web") is None
         assert state(home, "web") is ServiceState.CRASHED
         assert not stop(home, "web")
         assert stranger.poll() is None
         stranger.kill()
+
+
+def test_a_server_is_recognised_after_the_clock_was_stepped(
+    home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    service = start_web(home)
+    before = psutil.Process(service.pid).create_time()
+    with clock_stepped_by(3600, tmp_path_factory.mktemp("proc")):
+        assert psutil.Process(service.pid).create_time() == before + 3600
+        assert running(home, "web") == start_web(home) == service
+        assert stop(home, "web")
+    assert not psutil.pid_exists(service.pid)
+
+
+def test_after_a_restart_of_the_machine_nothing_of_a_record_is_ended(home: Path) -> None:
+    """The session of a stranger has the recorded id by chance; its first process has ended."""
+    leaver = "import subprocess; subprocess.Popen(['sleep', '60'])"
+    with subprocess.Popen([sys.executable, "-c", leaver], start_new_session=True) as ended:
+        pass
+    (stranger,) = [process for process in psutil.process_iter() if session_of(process) == ended.pid]
+    place = f"another-boot~pid:[1]/{ended.pid}/1"
+    service = RunningService(
+        name="web", pid=ended.pid, place=place, command=(), port=None, url=None, log=home / "log"
+    )
+    write_record(home, service)
+    assert state(home, "web") is ServiceState.CRASHED
+    assert not stop(home, "web")
+    assert stranger.status() == psutil.STATUS_SLEEPING
+    stranger.kill()
 
 
 def test_stopping_ends_the_whole_tree_even_what_ignores_term(home: Path) -> None:
@@ -210,6 +239,37 @@ def test_the_log_of_the_run_before_is_kept(home: Path) -> None:
             start(home, spec, lambda: False)
     assert "second" in (home / "services" / "web.log").read_text()
     assert "first" in (home / "services" / "web.previous.log").read_text()
+
+
+def write_record(home: Path, service: RunningService, **changes: object) -> None:
+    record = home / "services" / "web.json"
+    record.parent.mkdir(exist_ok=True)
+    record.write_text(service.model_copy(update=changes).model_dump_json())
+
+
+def session_of(process: psutil.Process) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getsid(process.pid)
+    return None
+
+
+@contextmanager
+def clock_stepped_by(seconds: int, folder: Path) -> Iterator[None]:
+    """psutil's view of the machine after its clock was set: the time of the boot moves with it."""
+    for entry in Path("/proc").iterdir():
+        (folder / entry.name).symlink_to(entry)
+    lines = Path("/proc/stat").read_text().splitlines()
+    (folder / "stat").unlink()
+    moved = [
+        f"btime {int(line.split()[1]) + seconds}" if line.startswith("btime ") else line
+        for line in lines
+    ]
+    (folder / "stat").write_text("\n".join(moved))
+    psutil.PROCFS_PATH = str(folder)
+    try:
+        yield
+    finally:
+        psutil.PROCFS_PATH = "/proc"
 
 
 def start_stubborn_tree(home: Path) -> psutil.Process:

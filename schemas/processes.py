@@ -1,0 +1,112 @@
+"""Where a process runs, and whether it lives or has ended, as far as another process can tell.
+
+Host names, process ids and wall clocks say little: containers share host names, every PID namespace
+counts its own process ids, and clocks step. A *place* is a machine (one boot of it and the
+namespaces of a process), a process id there, and the clock tick at which the process started.
+
+The machine is empty where `/proc` does not tell it (macOS, a `/proc` of another PID namespace).
+Such places are compared on one machine only. Without `/proc` they hold a creation time, no tick.
+"""
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+_DEAD = frozenset("ZX")  # a zombie was killed; its parent has not noticed yet
+
+
+def own_place() -> str:
+    """The place of this process."""
+    return place_of(os.getpid())
+
+
+def place_of(pid: int, proc: Path = _PROC) -> str:
+    """The place of the process `pid` of this PID namespace; empty if it is gone."""
+    stat = _stat_of(pid, proc)
+    return f"{_machine(proc)}/{pid}/{stat.start}" if stat else ""
+
+
+def is_on_this_machine(place: str, proc: Path = _PROC) -> bool:
+    """Whether the place belongs to this boot and these namespaces, as far as `/proc` tells."""
+    return place.partition("/")[0] == _machine(proc)
+
+
+def is_process_alive(place: str, proc: Path = _PROC) -> bool:
+    """Whether the process of that place is known to live.
+
+    False for an empty place and for processes of other machines, other boots and other namespaces.
+    """
+    if not place or not is_on_this_machine(place, proc):
+        return False
+    _, pid, start = place.split("/")
+    stat = _stat_of(int(pid), proc)
+    return stat is not None and stat.start == start and stat.state not in _DEAD
+
+
+def is_process_dead(place: str) -> bool:
+    """Whether the process of that place is known to have ended.
+
+    False for a place without a machine and for processes of other machines, other boots and other
+    namespaces: of those, nothing can be known from here.
+    """
+    if not place.partition("/")[0] or not is_on_this_machine(place):
+        return False
+    _, pid, start = place.split("/")
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # it runs as another user
+    stat = _stat_of(int(pid), _PROC)
+    return stat is not None and (stat.state in _DEAD or stat.start != start)
+
+
+class _Stat(NamedTuple):
+    state: str
+    start: str
+
+
+def _stat_of(pid: int, proc: Path) -> _Stat | None:
+    try:
+        text = (proc / str(pid) / "stat").read_text("utf-8", "replace")
+    except OSError:
+        return _stat_without_proc(pid)
+    fields = text.rpartition(")")[2].split()  # what stands in parentheses is a name, with anything
+    return _Stat(fields[0], fields[19])
+
+
+def _stat_without_proc(pid: int) -> _Stat | None:
+    import psutil  # slow to import, and rarely needed here
+
+    try:
+        process = psutil.Process(pid)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return _Stat("Z" if is_zombie else "", str(process.create_time()))
+    except psutil.Error:
+        return None
+
+
+def _machine(proc: Path) -> str:
+    return _machine_of(os.getpid(), proc)
+
+
+@cache
+def _machine_of(pid: int, proc: Path) -> str:
+    """The boot and the namespaces in which process ids and ticks of this process mean something.
+
+    Empty where `/proc` is missing or belongs to another PID namespace. `pid` is that of the caller:
+    a forked child may be in other namespaces.
+    """
+    try:
+        if (proc / "self").readlink().name != str(pid):
+            return ""
+        boot = (proc / "sys/kernel/random/boot_id").read_text("ascii").strip()
+        links = [proc / "self/ns" / kind for kind in ("pid", "time")]
+        # Kernels before 5.6 have no namespaces of time.
+        namespaces = [link.readlink().name for link in links if link.is_symlink()]
+    except OSError:
+        return ""
+    return "~".join([boot, *namespaces])
