@@ -12,7 +12,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model
 
 from db.entities import AgentRef
 from schemas.base import Record, digest_of
-from schemas.errors import ConfigurationError, UsageError, fault_of
+from schemas.errors import ConfigurationError, UsageError
+from schemas.faults import fault_of
 from schemas.toml_file import read_toml
 
 # Policies: which entities of a queue people look at, and what is decided without them.

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.errors import ConfigurationError, fault_of
+from schemas.errors import ConfigurationError
+from schemas.faults import fault_of
 from schemas.profile import Profile
 from schemas.toml_file import read_toml
 

@@ -12,7 +12,8 @@ from release.manifest import MANIFEST, named, read_files, read_manifest
 from release.notices_files import erasure_of
 from release.parquet_bounds import opened_parquet
 from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
-from schemas.errors import IntegrityError, UsageError, fault_of
+from schemas.errors import IntegrityError, UsageError
+from schemas.faults import fault_of
 from schemas.release import Manifest, ReleasedFile
 
 _LOOK = "`loupe release verify` tells what else is wrong"

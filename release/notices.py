@@ -33,7 +33,8 @@ from release.notices_files import (
 from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
 from release.reading import read_listed
 from release.terms import ATTRIBUTION
-from schemas.errors import IntegrityError, UsageError, fault_of
+from schemas.errors import IntegrityError, UsageError
+from schemas.faults import fault_of
 from schemas.release import Manifest, ReleasedFile, WithdrawnBefore
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
 

@@ -8,7 +8,8 @@ from release.files import digest_of_file, is_plain
 from release.manifest import MANIFEST, file_entry, id_of, read_files, read_manifest
 from release.merkle import inclusion_proof, leaf_hash, root_of_proof
 from schemas.base import Record
-from schemas.errors import IntegrityError, UsageError, fault_of
+from schemas.errors import IntegrityError, UsageError
+from schemas.faults import fault_of
 from schemas.release import Count, FileEntry, HexSha256, Manifest, ReleasedFile
 
 _LOOK = "`loupe release verify` tells what is wrong"

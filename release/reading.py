@@ -15,7 +15,8 @@ from release.manifest import MANIFEST, named, read_files, read_manifest
 from release.notices_files import erasure_of
 from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
 from release.threads import DEFAULT_THREADS, ordered_map
-from schemas.errors import IntegrityError, UsageError, fault_of
+from schemas.errors import IntegrityError, UsageError
+from schemas.faults import fault_of
 from schemas.records import Split
 from schemas.release import Manifest, ReleasedFile
 from schemas.retrieval_task import RetrievalTask, Tier

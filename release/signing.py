@@ -16,7 +16,8 @@ from pydantic import Field, ValidationError
 from release.files import is_plain
 from release.findings import Findings
 from schemas.base import Record
-from schemas.errors import ConfigurationError, UsageError, fault_of
+from schemas.errors import ConfigurationError, UsageError
+from schemas.faults import fault_of
 from schemas.release import HexSha256
 
 SIGNATURE = "signature.json"

@@ -68,10 +68,10 @@ from release.payload_fingerprints import (
     images_of,
     numbers_of,
 )
-from schemas.base import ID_BYTES, EntityRecord, digest_of, framed
+from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, framed, unframed
 from schemas.records import PromptText, Source
 from schemas.release import Manifest, ModelUse, ReleasedVideo
-from schemas.video import Video
+from schemas.video import LINKED_LATER, Video
 
 _MOST_WORDS = 1000
 _MOST_KINDS_OF_CALLS = 100_000
@@ -447,7 +447,14 @@ class _LineageChecks:
         ]
         made = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2).astype(np.uint64)
         for at in whole[np.any(made != words[whole], axis=1)].tolist():
-            self._add_other_id(ENTITIES, piece["id"][at].as_py())
+            dataset, kind, payload, id_ = (
+                piece[name][at].as_py() for name in ("dataset", "kind", "payload", "id")
+            )
+            later = LINKED_LATER.get(kind, frozenset())
+            links = [link.split("=", 1) for link in unframed(parts[at])]
+            first = [(role, parent) for role, parent in links if role not in later]
+            if len(first) == len(links) or entity_id(dataset, kind, payload, first) != id_:
+                self._add_other_id(ENTITIES, id_)
 
     def _add_other_id(self, table: LineageTable, id_: str) -> None:
         what = f"what {FOLDER}/ says of {id_} is not what its id was made from"
@@ -656,9 +663,9 @@ class _LineageChecks:
             ids = [one.entity_id for one in many]
             places = self._entities.ids.places(words_of_texts(ids))
             self._used[ENTITIES.name][places[places >= 0]] = True
-            for entity_id, is_wrong in zip(ids, self._is_none_of(places, (kind,)), strict=True):
+            for entity, is_wrong in zip(ids, self._is_none_of(places, (kind,)), strict=True):
                 if is_wrong:
-                    message = f"{ENTITIES.path} has no {kind} {entity_id}; {MANIFEST} names it"
+                    message = f"{ENTITIES.path} has no {kind} {entity}; {MANIFEST} names it"
                     self._findings.add("lineage_incomplete", message, ENTITIES.path)
         for source in stated.sources:
             values = source.model_dump(exclude={"entity_id"})

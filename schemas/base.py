@@ -41,6 +41,16 @@ def framed(*parts: str) -> bytes:
     return b"".join([b"%d:%b" % (len(data), data) for data in map(str.encode, parts)])
 
 
+def unframed(data: bytes) -> list[str]:
+    """The parts that `framed` put together."""
+    parts = []
+    while data:
+        length, _, rest = data.partition(b":")
+        parts.append(rest[: int(length)].decode())
+        data = rest[int(length) :]
+    return parts
+
+
 def entity_id(
     dataset: str, kind: str, payload: str, parents: Iterable[tuple[str, str]] = ()
 ) -> str:

@@ -1,27 +1,24 @@
-"""Everything that Loupe raises on purpose."""
+"""Everything that Loupe raises on purpose.
 
-from pydantic import ValidationError
+::
 
-# Everything that Loupe raises on purpose.
-#
-# ::
-#
-# LoupeError
-# ├── UsageError                what the user gave cannot be used (exit code 2)
-# │   ├── ConfigurationError    a profile, a build file or an environment variable
-# │   ├── FormatError           a file is not of the format it was said to be
-# │   └── MissingExtraError     an optional dependency is not installed
-# ├── IntegrityError            stored or released data is not what it claims to be
-# │   ├── BlobMismatchError     bytes do not match their digest
-# │   └── MissingBlobError      a digest that nothing is stored under
-# ├── ModelError                a model could not be loaded or its server is not there
-# ├── TrainingError             a training cannot go on: a loss is no finite number
-# ├── DegenerateCriterionError  a criterion accepts nearly all or nearly none: it says nothing
-# ├── BudgetReachedError        a run stopped because `--max-cost` or `--max-tokens` was reached
-# └── ServiceError              a server that we start or talk to does not do what it should
-#
-# A message is one sentence: what, where, got, wanted. What is wrong with a *single record* is not
-# raised: it becomes a `schemas.records.Rejection` and goes to quarantine while the rest goes on.
+LoupeError
+├── UsageError                what the user gave cannot be used (exit code 2)
+│   ├── ConfigurationError    a profile, a build file or an environment variable
+│   ├── FormatError           a file is not of the format it was said to be
+│   └── MissingExtraError     an optional dependency is not installed
+├── IntegrityError            stored or released data is not what it claims to be
+│   ├── BlobMismatchError     bytes do not match their digest
+│   └── MissingBlobError      a digest that nothing is stored under
+├── ModelError                a model could not be loaded or its server is not there
+├── TrainingError             a training cannot go on: a loss is no finite number
+├── DegenerateCriterionError  a criterion accepts nearly all or nearly none: it says nothing
+├── BudgetReachedError        a run stopped because `--max-cost` or `--max-tokens` was reached
+└── ServiceError              a server that we start or talk to does not do what it should
+
+A message is one sentence: what, where, got, wanted. What is wrong with a *single record* is not
+raised: it becomes a `schemas.records.Rejection` and goes to quarantine while the rest goes on.
+"""
 
 
 class LoupeError(Exception):
@@ -85,39 +82,3 @@ class BudgetReachedError(LoupeError):
 
 class ServiceError(LoupeError):
     """A server that we start or talk to does not do what it should."""
-
-
-# What is wrong with data that does not fit its record, in one sentence for people.
-
-_SHOWN_CHARACTERS = 80
-_OURS = "Value error, "
-
-
-def fault_of(error: Exception, *, unknown: str = "is unknown") -> str:
-    """The first fault that an error tells of: its place, what is wanted there, and what it got.
-
-    Of a pydantic error "statistics.images: Input should be a valid integer, got 'many'"; `unknown`
-    is what is said of a key that no record has. Of others the first line, or the kind of error.
-    """
-    if not isinstance(error, ValidationError):
-        return next(iter(str(error).splitlines()), "") or type(error).__name__
-    first = error.errors(include_url=False)[0]
-    place = "".join(map(_printable, ".".join(map(str, first["loc"]))))
-    told = first["msg"].removeprefix(_OURS)
-    if not place:
-        return told
-    if first["type"] == "extra_forbidden":
-        return f"{place} {unknown}"
-    if first["type"] == "missing":
-        return f"{place} is missing"
-    if "; got " in told:  # said in words of ours
-        return f"{place}: {told}"
-    return f"{place}: {told}, got {_short(repr(first['input']))}"
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

@@ -1,6 +1,7 @@
 """Videos, the tracks of the people in them, and what the noise filter says of every crop."""
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -8,7 +9,15 @@ from schemas.base import EntityRecord, Record
 from schemas.proposals import Box, Picture
 from schemas.records import Sha256
 
-# Videos, the tracks of the people in them, and what the noise filter says of every crop.
+LINKED_LATER: Final[Mapping[str, frozenset[str]]] = {
+    "filter_report": frozenset({"filtered_with"}),
+    "tracklet": frozenset({"proposed_with", "tracked_with"}),
+}
+"""By kind the roles of parents that are no part of an id: settings that lead to the same result.
+
+Where other thresholds give the same report or tracklet, it keeps its id and the decisions on it,
+and is linked to those settings, too.
+"""
 
 
 class VideoFacts(Record):

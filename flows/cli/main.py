@@ -129,7 +129,3 @@ def _database_fault(error: Exception) -> str | None:
     from db.engine import DATABASE_FAULTS, fault_sentence
 
     return fault_sentence(error) if isinstance(error, DATABASE_FAULTS) else None
-
-
-if __name__ == "__main__":
-    main()

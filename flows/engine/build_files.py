@@ -17,7 +17,8 @@ from schemas.build import (
     UFine6926Build,
     VideoSourceSpec,
 )
-from schemas.errors import ConfigurationError, fault_of
+from schemas.errors import ConfigurationError
+from schemas.faults import fault_of
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
 from schemas.toml_file import read_toml
 from sources.demonstration import DemonstrationWorld, write_people_world

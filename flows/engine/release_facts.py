@@ -13,7 +13,8 @@ from pydantic_core import ErrorDetails
 from db.entities import datasets_of, find
 from db.store import Store
 from schemas.base import Record
-from schemas.errors import ConfigurationError, UsageError, fault_of
+from schemas.errors import ConfigurationError, UsageError
+from schemas.faults import fault_of
 from schemas.records import Source
 from schemas.release import Creator, ReleaseAbout
 from schemas.toml_file import read_toml

@@ -34,8 +34,8 @@ from schemas.errors import (
     IntegrityError,
     MissingExtraError,
     UsageError,
-    fault_of,
 )
+from schemas.faults import fault_of
 from schemas.records import Split
 from schemas.toml_file import read_toml
 

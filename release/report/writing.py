@@ -22,7 +22,8 @@ from release.report.search_index import SearchIndex, index_words
 from release.report.thumbnails import FOLDER_IMAGES, PictureFolder
 from release.report.withdrawn import Withheld
 from release.threads import ordered_map
-from schemas.errors import IntegrityError, UsageError, fault_of
+from schemas.errors import IntegrityError, UsageError
+from schemas.faults import fault_of
 from schemas.withdrawal import WithdrawalNotice
 
 Progress = Callable[[int, int], None]

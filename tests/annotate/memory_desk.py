@@ -16,6 +16,7 @@ from annotate.backend import (
     RemoteAnnotation,
     RemoteTask,
 )
+from annotate.interfaces.page import controls
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -123,6 +124,23 @@ class MemoryDesk:
         others = tuple(a for a in project[task_id].annotations if a.id != number)
         project[task_id] = project[task_id]._replace(annotations=(*others, made), updated_at=now)
         return number
+
+    def submit(
+        self, task_id: int, regions: list[dict[str, Any]], annotation_id: int | None = None
+    ) -> int:
+        """Answers a task as its page does, which says of each region what it is about."""
+        project = self._project_of(task_id)
+        config = next(
+            self.specs[key].config for key, tasks in self.tasks.items() if tasks is project
+        )
+        targets = [(one.name, one.target) for one in controls(config)]
+        about = [
+            {"to_name": target, **region}
+            for region in regions
+            for name, target in targets
+            if name.fullmatch(region["from_name"])
+        ]
+        return self.annotate(task_id, about, annotation_id)
 
     def move_annotation(self, annotation_id: int, task_id: int) -> None:
         """Puts an answer on another task, as Label Studio did for whoever named one."""

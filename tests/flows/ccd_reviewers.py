@@ -56,7 +56,7 @@ def answer(
     shown = fetch(run.store, [task.entity_id for task in tasks.values()])
     asked = [shown[tasks[task.key].entity_id] for task in waiting]
     for task, one in zip(waiting, asked, strict=True):
-        desk.annotate(task.id, says(one))
+        desk.submit(task.id, says(one))
     return asked
 
 
@@ -77,7 +77,7 @@ def change_answer(
         known = tasks_by_key(run.store, [task.key for task in answered])
         for task in answered:
             if known[task.key].entity_id == shown.id and task.annotations:
-                desk.annotate(task.id, says(shown), annotation_id=task.annotations[0].id)
+                desk.submit(task.id, says(shown), annotation_id=task.annotations[0].id)
                 changed += 1
     assert changed, "nobody was asked of it"
     pull(run.store, office, shipped().queue(DATASET, step))

@@ -48,7 +48,7 @@ def answer(run: RunContext, office: MemoryOffice, says: Opinion, most: int | Non
     tasks = tasks_by_key(run.store, [task.key for task in waiting])
     shown = fetch(run.store, [task.entity_id for task in tasks.values()])
     for task in waiting:
-        desk.annotate(task.id, says(shown[tasks[task.key].entity_id]))
+        desk.submit(task.id, says(shown[tasks[task.key].entity_id]))
     return len(waiting)
 
 
@@ -60,7 +60,7 @@ def change_answer(
     answered = [task for tasks in desk.tasks.values() for task in tasks.values()]
     known = tasks_by_key(run.store, [task.key for task in answered])
     (task,) = (one for one in answered if known[one.key].entity_id == shown.id)
-    desk.annotate(task.id, regions, annotation_id=task.annotations[0].id)
+    desk.submit(task.id, regions, annotation_id=task.annotations[0].id)
 
 
 def accept_caption(shown: StoredEntity) -> Regions:

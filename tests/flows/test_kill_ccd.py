@@ -23,7 +23,7 @@ from tests.flows.worlds import compile_modules
 from tests.servers.contrasting import remembered, sometimes_cut, spoiled
 from tests.servers.counting_server import CountingServer, counting_server
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kill")]
+pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("kill")]
 
 MODULES = "flows.cli.main, flows.cli.build, flows.ccd.pipeline, openai, cv2, pyarrow.parquet"
 KILLS = 5

@@ -15,7 +15,7 @@ from sources.demonstration.street import StreetWorld
 from tests.flows.homes import bytes_of, contents_of, problems_of
 from tests.flows.worlds import KEEP_COMPILED, RunningProgram, compile_modules, loupe, write_toml
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kill")]
+pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("kill")]
 
 MODULES = "flows.cli.main, flows.cli.build, flows.ufine6926.pipeline, av, cv2, pyarrow.parquet"
 KILLS = 6

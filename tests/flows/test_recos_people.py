@@ -205,7 +205,7 @@ def one_answer(run: RunContext, office: MemoryOffice, question: StoredEntity) ->
     tasks = tasks_by_key(run.store, [task.key for task in desk.open_tasks()])
     for task in desk.open_tasks():
         if tasks[task.key].entity_id == question.id:
-            desk.annotate(task.id, fits_both(question))
+            desk.submit(task.id, fits_both(question))
 
 
 def test_an_image_for_which_nothing_stands_is_given_up(

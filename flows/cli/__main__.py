@@ -1,0 +1,5 @@
+"""Runs the command line as `python -m flows.cli`."""
+
+from flows.cli.main import main
+
+main()
