@@ -34,6 +34,7 @@ BUSY_TIMEOUT_SECONDS = 30
 DATABASE_FAULTS: Final = (SQLAlchemyError, sqlite3.Error, psycopg.Error)
 """What the libraries of databases raise, those of scratch files included."""
 _BUSY_OR_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_OF_THE_DISK: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 # PostgreSQL: serialization, deadlock, too many connections, shutdown, crash, start.
 _PASSING: Final = frozenset({"40001", "40P01", "53300", "57P01", "57P02", "57P03"})
 _ADVICE: Final = {
@@ -42,7 +43,8 @@ _ADVICE: Final = {
     sqlite3.SQLITE_CORRUPT: "the file is damaged: put a copy of it in its place",
     sqlite3.SQLITE_NOTADB: "the file is no database, or damaged: put a copy of it in its place",
     sqlite3.SQLITE_READONLY: "nothing can be stored here: make the folder writable",
-    sqlite3.SQLITE_CANTOPEN: "the file or its folder cannot be opened",
+    sqlite3.SQLITE_CANTOPEN: "it or its journal beside it cannot be opened or made: look at the "
+    "permissions, space and inodes of its folder",
 }
 _DIALECTS = ("sqlite", "postgresql")
 _PRAGMAS = (
@@ -189,6 +191,7 @@ def migrate(engine: Engine) -> None:
     Raises:
         ConfigurationError: the database does not answer, or was written by a newer Loupe; or it
             can only be read and is not at the newest version.
+        ServiceError: its disk is full or faulty.
     """
     config = alembic.config.Config()
     config.set_main_option("script_location", "db:migrations")
@@ -206,6 +209,8 @@ def migrate(engine: Engine) -> None:
             f"the database {shown_url(engine.url)} was written by a newer Loupe: {error}"
         ) from error
     except DBAPIError as error:
+        if _sqlite_code(error) in _OF_THE_DISK:
+            raise ServiceError(fault_sentence(error, shown_url(engine.url))) from error
         raise ConfigurationError(
             f"the database {shown_url(engine.url)} does not answer: {_reason(error)}"
         ) from error
@@ -268,12 +273,26 @@ def _is_of_the_database(error: SQLAlchemyError) -> bool:
 
 
 def fault_sentence(error: BaseException, name: str = "of Loupe") -> str:
-    """What is wrong with the database `name`, in one sentence."""
+    """What is wrong with the database `name`, or with temporary files, in one sentence."""
+    if isinstance(error, sqlite3.Error):  # not by way of SQLAlchemy, as temporary files only are
+        return (
+            f"temporary files cannot be written in {sqlite_temporary_folder()} ({error}); make "
+            f"room there or set TMPDIR to another folder, and run again"
+        )
     at_fault = error.orig if isinstance(error, DBAPIError) and error.orig else error
     reason = " ".join(str(at_fault).split())
     code = getattr(at_fault, "sqlite_errorcode", 0) & 0xFF
     advice = _ADVICE.get(code, "what was finished is stored, run again to go on")
     return f"the database {name} failed: {reason}; {advice}"
+
+
+def sqlite_temporary_folder() -> Path:
+    """Where SQLite keeps files without a name, by its own rules: the first that is writable."""
+    named = (os.environ.get(name) for name in ("SQLITE_TMPDIR", "TMPDIR"))
+    for folder in filter(None, (*named, "/var/tmp", "/usr/tmp", "/tmp")):  # noqa: S108
+        if Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK):
+            return Path(folder)
+    return Path.cwd()
 
 
 def _reason(error: DBAPIError) -> str:

@@ -5,15 +5,20 @@ import fcntl
 import glob
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from db.engine import sqlite_temporary_folder
 from release.flushing import flush, flush_folder
-from schemas.errors import UsageError
+from schemas.errors import DiskFullError, UsageError
 
 _LABEL = ".building-"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_SQLITE_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+"""What SQLite says of its own new files where space or inodes are used up."""
 
 
 class Workspace:
@@ -56,20 +61,55 @@ def workspace_for(out: Path) -> Iterator[Workspace]:
 
     Raises:
         UsageError: nothing can be written beside `out`.
+        DiskFullError: no space or no inodes are left, at the beginning or while it is used.
     """
     label = f".{out.name}{_LABEL}"
+    with _full_disk_as_error(out):
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(out.parent, glob.escape(label))
+            home, lock = locked_folder(out.parent, label)
+        except OSError as error:
+            if is_disk_full(error):
+                raise
+            raise UsageError(f"{out.parent} cannot be written to ({error.strerror})") from error
+        try:
+            home.chmod(0o755)
+            yield Workspace(home)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+            os.close(lock)
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a file could not be written because no space, no inodes or no quota is left."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+@contextmanager
+def _full_disk_as_error(out: Path) -> Iterator[None]:
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(out.parent, glob.escape(label))
-        home, lock = locked_folder(out.parent, label)
-    except OSError as error:
-        raise UsageError(f"{out.parent} cannot be written to ({error.strerror})") from error
-    try:
-        home.chmod(0o755)
-        yield Workspace(home)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-        os.close(lock)
+        yield
+    except (OSError, sqlite3.Error) as error:
+        if not is_disk_full(error):
+            raise
+        raise DiskFullError(
+            f"{out} was not written: no space or no inodes are left in {_full_folder(error, out)}; "
+            f"make room there and run again"
+        ) from error
+
+
+def _full_folder(error: OSError | sqlite3.Error, out: Path) -> str:
+    """Where there is no room, as far as `error` says."""
+    if isinstance(error, sqlite3.Error):  # which file it was is not said
+        return f"{out.parent} or {sqlite_temporary_folder()} (temporary files)"
+    if isinstance(error.filename, str):
+        file = Path(error.filename).absolute()
+        if not file.is_relative_to(out.parent):
+            return str(file.parent)
+    return str(out.parent)
 
 
 def locked_folder(

@@ -22,6 +22,7 @@ from db.lineage import (
     Lineage,
     TracedEntity,
 )
+from release.folder import is_disk_full
 from release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -280,6 +281,8 @@ def _unpacked(folder: Path, table: LineageTable, spool: Path) -> _Unpacked:
                 numbers.write(_numbers(batch.column(key)).tobytes())
                 starts.append(starts[-1] + batch.num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
+        if is_disk_full(error):  # of the spool
+            raise
         raise IntegrityError(
             f"{folder / table.path} cannot be read ({error}); "
             f"`loupe release verify` tells what is wrong"

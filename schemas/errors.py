@@ -13,6 +13,7 @@ LoupeError
 ├── ModelError                a model could not be loaded or its server is not there
 ├── TrainingError             a training cannot go on: a loss is no finite number
 ├── DegenerateCriterionError  a criterion accepts nearly all or nearly none: it says nothing
+├── DiskFullError             a disk has no space or no inodes left
 ├── BudgetReachedError        a run stopped because `--max-cost` or `--max-tokens` was reached
 └── ServiceError              a server that we start or talk to does not do what it should
 
@@ -74,6 +75,10 @@ class TrainingError(LoupeError):
 
 class DegenerateCriterionError(LoupeError):
     """A criterion accepts nearly all or nearly none: it says nothing, and nothing is done by it."""
+
+
+class DiskFullError(LoupeError):
+    """A disk has no space or no inodes left for what is to be written."""
 
 
 class BudgetReachedError(LoupeError):

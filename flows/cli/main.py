@@ -40,7 +40,8 @@ from flows.engine.stopping import stopped_by_signals
 from schemas.errors import ConfigurationError, LoupeError
 
 _STOPPED = (130, 143)  # by Ctrl-C (Typer makes the same of it), and by SIGTERM
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_UNWRITABLE = (*_FULL, errno.EROFS, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
 _MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 
@@ -107,6 +108,8 @@ def main(command: Callable[[], object] = app) -> None:
             raise
         done = "written" if error.errno in _UNWRITABLE else "read or written"
         told = f"{error.filename or 'a file'} cannot be {done} ({error.strerror})"
+        if error.errno in _FULL:
+            told += "; make room there and run again"
         err.print(f"[bold red]error:[/bold red] {escape(told)}", soft_wrap=True)
         sys.exit(LoupeError.exit_code)
     except SystemExit as end:

@@ -90,12 +90,12 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     from flows.withdrawal.withdrawn import known_notices
     from profiles.settings import load_settings
     from release.notices import notices_of_home
-    from schemas.errors import ConfigurationError
+    from schemas.errors import ConfigurationError, ServiceError
 
     settings = load_settings()
     try:
         return known_notices(settings)
-    except ConfigurationError as error:
+    except (ConfigurationError, ServiceError) as error:
         warn(f"withdrawals that only the store of this installation knows are left out: {error}")
         return notices_of_home(settings.home)
 

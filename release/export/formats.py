@@ -1,5 +1,6 @@
 """The formats that a release can be exported in."""
 
+import errno
 import hashlib
 import os
 import re
@@ -854,6 +855,7 @@ class LmdbImages:
 
         Raises:
             IntegrityError: images take far more bytes than the Parquet files that hold them.
+            OSError: the disk is full.
         """
         import lmdb
 
@@ -872,6 +874,11 @@ class LmdbImages:
                 f"{source.folder}: its images take far more bytes than its Parquet files, which "
                 f"hold images as they are in every release of Loupe's"
             ) from error
+        except lmdb.Error as error:
+            # an I/O error is what LMDB calls a write of which the disk took only a part
+            if not isinstance(error, lmdb.DiskError) and os.strerror(errno.EIO) not in str(error):
+                raise
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         finally:
             index.close()
         data = target.folder / DATA

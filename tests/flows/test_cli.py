@@ -213,7 +213,10 @@ def test_a_disk_that_is_full_is_one_sentence(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit, match="1"):
         main(fill)
     told = capsys.readouterr().err
-    assert told == "error: out/images/7.jpg cannot be written (No space left on device)\n"
+    assert told == (
+        "error: out/images/7.jpg cannot be written (No space left on device); "
+        "make room there and run again\n"
+    )
 
 
 def test_a_folder_that_is_closed_to_us_is_not_said_to_be_written_to(
