@@ -1,5 +1,6 @@
 """What every step of a run needs: stores, limits, who runs it, where progress goes."""
 
+import gc
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ def open_context(
     store = Store.open(settings.database_url, settings.home / "spool")
     if not store.is_read_only:
         replay_calls(store)
+    _exempt_loaded_modules_from_collection()
     return RunContext(
         settings,
         store,
@@ -75,6 +77,12 @@ def open_context(
         progress or SilentProgress(),
         flow_run,
     )
+
+
+@cache
+def _exempt_loaded_modules_from_collection() -> None:
+    """They live as long as the process; walking them cost a sixth of a stage's processor time."""
+    gc.freeze()
 
 
 def software() -> AgentRef:
