@@ -350,7 +350,7 @@ DERIVATIONS = LineageTable(
     "derivations",
     _schema(child=_STRING, role=_STRING, parent=_STRING),
     keys=3,
-    repeating=("child", "role"),
+    repeating=("role",),
     group_rows=16384,
 )
 DECISIONS = LineageTable(

@@ -5,7 +5,7 @@ a lie, what comes out is counted as it comes: no file gives more than `MOST_EXPA
 size and `FREE_BYTES`, far more than ids and pictures can be compressed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,8 @@ def bounded_batches(
         ValueError: more comes out of it than any release holds in so many bytes.
     """
     left = _most_bytes(path.stat().st_size)
-    most = min(rows, _safe_rows(file.metadata))
+    groups = options.get("row_groups") or range(file.num_row_groups)
+    most = min(rows, _safe_rows(file.metadata, groups))
     for batch in file.iter_batches(most, use_threads=False, **options):
         left -= batch.nbytes
         if left < 0:
@@ -95,11 +96,11 @@ def _most_bytes(size: int) -> int:
     return MOST_EXPANSION * size + FREE_BYTES
 
 
-def _safe_rows(facts: pq.FileMetaData) -> int:
+def _safe_rows(facts: pq.FileMetaData, groups: Iterable[int]) -> int:
     """Of how many rows a batch may be, whatever value of a dictionary each of them repeats."""
     columns = (
-        facts.row_group(place).column(number)
-        for place in range(facts.num_row_groups)
+        group.column(number)
+        for group in map(facts.row_group, groups)
         for number in range(facts.num_columns)
     )
     sizes = [one.total_uncompressed_size for one in columns if one.has_dictionary_page]

@@ -85,28 +85,32 @@ class PayloadFingerprints:
             if kind not in _CONTENT and kind not in _AUTHORED:
                 continue
             places = np.flatnonzero(indices == index)
+            places = places[numbers_in(payloads.take(array_of(places)).is_valid()).astype(bool)]
             texts = payloads.take(array_of(places)).to_pylist()
-            pairs = [self._pair(kind, text) for text in texts]
-            if pairs:
-                content[places], facts[places] = np.array(pairs, np.int64).T
+            content[places], facts[places] = self._hashes(kind, texts)
         return Fingerprints(content, facts)
 
-    def _pair(self, kind: str, payload: str | None) -> tuple[int, int]:
-        if payload is None:
-            return _UNTOLD, _UNTOLD
-        try:
-            values = from_json(payload)
-            if kind in _AUTHORED:
-                author = published_name(values.get("author") or values["source"])
-                if len(self.authors) < _MOST_AUTHORS:
-                    self.authors.add(author)
-                field = _CONTENT.get(kind)
-                return hash(values[field]) if field else _UNTOLD, hash(author)
-            return hash(values["sha256"]), hash(self._facts_of_image(values))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(
-                f"a payload must be the record of a {kind}; got {payload!r:.100}"
-            ) from error
+    def _hashes(self, kind: str, payloads: Sequence[str]) -> tuple[list[int], list[int]]:
+        """The hashes of what payloads of a kind say: of their content, and of other facts."""
+        content, facts = [], []
+        field, is_authored = _CONTENT.get(kind), kind in _AUTHORED
+        for payload in payloads:
+            try:
+                values = from_json(payload)
+                content.append(hash(values[field]) if field else _UNTOLD)
+                said = self._author_of(values) if is_authored else self._facts_of_image(values)
+                facts.append(hash(said))
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                raise ValueError(
+                    f"a payload must be the record of a {kind}; got {payload!r:.100}"
+                ) from error
+        return content, facts
+
+    def _author_of(self, values: Mapping[str, Any]) -> str:
+        author = published_name(values.get("author") or values["source"])
+        if len(self.authors) < _MOST_AUTHORS:
+            self.authors.add(author)
+        return author
 
     def _facts_of_image(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         contrast, own = values.get("contrast"), values.get("attribution") or {}

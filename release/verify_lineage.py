@@ -11,7 +11,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
@@ -46,6 +45,7 @@ from release.lineage import (
 from release.lineage_ids import (
     SortedIds,
     Words,
+    array_of,
     framed_column,
     numbers_in,
     words_of,
@@ -68,7 +68,7 @@ from release.payload_fingerprints import (
     images_of,
     numbers_of,
 )
-from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, framed, unframed
+from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.records import PromptText, Source
 from schemas.release import Manifest, ModelUse, ReleasedVideo
 from schemas.video import LINKED_LATER, Video
@@ -181,6 +181,14 @@ class _Calls(NamedTuple):
     agents: Places
 
 
+class _Named(NamedTuple):
+    """The entities that a column of some rows names: the row of each, its id and its place."""
+
+    rows: Places
+    ids: pa.StringArray
+    places: Places
+
+
 class _Words:
     """Words and the numbers that stand for them."""
 
@@ -207,9 +215,9 @@ class _Parents:
     def __init__(self, folder: Path) -> None:
         self._pieces = pieces(folder, DERIVATIONS, DERIVATIONS.schema.names)
         self._children = np.empty((0, 2), np.uint64)
-        self._parts: list[bytes] = []
+        self._links = pa.array([], pa.string())
 
-    def of(self, ids: Words) -> list[bytes] | None:
+    def of(self, ids: Words) -> pa.StringArray | None:
         """The framed parents of each of these ids, which rise from call to call.
 
         None where the derivations are in another order, or of none of the entities.
@@ -218,17 +226,18 @@ class _Parents:
             piece = next(self._pieces, None)
             if piece is None:
                 break
-            links = pc.binary_join_element_wise(piece["role"], piece["parent"], "=")
+            links = framed_column(pc.binary_join_element_wise(piece["role"], piece["parent"], "="))
             self._children = np.concatenate([self._children, words_of(piece["child"])])
-            self._parts += framed_column(links).cast(pa.binary()).to_pylist()
+            self._links = pa.concat_arrays([self._links, links])
         count = int(np.count_nonzero(~_is_after(self._children, ids[-1])))
-        children, parts = self._children[:count], self._parts[:count]
-        self._children, self._parts = self._children[count:], self._parts[count:]
+        children, links = self._children[:count], self._links[:count]
+        self._children, self._links = self._children[count:], self._links[count:]
         places = SortedIds([ids]).places(children)
         if np.any(places < 0) or np.any(np.diff(places) < 0):
             return None
-        ends = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=len(ids)))]).tolist()
-        return [b"".join(parts[start:end]) for start, end in pairwise(ends)]
+        ends = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=len(ids)))])
+        of_each = pa.ListArray.from_arrays(array_of(ends).cast(pa.int32()), links)
+        return pc.binary_join(of_each, "")
 
 
 def _is_after(ids: Words, last: Words) -> Marks:
@@ -430,20 +439,14 @@ class _LineageChecks:
         """An id must be the digest of what the tables say of the entity, if they say all of it."""
         if (parts := parents.of(words)) is None:
             return  # named with the derivations
-        datasets, kinds = piece["dataset"], piece["kind"]
-        heads = [
-            [framed(dataset, kind) for kind in kinds.dictionary.to_pylist()]
-            for dataset in datasets.dictionary.to_pylist()
-        ]
-        payloads = framed_column(piece["payload"]).cast(pa.binary()).to_pylist()
-        of_dataset, of_kind = numbers_in(datasets.indices), numbers_in(kinds.indices)
+        own = (piece[name].cast(pa.string()) for name in ("dataset", "kind", "payload"))
+        content = pc.binary_join_element_wise(
+            *map(framed_column, own), parts, "", null_handling="replace", null_replacement=""
+        )
         whole = np.flatnonzero(~is_partial)
         digests = [
-            hashlib.blake2b(
-                heads[of_dataset[at]][of_kind[at]] + (payloads[at] or b"") + parts[at],
-                digest_size=ID_BYTES,
-            ).digest()
-            for at in whole.tolist()
+            hashlib.blake2b(one, digest_size=ID_BYTES).digest()
+            for one in content.cast(pa.binary()).take(array_of(whole)).to_pylist()
         ]
         made = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2).astype(np.uint64)
         for at in whole[np.any(made != words[whole], axis=1)].tolist():
@@ -451,7 +454,7 @@ class _LineageChecks:
                 piece[name][at].as_py() for name in ("dataset", "kind", "payload", "id")
             )
             later = LINKED_LATER.get(kind, frozenset())
-            links = [link.split("=", 1) for link in unframed(parts[at])]
+            links = [link.split("=", 1) for link in unframed(parts[at].as_py().encode())]
             first = [(role, parent) for role, parent in links if role not in later]
             if len(first) == len(links) or entity_id(dataset, kind, payload, first) != id_:
                 self._add_other_id(ENTITIES, id_)
@@ -549,12 +552,13 @@ class _LineageChecks:
             last = self._check_rising(DECISIONS, entity, last)
             number = int(numbers[-1])
             count += len(entity)
-            verdicts = piece["verdict"].to_pylist()
-            self._check_successors(piece, places, verdicts)
-            states = [self._states.number(STATE_AFTER.get(one, one)) for one in verdicts]
-            folded[places] = states  # in their order: the last one counts
-            reopens = np.array([one == "reopen" for one in verdicts])
-            is_withdrawn[places[[one == "withdraw" for one in verdicts]]] = True
+            self._check_successors(piece, places)
+            verdicts = piece["verdict"]
+            reached = [STATE_AFTER.get(one, one) for one in verdicts.dictionary.to_pylist()]
+            states = pa.DictionaryArray.from_arrays(verdicts.indices, pa.array(reached))
+            folded[places] = self._states.numbers(states)  # in their order: the last one counts
+            reopens = _is_word(verdicts, "reopen")
+            is_withdrawn[places[_is_word(verdicts, "withdraw")]] = True
             counts = is_person[agents] | reopens
             self._is_decided[places[counts]] = ~reopens[counts]
         folded[is_withdrawn] = self._states.number("withdrawn")
@@ -567,19 +571,19 @@ class _LineageChecks:
             self._findings.add("lineage_differs", message, ENTITIES.path)
         return count
 
-    def _check_successors(
-        self, piece: pa.RecordBatch, places: Places, verdicts: Sequence[str]
-    ) -> None:
+    def _check_successors(self, piece: pa.RecordBatch, places: Places) -> None:
         """An edit has a successor, which was edited from the entity; nothing else has one."""
         successors = piece["successor"]
-        is_there = numbers_in(successors.is_valid()).astype(bool)
-        is_edit = np.array([one == "edit" for one in verdicts])
-        later = np.full(len(places), -1, np.int64)
-        later[is_there] = self._entities.ids.places(words_of(successors.drop_null()))
-        links = zip(places.tolist(), later.tolist(), strict=True)
-        is_made = np.array([after < 0 or (one, after) in self._edits for one, after in links])
-        for at in np.flatnonzero((is_there != is_edit) | ~is_made).tolist():
-            what = f"{piece['entity'][at]} has the verdict {verdicts[at]!r} and the successor"
+        is_wrong = numbers_in(successors.is_valid()).astype(bool)
+        rows = np.flatnonzero(is_wrong)
+        later = self._entities.ids.places(words_of(successors.drop_null()))
+        links = zip(places[rows].tolist(), later.tolist(), strict=True)
+        is_other = [one[1] >= 0 and one not in self._edits for one in links]
+        is_wrong ^= _is_word(piece["verdict"], "edit")
+        is_wrong[rows[is_other]] = True
+        for at in np.flatnonzero(is_wrong).tolist():
+            verdict = piece["verdict"][at].as_py()
+            what = f"{piece['entity'][at]} has the verdict {verdict!r} and the successor"
             message = f"{DECISIONS.path}: {what} {piece['successor'][at]}, which was not made of it"
             self._findings.add("lineage_differs", message, DECISIONS.path)
 
@@ -731,44 +735,66 @@ class _LineageChecks:
         path = self._folder / shard
         with opened_parquet(path) as file:
             for piece in bounded_batches(file, path, PIECE_ROWS, columns=_columns(file)):
+                named = self._named_in(piece)
                 for column, kinds in _ROW_COLUMNS.items():
-                    self._check_named(shard, self._rows, piece, column, kinds)
+                    if column in named:
+                        self._check_named(shard, named[column], column, kinds)
                 for column, (said, what) in _SAID.items():
-                    self._check_said(shard, piece, column, said, what, self._entities.content)
+                    if column in named:
+                        content = self._entities.content
+                        self._check_said(shard, piece, named[column], said, what, content)
                 for column, said in _AUTHORS.items():
-                    self._check_said(shard, piece, column, said, "the author", self._entities.facts)
+                    if column in named:
+                        facts = self._entities.facts
+                        self._check_said(shard, piece, named[column], said, "the author", facts)
+                images = named["image_entity_id"]
                 if not self._findings.tells_of(shard):  # else these may follow from that
-                    self._check_images(shard, piece)
-                    self._check_made(shard, piece)
-                self._check_described(shard, self._rows, piece, self._described)
-                self._check_sources(shard, self._rows, piece, self._reached)
+                    self._check_images(shard, piece, images)
+                    self._check_made(shard, piece, named["caption_entity_ids"])
+                for column in _OF_THE_IMAGE:
+                    if column in named:
+                        self._check_described(shard, named[column], images, self._described)
+                self._check_sources(shard, piece, images, self._reached)
                 self._rows += piece.num_rows
                 give_back()
 
-    def _check_images(self, shard: str, piece: pa.RecordBatch) -> None:
+    def _named_in(self, piece: pa.RecordBatch) -> dict[str, _Named]:
+        """The entities that rows name, by the column that names them; each names an image.
+
+        Raises:
+            ValueError: one has no image, or what it names is no id.
+        """
+        if piece["image_entity_id"].null_count:
+            raise ValueError("a row has no image_entity_id")
+        named = {}
+        for column in _ROW_COLUMNS:
+            if (found := _values(piece, column)) is not None:
+                rows, ids = found
+                named[column] = _Named(rows, ids, self._entities.ids.places(words_of(ids)))
+        return named
+
+    def _check_images(self, shard: str, piece: pa.RecordBatch, images: _Named) -> None:
         """Identity, path, size, contrast and terms of rows must be those of their images."""
-        places = self._entities.ids.places(words_of(piece["image_entity_id"]))
+        places = images.places
         columns = [name for name in _IMAGE_COLUMNS if name in piece.schema.names]
         said = self._fingerprints.of_rows(piece.select(columns).to_pylist())
         other = (places >= 0) & ~self._entities.is_partial[places]
         other &= self._entities.facts[places] != said
         if np.any(other):
             at = int(np.flatnonzero(other)[0])
-            what = f"says other facts of its image {piece['image_entity_id'][at]} than"
-            self._add_of_row(shard, at, f"{what} {ENTITIES.path}")
+            what = f"says other facts of its image {images.ids[at]} than {ENTITIES.path}"
+            self._add_of_row(shard, at, what)
 
-    def _check_made(self, shard: str, piece: pa.RecordBatch) -> None:
+    def _check_made(self, shard: str, piece: pa.RecordBatch, captions: _Named) -> None:
         """How captions came about, and whether people decided on them, must follow from links."""
-        found, origins, reviewed = (
-            _values(piece, name)
-            for name in ("caption_entity_ids", "caption_origins", "caption_reviewed")
+        origins, reviewed = (
+            _values(piece, name) for name in ("caption_origins", "caption_reviewed")
         )
-        if found is None or origins is None or reviewed is None:
+        if origins is None or reviewed is None:
             return
-        rows, ids = found
+        rows, ids, places = captions
         if not (np.array_equal(rows, origins[0]) and np.array_equal(rows, reviewed[0])):
             return  # named with the other faults of rows
-        places = self._entities.ids.places(words_of(ids))
         edited, prompted = self._is_edited[places], self._is_prompted[places]
         is_rewrite = np.isin(self._entities.kinds[places], self._kinds.among(("rewrite",)))
         wanted = edited | self._is_decided[places]
@@ -780,57 +806,48 @@ class _LineageChecks:
         possible = np.select(
             [is_rewrite & edited, is_rewrite, edited, prompted], [0, 1, 2, 3], default=4
         )
-        for at, (origin, kind) in enumerate(zip(origins[1].to_pylist(), possible, strict=True)):
-            if places[at] >= 0 and origin not in _ORIGINS[kind]:
-                what = f"says that {ids[at]} is {origin!r}, otherwise than {DERIVATIONS.path}"
-                self._add_of_row(shard, int(rows[at]), what)
-                return
+        words = origins[1].dictionary_encode()
+        may_be = [[one in kind for one in words.dictionary.to_pylist()] for kind in _ORIGINS]
+        is_right = np.array(may_be, bool)[possible, numbers_in(words.indices)]
+        if np.any(is_other := (places >= 0) & ~is_right):
+            at = int(np.flatnonzero(is_other)[0])
+            what = f"says that {ids[at]} is {origins[1][at].as_py()!r}, otherwise than"
+            self._add_of_row(shard, int(rows[at]), f"{what} {DERIVATIONS.path}")
 
-    def _add_of_row(self, shard: str, at: int, what: str) -> None:
+    def _add_of_row(self, shard: str, at: int, what: str, fault: str = "lineage_differs") -> None:
         row = self._rows + at + 1
-        self._findings.add("lineage_differs", f"{shard}: row {row} {what}", shard, row)
+        self._findings.add(fault, f"{shard}: row {row} {what}", shard, row)
 
-    def _check_named(
-        self, shard: str, before: int, piece: pa.RecordBatch, column: str, kinds: tuple[str, ...]
-    ) -> None:
-        found = _values(piece, column)
-        if found is None:
-            return
-        rows, values = found
-        places = self._entities.ids.places(words_of(values))
+    def _check_named(self, shard: str, named: _Named, column: str, kinds: tuple[str, ...]) -> None:
+        rows, ids, places = named
         self._used[ENTITIES.name][places[places >= 0]] = True
         if kinds == ("tracklet",):
             self._tracklets.update(places[places >= 0].tolist())
         wrong = self._is_none_of(places, kinds)
         if np.any(wrong):
-            row = before + int(rows[wrong][0]) + 1
-            named = values[int(np.flatnonzero(wrong)[0])].as_py()
-            what = f"row {row} names {named}, and {ENTITIES.path} has no {' or '.join(kinds)} of it"
-            self._findings.add("lineage_incomplete", f"{shard}: {what}", shard, row)
+            at = int(np.flatnonzero(wrong)[0])
+            what = f"names {ids[at]}, and {ENTITIES.path} has no {' or '.join(kinds)} of it"
+            self._add_of_row(shard, int(rows[at]), what, "lineage_incomplete")
         if column == "image_entity_id" or kinds == _TEXTS:
             live = np.isin(self._entities.states[places], self._states.among(_LIVE))
             if np.any(fallen := ~wrong & ~live):
-                row = before + int(rows[fallen][0]) + 1
-                named = values[int(np.flatnonzero(fallen)[0])].as_py()
-                what = f"row {row} holds {named}, which was turned down by {ENTITIES.path}"
-                self._findings.add("lineage_turned_down", f"{shard}: {what}", shard, row)
+                at = int(np.flatnonzero(fallen)[0])
+                what = f"holds {ids[at]}, which was turned down by {ENTITIES.path}"
+                self._add_of_row(shard, int(rows[at]), what, "lineage_turned_down")
 
     def _check_said(
         self,
         shard: str,
         piece: pa.RecordBatch,
-        column: str,
+        named: _Named,
         said: str,
         what: str,
         wanted: NDArray[np.int64],
     ) -> None:
-        found, beside = _values(piece, column), _values(piece, said)
-        if found is None or beside is None:
-            return
-        rows, ids = found
-        if not np.array_equal(rows, beside[0]):
+        rows, ids, places = named
+        beside = _values(piece, said)
+        if beside is None or not np.array_equal(rows, beside[0]):
             return  # named with the other faults of rows
-        places = self._entities.ids.places(words_of(ids))
         other = (places >= 0) & (wanted[places] != numbers_of(beside[1].to_pylist()))
         if np.any(other):
             at = int(np.flatnonzero(other)[0])
@@ -838,22 +855,15 @@ class _LineageChecks:
             self._add_of_row(shard, int(rows[at]), told)
 
     def _check_described(
-        self, shard: str, before: int, piece: pa.RecordBatch, described: Places
+        self, shard: str, texts: _Named, images: _Named, described: Places
     ) -> None:
         """The texts of a row must be of its image."""
-        images = self._entities.ids.places(words_of(piece["image_entity_id"]))
-        for column in _OF_THE_IMAGE:
-            if (found := _values(piece, column)) is None:
-                continue
-            rows, ids = found
-            places = self._entities.ids.places(words_of(ids))
-            other = (places >= 0) & (described[places] != images[rows])
-            if np.any(other):
-                at = int(np.flatnonzero(other)[0])
-                row = before + int(rows[at]) + 1
-                message = f"row {row} has {ids[at].as_py()}, which does not describe its image"
-                what = f"{shard}: {message} by {DERIVATIONS.path}"
-                self._findings.add("lineage_differs", what, shard, row)
+        rows, ids, places = texts
+        other = (places >= 0) & (described[places] != images.places[rows])
+        if np.any(other):
+            at = int(np.flatnonzero(other)[0])
+            what = f"has {ids[at]}, which does not describe its image by {DERIVATIONS.path}"
+            self._add_of_row(shard, int(rows[at]), what)
 
     def _is_none_of(self, places: Places, kinds: tuple[str, ...]) -> NDArray[np.bool_]:
         """Whether there is no entity of these kinds at a place."""
@@ -876,27 +886,28 @@ class _LineageChecks:
         return reached
 
     def _check_sources(
-        self,
-        shard: str,
-        before: int,
-        piece: pa.RecordBatch,
-        reached: dict[str, NDArray[np.bool_]],
+        self, shard: str, piece: pa.RecordBatch, images: _Named, reached: dict[str, Marks]
     ) -> None:
-        places = self._entities.ids.places(words_of(piece["image_entity_id"]))
+        places = images.places
         sources = piece["source"].dictionary_encode("encode")
         numbers, names = numbers_in(sources.indices), sources.dictionary.to_pylist()
         for name, marks in reached.items():
             is_from = np.isin(numbers, [at for at, one in enumerate(names) if one == name])
             lost = is_from & (places >= 0) & ~marks[places]
             if np.any(lost):
-                row = before + int(np.flatnonzero(lost)[0]) + 1
-                what = f"row {row} is from {name!r}, to which its image does not lead"
-                self._findings.add("source_unreached", f"{shard}: {what}", shard, row)
+                what = f"is from {name!r}, to which its image does not lead"
+                self._add_of_row(shard, int(np.flatnonzero(lost)[0]), what, "source_unreached")
 
 
 def _lists(piece: pa.RecordBatch, table: LineageTable) -> list[list[Any]]:
     """The columns of a table."""
     return [piece[name].to_pylist() for name in table.schema.names]
+
+
+def _is_word(column: pa.DictionaryArray, word: str) -> Marks:
+    """In which rows a column has this word."""
+    words = [one == word for one in column.dictionary.to_pylist()]
+    return np.array(words, bool)[numbers_in(column.indices)]
 
 
 def _taken(column: pa.DictionaryArray, rows: Marks) -> set[str]:

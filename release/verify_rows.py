@@ -97,7 +97,6 @@ class RowChecks:
         self._terms = TermsChecks(folder, manifest, scratch, findings)
         self._statistics = StatisticsChecks(manifest, findings, words=decode)
         self._order = OrderChecks(findings, has_groups=self._contrasts.is_needed)
-        self._counts: Counter[str] = Counter()
         self._splits: Counter[tuple[Split, str]] = Counter()
         self._unread: set[str] = set()
         self._last_number = 0
@@ -282,7 +281,6 @@ class RowChecks:
     def _count(self, row: Row, *, is_new: bool) -> None:
         split, captions = row["split"], len(row["captions"])
         for what, count in (("identities", int(is_new)), ("images", 1), ("captions", captions)):
-            self._counts[what] += count
             self._splits[split, what] += count
         tracklet = [row["crop"]["tracklet_entity_id"]] if row["crop"] else []
         coarse = row.get("coarse_caption_entity_ids") or ()
@@ -297,7 +295,8 @@ class RowChecks:
             ("captions", statistics.captions),
             ("identities", statistics.identities),
         ):
-            if (got := self._counts[what]) != wanted:
+            got = sum(self._splits[split, what] for split in SPLITS)
+            if got != wanted:
                 message = f"the Parquet files hold {got:,} {what}; {MANIFEST} says {wanted:,}"
                 self._findings.add("totals_differ", message, MANIFEST)
         self._check_splits(statistics.splits)

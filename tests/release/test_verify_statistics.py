@@ -124,7 +124,7 @@ def test_models_that_are_not_told_of_are_missed(copy: Path, sound: Built) -> Non
     forge(copy, lambda values: values.update(models=[]))
     models = {f"{one.name}@{one.revision}" for one in sound.manifest.models}
     authors = {author for author, _ in sound.manifest.statistics.authors}
-    messages = said(copy, decode=False)
+    messages = [one.message for one in verify_release(copy)]  # calls in the lineage differ, too
     for model in models & authors:
         assert any(f"does not list the model {model}" in one for one in messages)
     assert read_manifest(copy).models == ()
