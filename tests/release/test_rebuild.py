@@ -1,6 +1,7 @@
 """A past release comes out byte for byte, whatever was stored since, or says why it does not."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -166,6 +167,38 @@ def test_a_rebuilt_folder_is_there_already(stored: Stored, tmp_path: Path) -> No
     shutil.rmtree(built.folder)
     assert rebuild(world, DATASET, built.folder).is_new
     assert verify_release(built.folder, expected_id=built.manifest.id) == []
+
+
+def test_a_hostile_folder_in_its_place_neither_hurts_nor_is_touched(tmp_path: Path) -> None:
+    """What is rebuilt comes from the store; the folder that it knows is somebody else's now."""
+    world = store_world(tmp_path / "world", small_world(2).contents())
+    built = plain(tmp_path, world, "1.0.0")
+    wanted = bytes_of(built.folder)
+    for number, harm in enumerate((nested, linked_to_itself, piped)):
+        shutil.rmtree(built.folder)
+        built.folder.mkdir()
+        harm(built.folder / "manifest.json")
+        with pytest.raises((UsageError, IntegrityError)):
+            rebuild(world, DATASET, built.folder)
+        assert [path.name for path in built.folder.iterdir()] == ["manifest.json"]
+        out = tmp_path / f"rebuilt-{number}"
+        rebuild_release(
+            world.store, world.blobs, find_release(world.store, DATASET), out, adopt=False
+        )
+        assert bytes_of(out) == wanted
+    world.store.close()
+
+
+def nested(manifest: Path) -> None:
+    manifest.write_text('{"a":' * 100_000, "utf-8")
+
+
+def linked_to_itself(manifest: Path) -> None:
+    manifest.symlink_to(manifest)
+
+
+def piped(manifest: Path) -> None:
+    os.mkfifo(manifest)
 
 
 def test_a_rebuilt_release_is_known_by_its_new_folder_where_the_old_one_is_gone(
