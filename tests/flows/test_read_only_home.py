@@ -10,6 +10,7 @@ import pytest
 
 from db.store import Store
 from tests.db.samples import caption, store_entities
+from tests.release.export.kinds import released
 from tests.requirements import unavailable
 
 _RUN = """
@@ -34,6 +35,9 @@ READS = {
     "withdrawals": 0,
     "annotator list": 0,
     "release verify .": 1,
+    "release show {release}": 0,
+    "doctor": 0,
+    "status": 0,
     "lineage {entity}": 0,
 }
 
@@ -76,7 +80,10 @@ def test_what_reads_works_and_what_stores_is_refused(tmp_path: Path, *, is_cut_o
         for file in tmp_path.glob("loupe.db*"):
             shutil.copy(file, home)
     assert (home / "loupe.db-wal").exists() == is_cut_off
-    commands = {command.format(entity=entity.id): code for command, code in READS.items()}
+    release = released("plain", tmp_path / "built").folder
+    commands = {
+        command.format(entity=entity.id, release=release): code for command, code in READS.items()
+    }
     said = in_read_only(home, *commands)
     for command, code in commands.items():
         assert f"{command} -> {code}\n" in said, said
