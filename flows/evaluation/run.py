@@ -564,7 +564,7 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
     """Scores what `request` names, model by model, and writes the leaderboard below the home.
 
     Raises:
-        LoupeError: see `flows.evaluation.evaluate_release`; models before a fault are stored.
+        LoupeError: see `evaluate_release`; models before a fault are stored.
     """
     found = locate_release(context.store, request.release)
     if found.folder is None:

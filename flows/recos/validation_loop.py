@@ -140,7 +140,7 @@ class Draft(NamedTuple):
 Measure = Callable[[Sequence[Draft]], Sequence[float]]
 """dis(t) of each draft, in order. Called with texts that were not measured before."""
 Rewrite = Callable[[Sequence[CaptionHistory]], Sequence[str | Rejection]]
-"""A new text for each caption, in order, or why there is none. See `stages.caption_images`."""
+"""A new text for each caption, in order, or why there is none. See `flows.recos.captioning`."""
 
 
 class ValidationOutcome(NamedTuple):
