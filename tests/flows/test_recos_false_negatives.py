@@ -20,7 +20,7 @@ from flows.recos.confusion_checks import (
 from flows.recos.pipeline import build_dataset
 from flows.recos.similar_images import SIMILAR_TO
 from flows.recos.task_images import images_of_tier
-from models.builtin.embedder import StillsLexiconEmbedder
+from models.builtin.stills_embedder import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
 from schemas.confusion import ConfusionSettings, ConfusionVerdict
 from schemas.embedding import BuiltinStillsEmbedder

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.builtin.embedder import StillsLexiconEmbedder
+from models.builtin.stills_embedder import StillsLexiconEmbedder
 from schemas.embedding import BuiltinStillsEmbedder
 from sources.demonstration.stills import StillTruth
 from sources.demonstration.stills.writing import draw_still, plan_stills
