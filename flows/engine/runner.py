@@ -150,7 +150,7 @@ def run_stage(
         waiting = pauses()
         while not report.stalled:
             before, claimed = report.finished, 0
-            # Asked before claiming: what others let go of from here on is found by the claims.
+            # Asked before claiming, so that the claims find what others let go of from here on.
             in_flight = live_claims(context.store, plan_id, pending.dataset)
             passed_over = report.deferred_inputs if stage.independent else ()
             for chunk in _claims(context, plan_id, pending, size, report, passed_over):
@@ -158,7 +158,7 @@ def run_stage(
                 yield chunk
             if report.finished > before:
                 waiting = pauses()
-            elif in_flight or claimed:
+            elif in_flight or claimed or live_claims(context.store, plan_id, pending.dataset):
                 report.wait_for_more(next(waiting))  # chunks in flight, here or in another run
             else:
                 return
