@@ -114,7 +114,7 @@ class Later:
         """Takes entities back by a withdrawal, told to holders of these releases; its number."""
         row = {
             "key": f"{next(self._numbers):032x}",
-            "target": {},
+            "target": {"sort": "entity", "name": entities[0]},
             "ground": ground,
             "reason": "asked",
             "erases": False,
