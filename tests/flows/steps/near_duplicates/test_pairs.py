@@ -17,7 +17,7 @@ from tests.flows.steps.near_duplicates.literal import drawn_world, literal_pairs
 from tests.flows.steps.near_duplicates.pictures import VARIANTS, encoded, street
 from tests.requirements import unavailable
 
-PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"
+PHOTOGRAPHS = Path(__file__).parents[5] / "shared" / "data" / "near_duplicates"
 SETTINGS = NearDuplicateSettings()
 ORIGINALS, PLANTED = 300, 30
 
