@@ -147,7 +147,7 @@ def run_stage(
         return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id)
 
     def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
-        waiting = pauses()
+        waiting, tried = pauses(), set[int]()
         while not report.stalled:
             before, claimed = report.finished, 0
             # Asked before claiming, so that the claims find what others let go of from here on.
@@ -155,6 +155,11 @@ def run_stage(
             passed_over = report.deferred_inputs if stage.independent else ()
             for chunk in _claims(context, plan_id, pending, size, report, passed_over):
                 claimed += 1
+                numbers = {one.seq for one in chunk.inputs}
+                if stage.independent and not tried.isdisjoint(numbers):
+                    give_back(chunk)  # deferred since this look began: the next one passes over it
+                    continue
+                tried |= numbers
                 yield chunk
             if report.finished > before:
                 waiting = pauses()

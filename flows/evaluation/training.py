@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = "is no key of a training; see docs/training.md"
 _DEMONSTRATION = "demo"
-_SHIPPED = Path(__file__).parents[1] / "retrieval" / "cfam"
+_SHIPPED = Path(__file__).parents[2] / "retrieval" / "cfam"
 
 
 def load_training(config: str | None) -> CfamTraining:
