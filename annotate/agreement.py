@@ -213,13 +213,12 @@ def _words(text: str) -> list[str]:
 # How far annotators agree: on what they chose, and on what they wrote.
 #
 # Every figure comes with an interval from a bootstrap over items, and is None with a reason where
-# it
-# is not defined. Neither the order of the items nor the names of categories and annotators matter.
+# it is not defined. Neither the order of the items nor the names of categories and annotators
+# matter.
 #
 # Where a control lets several things be chosen, the set of them is one category. An annotator whom
-# a
-# control was not shown to (the reason of a rejection, where the others accepted) has not rated the
-# item in it.
+# a control was not shown to (the reason of a rejection, where the others accepted) has not rated
+# the item in it.
 #
 # The coefficients themselves are those of statsmodels (Cohen, Fleiss) and NLTK (Krippendorff). The
 # replicates of the bootstrap follow the same definitions, for all of them at once.

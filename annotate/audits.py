@@ -56,11 +56,9 @@ def draw(stratum_of: Mapping[str, str], size: int, seed: str) -> list[str]:
 
 # A second look at accepted items: drawing the sample, and who still has to look.
 #
-# A sample is drawn in proportion from the strata of what is accepted (`allocate`), and looked at
-# by
+# A sample is drawn in proportion from the strata of what is accepted (`allocate`), and looked at by
 # people who had no part in accepting it, on the same page as before. What they find decides
-# nothing:
-# it tells how much of what was accepted is wrong (`schemas.quality`).
+# nothing: it tells how much of what was accepted is wrong (`schemas.quality`).
 
 STRATA = ("split", "source", "verdict")
 """What a sample can be stratified by."""

@@ -98,7 +98,7 @@ class ProjectCounts(NamedTuple):
     annotations: int
 
 
-class ReviewDesk(Protocol):
+class AnnotationBackend(Protocol):
     """A workspace on a server where people answer review tasks; what one sees, no other does.
 
     Every call raises `ServiceError` when the server refuses, `DeskUnavailableError` when it may or

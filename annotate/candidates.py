@@ -45,15 +45,15 @@ def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
 def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator[Candidate]:
     """A candidate for each entity that may come into the queue by now."""
     if not queue.checked:
-        doubted = newest_doubts(store, [entity.id for entity in page])
+        doubted = latest_flags(store, [entity.id for entity in page])
         for entity in page:
-            doubts = (*own_doubts(entity), *doubted.get(entity.id, ()))
+            doubts = (*entity_flags(entity), *doubted.get(entity.id, ()))
             yield Candidate(entity, _shows_several(entity) or bool(doubts), doubts)
         return
     reports = newest_reports(store, [entity.id for entity in page])
     for entity in page:
         if entity.id in reports:
-            doubts = own_doubts(entity)
+            doubts = entity_flags(entity)
             suspect = reports[entity.id].verdict == "suspect" or bool(doubts)
             yield Candidate(entity, suspect, doubts)
 
@@ -80,13 +80,13 @@ def _shows_several(entity: StoredEntity) -> bool:
     )
 
 
-def own_doubts(entity: StoredEntity) -> tuple[str, ...]:
+def entity_flags(entity: StoredEntity) -> tuple[str, ...]:
     """What is written in a record as speaking against it; nothing for kinds that have no doubts."""
     kind = _DOUBTED.get(entity.kind)
     return () if kind is None else entity.record(kind).doubts
 
 
-def newest_doubts(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
+def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
     """For each caption that was examined what speaks against it, by the last examination."""
     found = children_of(store, entity_ids, EXAMINES)
     stored = fetch(store, {check for checks in found.values() for check in checks})
@@ -110,7 +110,7 @@ def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, Faithfulnes
     }
 
 
-def goes_to_people(queue: Queue, candidate: Candidate) -> bool:
+def needs_review(queue: Queue, candidate: Candidate) -> bool:
     """Whether a person has to look at the candidate."""
     match queue.policy:
         case Required():
@@ -132,7 +132,7 @@ def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecisi
             f"{_NOBODY_LOOKED} (policy {queue.policy}): {_opinion(queue, candidate)}",
         )
         for candidate in found
-        if not goes_to_people(queue, candidate)
+        if not needs_review(queue, candidate)
     ]
 
 
@@ -162,7 +162,7 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
     )
     count = 0
     for page in pages(_of_queue(store, queue, decided), _PAGE):
-        asked = [one for one in _judged(store, queue, page) if goes_to_people(queue, one)]
+        asked = [one for one in _judged(store, queue, page) if needs_review(queue, one)]
         why = f"people are asked now (policy {queue.policy})"
         reopened = [NewDecision(one.entity.id, "reopen", queue.agent, why) for one in asked]
         with store.write() as connection:

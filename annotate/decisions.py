@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
-from annotate.backend import RemoteTask, ReviewDesk
+from annotate.backend import AnnotationBackend, RemoteTask
 from annotate.interfaces.registry import interface_of
 from annotate.items import DESCRIBES, EDITED_FROM, INHERITED
 from annotate.projects import Desks, Seat, project_marker
@@ -19,10 +19,10 @@ from db.annotations import (
     ANNOTATES,
     CountedAnswer,
     LastDecision,
+    active_successors,
     counted_answers,
     entity_states,
     last_decisions,
-    standing_successors,
 )
 from db.decisions import RETIRED, NewDecision, append_decisions
 from db.entities import AgentRef, NewEntity, StoredEntity, fetch, new_entity, parents_of
@@ -48,7 +48,7 @@ class Standing(NamedTuple):
 
 
 def settle(
-    store: Store, desk: ReviewDesk, project_id: int, stored: Mapping[str, StoredTask]
+    store: Store, desk: AnnotationBackend, project_id: int, stored: Mapping[str, StoredTask]
 ) -> Standing:
     """Looks at all tasks of a project, notes where ours are, and removes what is there too much.
 
@@ -101,7 +101,7 @@ def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
 
 
 def _erase_of_project(
-    desk: ReviewDesk, server: str, queue: str, seat: Seat, keys: Collection[str]
+    desk: AnnotationBackend, server: str, queue: str, seat: Seat, keys: Collection[str]
 ) -> int:
     if desk.server_name != server:
         raise ServiceError(
@@ -210,7 +210,7 @@ def _by_time(answer: Answer) -> tuple[datetime, str]:
 # Turns answers into decisions, as soon as those about an item are enough to decide it.
 
 
-class Shown(NamedTuple):
+class ReviewBatch(NamedTuple):
     """Entities that people were asked about, with the parents that an edit of them inherits."""
 
     entities: Mapping[str, StoredEntity]
@@ -225,21 +225,21 @@ class Decided(NamedTuple):
     waiting: int = 0
 
 
-class Made(NamedTuple):
+class DerivedRecord(NamedTuple):
     """What an answer made: an entity that takes the place of the one that was shown."""
 
     answer: Answer
     entity: NewEntity
 
 
-def load_shown(store: Store, entity_ids: Iterable[str]) -> Shown:
+def load_shown(store: Store, entity_ids: Iterable[str]) -> ReviewBatch:
     """The entities and what their edits inherit."""
     entities = fetch(store, set(entity_ids))
     inherited: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for role in INHERITED:
         for entity_id, parents in parents_of(store, entities, role).items():
             inherited[entity_id] += [(role, parent) for parent in parents]
-    return Shown(entities, inherited)
+    return ReviewBatch(entities, inherited)
 
 
 def annotation_entity(
@@ -275,7 +275,7 @@ def _answer(counted: CountedAnswer) -> Answer:
     )
 
 
-class Decider:
+class DecisionResolver:
     """Decides on the items of one queue, within a transaction of the caller's.
 
     What it decides hangs on the answers alone, so that deciding again changes nothing. An item
@@ -290,7 +290,7 @@ class Decider:
         self._code_revision = code_revision
         self._flow_run = flow_run
 
-    def decide(self, connection: Connection, shown: Shown) -> Decided:
+    def decide(self, connection: Connection, shown: ReviewBatch) -> Decided:
         """Decides on what was shown, as far as the answers go."""
         states = entity_states(connection, shown.entities)
         last = last_decisions(connection, states)
@@ -301,7 +301,7 @@ class Decider:
         ]
         answers = counted_answers(connection, self._queue.name, live)
         found = outcomes(self._queue, {entity_id: answers.get(entity_id, []) for entity_id in live})
-        earlier = standing_successors(connection, live)
+        earlier = active_successors(connection, live)
         decisions: list[NewDecision] = []
         for entity_id, outcome in found.items():
             before = earlier.get(entity_id, [])
@@ -331,7 +331,9 @@ class Decider:
             )
             store_activity(connection, activity, [entity for _, entity in work])
 
-    def _made(self, shown: Shown, entity_id: str, outcome: Outcome) -> Iterator[Made]:
+    def _made(
+        self, shown: ReviewBatch, entity_id: str, outcome: Outcome
+    ) -> Iterator[DerivedRecord]:
         entity = shown.entities[entity_id]
         role = DESCRIBES if self._interface.independent else EDITED_FROM
         for answer in outcome.standing:
@@ -353,10 +355,10 @@ class Decider:
                     split=entity.split,
                     group=entity.group or entity.id,
                 )
-                yield Made(answer, made)
+                yield DerivedRecord(answer, made)
 
     def _verdicts(
-        self, entity_id: str, outcome: Outcome, made: Sequence[Made], before: Sequence[str]
+        self, entity_id: str, outcome: Outcome, made: Sequence[DerivedRecord], before: Sequence[str]
     ) -> Iterator[NewDecision]:
         """The verdict on what was shown, on what was made of it, and on what was made earlier."""
         kept = [answer for answer in outcome.standing if answer.answer.verdict != "reject"]

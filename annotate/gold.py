@@ -22,12 +22,12 @@ from db.gold import (
     ReturnedWork,
     StoredCheck,
     add_gold_items,
-    barred,
     checked_annotators,
     checks_of,
     in_adjudication,
     return_work,
     settled_answers,
+    suspended_annotators,
     tasks_of,
 )
 from db.store import Store
@@ -370,7 +370,7 @@ def enforce(connection: Connection, queue: Queue, same: Same) -> list[Returned]:
     """
     found = []
     rule = Rule.of(queue)
-    stopped = barred(connection, queue.name)
+    stopped = suspended_annotators(connection, queue.name)
     for assignee in checked_annotators(connection, queue.name):
         drift = verdict(checks_of(connection, queue.name, assignee), rule)
         if drift is not None and assignee not in stopped:

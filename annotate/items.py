@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from annotate.candidates import newest_doubts, newest_reports
+from annotate.candidates import latest_flags, newest_reports
 from db.entities import StoredEntity, fetch, parents_of
 from db.store import Store
 from schemas.errors import IntegrityError
@@ -52,7 +52,7 @@ def load_caption_items(store: Store, entities: Sequence[StoredEntity]) -> list[C
     images = _only_parent(store, caption_ids, DESCRIBES)
     stored = fetch(store, set(images.values()))
     reports = newest_reports(store, caption_ids)
-    doubts = newest_doubts(store, caption_ids)
+    doubts = latest_flags(store, caption_ids)
     return [
         CaptionItem(
             entity=entity,

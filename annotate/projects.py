@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from annotate.backend import ProjectSpec, ReviewDesk
+from annotate.backend import AnnotationBackend, ProjectSpec
 from annotate.interfaces.adjudication import adjudication_config, adjudication_instructions
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
 
-Desks = Callable[[str], ReviewDesk]
+Desks = Callable[[str], AnnotationBackend]
 """Gives the workspace of an assignee, by pseudonym; `HOUSE` stands for the installation itself."""
 
 

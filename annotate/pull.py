@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from annotate.backend import ProjectCounts, RemoteTask, ReviewDesk
+from annotate.backend import AnnotationBackend, ProjectCounts, RemoteTask
 from annotate.decisions import settle
 from annotate.projects import Desks, Seat, find_project
 from annotate.queues import HOUSE, Queue
@@ -230,7 +230,7 @@ def _seat(task: StoredTask) -> Seat:
     return Seat(task.assignee, task.purpose)
 
 
-def _pull_project(store: Store, desk: ReviewDesk, project_id: int, reader: Reader) -> _Found:
+def _pull_project(store: Store, desk: AnnotationBackend, project_id: int, reader: Reader) -> _Found:
     """Reads what changed since the last time, or everything where something is gone."""
     now = datetime.now(UTC)
     counts = desk.count(project_id)

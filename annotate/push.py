@@ -11,8 +11,8 @@ from typing import NamedTuple
 from annotate.answers import ReviewAnswer
 from annotate.assignment import Assignment, Item, Worker, assign, exhausted
 from annotate.audits import wanted
-from annotate.backend import DeskUnavailableError, NewTask, ReviewDesk
-from annotate.candidates import candidates, goes_to_people
+from annotate.backend import AnnotationBackend, DeskUnavailableError, NewTask
+from annotate.candidates import candidates, needs_review
 from annotate.decisions import outcomes, settle
 from annotate.gold import Seen, mix
 from annotate.interfaces.adjudication import adjudication_data
@@ -31,7 +31,7 @@ from db.annotations import (
 )
 from db.annotators import StoredAnnotator, active_annotators
 from db.entities import StoredEntity, children_of, fetch, pages, parents_of
-from db.gold import barred, gold_items
+from db.gold import gold_items, suspended_annotators
 from db.reviews import (
     WAITING,
     StoredTask,
@@ -50,8 +50,7 @@ from schemas.records import Caption, Image
 # Drafts by a model that writers are shown: at most one for each image, and to one person only.
 #
 # Descriptions of one image are to be independent of each other. Whoever is asked first may begin
-# with
-# a draft; the others begin with nothing, also where the first one passes.
+# with a draft; the others begin with nothing, also where the first one passes.
 
 PROMPTED_BY = "prompted_by"
 """The role in which a prompt stands to what a model wrote: people's captions have none."""
@@ -130,7 +129,7 @@ def people_of(store: Store, queue: Queue) -> People:
     annotators = _named(queue, queue.annotators, active_annotators(store, "annotator"))
     adjudicators = _named(queue, queue.adjudicators, active_annotators(store, "adjudicator"))
     with store.read() as connection:
-        out = barred(connection, queue.name)
+        out = suspended_annotators(connection, queue.name)
     working = tuple(name for name in annotators if name not in out)
     alone = () if working or queue.annotators or queue.overlap > 1 else (HOUSE,)
     return People(working or alone, adjudicators)
@@ -167,7 +166,7 @@ def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, Store
     waiting = [
         candidate.entity.id
         for candidate in candidates(store, queue)
-        if goes_to_people(queue, candidate)
+        if needs_review(queue, candidate)
     ]
     if waiting:
         _refuse_too_few(queue, store)
@@ -354,8 +353,7 @@ def _busier(workers: Sequence[Worker], given: Sequence[Assignment]) -> list[Work
 
 # Sends to the desk what waits for people, and takes off it what needs nobody any more.
 #
-# It can be repeated, or killed, at any moment. A task carries our own key in its data, so that
-# what
+# It can be repeated, or killed, at any moment. A task carries our own key in its data, so that what
 # is on the desk is recognised whoever put it there and however the answer got lost.
 
 PUSH_ATTEMPTS = 4
@@ -444,7 +442,9 @@ def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -
     return closed
 
 
-def _unread(store: Store, desk: ReviewDesk, project_id: int, keys: Collection[str]) -> set[str]:
+def _unread(
+    store: Store, desk: AnnotationBackend, project_id: int, keys: Collection[str]
+) -> set[str]:
     """Those of the tasks in which there is an answer on the desk that no pull has seen."""
     cursor = load_cursor(store, desk.server_name, project_id)
     since = cursor.read_from if cursor else None
@@ -519,12 +519,14 @@ class _Pusher:
         return _Sent(seat.assignee, project_id, len(wanted) - known, known, duplicates)
 
     def _settle(
-        self, desk: ReviewDesk, project_id: int, tasks: Sequence[StoredTask]
+        self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]
     ) -> tuple[set[str], int]:
         standing = settle(self._store, desk, project_id, {task.key: task for task in tasks})
         return set(standing.there), standing.duplicates
 
-    def _import(self, desk: ReviewDesk, project_id: int, tasks: Sequence[StoredTask]) -> set[str]:
+    def _import(
+        self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]
+    ) -> set[str]:
         """Sends tasks and notes where they lie; a page is made while the one before is on its way.
 
         What a page shows is stored first: images are served from the moment they are seen.
@@ -551,7 +553,7 @@ class _Pusher:
 
     def _place(
         self,
-        desk: ReviewDesk,
+        desk: AnnotationBackend,
         project_id: int,
         tasks: Sequence[StoredTask],
         numbers: Future[list[int]],
@@ -593,7 +595,7 @@ def _lies_in(task: StoredTask, server: str, project_id: int) -> bool:
     return task.state != "closed" and (task.server, task.project_id) == (server, project_id)
 
 
-def _holds(desk: ReviewDesk, project_id: int, placed: Mapping[int, str]) -> bool:
+def _holds(desk: AnnotationBackend, project_id: int, placed: Mapping[int, str]) -> bool:
     """Whether the project holds as many tasks as were put there, and the newest among them.
 
     One that was set back to an older state may hold as many: what was removed since is there again.

@@ -84,11 +84,9 @@ def parse_policy(text: str) -> Policy:
 # Review queues: which entities, on which page, and who has to say what before it counts.
 #
 # A queue is a dataset and a step. The steps are declared in `queues.toml` beside this file, one
-# table
-# each; a file of the user's own (`queues.toml` in the installation's folder, or
-# `LOUPE_QUEUES_FILE`)
-# changes a step for every dataset under `[steps.STEP]` and for one dataset under
-# `[queues.DATASET-STEP]`.
+# table each; a file of the user's own (`queues.toml` in the installation's folder, or
+# `LOUPE_QUEUES_FILE`) changes a step for every dataset under `[steps.STEP]` and for one dataset
+# under `[queues.DATASET-STEP]`.
 
 Purpose = Literal["review", "adjudication", "second-look"]
 """Why somebody is asked: for a first opinion, to settle a conflict, or to look again.

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from annotate.answers import QuarantinedAnswer, ReviewAnswer, UnclearAnswer
 from annotate.backend import RemoteAnnotation, RemoteTask
-from annotate.decisions import Answer, Decider, Shown, annotation_entity, load_shown
+from annotate.decisions import Answer, DecisionResolver, ReviewBatch, annotation_entity, load_shown
 from annotate.gold import enforce
 from annotate.interfaces.page import malformed
 from annotate.interfaces.registry import interface_of
@@ -31,9 +31,9 @@ from db.gold import NewCheck, gold_answers, record_checks
 from db.reviews import (
     WAITING,
     StoredTask,
+    acquire_queue_lock,
     pseudonyms,
     set_task_states,
-    take_turn,
     task_states,
 )
 from db.store import Store
@@ -117,7 +117,7 @@ class Reader:
         self._colleagues = {one.pseudonym for one in annotators(store) if one.server == server}
         plan = {"queue": queue.name, "interface": queue.interface, "overlap": queue.overlap}
         plan_id = register_plan(store, "review", VERSION, plan)
-        self._decider = Decider(queue, plan_id, code_revision, flow_run)
+        self._decider = DecisionResolver(queue, plan_id, code_revision, flow_run)
 
     def read(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Reading:
         """What the annotations of these tasks say; what is new in them is decided now."""
@@ -147,7 +147,7 @@ class Reader:
         """Decides on items anew by the answers that count now."""
         shown = load_shown(self._store, entity_ids)
         with self._store.write() as connection:
-            take_turn(connection, self._queue.name)
+            acquire_queue_lock(connection, self._queue.name)
             decided = self._decider.decide(connection, shown)
         return Reading(decided=decided.decided, conflicts=decided.conflicts)
 
@@ -203,7 +203,7 @@ class Reader:
             for received in new
         ]
         with self._store.write() as connection:
-            take_turn(connection, self._queue.name)
+            acquire_queue_lock(connection, self._queue.name)
             states = entity_states(connection, shown.entities)
             stored = self._insert(connection, shown, read, states)
             self._move(connection, read, skipped)
@@ -225,7 +225,7 @@ class Reader:
     def _insert(
         self,
         connection: Connection,
-        shown: Shown,
+        shown: ReviewBatch,
         read: Sequence[Read],
         states: Mapping[str, str],
     ) -> list[Read]:

@@ -20,11 +20,11 @@ from annotate.agreement import (
     share,
 )
 from annotate.answers import ReviewAnswer
-from annotate.candidates import candidates, goes_to_people
+from annotate.candidates import candidates, needs_review
 from annotate.queues import Queue
 from annotate.received import Notice
 from db.annotations import UnclearAnnotation, unclear_annotations
-from db.gold import StoredCheck, StoredReturn, all_checks, returns
+from db.gold import Revocation, StoredCheck, all_checks, returns
 from db.review_audits import (
     GivenAnswer,
     ItemProgress,
@@ -41,8 +41,7 @@ from schemas.base import Record
 # When the work will be done, if the days to come are like those that were.
 #
 # Each day to come is one of the last days, drawn at random, idle ones included, until there are
-# answers enough. Of a thousand such futures the middle 80 % give the range of dates: weekends,
-# sick
+# answers enough. Of a thousand such futures the middle 80 % give the range of dates: weekends, sick
 # leave and a single day of great zeal weigh as much as they did, and no more.
 
 RECENT_DAYS = 28
@@ -537,7 +536,7 @@ def _items(store: Store, queue: Queue) -> tuple[ItemCounts, int]:
     needed = 0
     for candidate in candidates(store, queue):
         progress = asked.pop(candidate.entity.id, None)
-        if progress is None and not goes_to_people(queue, candidate):
+        if progress is None and not needs_review(queue, candidate):
             continue
         stage = _stage(progress, queue.overlap)
         counts[stage] += 1
@@ -589,7 +588,7 @@ def _gold(queue: Queue, checks: Iterable[StoredCheck]) -> GoldAccuracy:
     )
 
 
-def _return(stored: StoredReturn) -> Return:
+def _return(stored: Revocation) -> Return:
     return Return(
         annotator=stored.assignee,
         returned_at=stored.returned_at,

@@ -38,7 +38,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
-from retrieval.near_duplicates import alike_pairs, find_near_duplicates, fingerprint
+from retrieval.near_duplicates import find_near_duplicates, fingerprint, near_duplicate_pairs
 from schemas.hamming import close_pairs
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 
@@ -103,7 +103,7 @@ def recall_of(pairs: Pairs, variants: Sequence[Planted], first: int) -> dict[str
 def found_by_loupe(data: Sequence[bytes]) -> Pairs:
     looks = {str(place): fingerprint(one, str(place)) for place, one in enumerate(data)}
     images = {name: one for name, one in looks.items() if isinstance(one, ImageFingerprint)}
-    pairs = alike_pairs(images, NearDuplicateSettings())
+    pairs = near_duplicate_pairs(images, NearDuplicateSettings())
     return {(int(one.first), int(one.second)) for one in pairs if one.sameness == "same"}
 
 

@@ -36,7 +36,7 @@ from release.parquet_rows import EmbeddedRow, ParquetRows
 from release.row_form import RowForm
 from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow
 from release.statistics import StatisticsCounter
-from release.terms import Held, terms_of
+from release.terms import LicensedItem, terms_of
 from schemas.records import Granularity
 from schemas.release import ReleasedFile
 from schemas.retrieval_task import RetrievalTask
@@ -132,7 +132,7 @@ def make_release(folder: Path, count: int, side: int) -> None:
         prompts=(),
         models=(),
         statistics=counter.result({f"source-{one}": Granularity.FINE for one in range(5)}),
-        terms=terms_of([Held("CC0-1.0", "source-0", own=False, images=count)], {}),
+        terms=terms_of([LicensedItem("CC0-1.0", "source-0", own=False, images=count)], {}),
     )
     listed.sort(key=lambda file: file.path)
     write_manifest(folder, named(draft, listed), listed)

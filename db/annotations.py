@@ -275,7 +275,7 @@ def last_decisions(connection: Connection, entity_ids: Iterable[str]) -> dict[st
     return found
 
 
-def standing_successors(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:
+def active_successors(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:
     """For each entity what people made of it and what still stands, oldest first."""
     shown, made = aliased(Entity), aliased(Entity)
     annotates, annotated_by = aliased(Derivation), aliased(Derivation)

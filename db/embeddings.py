@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, select
 
 from db.engine import insert_new, insert_new_text
 from db.entities import pages
-from db.releases import take_turn
+from db.releases import acquire_release_lock
 from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
 from db.tables.withdrawals import Withdrawal, WithdrawnDigest
@@ -99,7 +99,7 @@ def store_vectors(
     """
     stored = np.ascontiguousarray(vectors, _STORED)
     with store.write() as connection:
-        take_turn(connection)  # or what is withdrawn meanwhile would not be seen
+        acquire_release_lock(connection)  # or what is withdrawn meanwhile would not be seen
         gone = _erased(connection, digests)
         rows = [
             (digest_of(space.key, kind, sha256), space.id, kind, sha256, vector.tobytes())

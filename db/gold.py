@@ -194,7 +194,7 @@ class GoldAccuracy(NamedTuple):
     total: int
 
 
-class StoredReturn(NamedTuple):
+class Revocation(NamedTuple):
     """A use of the rule."""
 
     queue: str
@@ -281,7 +281,7 @@ def return_work(
 
 
 @retried
-def lift_returns(store: Store, queue: str, assignee: str) -> int:
+def reinstate_annotator(store: Store, queue: str, assignee: str) -> int:
     """Lets an annotator work in a queue again and gives how many returns had stood against that.
 
     What was returned stays returned; what was answered so far is not held against them again.
@@ -296,7 +296,7 @@ def lift_returns(store: Store, queue: str, assignee: str) -> int:
         return connection.execute(update(TaskReturn).where(*chosen).values(**changes)).rowcount
 
 
-def barred(connection: Connection, queue: str) -> set[str]:
+def suspended_annotators(connection: Connection, queue: str) -> set[str]:
     """Who gets nothing from a queue, because a return against them is in force."""
     query = select(TaskReturn.assignee).where(
         TaskReturn.queue == queue, TaskReturn.state == IN_FORCE
@@ -305,7 +305,7 @@ def barred(connection: Connection, queue: str) -> set[str]:
 
 
 @retried
-def returns(store: Store, queue: str | None = None) -> list[StoredReturn]:
+def returns(store: Store, queue: str | None = None) -> list[Revocation]:
     """All returns of a queue, or of all queues, oldest first."""
     query = select(
         TaskReturn.queue,
@@ -321,7 +321,7 @@ def returns(store: Store, queue: str | None = None) -> list[StoredReturn]:
     if queue is not None:
         query = query.where(TaskReturn.queue == queue)
     with store.read() as connection:
-        return [StoredReturn._make(row) for row in connection.execute(query)]
+        return [Revocation._make(row) for row in connection.execute(query)]
 
 
 def _taken_back(

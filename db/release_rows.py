@@ -23,7 +23,7 @@ from sqlalchemy.orm import aliased
 from db.crop_origins import CROP_OF, CropOrigin, crop_origins
 from db.engine import faults_as_errors
 from db.entities import LIVE, StoredEntity, pages, select_entities
-from db.releases import PastState, look_back
+from db.releases import StoreVersion, time_travel
 from db.store import Store
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.releases import Release, ReleaseItem
@@ -87,7 +87,7 @@ class _Node(NamedTuple):
 
 
 @contextmanager
-def snapshot(store: Store, past: PastState | None = None) -> Iterator[Connection]:
+def snapshot(store: Store, past: StoreVersion | None = None) -> Iterator[Connection]:
     """A connection that sees one state of the database until it is closed, on any database.
 
     That state is the present one, or `past`. Nothing can be written by it.
@@ -108,7 +108,7 @@ def snapshot(store: Store, past: PastState | None = None) -> Iterator[Connection
                 with store.no_writers() if past is None else nullcontext():
                     connection.execute(select(Release.id).limit(1))  # begins to see
                 if past is not None:
-                    look_back(connection, past)
+                    time_travel(connection, past)
                 if is_postgres:
                     connection.exec_driver_sql("SET TRANSACTION READ ONLY")
                 yield connection

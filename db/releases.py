@@ -24,7 +24,7 @@ from schemas.withdrawal import version_numbers
 _LOCK = 7061709
 
 
-def take_turn(connection: Connection) -> None:
+def acquire_release_lock(connection: Connection) -> None:
     """Waits until no other transaction stores a release or takes something back, until its end.
 
     So each sees what the other did: none releases what is being withdrawn, unseen. On SQLite, which
@@ -37,18 +37,14 @@ def take_turn(connection: Connection) -> None:
 # The store as it was: up to which entity, decision and withdrawal a release was made from.
 #
 # Entities and decisions are numbered as they are stored and never change, so the last number of
-# each
-# tells a state of the store. What does change is the cached `entity.state`: it is folded anew for
-# all
-# that was decided on since, which is little beside all that there is.
+# each tells a state of the store. What does change is the cached `entity.state`: it is folded anew
+# for all that was decided on since, which is little beside all that there is.
 #
-# `look_back` puts temporary views before the tables `entity` and `decision`: whoever reads by that
+# `time_travel` puts temporary views over the tables `entity` and `decision`: a reader by that
 # connection sees the earlier state and need not know of it. SQLite looks among temporary names
-# first,
-# PostgreSQL where `search_path` says so; its change also makes PostgreSQL read statements anew
-# that
-# the driver had prepared with the tables. Links between entities need no view: they are part of an
-# entity's id and stored with it, and what reads them goes by way of `entity`.
+# first, PostgreSQL where `search_path` says so; its change also makes PostgreSQL read statements
+# anew that the driver had prepared with the tables. Links between entities need no view: they are
+# part of an entity's id and stored with it, and what reads them goes by way of `entity`.
 
 _STATES = "entity_state_then"
 _STATE_AFTER = tuple(STATE_AFTER.items())
@@ -104,7 +100,7 @@ UNMARKED = StateMark(0, 0, 0)
 """Of a release that was made before marks were stored."""
 
 
-class PastState(NamedTuple):
+class StoreVersion(NamedTuple):
     """A state of the store to look back to.
 
     What was taken back since counts as taken back, so that it never comes out again; with
@@ -122,7 +118,7 @@ def current_mark(connection: Connection) -> StateMark:
     return StateMark(entity, decision, _last_withdrawal(connection))
 
 
-def mark_after(connection: Connection, past: PastState) -> StateMark:
+def mark_after(connection: Connection, past: StoreVersion) -> StateMark:
     """The mark of what `connection` sees as it looks back to `past`."""
     if past.then_withdrawn:
         return past.mark
@@ -134,7 +130,7 @@ def _last_withdrawal(connection: Connection) -> int:
     return connection.execute(query).scalar_one()
 
 
-def look_back(connection: Connection, past: PastState) -> None:
+def time_travel(connection: Connection, past: StoreVersion) -> None:
     """Lets `connection` see the state `past` until its transaction is rolled back.
 
     The views are part of that transaction, so that none is left whatever happens.
@@ -154,7 +150,7 @@ def _schema_of_tables(connection: Connection) -> str:
     return str(connection.exec_driver_sql(query).scalar_one())
 
 
-def _statements(past: PastState, schema: str, own: str) -> list[str]:
+def _statements(past: StoreVersion, schema: str, own: str) -> list[str]:
     """Makes the states of entities that were decided on since, and the views over them."""
     names = {
         "schema": schema,
@@ -204,7 +200,7 @@ def store_release(
             something in it was withdrawn since its state of the store.
     """
     with store.write() as connection:
-        take_turn(connection)
+        acquire_release_lock(connection)
         known = _id_of(connection, manifest.dataset, manifest.version)
         if known is not None and known != manifest.id:
             raise IntegrityError(

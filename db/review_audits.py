@@ -254,8 +254,7 @@ def _verdicts(connection: Connection, draw_id: int, queue: str) -> dict[str, tup
 
 # What the review desk counts: tasks, items, the answers that count, and who people are.
 #
-# Of a task that was answered several times the last clear answer counts; tasks that were skipped
-# or
+# Of a task that was answered several times the last clear answer counts; tasks that were skipped or
 # returned have none.
 
 _ROWS_AT_ONCE = 2000

@@ -145,7 +145,7 @@ def announce_tasks(
         {"task_key": key, **image._asdict()} for key, found in images.items() for image in found
     ]
     with store.write() as connection:
-        take_turn(connection, tasks[0].queue)
+        acquire_queue_lock(connection, tasks[0].queue)
         insert_new(connection, ReviewTask, [{**task._asdict(), "pushed_at": now} for task in tasks])
         insert_new(connection, ReviewImage, shown)
         for page in pages(task.key for task in tasks):
@@ -195,7 +195,7 @@ def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def take_turn(connection: Connection, queue: str) -> None:
+def acquire_queue_lock(connection: Connection, queue: str) -> None:
     """Waits until nobody else changes the tasks of a queue or decides on its answers.
 
     To be called first in a transaction, and to hold for as long as that lasts. Two people's answers

@@ -24,7 +24,7 @@ from db.annotations import ANNOTATED_BY, ANNOTATES, counted_answers
 from db.embeddings import Kind
 from db.engine import escape_like, insert_new
 from db.entities import AgentRef, pages
-from db.releases import take_turn
+from db.releases import acquire_release_lock
 from db.reviews import WAITING
 from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
@@ -40,7 +40,7 @@ from schemas.errors import IntegrityError, UsageError
 # Every role of the graph stands here with the reason; a test finds those that do not.
 
 
-class Bond(StrEnum):
+class CascadePolicy(StrEnum):
     """How strongly a child hangs on its parent.
 
     `HOLDS`: it repeats, shows or retells what the parent is, so it goes with it, its bytes too.
@@ -59,21 +59,21 @@ class Role(NamedTuple):
     Such a parent goes, too, once nothing is left of what hung on it in that role (`goes_empty`).
     """
 
-    bond: Bond
+    bond: CascadePolicy
     why: str
     goes_empty: bool = False
 
 
 def _holds(why: str, *, goes_empty: bool = False) -> Role:
-    return Role(Bond.HOLDS, why, goes_empty)
+    return Role(CascadePolicy.HOLDS, why, goes_empty)
 
 
 def _needs(why: str) -> Role:
-    return Role(Bond.NEEDS, why)
+    return Role(CascadePolicy.NEEDS, why)
 
 
 def _refers(why: str, *, goes_empty: bool = False) -> Role:
-    return Role(Bond.REFERS, why, goes_empty)
+    return Role(CascadePolicy.REFERS, why, goes_empty)
 
 
 COPY = "sampled_from"
@@ -159,7 +159,7 @@ def empties(role: str, parent_kind: str) -> bool:
     return ROLES[role].goes_empty or (role == _EDIT and parent_kind == "tracklet")
 
 
-def bond_of(role: str, way: str | None = None) -> Bond:
+def bond_of(role: str, way: str | None = None) -> CascadePolicy:
     """The bond of a role; of a contrastive image it hangs on the `way` that it was come by.
 
     What was found is another picture than its anchor; what was edited, or is not known to have been
@@ -174,7 +174,7 @@ def bond_of(role: str, way: str | None = None) -> Bond:
             f"say what becomes of it; was it written by a newer Loupe?"
         )
     if role == CONTRAST and way == "search":
-        return Bond.NEEDS
+        return CascadePolicy.NEEDS
     return ROLES[role].bond
 
 
@@ -555,7 +555,7 @@ TARGET, SAME, EMPTY = "target", "same bytes", "left empty"
 what all that hung on it showed."""
 
 
-class Reached(NamedTuple):
+class Dependent(NamedTuple):
     """A thing that goes.
 
     Attributes:
@@ -579,7 +579,7 @@ class Reached(NamedTuple):
     of: str
 
 
-Closure = Mapping[str, Reached]
+Closure = Mapping[str, Dependent]
 
 
 def closure(connection: Connection, targets: Iterable[str], *, reaches: bool) -> Closure:
@@ -605,7 +605,7 @@ class _Spread:
     def __init__(self, connection: Connection, reaches: bool) -> None:
         self._connection = connection
         self._reaches = reaches
-        self.found: dict[str, Reached] = {}
+        self.found: dict[str, Dependent] = {}
         self._open: list[str] = []
         self._fresh: list[str] = []
 
@@ -622,7 +622,7 @@ class _Spread:
                 news[id_] = step
         for row in _entities(self._connection, news):
             _, holds, because, of = news[row[0]]
-            self.found[row[0]] = Reached(*row, holds, because, of)
+            self.found[row[0]] = Dependent(*row, holds, because, of)
             self._open.append(row[0])
             if holds:
                 self._fresh.append(row[0])
@@ -642,8 +642,8 @@ class _Spread:
         found_how = _ways(self._connection, [one[0] for one in edges if one[1] == CONTRAST])
         for child, role, parent, _ in edges:
             bond = bond_of(role, found_how.get(child))
-            if bond is not Bond.REFERS:
-                holds = self.found[parent].holds and bond is Bond.HOLDS
+            if bond is not CascadePolicy.REFERS:
+                holds = self.found[parent].holds and bond is CascadePolicy.HOLDS
                 yield child, holds, role, parent
 
     def _beside(self, ids: Sequence[str]) -> Iterator[_Step]:
@@ -829,7 +829,7 @@ def forget_texts(store: Store, withdrawal: int, digests: Iterable[str]) -> int:
         for sha256 in texts
     ]
     with store.write() as connection:
-        take_turn(connection)
+        acquire_release_lock(connection)
         for page in pages(rows):
             insert_new(connection, WithdrawnDigest, page)
     return forget_vectors(store, "text", texts)

@@ -10,14 +10,14 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
 from db.entities import AgentKind, AgentRef, NewEntity, pages, register_agents
-from db.releases import REFERRED, take_turn
+from db.releases import REFERRED, acquire_release_lock
 from db.store import Store, retried
 from db.tables.provenance import Agent, Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.withdrawals import Withdrawal, WithdrawalStep, WithdrawnDigest, WithdrawnEntity
 from db.tables.withdrawals import Withdrawal as WithdrawalRow
 from db.tables.withdrawals import WithdrawalNotice as NoticeRow
-from db.withdrawal_graph import CONTRAST, Blob, Bond, WithdrawalTarget, bond_of
+from db.withdrawal_graph import CONTRAST, Blob, CascadePolicy, WithdrawalTarget, bond_of
 from schemas.base import canonical_json, digest_of
 from schemas.errors import UsageError
 from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice
@@ -293,7 +293,7 @@ def record_withdrawal(
         UsageError: it would not; nothing was stored.
     """
     with store.write() as connection:
-        take_turn(connection)
+        acquire_release_lock(connection)
         if not still_so(connection):
             raise UsageError(
                 "what hangs on it, or what was released, has changed since it was shown, so "
@@ -321,7 +321,7 @@ def extend_withdrawal(
     Where there are any entities, one that was finished is open again.
     """
     with store.write() as connection:
-        take_turn(connection)
+        acquire_release_lock(connection)
         if entities:
             opened_again(connection, [withdrawal.id])
         insert_new(connection, WithdrawnDigest, _digests(withdrawal.id, refused, erased))
@@ -460,7 +460,7 @@ def _goes(entity: NewEntity, role: str) -> bool:
     way = None
     if role == CONTRAST:
         way = (json.loads(entity.payload).get("contrast") or {}).get("way")
-    return bond_of(role, way) is not Bond.REFERS
+    return bond_of(role, way) is not CascadePolicy.REFERS
 
 
 def _taken(connection: Connection, ids: Iterable[str]) -> _Taken:

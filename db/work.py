@@ -86,10 +86,9 @@ def take_back(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
 
 # Work: which inputs of a plan are pending, who has claimed them, and what became of them.
 #
-# A *plan* is (stage, version, configuration); its key and an input make the key of a piece of
-# work.
-# Pending is what has no work row. Runs side by side share the pending inputs by
-# claims on chunks (`db.claims`).
+# A *plan* is (stage, version, configuration); its key and an input make the key of a piece of work.
+# Pending is what has no work row. Runs side by side share the pending inputs by claims on chunks
+# (`db.claims`).
 
 _ENTITY_COLUMNS = (
     "id",
@@ -105,7 +104,7 @@ _ENTITY_COLUMNS = (
 _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejection")
 
 
-class Beneath(NamedTuple):
+class ParentFilter(NamedTuple):
     """Asks of an entity that its parent in a role is in one of these states."""
 
     role: str
@@ -122,7 +121,7 @@ class Pending(NamedTuple):
     kind: str
     states: tuple[str, ...]
     group: str | None = None
-    beneath: Beneath | None = None
+    beneath: ParentFilter | None = None
 
 
 class ClaimedChunk(NamedTuple):
@@ -226,7 +225,7 @@ def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
     )
 
 
-def _has_parent(wanted: Beneath) -> ColumnElement[bool]:
+def _has_parent(wanted: ParentFilter) -> ColumnElement[bool]:
     parent = aliased(Entity)
     return exists().where(
         Derivation.child_seq == Entity.seq,

@@ -42,8 +42,7 @@ def quoted_answer(raw: str) -> str:
 # Finds what a model says in the place of an answer: that it will not, or what it is about to do.
 #
 # Both are looked for as a sentence or clause of its own, outside quotation marks: a caption may
-# well
-# say that a card reads “I'm sorry”.
+# well say that a card reads “I'm sorry”.
 
 _CANNOT = (
     r"(?:i|we) (?:(?:can(?:no|')t|can not|won't|will not|do not|don't)"
@@ -116,8 +115,7 @@ def words_of(text: str) -> Words:
 
 # Finds the one JSON object of an answer, among reasoning, chatter, fences and template marks.
 #
-# Only what is around the object is looked through: what stands in its texts is the answer,
-# whatever
+# Only what is around the object is looked through: what stands in its texts is the answer, whatever
 # it looks like. A caption may quote `<think>`, three backticks, or a template's `</s>`.
 
 REASONING = ("think", "thinking", "reasoning", "thought", "analysis", "scratchpad")
@@ -489,8 +487,7 @@ def _wrong_language(name: str, what: str, text: str) -> Fault:
 
 # Takes a description of a person, or its rewrite, out of a raw model answer.
 #
-# Descriptions of people hardly quote anything, so what looks like reasoning, chatter or emphasis
-# in
+# Descriptions of people hardly quote anything, so what looks like reasoning, chatter or emphasis in
 # them is taken out. Captions of images may quote all of these: see `flows.answers`.
 
 STAGE = "rewrite_description"

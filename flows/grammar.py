@@ -95,12 +95,10 @@ def repetitions(text: str) -> Iterator[Repetition]:
 
 # Number agreement, as rules in Weir, Harper's own rule language.
 #
-# Harper has no rule for "a man are riding" or "two dog". These are made for captions: they know
-# the
+# Harper has no rule for "a man are riding" or "two dog". These are made for captions: they know the
 # subjects that captions begin with, and what captions say of them. A rule holds where its subject
 # opens the sentence (see `opens_sentence`): Weir cannot look back, and in "two men in a boat are"
-# the
-# verb is right.
+# the verb is right.
 
 PREFIX = "Agreement"
 """What the names of these rules begin with."""

@@ -17,7 +17,14 @@ from sqlalchemy import Connection
 from db.blobs import BlobStore
 from db.entities import datasets_of
 from db.release_rows import snapshot
-from db.releases import PastState, StateMark, adopt_folder, current_mark, mark_after, store_release
+from db.releases import (
+    StateMark,
+    StoreVersion,
+    adopt_folder,
+    current_mark,
+    mark_after,
+    store_release,
+)
 from db.review_audits import looked_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
@@ -25,15 +32,15 @@ from release.checks import UNCHECKED, Checks
 from release.containment import contained, lower_releases
 from release.contents import Contents
 from release.documents import write_documents
-from release.draft import WantedRelease, draft_manifest
+from release.draft import ReleaseSpec, draft_manifest
 from release.embedder_use import embedder_uses
 from release.existing import holds, is_there, sign_existing
 from release.folder import Workspace, refuse_foreign, workspace_for
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.lineage import write_lineage
 from release.manifest import named, write_manifest
-from release.notices import withdrawn_before, write_withdrawals
-from release.row_tally import RowTally
+from release.notices import prior_withdrawals, write_withdrawals
+from release.row_tally import ReleaseAccumulator
 from release.row_writing import RowWriter
 from release.scratch import Scratch
 from release.signing import Signer, write_signature
@@ -84,7 +91,7 @@ def build_release(
     tier: Tier | None = None,
     leak_limits: LeakLimits = DEFAULT_LIMITS,
     checks: Checks = UNCHECKED,
-    as_of: PastState | None = None,
+    as_of: StoreVersion | None = None,
     lower: Sequence[Manifest] | None = None,
     on_progress: Progress = lambda _done, _total: None,
     inspect: Inspection = lambda _folder, _manifest: None,
@@ -115,7 +122,7 @@ def build_release(
     _refuse_unknown(store, dataset)
     out = out.absolute()
     refuse_foreign(out)
-    wanted = WantedRelease(dataset, version, tier, leak_limits, checks)
+    wanted = ReleaseSpec(dataset, version, tier, leak_limits, checks)
     with workspace_for(out) as workspace, closing(Scratch(workspace.scratch_file)) as scratch:
         if lower is None:
             lower = lower_releases(store, dataset, version, tier)
@@ -173,7 +180,7 @@ class _Build:
         self._on_progress = on_progress
 
     def run(
-        self, wanted: WantedRelease, as_of: PastState | None, lower: Sequence[Manifest]
+        self, wanted: ReleaseSpec, as_of: StoreVersion | None, lower: Sequence[Manifest]
     ) -> tuple[Manifest, StateMark]:
         """Writes everything into the folder; gives the mark of what it was made from, too."""
         scratch, dataset = self._scratch, wanted.dataset
@@ -190,7 +197,7 @@ class _Build:
             draft = draft_manifest(wanted, contents, tally, scratch, looks, contains)
             draft = self._with_lineage(connection, draft)
             uses = embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()
-        told = {"embedders": uses, "withdrawn": withdrawn_before(notices)}
+        told = {"embedders": uses, "withdrawn": prior_withdrawals(notices)}
         draft = draft.model_copy(update=told)
         tally.refuse_terms(draft)
         _refuse_leaks(draft, tally.splits)
@@ -200,9 +207,11 @@ class _Build:
         write_manifest(self._folder, manifest, scratch.listed())
         return manifest, mark
 
-    def _write_rows(self, contents: Contents, wanted: WantedRelease, total: int) -> RowTally:
+    def _write_rows(
+        self, contents: Contents, wanted: ReleaseSpec, total: int
+    ) -> ReleaseAccumulator:
         checks = wanted.checks
-        tally = RowTally(self._scratch, self._folder, contents.form, checks)
+        tally = ReleaseAccumulator(self._scratch, self._folder, contents.form, checks)
         is_compared = checks.against is not None
         writer = RowWriter(self._blobs, self._folder, tally, is_compared=is_compared)
         files = writer.write(contents, wanted.dataset, lambda done: self._on_progress(done, total))

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 from release.checks import Checks
 from release.contents import Contents
+from release.empty_release_reason import empty_release_reason
 from release.manifest import unnamed
 from release.model_use import is_demonstration
-from release.row_tally import RowTally
+from release.row_tally import ReleaseAccumulator
 from release.scratch import Scratch
 from release.statistics import is_reviewed
 from release.terms import licence_statistics, terms_of
-from release.why_nothing import why_nothing
 from schemas.errors import UsageError
 from schemas.leaks import LeakLimits
 from schemas.quality import SecondLookStatistics
@@ -19,7 +19,7 @@ from schemas.release import ContainedRelease, Manifest, ReleaseStatistics
 from schemas.retrieval_task import Tier
 
 
-class WantedRelease(NamedTuple):
+class ReleaseSpec(NamedTuple):
     """Which release is built, up to which limits its splits may leak, and what is known of it."""
 
     dataset: str
@@ -30,9 +30,9 @@ class WantedRelease(NamedTuple):
 
 
 def draft_manifest(
-    wanted: WantedRelease,
+    wanted: ReleaseSpec,
     contents: Contents,
-    tally: RowTally,
+    tally: ReleaseAccumulator,
     scratch: Scratch,
     second_looks: tuple[SecondLookStatistics, ...],
     contains: tuple[ContainedRelease, ...],
@@ -52,7 +52,7 @@ def draft_manifest(
     tally.add_entities([video.entity_id for video in videos])
     statistics = _statistics(wanted.checks, contents, tally, scratch, second_looks)
     if not statistics.captions:
-        raise UsageError(why_nothing(wanted.dataset, scratch.count_images(), statistics))
+        raise UsageError(empty_release_reason(wanted.dataset, scratch.count_images(), statistics))
     return unnamed(
         dataset=wanted.dataset,
         version=wanted.version,
@@ -77,7 +77,7 @@ def draft_manifest(
 def _statistics(
     checks: Checks,
     contents: Contents,
-    tally: RowTally,
+    tally: ReleaseAccumulator,
     scratch: Scratch,
     second_looks: tuple[SecondLookStatistics, ...],
 ) -> ReleaseStatistics:

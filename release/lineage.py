@@ -33,8 +33,7 @@ from schemas.release import LineageStatistics, ReleasedFile
 # Left out is what would tell of a machine or its users: paths, addresses, devices, names of keys;
 # what people wrote to each other, but for the texts that they made; what models were sent and
 # answered; the tracker's observations, whose embeddings know people again; and of what was
-# withdrawn
-# everything but its name. What is left out of a payload is named beside it.
+# withdrawn everything but its name. What is left out of a payload is named beside it.
 
 _WITHDRAWN = "withdrawn"
 
@@ -275,9 +274,8 @@ class LineageScratch:
 # The tables of `lineage/`: W3C PROV restricted to a release, for DuckDB and `loupe lineage`.
 #
 # Each is sorted by its first columns, so that what is known of one id lies in one or two row
-# groups,
-# which the statistics in the file tell. Nothing in them says when or where anything was stored:
-# activities are told by what was carried out and by whom, not by their runs.
+# groups, which the statistics in the file tell. Nothing in them says when or where anything was
+# stored: activities are told by what was carried out and by whom, not by their runs.
 
 FOLDER = "lineage"
 _STRING = pa.string()
@@ -475,10 +473,8 @@ def _pages(rows: Iterable[Sequence[Any]], size: int) -> Iterator[list[Sequence[A
 #
 # The graph is followed by the store's numbers, a generation after the other and a page at a time;
 # what is found lies in a database of its own until it is written in order of id. Nothing hangs on
-# the
-# order in which things were stored: of an activity is told what was carried out and by whom, so
-# that
-# all runs of one plan are one activity.
+# the order in which things were stored: of an activity is told what was carried out and by whom, so
+# that all runs of one plan are one activity.
 
 
 class WrittenLineage(NamedTuple):

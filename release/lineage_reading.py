@@ -174,7 +174,7 @@ A dot in a field leads into what a field holds.
 """
 
 
-def gist(kind: str, payload: str, longest: int | None = None) -> str:
+def summarize(kind: str, payload: str, longest: int | None = None) -> str:
     """What a person wants to see of an entity's payload (JSON), on one line.
 
     Each value is cut at `longest` characters. A list is told by its length, what has fields of its

@@ -35,7 +35,7 @@ from release.reading import read_listed
 from release.terms import ATTRIBUTION
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
-from schemas.release import Manifest, ReleasedFile, WithdrawnBefore
+from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
 
 # What holders of a release are told of its withdrawn rows, in a sentence or row by row.
@@ -51,7 +51,7 @@ _GROUNDS: dict[Ground, str] = {
 }
 
 
-def told_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
+def affected_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
     """All rows that are named, each once, by number: whole, or with all withdrawn texts."""
     rows: dict[int, WithdrawnRow] = {}
     for row in (row for notice in notices for row in notice.rows):
@@ -66,7 +66,7 @@ def told_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
 
 def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
     """What became of the release of the notices; `images` is how many rows it has."""
-    rows = told_rows(notices)
+    rows = affected_rows(notices)
     whole = sum(row.is_whole for row in rows)
     in_part = len(rows) - whole
     of = f"of its {images:,} rows"
@@ -361,10 +361,8 @@ def _released(folder: Path) -> tuple[Manifest, tuple[WithdrawalNotice, ...]]:
 # Tells holders of releases what must not be used any more: `WITHDRAWN.json` beside a manifest.
 #
 # A release never changes; its folder may get this one file, and on grounds that ask for erasure
-# lose
-# files. What is to go is written down before it goes, so that marking may be killed at any point
-# and
-# done again.
+# lose files. What is to go is written down before it goes, so that marking may be killed at any
+# point and done again.
 
 
 class MarkedRelease(NamedTuple):
@@ -502,15 +500,15 @@ def _locked(folder: Path) -> Iterator[None]:
 # What was withdrawn from earlier releases, version by version: how much, and of which.
 
 
-def withdrawn_before(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnBefore, ...]:
+def prior_withdrawals(notices: Iterable[WithdrawalNotice]) -> tuple[PriorWithdrawal, ...]:
     """By version, the oldest first; a row that several withdrawals name counts once."""
     told = []
     for (_, release_id), of_one in groupby(sorted(notices, key=_release), key=_release):
         notes = list(of_one)
-        rows = told_rows(notes)
+        rows = affected_rows(notes)
         whole = sum(row.is_whole for row in rows)
         told.append(
-            WithdrawnBefore(
+            PriorWithdrawal(
                 version=notes[0].version,
                 id=release_id,
                 rows=whole,

@@ -14,8 +14,8 @@ import pyarrow as pa
 from db.blobs import BlobStore
 from db.releases import (
     UNMARKED,
-    PastState,
     StoredRelease,
+    StoreVersion,
     list_releases,
     release_after,
     withdrawn_items,
@@ -42,7 +42,7 @@ class RebuildInputs(NamedTuple):
     tier: Tier | None
     leak_limits: LeakLimits
     checks: Checks
-    as_of: PastState
+    as_of: StoreVersion
 
 
 class _OtherCountsError(Exception):
@@ -61,7 +61,7 @@ def rebuild_inputs(stored: StoredRelease) -> RebuildInputs:
         manifest.tier,
         manifest.leaks.limits if manifest.leaks else DEFAULT_LIMITS,
         stated_checks(manifest),
-        PastState(stored.mark),
+        StoreVersion(stored.mark),
     )
 
 
@@ -106,7 +106,7 @@ def rebuild_release(
     inputs = rebuild_inputs(stored)
     lower = _lower_of(store, stored.manifest)
 
-    def rebuild(as_of: PastState, *, is_last: bool) -> BuiltRelease:
+    def rebuild(as_of: StoreVersion, *, is_last: bool) -> BuiltRelease:
         def inspect(content: Path, manifest: Manifest) -> None:
             _refuse_other(stored, content, manifest, is_last=is_last)
 

@@ -18,9 +18,9 @@ from release.scratch import Credit, Scratch
 from release.statistics import StatisticsCounter
 from release.terms import (
     DerivedTerms,
-    Held,
-    held_by_images,
+    LicensedItem,
     held_by_sources,
+    licences_by_image,
     refuse_forbidden,
     refuse_unpermitted,
 )
@@ -46,7 +46,7 @@ class CopiedRow(NamedTuple):
     seen: SeenImage | None
 
 
-class RowTally:
+class ReleaseAccumulator:
     """Counts rows, and keeps of each what the release as a whole is judged by.
 
     Attributes:
@@ -145,10 +145,12 @@ class RowTally:
         editors, repeats = contents.editors(), self._repeats.result()
         return self._contrasts.result(*left_out, nearest, editors, repeats)
 
-    def held(self, sources: Sequence[ReleasedSource], statistics: ReleaseStatistics) -> list[Held]:
+    def held(
+        self, sources: Sequence[ReleasedSource], statistics: ReleaseStatistics
+    ) -> list[LicensedItem]:
         """Under which licences the images are."""
         if statistics.licences:
-            return held_by_images(self._scratch.credits())
+            return licences_by_image(self._scratch.credits())
         return held_by_sources(sources, statistics.sources)
 
     def refuse_terms(self, draft: Manifest) -> None:

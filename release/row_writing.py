@@ -11,7 +11,7 @@ from release.json_rows import JsonRows
 from release.own_rows import seen_row
 from release.parquet_rows import EmbeddedRow, ParquetRows
 from release.published_ccd import CcdLines
-from release.row_tally import CopiedRow, RowTally
+from release.row_tally import CopiedRow, ReleaseAccumulator
 from release.threads import ordered_map
 from schemas.nearness import perceptual_hash
 from schemas.release import ReleasedFile
@@ -24,7 +24,7 @@ class RowWriter:
     """
 
     def __init__(
-        self, blobs: BlobStore, folder: Path, tally: RowTally, *, is_compared: bool
+        self, blobs: BlobStore, folder: Path, tally: ReleaseAccumulator, *, is_compared: bool
     ) -> None:
         self._blobs = blobs
         self._folder = folder

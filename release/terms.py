@@ -29,17 +29,15 @@ from schemas.release import (
 
 # Whether every image of a release is under a licence that permits it, and what holds together.
 #
-# An image is under a licence of its own, or under that of its source. Both must be ones that
-# permit
+# An image is under a licence of its own, or under that of its source. Both must be ones that permit
 # works made of the image to be released. Terms in words of their own ("research use only") permit
-# it
-# where the curators state so, with the reason, which then stands in the release.
+# it where the curators state so, with the reason, which then stands in the release.
 
 _SHOWN = 5
 _CONDITIONS: tuple[Condition, ...] = ("attribution", "share_alike", "non_commercial")
 
 
-class Held(NamedTuple):
+class LicensedItem(NamedTuple):
     """How many images of a source are under a licence, which is their `own` or the source's."""
 
     licence: str
@@ -48,25 +46,25 @@ class Held(NamedTuple):
     images: int
 
 
-def held_by_images(credit: Iterable[Credit]) -> list[Held]:
+def licences_by_image(credit: Iterable[Credit]) -> list[LicensedItem]:
     """What images are under that each say it."""
     counted = Counter((one.licence, one.source, one.own) for one in credit)
-    return [Held(*key, images) for key, images in sorted(counted.items())]
+    return [LicensedItem(*key, images) for key, images in sorted(counted.items())]
 
 
 def held_by_sources(
     sources: Iterable[ReleasedSource], counted: Iterable[SourceStatistics]
-) -> list[Held]:
+) -> list[LicensedItem]:
     """What images are under that are all under the terms of their sources.
 
     Where one name stands for several sources, their images are under the terms of each.
     """
     images = {one.name: one.images for one in counted}
     stated = sorted({(one.licence, one.name) for one in sources})
-    return [Held(licence, name, False, images.get(name, 0)) for licence, name in stated]
+    return [LicensedItem(licence, name, False, images.get(name, 0)) for licence, name in stated]
 
 
-def terms_of(held: Sequence[Held], permitted_terms: Mapping[str, str]) -> ReleaseTerms:
+def terms_of(held: Sequence[LicensedItem], permitted_terms: Mapping[str, str]) -> ReleaseTerms:
     """What holds for a release of these images.
 
     `permitted_terms` are reasons by source; those that are not needed are left out.
@@ -91,7 +89,7 @@ def terms_of(held: Sequence[Held], permitted_terms: Mapping[str, str]) -> Releas
     )
 
 
-def _licence_terms(licence: str, held: Iterable[Held]) -> LicenceTerms:
+def _licence_terms(licence: str, held: Iterable[LicensedItem]) -> LicenceTerms:
     under = [one for one in held if one.licence == licence]
     known = licence_of(licence)
     source = min(one.source for one in under)
@@ -138,12 +136,14 @@ def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _needs_permission(one: Held) -> bool:
+def _needs_permission(one: LicensedItem) -> bool:
     """Whether an image is under terms in words of their own, which nobody but people can read."""
     return not one.own and licence_of(one.licence) is None
 
 
-def unpermitted(held: Iterable[Held], permitted_terms: Mapping[str, str]) -> list[Held]:
+def unpermitted(
+    held: Iterable[LicensedItem], permitted_terms: Mapping[str, str]
+) -> list[LicensedItem]:
     """What may not be released: own licences that are not known or forbid it, and those of sources.
 
     Terms of a source in words of their own are permitted where it is stated.
@@ -158,7 +158,7 @@ def unpermitted(held: Iterable[Held], permitted_terms: Mapping[str, str]) -> lis
 
 
 def refuse_unpermitted(
-    dataset: str, held: Iterable[Held], permitted_terms: Mapping[str, str]
+    dataset: str, held: Iterable[LicensedItem], permitted_terms: Mapping[str, str]
 ) -> None:
     """Sees to it that the terms of every source permit that its images are released.
 
@@ -182,7 +182,7 @@ def refuse_unpermitted(
         )
 
 
-def _in_short(wrong: Sequence[Held]) -> str:
+def _in_short(wrong: Sequence[LicensedItem]) -> str:
     shown = ", ".join(f"{one.images:,} of {one.source} ({one.licence!r})" for one in wrong[:_SHOWN])
     return shown + (f", and of {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else "")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from release.findings import Findings
 from release.manifest import MANIFEST
-from release.notices import entity_rows, number_in, texts_of, withdrawn_before, withdrawn_sentence
+from release.notices import entity_rows, number_in, prior_withdrawals, texts_of, withdrawn_sentence
 from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
 from release.scratch import Scratch
 from schemas.errors import IntegrityError
@@ -69,7 +69,7 @@ def verify_withdrawals(
     if foreign := sorted({one.dataset for one in notices} - {manifest.dataset}):
         message = f"{WITHDRAWALS} tells of {', '.join(foreign)}; wanted {manifest.dataset} alone"
         findings.add("withdrawals_foreign", message, WITHDRAWALS)
-    told = withdrawn_before(notices)
+    told = prior_withdrawals(notices)
     if manifest.withdrawn != told:
         _find_other_counts(findings, f"{WITHDRAWALS} tells of {sum(one.rows for one in told):,}")
     _find_withdrawn(folder, notices, shards, scratch, findings)

@@ -10,10 +10,10 @@ from release.scratch import Credit, Scratch
 from release.terms import (
     ATTRIBUTION,
     DerivedTerms,
-    Held,
+    LicensedItem,
     attribution_text,
-    held_by_images,
     licence_statistics,
+    licences_by_image,
     terms_of,
     unpermitted,
 )
@@ -108,11 +108,11 @@ class TermsChecks:
             message = f"{MANIFEST} says other terms of the whole than the licences of the rows make"
             self._findings.add("terms_differ", message, MANIFEST)
 
-    def _held(self) -> list[Held]:
-        if images := held_by_images(self._scratch.credits()):
+    def _held(self) -> list[LicensedItem]:
+        if images := licences_by_image(self._scratch.credits()):
             return images
         stated = sorted({(one.licence, one.name) for one in self._manifest.sources})
-        return [Held(licence, name, False, self._images[name]) for licence, name in stated]
+        return [LicensedItem(licence, name, False, self._images[name]) for licence, name in stated]
 
     def _report(self, fault: str, what: str, file: str, number: int) -> None:
         self._findings.add(fault, f"{file}: row {number} {what}", file, number)

@@ -38,9 +38,8 @@ from schemas.taxonomy import DifferenceType, PrimaryType
 # The samples of a contrastive benchmark (CCD): which image differs from which anchor, and in what.
 #
 # A group is an anchor, the original image, and its contrastive images, each of which differs from
-# the
-# anchor in one detail of a known type. Two contrastive images of a group differ in two details, so
-# they make no contrastive pair; the authors' evaluation does not compare them either.
+# the anchor in one detail of a known type. Two contrastive images of a group differ in two details,
+# so they make no contrastive pair; the authors' evaluation does not compare them either.
 
 CAPTIONS = 5
 """Captions of each image, unless others are told; then row 5·i + j is caption j of image i."""
@@ -144,13 +143,11 @@ def _anchors(
 
 # FG-CDA: how often a model tells contrastive pairs apart, by type of difference (CCD, eq. 1).
 #
-# A pair is an anchor and one of its contrastive images, taken in both orders (i, j). Text to
-# image,
+# A pair is an anchor and one of its contrastive images, taken in both orders (i, j). Text to image,
 # each of the five captions of i must be more similar to image i than to image j: ten comparisons a
 # pair. Image to text, each of the five captions of i must be more similar to image i than each of
-# the
-# five captions of j is: fifty. The paper prints the formula for text to image only; the 25 of an
-# order are those of the authors' evaluation. Ties are errors. FG-CDE is 100 − FG-CDA.
+# the five captions of j is: fifty. The paper prints the formula for text to image only; the 25 of
+# an order are those of the authors' evaluation. Ties are errors. FG-CDE is 100 − FG-CDA.
 
 COMPARISONS: dict[Direction, int] = {
     "text-to-image": 2 * CAPTIONS,

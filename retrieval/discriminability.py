@@ -100,8 +100,7 @@ def _units(rows: Rows) -> ExactRows:
 # S(t): the images that a caption could be mistaken for.
 #
 # The product of captions and images is made tile by tile and never kept: memory is a tile for each
-# worker. Which images are nearest is exact, so neither the size of a tile nor the number of
-# workers
+# worker. Which images are nearest is exact, so neither the size of a tile nor the number of workers
 # matters; of images that are equally near, those that come first are taken.
 
 
@@ -183,20 +182,16 @@ def _of_block(
 # The temperature at which dis(t) spreads over its range, found from reference captions.
 #
 # Cosines of a dual encoder lie within about 0.3 of each other. At temperature 1, as in the paper,
-# the
-# softmax of them is almost even, and every dis(t) within a few thousandths of log k. How far apart
-# similarities lie is a matter of the model, so the temperature has to be, too.
+# the softmax of them is almost even, and every dis(t) within a few thousandths of log k. How far
+# apart similarities lie is a matter of the model, so the temperature has to be, too.
 #
 # What is wanted is the temperature at which the *median* of dis(t) over the reference captions is
-# the
-# middle of the range, log(k) / 2, which is the middle of the accepted interval for every η. Half
-# of
-# the captions then stand on each side of it, so both ways to fail can happen, and η alone says how
-# many pass. dis(t) of each caption rises with the temperature, hence so does the median, and there
-# is
-# one such temperature. The median is taken because a few captions that fit one image only, or all
-# alike, must not move it. Rounded to three digits, so that it can be written down, and does not
-# change with the last bits of an embedding.
+# the middle of the range, log(k) / 2, which is the middle of the accepted interval for every η.
+# Half of the captions then stand on each side of it, so both ways to fail can happen, and η alone
+# says how many pass. dis(t) of each caption rises with the temperature, hence so does the median,
+# and there is one such temperature. The median is taken because a few captions that fit one image
+# only, or all alike, must not move it. Rounded to three digits, so that it can be written down, and
+# does not change with the last bits of an embedding.
 
 _LOWEST, _HIGHEST = 1e-7, 1e4
 _STEPS = 60

@@ -12,8 +12,7 @@ from schemas.errors import FormatError
 # Embeddings made ready to be compared: float32 rows of unit length, checked where they come in.
 #
 # One rule holds for all metrics: the similarity of two rows is the dot product of what `unit_rows`
-# gives for them. Rows are normalised in float64 and rounded to float32 once, so the same vector
-# has
+# gives for them. Rows are normalised in float64 and rounded to float32 once, so the same vector has
 # the same row in every array, whatever stands beside it.
 
 FloatRows = NDArray[np.float32]

@@ -195,8 +195,7 @@ def positive_negative_ratio(mean: Floats, others_mean: Floats) -> Floats:
 #
 # `mSD_Calculator.py` (github.com/Zplusdragon/UFineBench) sorts identities by similarity but leaves
 # similarities in the order of the gallery, and multiplies the two as if they belonged together. So
-# where a match stands at rank j, it takes the similarity of the *j-th item of the gallery as
-# given*
+# where a match stands at rank j, it takes the similarity of the *j-th item of the gallery as given*
 # for that of the match, and sums of similarities run over the gallery as given, too. The value
 # changes when the gallery is shuffled. It is here so that published numbers can be compared.
 

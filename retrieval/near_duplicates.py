@@ -100,7 +100,7 @@ class ImageCollection(NamedTuple):
     hashes: NDArray[np.uint64]
     mirrored: NDArray[np.uint64]
     spectra: Spectrum
-    felt: Places
+    embedded: Places
     units: NDArray[np.float32] | None
     embeddings: Embeddings | None
 
@@ -267,9 +267,9 @@ _CODES = np.array(
     [
         [
             {None: _APART, Sameness.DOUBTFUL: _DOUBTFUL, Sameness.SAME: _SAME}[
-                _VERDICTS.get((seen, felt))
+                _VERDICTS.get((seen, embedded))
             ]
-            for felt in _EVIDENCE
+            for embedded in _EVIDENCE
         ]
         for seen in _EVIDENCE
     ],
@@ -298,7 +298,7 @@ class _Looks(NamedTuple):
         return _Looks(self.keys[rows], self.mirrored[rows], self.bits[rows], self.distances[rows])
 
 
-def alike_pairs(
+def near_duplicate_pairs(
     images: Fingerprints,
     settings: NearDuplicateSettings,
     embeddings: Embeddings | None = None,
@@ -453,19 +453,19 @@ def _near_embeddings(
     collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None
 ) -> Places:
     """The keys of pairs whose embeddings say the same, and of few that hardly miss it."""
-    felt, units, count = collection.felt, collection.units, len(collection.names)
-    if units is None or not len(felt):
+    embedded, units, count = collection.embedded, collection.units, len(collection.names)
+    if units is None or not len(embedded):
         return np.empty(0, np.int64)
     least = 1 - settings.embedding_distance - _slack(units.shape[1])
-    rows = np.arange(len(felt)) if asked is None else np.flatnonzero(np.isin(felt, asked))
-    step = max(1, _CELLS // len(felt))
+    rows = np.arange(len(embedded)) if asked is None else np.flatnonzero(np.isin(embedded, asked))
+    step = max(1, _CELLS // len(embedded))
     found = [np.empty(0, np.int64)]
     for block in np.split(rows, range(step, len(rows), step)):
         start = 0 if asked is not None or not len(block) else int(block[0])
         at, beside = np.nonzero(units[block] @ units[start:].T >= least)
         pairs = np.sort(np.stack((block[at], start + beside)), axis=0)
         pairs = pairs[:, pairs[0] < pairs[1]]
-        found.append(_keys(felt[pairs[0]], felt[pairs[1]], count))
+        found.append(_keys(embedded[pairs[0]], embedded[pairs[1]], count))
     return np.concatenate(found)
 
 
@@ -495,13 +495,13 @@ def _verdicts(rows: Rows, settings: NearDuplicateSettings) -> NDArray[np.uint8]:
     seen = _evidence(
         rows["spectrum_distance"], settings.spectrum_distance, settings.doubtful_spectrum_distance
     )
-    felt = _evidence(
+    embedded = _evidence(
         rows["embedding_distance"],
         settings.embedding_distance,
         settings.doubtful_embedding_distance,
     )
     seen[seen == _EVIDENCE.index("none")] = _EVIDENCE.index("different")
-    found: NDArray[np.uint8] = _CODES[seen, felt]
+    found: NDArray[np.uint8] = _CODES[seen, embedded]
     return found
 
 
@@ -560,7 +560,7 @@ def find_near_duplicates(
         protected: ids that stay whatever they are like (the images of an earlier version, say).
     """
     safe = frozenset(protected)
-    pairs = alike_pairs(images, settings, embeddings)
+    pairs = near_duplicate_pairs(images, settings, embeddings)
     same = pairs.of(Sameness.SAME)
     goes = _what_goes(images, same, safe)
     stars: dict[str, list[AlikePair]] = defaultdict(list)
@@ -775,7 +775,7 @@ class GrowingCollection:
 
     To add an image, and to look one up, reads each fingerprint once and copies none of those that
     are there: time and memory grow with the images, not with their square. What is sure by
-    `alike_pairs` without embeddings is alike here.
+    `near_duplicate_pairs` without embeddings is alike here.
     """
 
     def __init__(self, settings: NearDuplicateSettings) -> None:

@@ -13,11 +13,10 @@ from retrieval.embeddings import FloatRows, Ids
 # Similarities of chosen pairs of rows, and how far a fast product may be from them.
 #
 # One rule holds for all metrics: the similarity of two unit rows is their dot product as
-# `retrieval.kernels.similarity` adds it up. Products of whole blocks are faster, but
-# what
-# they give depends on the block, the library and the processor, in the last bits of a float32. So
-# they only sort out what is clear: what is nearer to a threshold than `rounding_bound` is computed
-# again by the rule.
+# `retrieval.kernels.similarity` adds it up. Products of whole blocks are faster, but what they give
+# depends on the block, the library and the processor, in the last bits of a float32. So they only
+# sort out what is clear: what is nearer to a threshold than `rounding_bound` is computed again by
+# the rule.
 
 Similarities = NDArray[np.float64]
 

@@ -33,7 +33,7 @@ class StrategyDraft(EntityRecord):
         return self
 
 
-class ImageOrder(EntityRecord):
+class ImageRequest(EntityRecord):
     """The order to come by the contrastive image of a strategy, which is its parent, in one way."""
 
     kind: ClassVar[str] = "image_order"

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 # Pairs of 64-bit hashes that differ in few bits: exact, without looking at all pairs.
 #
 # Multi-index hashing (Norouzi, Punjani, Fleet: Fast Search in Hamming Space with Multi-Index
-# Hashing,
-# CVPR 2012): where two words of four bands differ in r bits, one of the bands differs in at most
-# r // 4. So for each band the words are put into 65,536 buckets, and only buckets are held against
-# each other that differ in so few bits. For radii that leave no bits to choose from, and for few
-# words, all pairs are looked at.
+# Hashing, CVPR 2012): where two words of four bands differ in r bits, one of the bands differs in
+# at most r // 4. So for each band the words are put into 65,536 buckets, and only buckets are held
+# against each other that differ in so few bits. For radii that leave no bits to choose from, and
+# for few words, all pairs are looked at.
 
 Hashes = NDArray[np.uint64]
 Pairs = NDArray[np.int64]

@@ -190,13 +190,11 @@ def _composed(conditions: str, version: str | None, country: str | None) -> str 
 # What licences ask of users, and under which a work made of another one may be released.
 #
 # The conditions of Creative Commons licences are their elements. The others are the ones that
-# images,
-# texts and databases are often under; what each asks is as its own text says (SPDX names it).
+# images, texts and databases are often under; what each asks is as its own text says (SPDX names
+# it).
 #
-# Which licence a work made of another may have is Creative Commons' "adapter's license chart"
-# (FAQ,
-# "If I derive or adapt material offered under a Creative Commons license, which CC license(s) can
-# I
+# Which licence a work made of another may have is Creative Commons' "adapter's license chart" (FAQ,
+# "If I derive or adapt material offered under a Creative Commons license, which CC license(s) can I
 # use?"): of public-domain works any; of BY any that keeps attribution; of BY-NC one with NC; of
 # BY-SA and BY-NC-SA the same licence in the same or a later version, or one that Creative Commons
 # lists as compatible; of ND none. Several works under different licences may stand together in a

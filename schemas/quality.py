@@ -138,8 +138,7 @@ def summarise(draw: LookedDraw) -> SecondLookStatistics:
 # What people are asked to make sure of before a benchmark is used: each complete in itself.
 #
 # A record holds all that its page shows, texts and images by the digest of their bytes; whoever
-# asks
-# also links the entities that it is made of, as parents in the store.
+# asks also links the entities that it is made of, as parents in the store.
 
 OPTIONS = 6
 """How many options a choice test has (UFineBench: the right one among five others)."""

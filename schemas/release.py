@@ -603,7 +603,7 @@ class ReleaseStatistics(Record):
         return dict(self.styles_per_image).get(0, 0)
 
 
-class WithdrawnBefore(Record):
+class PriorWithdrawal(Record):
     """What was withdrawn from an earlier release of the dataset, by `withdrawals.json`.
 
     `rows` of it must not be used any more, and of `rows_in_part` some texts.
@@ -680,7 +680,7 @@ class Manifest(Record):
     leaks: LeakCertificate | None = Field(default=None, exclude_if=lambda leaks: leaks is None)
     contamination: tuple[Contamination, ...] = Field(default=(), exclude_if=lambda held: not held)
     lineage: LineageStatistics
-    withdrawn: tuple[WithdrawnBefore, ...] = Field(default=(), exclude_if=lambda told: not told)
+    withdrawn: tuple[PriorWithdrawal, ...] = Field(default=(), exclude_if=lambda told: not told)
     about: ReleaseAbout | None = Field(default=None, exclude_if=lambda about: about is None)
     terms: ReleaseTerms
 

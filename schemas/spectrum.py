@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 # The perceptual hash and the spectrum of a small grey picture, and of its mirror image.
 #
 # Both are read off one cosine transform (DCT-II). The hash is that of pHash: of the lowest 8 x 8
-# frequencies, which are above their median. It finds; but where pictures are plain it finds what
-# is
+# frequencies, which are above their median. It finds; but where pictures are plain it finds what is
 # different, too, and so the spectrum decides: the lowest 16 x 16 frequencies as they are, without
-# the
-# mean (brightness) and at one length (contrast).
+# the mean (brightness) and at one length (contrast).
 
 SIDE_PX = 32
 _HASH_SIDE = 8
@@ -113,8 +111,7 @@ def _turns() -> Grey:
 # An encoded image as 32 x 32 grey values, decoded no larger than it needs to be.
 #
 # JPEG holds blocks of 8 x 8 frequencies, so a decoder can give the picture at a half, a quarter or
-# an
-# eighth of its size for a part of the work, and its brightness without its colours.
+# an eighth of its size for a part of the work, and its brightness without its colours.
 
 _DRAFT_PX = 45
 """A draft is no smaller than this on either side: 1.4 times what is used. With less, a picture and

@@ -264,8 +264,7 @@ def _database(url: str) -> dict[str, str]:
 #
 # A workspace is an organisation with two members: the person, and a service account through which
 # Loupe exchanges tasks and answers. Accounts are made by a program inside Label Studio's
-# environment
-# (`desk_server/`), because its interface for programs knows one organisation only.
+# environment (`desk_server/`), because its interface for programs knows one organisation only.
 
 _DOMAIN = "localhost"
 _NAME_CHARACTERS = 60

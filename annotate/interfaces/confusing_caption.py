@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.candidates import newest_doubts
+from annotate.candidates import latest_flags
 from annotate.interfaces.page import (
     LabellingPage,
     TaskContent,
@@ -45,7 +45,7 @@ class ConfusingCaption(LabellingPage):
         images_url: str,
     ) -> list[TaskContent]:
         """One page per caption and pair of images, in order."""
-        doubts = newest_doubts(store, [entity.id for entity in entities])
+        doubts = latest_flags(store, [entity.id for entity in entities])
         return [
             confusion_page(entity.record(Confusion), images_url, doubts.get(entity.id, ()))
             for entity in entities

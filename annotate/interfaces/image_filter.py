@@ -80,9 +80,8 @@ def percent(share: float) -> str:
 # The page on which a contrastive image is accepted or rejected, beside its anchor.
 #
 # Anchor left, candidate right; below them what was measured (of edits with a picture of what
-# changed,
-# which covers the anchor while one points at it) and what speaks against the candidate, the one
-# difference that was wanted, where the candidate is from, and what may be wrong with it.
+# changed, which covers the anchor while one points at it) and what speaks against the candidate,
+# the one difference that was wanted, where the candidate is from, and what may be wrong with it.
 
 
 class ImageFilter(ImageVerdict):

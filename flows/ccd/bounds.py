@@ -5,7 +5,9 @@ from schemas.contrast import ChoiceCalibration, SuggestedBound
 from schemas.profile import ContrastSettings
 
 
-def told_of_choice(settings: ContrastSettings, found: ChoiceCalibration) -> str | None:
+def uncalibrated_threshold_warning(
+    settings: ContrastSettings, found: ChoiceCalibration
+) -> str | None:
     """What to say of the bounds of the choice; None where they were measured with the embedder.
 
     Args:

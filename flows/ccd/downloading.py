@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from db.entities import NewEntity, StoredEntity, new_entity
 from db.work import (
     ActivityRecord,
-    Beneath,
+    ParentFilter,
     Pending,
     WorkResult,
     commit_chunk,
@@ -20,7 +20,7 @@ from flows.ccd.searching import FOUND_FOR, Clock, OrderSearches, open_recorded_s
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stage, run_stream, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
 from models.search.folder import path_in_folder
 from schemas.base import canonical_json, digest_of, sha256_of
 from schemas.chat import ModelRef
@@ -170,7 +170,7 @@ class HitDownloads:
             independent=True,  # what is left for later keeps nothing else
             label="download images",
         )
-        wanted = Beneath(FOUND_FOR, ("proposed",))
+        wanted = ParentFilter(FOUND_FOR, ("proposed",))
         hits = Pending(self._dataset, FoundHit.kind, ("proposed",), self._search, wanted)
 
         def work(chunk: Sequence[StoredEntity]) -> list[StageResult]:
@@ -192,7 +192,7 @@ class HitDownloads:
             licence=_EACH_ITS_OWN,
             citation="",
         )
-        return store_entity(self._context, record, self._service.name)
+        return get_or_create_entity(self._context, record, self._service.name)
 
     def _work(
         self, hits: Sequence[StoredEntity], downloader: ImageDownloader, source: NewEntity

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 # Two pictures of the same size, laid over each other as well as they go.
 #
 # A diffusion model makes the whole picture anew: it may come back moved or zoomed by a pixel or
-# two,
-# and a little warmer. None of that is an edit, so it is taken off before pixels are compared.
+# two, and a little warmer. None of that is an edit, so it is taken off before pixels are compared.
 
 Lab = NDArray[np.float32]
 """A picture in CIELAB, of shape (height, width, 3): L* from 0 to 100, a* and b* about as wide."""

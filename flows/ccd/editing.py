@@ -25,14 +25,14 @@ from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stage, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from flows.recos.captioning import WRITTEN_WITH
 from flows.recos.task_images import stored_picture
 from models.embedding import plain_picture
 from models.image_editor import ImageEditor, build_image_editor
 from schemas.base import digest_of
 from schemas.chat import ChatImage
-from schemas.contrast_records import ImageOrder, StoredEdit
+from schemas.contrast_records import ImageRequest, StoredEdit
 from schemas.image_edit import (
     BuiltinEditor,
     EditedPicture,
@@ -109,7 +109,7 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
         case _:
             assert_never(spec)
     values = {"model": spec.ref.model_dump(), "commit": found.revision}
-    store_entity(
+    get_or_create_entity(
         context,
         StageSettings(stage=EDITOR_PINS_STAGE, version=EDITOR_PINS_VERSION, values=values),
         dataset,
@@ -362,7 +362,7 @@ def edit_images(
         strategies = strategies_of_orders(context.store, orders)
         return editing.results([_Order(order, strategies[order.id]) for order in orders])
 
-    pending = Pending(dataset, ImageOrder.kind, ("proposed",), "edit")
+    pending = Pending(dataset, ImageRequest.kind, ("proposed",), "edit")
     return run_stage(context, stage, pending, work)
 
 
@@ -385,7 +385,7 @@ def edit_settings(
 
 
 def _is_ordered(context: RunContext, dataset: str) -> bool:
-    orders = find(context.store, dataset, ImageOrder.kind, states=("proposed",))
+    orders = find(context.store, dataset, ImageRequest.kind, states=("proposed",))
     return any(order.group == "edit" for order in orders)
 
 
@@ -404,7 +404,7 @@ def _settings_of(
         "embedder": str(embedder.ref),
     }
     record = StageSettings(stage=EDITED_IMAGES_STAGE, version=EDITED_IMAGES_VERSION, values=values)
-    return store_entity(context, record, dataset)
+    return get_or_create_entity(context, record, dataset)
 
 
 class _Order(NamedTuple):

@@ -30,7 +30,7 @@ from flows.engine.report import StageReport
 from schemas.proposals import CaptionGroup
 from schemas.records import Caption
 
-STAGE = "follow_groups"
+STAGE = "apply_group_decisions"
 VERSION = "1"
 _PAGE = 200
 _JUDGED_ANEW = "its group was judged anew"
@@ -52,7 +52,7 @@ class _Change(NamedTuple):
     decisions: tuple[NewDecision, ...]
 
 
-def follow_groups(context: RunContext, dataset: str) -> StageReport:
+def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
     """Brings all captions up to date with the decisions on their groups.
 
     Groups that cannot be released are rejected first, whoever accepted them.

@@ -14,7 +14,7 @@ from flows.ccd.image_choice import FOUND_AS
 from flows.ccd.image_requests import MADE_FOR
 from flows.engine.building import anchors_of, is_anchor
 from flows.engine.context import RunContext
-from flows.engine.invalidation import keep_current, keep_current_edits
+from flows.engine.invalidation import reconcile_edits, reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from flows.recos.captioning import WRITTEN_WITH
@@ -28,7 +28,7 @@ from schemas.video import StageSettings
 # Which candidates stand: one image a strategy, made as the settings are now.
 
 
-def keep_standing_candidates(
+def sync_active_candidates(
     context: RunContext, dataset: str, in_force: Mapping[str, NewEntity | None]
 ) -> None:
     """Takes back candidates that do not stand any more, and puts back those that do again.
@@ -61,7 +61,7 @@ def keep_standing_candidates(
                 one.id for one in made if judged.may_stand(one) and _sha256(one) not in refused
             )
             standing.update(list(open_)[:1])
-    keep_current(context, dataset, Candidate.kind, lambda one: one.id in standing, LIVE)
+    reconcile_superseded(context, dataset, Candidate.kind, lambda one: one.id in standing, LIVE)
 
 
 class _Judged:
@@ -155,7 +155,7 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
     standing = {one.id for one in accepted if origins.anchor(one).state in LIVE}
     made = [one.id for one in find(store, dataset, Image.kind) if not is_anchor(one)]
     made_of = parents_of(store, made, ACCEPTED_FROM)
-    keep_current(
+    reconcile_superseded(
         context,
         dataset,
         Image.kind,
@@ -183,7 +183,7 @@ def form_groups(context: RunContext, dataset: str) -> StageReport:
     numbered = [(_number(group), group) for group in groups]
     report = run_stream(context, stage, numbered, work, total=len(numbered))
     current = {_group_entity(dataset, group).id for group in groups}
-    keep_current(context, dataset, ContrastGroup.kind, lambda one: one.id in current, LIVE)
+    reconcile_superseded(context, dataset, ContrastGroup.kind, lambda one: one.id in current, LIVE)
     return report
 
 
@@ -300,7 +300,7 @@ def _anchor_id(candidate: StoredEntity) -> str:
 # Which captions of groups stand: those of today's groups, written with today's settings.
 
 
-def keep_standing_groups(context: RunContext, dataset: str, settings_id: str) -> None:
+def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> None:
     """Takes back groups of captions that do not stand any more, puts back those that do again.
 
     They stand as long as their images are a group and `settings_id` is what they were written with.
@@ -316,13 +316,13 @@ def keep_standing_groups(context: RunContext, dataset: str, settings_id: str) ->
             return None
         return refined[group][0] in current and written[group] == [settings_id]
 
-    keep_current_edits(context, dataset, CaptionGroup.kind, stands)
+    reconcile_edits(context, dataset, CaptionGroup.kind, stands)
 
 
 # Which anchors of a benchmark of contrastive images come to a group, and where others are lost.
 
 
-def lost_anchors(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
+def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
     """How many live anchors there are, and how many of them have not come past each step."""
     anchors = {one.id for one in anchors_of(store, dataset) if one.state in LIVE}
     steps: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -340,7 +340,7 @@ def lost_anchors(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
 
 def told_of_anchors(store: Store, dataset: str) -> str:
     """The same in a sentence."""
-    count, lost = lost_anchors(store, dataset)
+    count, lost = anchor_attrition(store, dataset)
     whole = count - sum(lost.values())
     told = f"{whole:,} of {count:,} anchors came to a group with captions"
     at = ", ".join(f"{number:,} {step}" for step, number in lost.items() if number)

@@ -30,10 +30,10 @@ from flows.engine.building import is_anchor
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stage, sole_run, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stage, sole_run
 from flows.recos.task_images import picture_of, stored_picture
 from models.embedding import Vectors
-from retrieval.near_duplicates import alike_pairs
+from retrieval.near_duplicates import near_duplicate_pairs
 from schemas.contrast import (
     ChoiceCalibration,
     ChoiceSettings,
@@ -43,7 +43,7 @@ from schemas.contrast import (
     ResultVerdict,
     SuggestedBound,
 )
-from schemas.contrast_records import FoundPicture, ImageOrder
+from schemas.contrast_records import FoundPicture, ImageRequest
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.profile import ContrastSettings
 from schemas.proposals import Candidate, FoundImage, Picture, Strategy
@@ -51,12 +51,10 @@ from schemas.records import Image, Rejection
 
 # Of the first results the one most similar to the anchor, but not the anchor again.
 #
-# CCD takes the most similar of five. That one is often the anchor itself, cropped or saved anew:
-# it
+# CCD takes the most similar of five. That one is often the anchor itself, cropped or saved anew: it
 # differs in nothing, and a caption of the anchor is true of it. So near-duplicates are left out
 # first, then what is above a ceiling (which near-duplicates that no fingerprint finds are, too);
-# and
-# a result below a floor has nothing in common with the anchor but words.
+# and a result below a floor has nothing in common with the anchor but words.
 
 STAGE = "choose_candidates"
 VERSION = "1"
@@ -235,7 +233,7 @@ def anchor_duplicates(
     return [
         bool(
             len(
-                alike_pairs(
+                near_duplicate_pairs(
                     {_ANCHOR: anchor, _RESULT: result},
                     settings,
                     None if vectors is None else np.stack([vectors[0], vectors[1][place]]),
@@ -250,15 +248,12 @@ def anchor_duplicates(
 #
 # The *floor*. Where people judged candidates, it is what all but `LOST_SHARE` of those that they
 # accepted are above. Where they have not yet, a result should be nearer to its anchor than
-# unrelated
-# pictures are: the floor is what only `LOST_SHARE` of pairs of an anchor and a result of *another*
-# anchor's search are above.
+# unrelated pictures are: the floor is what only `LOST_SHARE` of pairs of an anchor and a result of
+# *another* anchor's search are above.
 #
 # The *ceiling* tells near-duplicates, which fingerprints and people find, from other results: of
-# all
-# values the one that puts the fewest on the wrong side, and no lower than all but `LOST_SHARE` of
-# the
-# candidates that people accepted.
+# all values the one that puts the fewest on the wrong side, and no lower than all but `LOST_SHARE`
+# of the candidates that people accepted.
 #
 # A bound is suggested only where there are `LEAST_KNOWN` of what it is found on.
 
@@ -452,7 +447,7 @@ def choose_candidates(
         chosen = choosing.results(open_)
         return [results.get(order.id) or chosen[order.id] for order in orders]
 
-    orders = Pending(dataset, ImageOrder.kind, ("proposed",), "search")
+    orders = Pending(dataset, ImageRequest.kind, ("proposed",), "search")
     with sole_run(context, dataset, stage.label, VERSION):  # or two runs choose one picture twice
         _take_back_outdated(store, dataset, stage, searched)
         return run_stage(context, stage, orders, work)
@@ -461,7 +456,7 @@ def choose_candidates(
 def _take_back_outdated(store: Store, dataset: str, stage: Stage, searched: Found) -> None:
     """Has those orders chosen for again whose pictures are others than when none was chosen."""
     plan = register_plan(store, stage.name, stage.version, stage.configuration)
-    for page in pages(find(store, dataset, ImageOrder.kind, states=("proposed",))):
+    for page in pages(find(store, dataset, ImageRequest.kind, states=("proposed",))):
         rejected = rejections_of(store, plan, [one.seq for one in page])
         orders = [one for one in page if one.seq in rejected]
         results_of = ResultsOfSearch(store, searched, orders)
@@ -721,7 +716,7 @@ def calibrate_choices(
         settings,
         str(embedder.ref),
     )
-    store_entity(context, calibration, dataset)
+    get_or_create_entity(context, calibration, dataset)
     page = context.settings.home / "reports" / f"{dataset}-choices.html"
     write_choice_report(calibration, observed, dataset, page)
     return CalibratedChoice(calibration, page)

@@ -15,12 +15,12 @@ from db.entities import (
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
-from flows.engine.invalidation import keep_current
+from flows.engine.invalidation import reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from flows.recos.task_images import stored_picture
 from retrieval.near_duplicates import GrowingCollection, fingerprint
-from schemas.contrast_records import ImageOrder, Way
+from schemas.contrast_records import ImageRequest, Way
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.proposals import Candidate, Picture, Strategy
 from schemas.records import Rejection
@@ -43,7 +43,7 @@ def order_images(
 
     The strategies in `waiting` are left out: what an earlier way gives them is not known yet.
     """
-    keep_current_orders(context, dataset)
+    sync_active_requests(context, dataset)
     strategies = _strategies_to_serve(context.store, dataset)
     served = served_strategies(context.store, [one.id for one in strategies])
     left_out = served.union(waiting)
@@ -71,7 +71,7 @@ def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
     return [one for one in accepted if anchor_of[one.id] not in fallen]
 
 
-def keep_current_orders(context: RunContext, dataset: str) -> None:
+def sync_active_requests(context: RunContext, dataset: str) -> None:
     """Retires the orders of strategies that are not to be served; puts those back that are again.
 
     A strategy that the accepted candidate of one order serves needs no other order. Nor is anything
@@ -80,7 +80,7 @@ def keep_current_orders(context: RunContext, dataset: str) -> None:
     """
     store = context.store
     open_ = {one.id for one in _strategies_to_serve(store, dataset)}
-    orders = list(find(store, dataset, ImageOrder.kind))
+    orders = list(find(store, dataset, ImageRequest.kind))
     ids = [one.id for one in orders]
     strategy_of = {order: many[0] for order, many in parents_of(store, ids, ORDERED_BY).items()}
     serving = _serving_orders(store, ids)
@@ -96,7 +96,7 @@ def keep_current_orders(context: RunContext, dataset: str) -> None:
             else one.id in serving or strategy not in served
         )
     }
-    keep_current(context, dataset, ImageOrder.kind, lambda one: one.id in current)
+    reconcile_superseded(context, dataset, ImageRequest.kind, lambda one: one.id in current)
 
 
 def _serving_orders(store: Store, orders: Sequence[str]) -> set[str]:
@@ -129,7 +129,7 @@ def served_strategies(store: Store, strategy_ids: Sequence[str]) -> set[str]:
 def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[str]:
     """The strategies whose orders a way left for another run, by what is reported of it."""
     left = report.deferred_inputs
-    orders = [one for one in find(store, dataset, ImageOrder.kind) if one.seq in left]
+    orders = [one for one in find(store, dataset, ImageRequest.kind) if one.seq in left]
     return {one.id for one in strategies_of_orders(store, orders).values()}
 
 
@@ -142,7 +142,7 @@ def strategies_of_orders(store: Store, orders: Sequence[StoredEntity]) -> dict[s
 
 def _order(strategy: StoredEntity, way: Way) -> NewEntity:
     return new_entity(
-        ImageOrder(way=way),
+        ImageRequest(way=way),
         strategy.dataset,
         parents=[(ORDERED_BY, strategy.id)],
         group=way,

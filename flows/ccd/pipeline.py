@@ -4,21 +4,21 @@ from collections.abc import Callable
 
 from annotate.projects import Desks
 from annotate.queues import Queue, parse_policy
-from flows.ccd.bounds import told_of_choice, told_of_edits
+from flows.ccd.bounds import told_of_edits, uncalibrated_threshold_warning
 from flows.ccd.downloading import DownloaderMaker, find_images
 from flows.ccd.editing import EDITED_IMAGES_STAGE as EDITING
 from flows.ccd.editing import edit_images, edit_settings
-from flows.ccd.fine_captions import follow_groups
-from flows.ccd.groups import form_groups, keep_standing_candidates, make_images, told_of_anchors
+from flows.ccd.fine_captions import apply_group_decisions
+from flows.ccd.groups import form_groups, make_images, sync_active_candidates, told_of_anchors
 from flows.ccd.image_choice import calibrate_choices, choose_candidates
-from flows.ccd.image_requests import keep_current_orders, order_images, waiting_strategies
+from flows.ccd.image_requests import order_images, sync_active_requests, waiting_strategies
 from flows.ccd.refining import refine_captions
 from flows.ccd.searching import Clock, utc_now
 from flows.ccd.strategies import propose_strategies, take_strategies
 from flows.engine.build_files import demonstration_ccd_build, load_ccd_build
-from flows.engine.building import Recipe, build_by, take_anchors
+from flows.engine.building import PipelineSpec, run_pipeline, take_anchors
 from flows.engine.context import RunContext
-from flows.engine.dataset_model import AskedModel
+from flows.engine.dataset_model import DatasetModel
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import declared_queues, review
 from flows.engine.importing import import_source
@@ -42,13 +42,13 @@ def run_build(
     Raises:
         LoupeError: see `build_dataset`.
     """
-    recipe = Recipe(
+    recipe = PipelineSpec(
         load=load_ccd_build,
         demonstrate=demonstration_ccd_build,
         announcement="the sources are the demonstration's stills, drawn once",
         build_dataset=build_dataset,
     )
-    return build_by(recipe, context, config, profile, wait=wait)
+    return run_pipeline(recipe, context, config, profile, wait=wait)
 
 
 def build_dataset(
@@ -118,7 +118,7 @@ class _Steps:
             source, imported = import_source(self._context, spec)
             taken = take_anchors(self._context, self._build, spec, source)
             self.report.stages += [imported, taken]
-        strategist = AskedModel(self._context, self._build.dataset, self._settings.strategist)
+        strategist = DatasetModel(self._context, self._build.dataset, self._settings.strategist)
         self.report.stages += [
             propose_strategies(strategist, self._settings),
             take_strategies(strategist, self._settings),
@@ -143,7 +143,7 @@ class _Steps:
             self._review("candidates", self._build.candidates_gate)
             if self.report.waiting:
                 return
-        keep_current_orders(self._context, self._build.dataset)
+        sync_active_requests(self._context, self._build.dataset)
 
     def _come_by_images(self, way: Way) -> None:
         context, dataset, settings = self._context, self._build.dataset, self._settings
@@ -168,7 +168,7 @@ class _Steps:
     def _keep_standing_candidates(self) -> None:
         context, dataset, settings = self._context, self._build.dataset, self._settings
         edits = edit_settings(context, dataset, settings, self._embedder, self._build.seed)
-        keep_standing_candidates(context, dataset, {EDITING: edits})
+        sync_active_candidates(context, dataset, {EDITING: edits})
 
     def _tell_of_choices(self) -> None:
         told = calibrate_choices(
@@ -179,7 +179,7 @@ class _Steps:
                 f"how similar results are to their anchors, and what bounds they suggest, is in "
                 f"{told.page}"
             )
-            self._say(told_of_choice(self._settings, told.calibration))
+            self._say(uncalibrated_threshold_warning(self._settings, told.calibration))
 
     def _say(self, sentence: str | None) -> None:
         if sentence is not None:
@@ -189,12 +189,12 @@ class _Steps:
         """Groups images, has captions refined for whole groups, and asks people of them."""
         context, dataset = self._context, self._build.dataset
         self.report.stages += [make_images(context, dataset), form_groups(context, dataset)]
-        refiner = AskedModel(context, dataset, self._settings.refiner)
+        refiner = DatasetModel(context, dataset, self._settings.refiner)
         self.report.stages.append(
             refine_captions(refiner, self._settings, self._embedder, self._build.second_language)
         )
         self._review("groups", self._build.groups_gate)
-        self.report.stages.append(follow_groups(context, dataset))
+        self.report.stages.append(apply_group_decisions(context, dataset))
 
     def _review(self, step: str, gate: str) -> None:
         declared = declared_queues(self._context.settings)

@@ -21,15 +21,15 @@ from flows.answers import (
     translation_fault,
 )
 from flows.ccd.caption_checks import GroupChecks
-from flows.ccd.groups import REFINED_FOR, keep_standing_groups
+from flows.ccd.groups import REFINED_FOR, sync_active_groups
 from flows.ccd.resizing import smart_resized
 from flows.ccd.wording import refused_phrase, same_captions
 from flows.engine.building import coarse_captions
-from flows.engine.dataset_model import AskedModel
+from flows.engine.dataset_model import DatasetModel
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.model_step import (
-    NotUnderstood,
-    Understood,
+    Parsed,
+    Unparsable,
     ask_and_repair,
     not_understood,
     require_answers,
@@ -296,7 +296,7 @@ class _Asked(NamedTuple):
 
 
 def refine_captions(
-    refiner: AskedModel,
+    refiner: DatasetModel,
     settings: ContrastSettings,
     embedder: CachedEmbedder,
     second_language: str | None,
@@ -313,7 +313,7 @@ def refine_captions(
     """
     context, dataset = refiner.context, refiner.dataset
     refining = _Refining(refiner, settings, embedder, second_language)
-    keep_standing_groups(context, dataset, refining.settings_id)
+    sync_active_groups(context, dataset, refining.settings_id)
     stage = Stage(
         name=STAGE,
         version=VERSION,
@@ -339,7 +339,7 @@ class _Written(NamedTuple):
     prompt_ids: tuple[str, ...]
 
 
-_Row = Understood[RefinedCaptions] | NotUnderstood
+_Row = Parsed[RefinedCaptions] | Unparsable
 """What came of the request for one coarse caption of a group."""
 
 
@@ -348,7 +348,7 @@ class _Refining:
 
     def __init__(
         self,
-        refiner: AskedModel,
+        refiner: DatasetModel,
         settings: ContrastSettings,
         embedder: CachedEmbedder,
         second_language: str | None,
@@ -421,9 +421,9 @@ class _Refining:
         number = group.entity.seq
         if number in refused:
             return WorkResult(number, rejection=refused[number])
-        understood: list[Understood[RefinedCaptions]] = []
+        understood: list[Parsed[RefinedCaptions]] = []
         for row in rows:
-            if isinstance(row, NotUnderstood):
+            if isinstance(row, Unparsable):
                 return not_understood(group.entity, STAGE, row)
             understood.append(row)
         record = CaptionGroup(

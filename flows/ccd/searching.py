@@ -38,7 +38,7 @@ from models.search.registry import build_image_search
 from retrieval.embedders import build_embedder, pinned
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef
-from schemas.contrast_records import FoundHit, ImageOrder
+from schemas.contrast_records import FoundHit, ImageRequest
 from schemas.embedding import directed
 from schemas.errors import (
     BlobMismatchError,
@@ -465,7 +465,7 @@ class OrderSearches:
             independent=True,  # chunks do not grow
             label="search images",
         )
-        orders = Pending(self._dataset, ImageOrder.kind, ("proposed",), "search")
+        orders = Pending(self._dataset, ImageRequest.kind, ("proposed",), "search")
         try:
             report = run_stage(self._context, stage, orders, self._work)
         finally:

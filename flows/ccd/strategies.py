@@ -18,11 +18,11 @@ from flows.answers import (
 )
 from flows.ccd.resizing import smart_resized
 from flows.engine.building import coarse_captions, is_anchor
-from flows.engine.dataset_model import AskedModel
-from flows.engine.invalidation import keep_current_edits
+from flows.engine.dataset_model import DatasetModel
+from flows.engine.invalidation import reconcile_edits
 from flows.engine.model_step import (
-    NotUnderstood,
-    Understood,
+    Parsed,
+    Unparsable,
     ask_and_repair,
     not_understood,
     require_answers,
@@ -405,7 +405,7 @@ TAKE, TAKE_VERSION = "take_strategies", "1"
 _NO_CAPTION = "no_caption"
 
 
-def propose_strategies(strategist: AskedModel, settings: ContrastSettings) -> StageReport:
+def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
     """Has strategies proposed for every anchor that has none, each kept as a draft.
 
     An answer that is no use is asked for once more, with what is wrong.
@@ -443,7 +443,7 @@ class _Asked(NamedTuple):
 class _Proposing:
     """The proposals of one run: what is asked, and what becomes of the answers."""
 
-    def __init__(self, strategist: AskedModel, settings: ContrastSettings) -> None:
+    def __init__(self, strategist: DatasetModel, settings: ContrastSettings) -> None:
         self._strategist = strategist
         self._area = settings.image_area
         self._prompt = load_prompt(settings.prompt)
@@ -496,11 +496,9 @@ class _Proposing:
     def _repair(self, request: ChatRequest, answer: ChatAnswer, problem: Rejection) -> ChatRequest:
         return request_repair(request, answer, problem, self._repair_prompt)
 
-    def _drafts(
-        self, asked: _Asked, found: Understood[StrategiesRead] | NotUnderstood
-    ) -> StageResult:
+    def _drafts(self, asked: _Asked, found: Parsed[StrategiesRead] | Unparsable) -> StageResult:
         anchor = asked.anchor
-        if isinstance(found, NotUnderstood):
+        if isinstance(found, Unparsable):
             return not_understood(anchor, STAGE, found)
         call = self._strategist.model.key(found.request)
         parents = [
@@ -528,7 +526,7 @@ class _Proposing:
         )
 
 
-def take_strategies(strategist: AskedModel, settings: ContrastSettings) -> StageReport:
+def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
     """Makes a strategy of each draft that was understood; the others go to quarantine.
 
     Strategies that were proposed with other settings are taken back, and put back with these.
@@ -557,11 +555,11 @@ def take_strategies(strategist: AskedModel, settings: ContrastSettings) -> Stage
     def stands(strategy: str) -> bool | None:
         return written[drafted[strategy][0]] == now if strategy in drafted else None
 
-    keep_current_edits(context, dataset, Strategy.kind, stands)
+    reconcile_edits(context, dataset, Strategy.kind, stands)
     return report
 
 
-def _settings_of(strategist: AskedModel, settings: ContrastSettings) -> NewEntity:
+def _settings_of(strategist: DatasetModel, settings: ContrastSettings) -> NewEntity:
     """What strategies are proposed with, as an entity."""
     return strategist.settings_of(
         STAGE,

@@ -117,10 +117,10 @@ def reinstate(store: "Store", queue: str, pseudonym: str) -> int:
     Raises:
         UsageError: nothing stands against that annotator in that queue.
     """
-    from db.gold import lift_returns
+    from db.gold import reinstate_annotator
     from schemas.errors import UsageError
 
-    lifted = lift_returns(store, queue, pseudonym)
+    lifted = reinstate_annotator(store, queue, pseudonym)
     if not lifted:
         raise UsageError(f"no return of {pseudonym}'s work is in force in the queue {queue!r}")
     return lifted

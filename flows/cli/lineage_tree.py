@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from db.lineage import WITHHELD_WHOLE, Lineage
-from release.lineage_reading import gist
+from release.lineage_reading import summarize
 from schemas.base import canonical_json
 
 
@@ -60,7 +60,7 @@ def _when(moment: datetime | None) -> str:
 
 def _entity_line(traced: Lineage, entity_id: str) -> str:
     entity = traced.entities[entity_id].entity
-    told = escape(gist(entity.kind, entity.payload))
+    told = escape(summarize(entity.kind, entity.payload))
     return f"{_name(traced, entity_id)} [dim]{told}[/dim]"
 
 

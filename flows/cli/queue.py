@@ -190,10 +190,10 @@ def watch(
 
     A webhook of Label Studio may be pointed at the address that is printed; it only saves waiting.
     """
-    from flows.engine.gates import Hints, hint_server
+    from flows.engine.gates import Webhooks, webhook_server
 
-    hints = Hints()
-    with hint_server(hints, hints_port) as address:
+    hints = Webhooks()
+    with webhook_server(hints, hints_port) as address:
         err.print(f"looking every {every:g} s, and when something is posted to {address}")
         with suppress(KeyboardInterrupt):
             while True:

@@ -11,7 +11,7 @@ from flows.engine.context import RunContext
 from flows.engine.gates import open_desks
 from flows.engine.report import BuildReport, StageReport
 from flows.ufine3c.sampling import SampleSettings, captions_below, draw_identities
-from flows.withdrawal.execution import carry_out_again
+from flows.withdrawal.execution import resume_reopened
 from profiles.loader import load_profile
 from schemas.build import CcdBuild, SourceSpec
 from schemas.profile import Profile
@@ -39,7 +39,7 @@ class DatasetBuilder(Protocol[_BuildT]):
         ...
 
 
-class Recipe(NamedTuple, Generic[BuildT]):
+class PipelineSpec(NamedTuple, Generic[BuildT]):
     """How a kind of dataset is built.
 
     Attributes:
@@ -55,8 +55,8 @@ class Recipe(NamedTuple, Generic[BuildT]):
     build_dataset: DatasetBuilder[BuildT]
 
 
-def build_by(
-    recipe: Recipe[BuildT],
+def run_pipeline(
+    recipe: PipelineSpec[BuildT],
     context: RunContext,
     config: str | None,
     profile: str | None,
@@ -80,7 +80,7 @@ def build_by(
             context, build, chosen, lambda: open_desks(settings, context.store), wait=wait
         )
     finally:
-        carry_out_again(context)
+        resume_reopened(context)
 
 
 # Takes the anchors of a contrastive benchmark out of their sources, each with its captions.

@@ -3,7 +3,7 @@
 from db.entities import AgentRef, NewEntity, StoredEntity
 from flows.engine.context import RunContext
 from flows.engine.model_step import RecordedChatModel
-from flows.engine.runner import store_entity
+from flows.engine.runner import get_or_create_entity
 from models.registry import build_chat_model
 from prompts.loader import Prompt
 from schemas.chat import ChatImage
@@ -12,7 +12,7 @@ from schemas.records import Image
 from schemas.video import StageSettings
 
 
-class AskedModel:
+class DatasetModel:
     """A model, loaded, whose every call is stored."""
 
     def __init__(self, context: RunContext, dataset: str, spec: ChatModelSpec) -> None:
@@ -42,7 +42,7 @@ class AskedModel:
             **values,
         }
         record = StageSettings(stage=stage, version=version, values=told)
-        return store_entity(self.context, record, self.dataset)
+        return get_or_create_entity(self.context, record, self.dataset)
 
     def picture(self, image: StoredEntity) -> ChatImage:
         """The picture of an image, for a request."""

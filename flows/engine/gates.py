@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from annotate.backend import LabelStudioDesk, ReviewDesk
+from annotate.backend import AnnotationBackend, LabelStudioDesk
 from annotate.candidates import apply_policy, proposed, reopen_for_people
 from annotate.projects import Desks
 from annotate.pull import pull
@@ -86,15 +86,15 @@ def open_desk(settings: Settings) -> LabelStudioDesk:
     return LabelStudioDesk(access.url, access.token, server_name=label_studio_name(settings))
 
 
-def open_desks(settings: Settings, store: Store) -> Callable[[str], ReviewDesk]:
+def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
     """Gives the workspace of an assignee by pseudonym; each is opened when it is first asked for.
 
     What is given raises `ServiceError` for an assignee whose credentials are not in this
     installation, and where Label Studio does not answer.
     """
-    opened: dict[str, ReviewDesk] = {}
+    opened: dict[str, AnnotationBackend] = {}
 
-    def desk_of(assignee: str) -> ReviewDesk:
+    def desk_of(assignee: str) -> AnnotationBackend:
         if assignee not in opened:
             opened[assignee] = (
                 open_desk(settings) if assignee == HOUSE else _open(settings, store, assignee)
@@ -128,15 +128,14 @@ def _open(settings: Settings, store: Store, pseudonym: str) -> LabelStudioDesk:
 # Hints: a review server may say that something changed; what did, a pull finds out for itself.
 #
 # Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. So nothing of
-# what
-# they say is read: each only ends the waiting for the next pull.
+# what they say is read: each only ends the waiting for the next pull.
 
 PATH = "/hint"
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
 
-class Hints:
+class Webhooks:
     """Whether something may have changed since the last look."""
 
     def __init__(self) -> None:
@@ -154,7 +153,7 @@ class Hints:
 
 
 @contextmanager
-def hint_server(hints: Hints, port: int | None = None) -> Iterator[str]:
+def webhook_server(hints: Webhooks, port: int | None = None) -> Iterator[str]:
     """The address of a server on the loopback interface to which webhooks may be sent.
 
     It answers every `POST` with 204 and reads nothing of it.

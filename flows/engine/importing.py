@@ -11,7 +11,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
@@ -130,7 +130,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         )
     source = _describe(importer, spec)
     tell_of_terms(context, source, spec.permitted_by)
-    entity = store_entity(context, source, spec.name)
+    entity = get_or_create_entity(context, source, spec.name)
     options, limits = ReadOptions(split=spec.split), ImageLimits()
     stage = Stage(
         name=STAGE,

@@ -17,7 +17,7 @@ from flows.engine.context import RunContext
 _PAGE = 500
 
 
-def keep_current(
+def reconcile_superseded(
     context: RunContext,
     dataset: str,
     kind: str,
@@ -37,7 +37,7 @@ def keep_current(
         _decide(context, back, "reopen", PROPOSED_AGAIN)
 
 
-def keep_current_edits(
+def reconcile_edits(
     context: RunContext, dataset: str, kind: str, is_current: Callable[[str], bool | None]
 ) -> None:
     """Does so with entities that people edit: each edit goes, and comes, with what it was made of.
@@ -56,7 +56,7 @@ def keep_current_edits(
         is_so = is_current(first)
         return None if is_so and entity.id in edited else is_so
 
-    keep_current(context, dataset, kind, stands, (*LIVE, "superseded"))
+    reconcile_superseded(context, dataset, kind, stands, (*LIVE, "superseded"))
 
 
 def _decide(context: RunContext, ids: Sequence[str], verdict: Verdict, reason: str) -> None:

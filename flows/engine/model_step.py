@@ -298,7 +298,9 @@ def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, 
     return outcomes
 
 
-def without_answer(input_: StoredEntity, stage: str, failure: ChatFailure | None) -> StageResult:
+def result_without_response(
+    input_: StoredEntity, stage: str, failure: ChatFailure | None
+) -> StageResult:
     """What becomes of an input that was not asked about (None), or whose call failed."""
     if failure is None:
         return Deferred(input_.seq, "not_asked")
@@ -348,14 +350,14 @@ def _is_gone(outcome: ChatOutcome) -> bool:
 ReadT = TypeVar("ReadT")
 
 
-class Understood(NamedTuple, Generic[ReadT]):
+class Parsed(NamedTuple, Generic[ReadT]):
     """A request that was answered, and what was read in the answer."""
 
     request: ChatRequest
     value: ReadT
 
 
-class NotUnderstood(NamedTuple):
+class Unparsable(NamedTuple):
     """A request without a usable answer: its outcome, and what is wrong with an answer."""
 
     request: ChatRequest
@@ -363,12 +365,12 @@ class NotUnderstood(NamedTuple):
     rejection: Rejection | None = None
 
 
-def not_understood(input_: StoredEntity, stage: str, found: NotUnderstood) -> StageResult:
+def not_understood(input_: StoredEntity, stage: str, found: Unparsable) -> StageResult:
     """What becomes of an input of a stage for which there is no usable answer."""
     if found.rejection is not None:
         return WorkResult(input_.seq, rejection=found.rejection)
     failure = None if isinstance(found.outcome, ChatAnswer) else found.outcome
-    return without_answer(input_, stage, failure)
+    return result_without_response(input_, stage, failure)
 
 
 def ask_and_repair(
@@ -376,7 +378,7 @@ def ask_and_repair(
     requests: Sequence[ChatRequest],
     read: Callable[[int, ChatAnswer], ReadT | Rejection],
     repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest],
-) -> list[Understood[ReadT] | NotUnderstood]:
+) -> list[Parsed[ReadT] | Unparsable]:
     """What came of each request, in order.
 
     Args:
@@ -389,7 +391,7 @@ def ask_and_repair(
     again = {
         number: repair(found.request, found.outcome, found.rejection)
         for number, found in first.items()
-        if isinstance(found, NotUnderstood)
+        if isinstance(found, Unparsable)
         and found.rejection is not None
         and isinstance(found.outcome, ChatAnswer)
     }
@@ -401,17 +403,17 @@ def _asked(
     model: RecordedChatModel,
     requests: dict[int, ChatRequest],
     read: Callable[[int, ChatAnswer], ReadT | Rejection],
-) -> dict[int, Understood[ReadT] | NotUnderstood]:
+) -> dict[int, Parsed[ReadT] | Unparsable]:
     outcomes = ask(model, requests.values())
-    found: dict[int, Understood[ReadT] | NotUnderstood] = {}
+    found: dict[int, Parsed[ReadT] | Unparsable] = {}
     for place, (number, request) in enumerate(requests.items()):
         outcome = outcomes.get(place)
         if not isinstance(outcome, ChatAnswer):
-            found[number] = NotUnderstood(request, outcome)
+            found[number] = Unparsable(request, outcome)
             continue
         value = read(number, outcome)
         if isinstance(value, Rejection):
-            found[number] = NotUnderstood(request, outcome, value)
+            found[number] = Unparsable(request, outcome, value)
         else:
-            found[number] = Understood(request, value)
+            found[number] = Parsed(request, value)
     return found

@@ -103,8 +103,7 @@ def _rounded(value: float | None) -> float | None:
 # What a release says of itself beside what it counts: how near other samples are, what people saw.
 #
 # How near the nearest other samples are is measured for contrastive benchmarks alone (CCD, table
-# 1),
-# by the model that their build compares images with.
+# 1), by the model that their build compares images with.
 
 _CHOICES = "choices"
 

@@ -33,8 +33,7 @@ from schemas.base import EntityRecord
 # Work that cannot be shared: of two runs side by side one does it, the other waits for its end.
 #
 # Chunks of work are claimed by `flows.engine.runner`, calls by the ledgers. What is one computation
-# from
-# beginning to end is claimed as a whole.
+# from beginning to end is claimed as a whole.
 
 
 @contextmanager
@@ -64,7 +63,7 @@ def sole_run(context: RunContext, dataset: str, work: str, version: str) -> Iter
 VERSION = "1"
 
 
-def store_entity(
+def get_or_create_entity(
     context: RunContext,
     record: EntityRecord,
     dataset: str,

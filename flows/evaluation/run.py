@@ -180,8 +180,8 @@ def _telling(groups: Groups) -> Groups:
 # Scoring a contrastive release (CCD): who asks, what is found, and which pairs are told apart.
 #
 # Originals ask, and originals and contrastive images are found: the paper's tables 2 and 4. The
-# other
-# settings are those of its figure 4: with coarse captions, without contrastive images, or neither.
+# other settings are those of its figure 4: with coarse captions, without contrastive images, or
+# neither.
 
 CONTRASTIVE_PROTOCOL = (
     "original samples ask, original and contrastive ones are found, by cosine; of equals, matches "

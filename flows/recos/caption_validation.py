@@ -45,8 +45,8 @@ from schemas.video import StageSettings
 # Which captions stay as they were validated, though what they were held against is withdrawn.
 #
 # How well a caption tells its image apart depends on all images that there were, so that of fewer
-# it
-# comes out otherwise. What people have decided on, and what was released, does not change by that.
+# it comes out otherwise. What people have decided on, and what was released, does not change by
+# that.
 
 VALIDATED_WITH = "validated_with"
 """The role in which the settings of a validation stand to what came of it."""
@@ -54,7 +54,7 @@ MEASURES = "measures"
 """The role in which a caption stands to the report of its discriminability."""
 
 
-def standing_images(
+def active_images(
     store: Store, dataset: str, image_of: Mapping[str, str], pool: Mapping[str, int]
 ) -> frozenset[str]:
     """The images whose captions were validated before something of that validation was withdrawn.
@@ -198,10 +198,8 @@ def _rounds(number: int) -> str:
 
 # Holds captions against the images that they could be mistaken for; has some written anew.
 #
-# The whole loop is one computation (`flows.recos.validation_loop`): what a model answered and
-# what
-# an embedder gave is in the store, so that a run that was stopped computes it again at no cost,
-# and
+# The whole loop is one computation (`flows.recos.validation_loop`): what a model answered and what
+# an embedder gave is in the store, so that a run that was stopped computes it again at no cost, and
 # comes to the same. What came of each image is then committed as any other work.
 
 VERSION = "1"
@@ -244,7 +242,7 @@ def validate_captions(
     context, dataset = captioner.context, captioner.dataset
     with sole_run(context, dataset, STAGE, VERSION):
         pool = CaptionPool(context.store, dataset, written_with.id)
-        standing = standing_images(context.store, dataset, pool.image_of, pool.place)
+        standing = active_images(context.store, dataset, pool.image_of, pool.place)
         described = {pool.image_of[one] for one in pool.captions}
         if described <= standing:
             before_storing()

@@ -10,9 +10,9 @@ from db.store import Store
 from db.work import Pending, WorkResult
 from flows.answers import Fault, answer_object, only_field, read_line, refused_answer, words_of
 from flows.engine.context import RunContext
-from flows.engine.dataset_model import AskedModel
+from flows.engine.dataset_model import DatasetModel
 from flows.engine.importing import KNOWN_FROM
-from flows.engine.model_step import ask, require_answers, without_answer
+from flows.engine.model_step import ask, require_answers, result_without_response
 from flows.engine.report import StageReport, StageResult
 from flows.engine.runner import Stage, run_stage
 from flows.recos.task_images import SAMPLED_FROM
@@ -201,7 +201,7 @@ WRITTEN_WITH = "written_with"
 """The role in which the settings of a caption stand to it: model, parameters, prompt."""
 
 
-class Captioner(AskedModel):
+class Captioner(DatasetModel):
     """The profile's captioner, and how it is asked, in one dataset."""
 
     def __init__(self, context: RunContext, dataset: str, settings: CaptioningSettings) -> None:
@@ -316,7 +316,7 @@ def _result(
     parents: Sequence[tuple[str, str]],
 ) -> StageResult:
     if not isinstance(outcome, ChatAnswer):
-        return without_answer(image, CAPTION_PURPOSE, outcome)
+        return result_without_response(image, CAPTION_PURPOSE, outcome)
     captions = read_captions(outcome)
     if isinstance(captions, Rejection):
         return WorkResult(image.seq, rejection=captions)

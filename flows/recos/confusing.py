@@ -19,8 +19,8 @@ from flows.answers import (
     words_of,
 )
 from flows.engine.context import RunContext
-from flows.engine.invalidation import keep_current
-from flows.engine.model_step import ask, require_answers, without_answer
+from flows.engine.invalidation import reconcile_superseded
+from flows.engine.model_step import ask, require_answers, result_without_response
 from flows.engine.report import StageReport, StageResult
 from flows.engine.runner import Stage, run_stream
 from flows.recos.captioning import (
@@ -32,7 +32,7 @@ from flows.recos.captioning import (
     task_of,
 )
 from flows.recos.confusion_checks import ASKS_ABOUT, ASKS_WITH, question
-from flows.recos.similar_images import SIMILAR_TO, Begun
+from flows.recos.similar_images import SIMILAR_TO, BaseTier
 from flows.recos.task_images import images_of_tier
 from flows.ufine3c.rewriting import store_prompt
 from prompts.loader import Prompt, load_prompt
@@ -99,10 +99,8 @@ def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str
 # Which captions can be confused with which images, and what still stands of what was made of it.
 #
 # A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. People may
-# change
-# a caption of v0 when v1 is there already: then the pair is another one. What was written and
-# asked
-# for the pair of before is taken out of the way, and put back when that caption returns.
+# change a caption of v0 when v1 is there already: then the pair is another one. What was written
+# and asked for the pair of before is taken out of the way, and put back when that caption returns.
 
 CONFUSES = "confuses"
 """The role of the caption of v0 in whose words one of v1 is written."""
@@ -136,7 +134,7 @@ class WrittenCaption(NamedTuple):
     pair: PairKey
 
 
-def load_pairs(store: Store, dataset: str, begun: Begun) -> list[Pair]:
+def load_pairs(store: Store, dataset: str, begun: BaseTier) -> list[Pair]:
     """Every live image of v1 with every accepted caption of its image, in the order of both."""
     similar = [one for one in images_of_tier(store, dataset, "v1") if one.state in LIVE]
     partner = parents_of(store, [one.id for one in similar], SIMILAR_TO)
@@ -187,19 +185,19 @@ class Standing:
         return pair in self._pairs and similar_id in self._described
 
 
-def load_standing(store: Store, dataset: str, begun: Begun) -> Standing:
+def load_standing(store: Store, dataset: str, begun: BaseTier) -> Standing:
     """What stands now."""
     return Standing(load_pairs(store, dataset, begun), load_written(store, dataset))
 
 
-def keep_standing(context: RunContext, dataset: str, begun: Begun) -> None:
+def sync_active(context: RunContext, dataset: str, begun: BaseTier) -> None:
     """Retires captions and open questions of pairs that are no more; reopens those that are again.
 
     Questions that were answered keep their answers.
     """
     pairs = load_pairs(context.store, dataset, begun)
     before = Standing(pairs, load_written(context.store, dataset))
-    keep_current(
+    reconcile_superseded(
         context, dataset, Caption.kind, lambda one: before.has_caption(one.id), states=LIVE
     )
     standing = Standing(pairs, load_written(context.store, dataset))
@@ -210,7 +208,7 @@ def keep_standing(context: RunContext, dataset: str, begun: Begun) -> None:
     def is_open(question: StoredEntity) -> bool:
         return standing.has_question(captions[question.id][0], images[question.id][0])
 
-    keep_current(context, dataset, Confusion.kind, is_open)
+    reconcile_superseded(context, dataset, Confusion.kind, is_open)
 
 
 # Writes the captions of v1: in the words of captions of v0, and true of their own images only.
@@ -218,7 +216,7 @@ def keep_standing(context: RunContext, dataset: str, begun: Begun) -> None:
 _SAME_WORDS = "The model described the similar image in the same words."
 
 
-def write_confusing_captions(captioner: Captioner, begun: Begun) -> StageReport:
+def write_confusing_captions(captioner: Captioner, begun: BaseTier) -> StageReport:
     """Has for every image of v1 a caption written to each caption of its image of v0.
 
     Work hangs on both: a caption of v0 that people changed later has one written to it, and nothing
@@ -307,7 +305,7 @@ def _written(
     gave back its words, it may well fit both.
     """
     if not isinstance(outcome, ChatAnswer):
-        failed = without_answer(pair.similar, STAGE, outcome)
+        failed = result_without_response(pair.similar, STAGE, outcome)
         return failed._replace(input=pair.number)
     caption = pair.caption.record(Caption)
     text = _different(read_confusion(outcome, caption.text, MAX_CHARACTERS), said)

@@ -55,7 +55,7 @@ def word_change(first: str, second: str) -> WordChange:
 # what both images show, a caption that names what only one of them shows does not fit the other.
 
 
-def is_known_apart(caption: str, own: RenderedTruth | None, other: RenderedTruth | None) -> bool:
+def truth_differs(caption: str, own: RenderedTruth | None, other: RenderedTruth | None) -> bool:
     """Whether `caption` names the question or the answer of `own`, and `other` has another one.
 
     False where nothing is known of one of them.
@@ -88,21 +88,14 @@ def _folded(text: str) -> str:
 
 # How much nearer a caption must be to its own image before another one surely does not fit it.
 #
-# Cosines of captions and images that belong together differ: images are near to all captions or
-# far
+# Cosines of captions and images that belong together differ: images are near to all captions or far
 # from all, and captions likewise. So of each cosine the image's usual similarity to captions that
-# are
-# not its own is taken off, and in the calibration the caption's to images that are not its own,
-# too.
-# What is left says how well the two fit, and over D it is known how that spreads where they do
-# fit.
-# If t fitted x′ as it fits x, the difference of both would be that of two draws from this spread.
-# The
-# margin is what only `missed_share` of such differences exceed. Captions differ in how well they
-# fit
-# more than images do to one caption, so the margin is rather too wide than too narrow: it sends
-# more
-# to people than it must, and overlooks less than it may.
+# are not its own is taken off, and in the calibration the caption's to images that are not its own,
+# too. What is left says how well the two fit, and over D it is known how that spreads where they do
+# fit. If t fitted x′ as it fits x, the difference of both would be that of two draws from this
+# spread. The margin is what only `missed_share` of such differences exceed. Captions differ in how
+# well they fit more than images do to one caption, so the margin is rather too wide than too
+# narrow: it sends more to people than it must, and overlooks less than it may.
 
 Vectors = NDArray[Any]
 """Embeddings of unit length, of shape (n, d)."""
@@ -210,8 +203,7 @@ def _fits(images: Vectors, captions: Vectors, owners: Owners) -> NDArray[np.floa
 # Whether t fits x and not x′, and t′ fits x′ and not x, as far as an embedder can tell.
 #
 # A caption that fits both images makes a benchmark wrong: whoever finds the other image is said to
-# be
-# mistaken. What an embedder is not sure of goes to people.
+# be mistaken. What an embedder is not sure of goes to people.
 
 STAGE = "check_confusions"
 VERSION = "1"

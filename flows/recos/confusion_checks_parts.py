@@ -39,12 +39,12 @@ from flows.recos.confusion_checks import (
     ConfusedPair,
     PairVectors,
     check_confusions,
-    is_known_apart,
     question,
+    truth_differs,
 )
 from flows.recos.confusion_checks import STAGE as CHECK_STAGE
 from flows.recos.confusion_checks import VERSION as CHECK_VERSION
-from flows.recos.similar_images import Begun, Judge
+from flows.recos.similar_images import BaseTier, Judge
 from flows.recos.task_images import embed_stored, images_of_tier, originals_of
 from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
 from schemas.quality import Confusion
@@ -69,7 +69,7 @@ _SENTENCES = {
 def check_pairs(
     context: RunContext,
     dataset: str,
-    begun: Begun,
+    begun: BaseTier,
     judge: Judge,
     embedder: CachedEmbedder,
     settings: ConfusionSettings,
@@ -101,7 +101,7 @@ def check_pairs(
     return run_stream(context, stage, sorted(items, key=lambda one: one[0]), work, len(items))
 
 
-def follow_answers(context: RunContext, queue: Queue, begun: Begun) -> int:
+def follow_answers(context: RunContext, queue: Queue, begun: BaseTier) -> int:
     """Does what was decided on the questions; gives how many images of v1 fell away.
 
     A new caption is accepted or rejected as it was judged, by whoever judged it. Where a caption of
@@ -187,7 +187,7 @@ class _Pair(NamedTuple):
     confusing: StoredEntity
 
 
-def _pairs(store: Store, dataset: str, begun: Begun) -> Iterator[_Pair]:
+def _pairs(store: Store, dataset: str, begun: BaseTier) -> Iterator[_Pair]:
     """All pairs whose confusing caption is still to be decided on."""
     pairs = {pair.key: pair for pair in load_pairs(store, dataset, begun)}
     for one in load_written(store, dataset):
@@ -227,9 +227,9 @@ def _known_apart(store: Store, pairs: Sequence[_Pair]) -> dict[_Pair, frozenset[
 
     def findings(pair: _Pair) -> Iterator[ConfusionFinding]:
         own, other = (truths.get(originals[one.id]) for one in (pair.image, pair.similar))
-        if is_known_apart(pair.caption.record(Caption).text, own, other):
+        if truth_differs(pair.caption.record(Caption).text, own, other):
             yield ConfusionFinding.CAPTION_FITS_SIMILAR
-        if is_known_apart(pair.confusing.record(Caption).text, other, own):
+        if truth_differs(pair.confusing.record(Caption).text, other, own):
             yield ConfusionFinding.CONFUSING_FITS_IMAGE
 
     return {pair: frozenset(findings(pair)) for pair in pairs}

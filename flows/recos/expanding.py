@@ -13,9 +13,9 @@ from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, 
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
-from flows.engine.invalidation import keep_current
+from flows.engine.invalidation import reconcile_superseded
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from flows.recos.captioning import task_of
 from flows.recos.image_pools import Pool
 from flows.recos.similar_images import captions_of
@@ -130,8 +130,7 @@ def leaving_images(
 
 # Asks of images of v2 that may be the same as others whether they are, and lets go those that are.
 #
-# Look and embedding leave pairs in doubt. Of two that people find the same one leaves: never one
-# of
+# Look and embedding leave pairs in doubt. Of two that people find the same one leaves: never one of
 # v1, which has captions, else the one with fewer pixels.
 
 DUPLICATE_QUESTIONS_STAGE = "ask_of_duplicates"
@@ -182,7 +181,7 @@ def ask_of_duplicates(
     items = [(one.number, one.entity) for one in asked]
     report = run_stream(context, stage, items, work, total=len(items))
     wanted = {one.entity.id for one in asked}
-    keep_current(context, dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
+    reconcile_superseded(context, dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
     return report
 
 
@@ -196,7 +195,7 @@ def follow_duplicates(context: RunContext, queue: Queue) -> int:
     ids = [one.id for one in asked]
     reasons, agents = last_reasons(store, ids), last_agents(store, ids)
     compared = parents_of(store, ids, COMPARES)
-    images = standing_images(store, find(store, queue.dataset, Image.kind))
+    images = active_images(store, find(store, queue.dataset, Image.kind))
     same = {
         frozenset(compared[one]): one
         for one in ids
@@ -221,7 +220,7 @@ def follow_duplicates(context: RunContext, queue: Queue) -> int:
     return len(leaves)
 
 
-def standing_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, StoredEntity]:
+def active_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, StoredEntity]:
     """Those that are in the benchmark, or would be had people not found them the same as others."""
     found = {one.id: one for one in images}
     reasons = last_reasons(store, [one.id for one in found.values() if one.state not in LIVE])
@@ -300,9 +299,9 @@ def expand_gallery(
         partial(_deduplicated, pool, settings, embedder),
         embedder,
     )
-    counts = store_entity(context, found.report, dataset).id
+    counts = get_or_create_entity(context, found.report, dataset).id
     limits = StageSettings(stage=EXPANSION_STAGE, version=EXPANSION_VERSION, values=chosen_with)
-    chosen_by = store_entity(context, limits, dataset).id
+    chosen_by = get_or_create_entity(context, limits, dataset).id
     added = {one: pool.images[pool.place[one]] for one in found.images}
     tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
     copies = {
@@ -317,7 +316,7 @@ def expand_gallery(
     members = v1 | {one: stored[copy.id] for one, copy in copies.items()}
     asked = ask_of_duplicates(context, dataset, found.doubtful, members, embedder)
     told |= {"counts": counts, "images": _standing(context.store, dataset)}
-    store_entity(
+    get_or_create_entity(
         context,
         StageSettings(stage=EXPANSION_STAGE, version=EXPANSION_VERSION, values=told),
         dataset,
@@ -349,13 +348,13 @@ def _store_copies(
 
 def _retire_others(context: RunContext, dataset: str, wanted: Container[str]) -> None:
     """Retires images of v2 that are no neighbours now, and brings those back that are again."""
-    standing = standing_images(context.store, images_of_tier(context.store, dataset, "v2"))
+    standing = active_images(context.store, images_of_tier(context.store, dataset, "v2"))
 
     def is_current(image: StoredEntity) -> bool | None:
         """None for images of v1, and for those that were turned down otherwise."""
         return True if image.id in wanted else False if image.id in standing else None
 
-    keep_current(context, dataset, Image.kind, is_current, states=("proposed", "rejected"))
+    reconcile_superseded(context, dataset, Image.kind, is_current, states=("proposed", "rejected"))
 
 
 def _earlier_counts(store: Store, dataset: str, told: Mapping[str, Any]) -> ExpansionReport | None:
@@ -373,7 +372,7 @@ def _earlier_counts(store: Store, dataset: str, told: Mapping[str, Any]) -> Expa
 
 def _standing(store: Store, dataset: str) -> str:
     """Changes where the images of v2 do, but for what people find the same."""
-    return digest_of(*sorted(standing_images(store, images_of_tier(store, dataset, "v2"))))
+    return digest_of(*sorted(active_images(store, images_of_tier(store, dataset, "v2"))))
 
 
 class _Begun(NamedTuple):

@@ -7,18 +7,18 @@ from annotate.projects import Desks
 from annotate.queues import Queue, parse_policy
 from db.entities import NewEntity, StoredEntity, find, parents_of
 from flows.engine.build_files import demonstration_recos_build, load_recos_build
-from flows.engine.building import Recipe, build_by
+from flows.engine.building import PipelineSpec, run_pipeline
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import declared_queues, reopen, review
 from flows.engine.importing import import_source
-from flows.engine.invalidation import keep_current
+from flows.engine.invalidation import reconcile_superseded
 from flows.engine.releasing import release
 from flows.engine.report import BuildReport
-from flows.engine.runner import sole_run, store_entity
+from flows.engine.runner import get_or_create_entity, sole_run
 from flows.recos.caption_validation import validate_captions
 from flows.recos.captioning import WRITTEN_WITH, Captioner, task_of, write_captions
-from flows.recos.confusing import keep_standing, write_confusing_captions
+from flows.recos.confusing import sync_active, write_confusing_captions
 from flows.recos.confusion_checks_parts import check_pairs, follow_answers
 from flows.recos.expanding import expand_gallery, follow_duplicates
 from flows.recos.image_pools import Pool
@@ -30,7 +30,7 @@ from flows.recos.image_selection import (
 )
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
-from flows.recos.similar_images import load_begun, load_judge, match_images
+from flows.recos.similar_images import load_judge, load_v0, match_images
 from flows.recos.task_images import take_instead, take_task_images
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
@@ -45,8 +45,7 @@ from sources.rendered import RenderOptions, task_refusal
 # What a benchmark was begun with: from its first validation on, it is not changed any more.
 #
 # Whether a caption passes hangs on all images of v0 and on every setting. With others all of it
-# would
-# be another benchmark, with captions of both in one release.
+# would be another benchmark, with captions of both in one release.
 
 _STAGE = "build_recos"
 _VERSION = "1"
@@ -81,10 +80,10 @@ def is_validated(context: RunContext, dataset: str) -> bool:
 def keep_settings(context: RunContext, build: RecosBuild, settings: CaptioningSettings) -> None:
     """Says what the benchmark is validated with, from now on."""
     record = StageSettings(stage=_STAGE, version=_VERSION, values=_values(build, settings))
-    store_entity(context, record, build.dataset)
+    get_or_create_entity(context, record, build.dataset)
 
 
-def retire_other_captions(context: RunContext, dataset: str, settings_id: str) -> None:
+def reconcile_captions(context: RunContext, dataset: str, settings_id: str) -> None:
     """Takes back captions of v0 that were written with other settings, before any was validated."""
     captions = list(find(context.store, dataset, Caption.kind))
     written = parents_of(context.store, [one.id for one in captions], WRITTEN_WITH)
@@ -98,7 +97,7 @@ def retire_other_captions(context: RunContext, dataset: str, settings_id: str) -
         others = set(written.get(caption.id, ())) & of_stage
         return settings_id in others if others else None
 
-    keep_current(context, dataset, Caption.kind, is_current)
+    reconcile_superseded(context, dataset, Caption.kind, is_current)
 
 
 def _values(build: RecosBuild, settings: CaptioningSettings) -> dict[str, Any]:
@@ -130,13 +129,13 @@ def run_build(
     Raises:
         LoupeError: see `build_dataset`.
     """
-    recipe = Recipe(
+    recipe = PipelineSpec(
         load=load_recos_build,
         demonstrate=demonstration_recos_build,
         announcement="the sources are the demonstration's stills, and images that are drawn",
         build_dataset=build_dataset,
     )
-    return build_by(recipe, context, config, profile, wait=wait)
+    return run_pipeline(recipe, context, config, profile, wait=wait)
 
 
 def build_dataset(
@@ -229,7 +228,7 @@ class _Steps:
             return
         written_with, report = write_captions(self._captioner)
         self.report.stages.append(report)
-        retire_other_captions(self._context, self._build.dataset, written_with.id)
+        reconcile_captions(self._context, self._build.dataset, written_with.id)
         validated = validate_captions(
             self._captioner,
             written_with,
@@ -284,7 +283,7 @@ class _Steps:
 
     def _say_what_is_lost(self) -> None:
         """Names the tasks of which no caption was accepted: they are in no release."""
-        begun = load_begun(self._context.store, self._build.dataset)
+        begun = load_v0(self._context.store, self._build.dataset)
         left = {task_of(image) for image in begun.images}
         for task in self._build.tasks:
             if task.task not in left:
@@ -338,7 +337,7 @@ class _Steps:
         is looked for, as often as `flows.recos.similar_images` allows.
         """
         store, dataset = self._context.store, self._build.dataset
-        begun = load_begun(store, dataset)
+        begun = load_v0(store, dataset)
         judge = load_judge(self._context, begun, self._embedder, self._settings.confusion)
         fallen = 1
         while fallen:
@@ -347,7 +346,7 @@ class _Steps:
                 write_confusing_captions(self._captioner, begun),
             ]
             reopen(self._context, self._confusions)
-            keep_standing(self._context, dataset, begun)
+            sync_active(self._context, dataset, begun)
             self.report.stages.append(
                 check_pairs(
                     self._context, dataset, begun, judge, self._embedder, self._settings.confusion

@@ -9,7 +9,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from flows.recos.captioning import RENDERED_FROM
 from flows.recos.sign_pairs import FurtherPairs
 from schemas.build import SourceSpec, TaskSpec
@@ -119,7 +119,7 @@ def import_rendered(
         citation=spec.citation or "Unknown: the format names none",
         homepage=spec.homepage,
     )
-    entity = store_entity(context, source, spec.name)
+    entity = get_or_create_entity(context, source, spec.name)
     stage = Stage(
         name=STAGE,
         version=VERSION,

@@ -12,7 +12,7 @@ from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, new_entity
 from db.work import WorkResult
 from flows.answers import Fault, answer_object, only_field, read_line, refused_answer, shown
-from flows.engine.dataset_model import AskedModel
+from flows.engine.dataset_model import DatasetModel
 from flows.engine.model_step import ask, require_answers
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stream
@@ -44,8 +44,7 @@ from sources.rendered import FontShelf, RenderOptions
 # Asks a model for further pairs of texts for signs, and reads its answer pair by pair.
 #
 # Nobody can check by code whether a translation is right: what is checked is whether it can be
-# drawn,
-# is in its language, and is new. It stays the model's word.
+# drawn, is in its language, and is new. It stays the model's word.
 
 STAGE = SIGN_PAIRS_PURPOSE
 VERSION = "1"
@@ -189,8 +188,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 # Has the model that writes captions write further pairs of texts for signs to translate.
 #
-# Every answer is stored as it comes, so that a run again asks nothing twice and draws from the
-# same
+# Every answer is stored as it comes, so that a run again asks nothing twice and draws from the same
 # pairs. What is drawn from them is derived from them, and they name their call: their translations
 # are a model's word.
 
@@ -233,7 +231,7 @@ def require_writer(tasks: Sequence[TaskSpec], settings: CaptioningSettings) -> N
 
 
 def write_sign_pairs(
-    writer: AskedModel, task: TaskSpec, options: RenderOptions
+    writer: DatasetModel, task: TaskSpec, options: RenderOptions
 ) -> tuple[FurtherPairs, list[StageReport]]:
     """Has further pairs written, `MOST_PAIRS` at most at once, until there are enough of use.
 
@@ -264,7 +262,7 @@ def write_sign_pairs(
 class _Writing:
     """The pairs of one run: what is asked, and what becomes of the answers."""
 
-    def __init__(self, writer: AskedModel, wanted: int, options: RenderOptions) -> None:
+    def __init__(self, writer: DatasetModel, wanted: int, options: RenderOptions) -> None:
         self.written = FurtherPairs()
         self.reports: list[StageReport] = []
         self._writer = writer

@@ -17,7 +17,7 @@ from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream, worked_items
 from flows.recos.captioning import task_of
-from flows.recos.confusion_checks import Background, calibrate, is_known_apart
+from flows.recos.confusion_checks import Background, calibrate, truth_differs
 from flows.recos.image_pools import Pool
 from flows.recos.task_images import copied_image, embed_stored, images_of_tier, originals_of
 from models.embedding import Vectors
@@ -32,12 +32,10 @@ from schemas.similar_images import ConfusionMatch
 #
 # The paper takes "the most similar image", not used already, and leaves open in which order images
 # choose. Here the most similar pair of all is taken first, then the most similar of what is left,
-# and
-# so on. So the result does not depend on the order in which images come, and no image and
-# candidate
-# that have each other's preference are ever torn apart (the matching is stable). An optimal
-# assignment would make the sum of similarities larger, but by giving images less similar ones than
-# they could have: each pair is to be confusing, not their mean.
+# and so on. So the result does not depend on the order in which images come, and no image and
+# candidate that have each other's preference are ever torn apart (the matching is stable). An
+# optimal assignment would make the sum of similarities larger, but by giving images less similar
+# ones than they could have: each pair is to be confusing, not their mean.
 
 STAGE = "match_similar_images"
 VERSION = "1"
@@ -154,7 +152,7 @@ _LIKELY = 3
 """How many of these are looked up at once: one of them is likely to be taken."""
 
 
-class Begun(NamedTuple):
+class BaseTier(NamedTuple):
     """The images of v0 with the captions that were accepted.
 
     Attributes:
@@ -172,7 +170,7 @@ class Judge(NamedTuple):
     """What is known of v0 in vectors, to judge whether a caption fits another image.
 
     Attributes:
-        rows: of the images of `Begun`, of shape (n, d).
+        rows: of the images of `BaseTier`, of shape (n, d).
         texts: of their captions, of shape (m, d).
         wordings: the captions.
         owners: for each caption the number of its image.
@@ -188,12 +186,12 @@ class Judge(NamedTuple):
     calibration: ConfusionCalibration
 
 
-def load_begun(store: Store, dataset: str) -> Begun:
+def load_v0(store: Store, dataset: str) -> BaseTier:
     """v0 as it stands: its live images and their accepted captions."""
     images = [one for one in images_of_tier(store, dataset, "v0") if one.state in LIVE]
     captions = captions_of(store, [image.id for image in images])
     described = tuple(image for image in images if captions.get(image.id))
-    return Begun(described, originals_of(store, described), captions)
+    return BaseTier(described, originals_of(store, described), captions)
 
 
 def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
@@ -211,7 +209,7 @@ def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[Store
 
 
 def load_judge(
-    context: RunContext, begun: Begun, embedder: CachedEmbedder, settings: ConfusionSettings
+    context: RunContext, begun: BaseTier, embedder: CachedEmbedder, settings: ConfusionSettings
 ) -> Judge:
     """Embeds the captions of v0, and finds the margin."""
     numbers = {image.id: number for number, image in enumerate(begun.images)}
@@ -231,7 +229,7 @@ def load_judge(
 def match_images(
     context: RunContext,
     dataset: str,
-    begun: Begun,
+    begun: BaseTier,
     pool: Pool,
     judge: Judge,
 ) -> StageReport:
@@ -277,7 +275,7 @@ def _matches(
     dataset: str,
     looking: Sequence[StoredEntity],
     earlier: Sequence[StoredEntity],
-    begun: Begun,
+    begun: BaseTier,
     pool: Pool,
     judge: Judge,
 ) -> Matches:
@@ -312,7 +310,7 @@ def _found(image: StoredEntity, original: str, fallen: int, matches: Matches) ->
 
 
 def _candidates(
-    looking: Sequence[StoredEntity], begun: Begun, pool: Pool, judge: Judge, closed: set[str]
+    looking: Sequence[StoredEntity], begun: BaseTier, pool: Pool, judge: Judge, closed: set[str]
 ) -> Mapping[str, list[Candidate]]:
     """For each image, by its original, those that it may be confused with, nearest first."""
     places = np.array([pool.place[begun.originals[image.id]] for image in looking], np.int64)
@@ -362,7 +360,7 @@ def _surely_others(
     advantages = (captions @ own.T) - captions @ others.T + usual
     theirs = [pool.truths.get(pool.images[place].id) for place in places]
     known = [
-        [is_known_apart(judge.wordings[caption], truth, other) for other in theirs]
+        [truth_differs(judge.wordings[caption], truth, other) for other in theirs]
         for caption in np.flatnonzero(judge.owners == number)
     ]
     sure: NDArray[np.bool_] = (np.array(known) | (advantages > judge.calibration.margin)).all(

@@ -24,7 +24,7 @@ from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import StoredImage
 from flows.engine.importing import KNOWN_FROM
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from models.embedding import Vectors
 from schemas.base import digest_of
 from schemas.build import TaskSpec
@@ -330,7 +330,7 @@ class _Taking:
                     f"from {draw.source} ({record.images_drawn} {record.way}); build under another "
                     f"dataset name"
                 )
-        return store_entity(self._context, draw, self._dataset, [("drawn_from", source.id)])
+        return get_or_create_entity(self._context, draw, self._dataset, [("drawn_from", source.id)])
 
     def draw(self) -> StoredEntity:
         """The draw that was stored."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from annotate.projects import Desks
 from annotate.queues import parse_policy
 from flows.engine.build_files import demonstration_build, load_build
-from flows.engine.building import Recipe, build_by
+from flows.engine.building import PipelineSpec, run_pipeline
 from flows.engine.context import RunContext
 from flows.engine.forecast import forecast
 from flows.engine.gates import declared_queues, review
@@ -30,13 +30,13 @@ def run_build(
     Raises:
         LoupeError: see `build_dataset`.
     """
-    recipe = Recipe(
+    recipe = PipelineSpec(
         load=load_build,
         demonstrate=demonstration_build,
         announcement="the sources are the demonstration world of drawn people",
         build_dataset=build_dataset,
     )
-    return build_by(recipe, context, config, profile, wait=wait)
+    return run_pipeline(recipe, context, config, profile, wait=wait)
 
 
 def build_dataset(

@@ -7,9 +7,9 @@ from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
 from db.work import Pending, WorkResult
 from flows.answers import FIELD, STAGE, clean_answer
 from flows.engine.context import RunContext
-from flows.engine.model_step import RecordedChatModel, ask, without_answer
+from flows.engine.model_step import RecordedChatModel, ask, result_without_response
 from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, run_stage, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from models.chat import ChatModel
 from prompts.loader import Prompt
 from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
@@ -86,7 +86,7 @@ def store_prompt(context: RunContext, dataset: str, prompt: Prompt) -> NewEntity
     record = PromptText(
         prompt_id=prompt.id, version=prompt.version, digest=prompt.digest, text=prompt.text
     )
-    return store_entity(context, record, dataset)
+    return get_or_create_entity(context, record, dataset)
 
 
 def store_prompts(context: RunContext, dataset: str, prompts: Sequence[Prompt]) -> dict[str, str]:
@@ -134,7 +134,7 @@ def _result(
     outcome: ChatOutcome | None,
 ) -> StageResult:
     if not isinstance(outcome, ChatAnswer):
-        return without_answer(caption, STAGE, outcome)
+        return result_without_response(caption, STAGE, outcome)
     text = read_rewrite(outcome, settings.max_characters)
     if isinstance(text, Rejection):
         return WorkResult(caption.seq, rejection=text)

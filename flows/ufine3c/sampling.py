@@ -10,7 +10,7 @@ from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from schemas.base import Record, digest_of
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.errors import ConfigurationError
@@ -231,7 +231,7 @@ def _record(
                 f"(seed {record.seed}, {record.identities_drawn} identities, "
                 f"{record.images_drawn} images); build under another dataset name"
             )
-    return store_entity(context, sample, dataset, [("drawn_from", source.id)])
+    return get_or_create_entity(context, sample, dataset, [("drawn_from", source.id)])
 
 
 def _numbered(store: Store, ids: Sequence[str]) -> Iterator[tuple[int, StoredEntity]]:

@@ -23,10 +23,10 @@ from db.store import Store
 from db.work import Pending, WorkResult
 from flows.answers import clean_answer, refusal_in
 from flows.engine.context import RunContext
-from flows.engine.invalidation import keep_current
-from flows.engine.model_step import RecordedChatModel, ask, require_answers, without_answer
+from flows.engine.invalidation import reconcile_superseded
+from flows.engine.model_step import RecordedChatModel, ask, require_answers, result_without_response
 from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, run_stage, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from flows.ufine3c.rewriting import store_prompt
 from models.registry import build_chat_model
 from prompts.loader import Prompt, load_prompt
@@ -148,7 +148,7 @@ def _keep_drafts(
         wanted = offered if image in waiting else image not in described
         return wanted and drafted[draft] in settings_ids
 
-    keep_current(
+    reconcile_superseded(
         context, dataset, Caption.kind, lambda one: one.id not in drafted or counts(one.id), LIVE
     )
     live = find(store, dataset, Caption.kind, states=("proposed",))
@@ -204,7 +204,7 @@ class _Drafting:
             "position": position,
         }
         record = StageSettings(stage=STAGE, version=VERSION, values=values)
-        self.settings_id = store_entity(context, record, queue.dataset).id
+        self.settings_id = get_or_create_entity(context, record, queue.dataset).id
 
     @property
     def ref(self) -> ModelRef:
@@ -256,7 +256,7 @@ class _Drafting:
         outcome: ChatOutcome | None,
     ) -> StageResult:
         if not isinstance(outcome, ChatAnswer):
-            return without_answer(image, STAGE, outcome)
+            return result_without_response(image, STAGE, outcome)
         text = read_description(outcome, self._settings.max_characters)
         if isinstance(text, Rejection):
             return WorkResult(image.seq, rejection=text)

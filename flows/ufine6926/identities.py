@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotate.items import EDITED_FROM
-from db.annotations import last_decisions, standing_successors
+from db.annotations import active_successors, last_decisions
 from db.crop_origins import CROP_OF, SELECTED_IN
 from db.entities import (
     LIVE,
@@ -26,7 +26,7 @@ from db.entities import (
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
-from flows.engine.invalidation import keep_current
+from flows.engine.invalidation import reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from flows.ufine6926.crops import PART_OF, REPORT_OF
@@ -478,7 +478,7 @@ def form_identities(
     numbered = sorted((entity.seq, entity) for entity in accepted)
     report = run_stream(context, stage, iter(numbered), work, total=len(accepted))
     current = formed().image_ids()
-    keep_current(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
+    reconcile_superseded(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
     return report
 
 
@@ -620,7 +620,7 @@ def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> Mapping[
     wanted = {named for one in tracklets for named in one.record.same_person_as}
     while wanted:
         with store.read() as connection:
-            found |= standing_successors(connection, wanted)
+            found |= active_successors(connection, wanted)
         wanted = {after for one in wanted for after in found.get(one, ())} - found.keys()
     return found
 

@@ -28,7 +28,7 @@ from db.store import Store
 from db.work import Pending, WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stage, run_stream, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
 from flows.ufine6926.crops import PART_OF, REPORT_OF, with_keypoints
 from flows.ufine6926.noise_rules import (
     SWITCH,
@@ -58,11 +58,9 @@ from schemas.video import FilterReport, Observation, StageSettings, Track, Track
 # The noise filter: what is left of a track, and every reason why the rest is not.
 #
 # In this order: all image rules on all crops; where one person passes to another
-# (`identity_switch`)
-# among the crops that are left; then, in each piece between switches, outliers, near-duplicates,
-# whether enough is left, and which images are kept. Every frame of a track is either in one part
-# of
-# its report or has a finding that drops it.
+# (`identity_switch`) among the crops that are left; then, in each piece between switches, outliers,
+# near-duplicates, whether enough is left, and which images are kept. Every frame of a track is
+# either in one part of its report or has a finding that drops it.
 
 FILTER_TRACK_VERSION = "1"
 FILTER_TRACK_STAGE = "filter_tracks"
@@ -213,9 +211,8 @@ def _rejection(track: Track, report: FilterReport) -> Rejection:
 # The tracklets that people are asked about: what the filter left of the tracks of one video.
 #
 # Tracklets that may show one person are proposed to be merged: they look alike, and never show at
-# one
-# time. Each names only those that begin earlier in the video, so that a pair is asked about once.
-# People decide.
+# one time. Each names only those that begin earlier in the video, so that a pair is asked about
+# once. People decide.
 
 PROPOSE_TRACKLETS_VERSION = "1"
 PROPOSE_TRACKLETS_STAGE = "propose_tracklets"
@@ -407,7 +404,7 @@ def plan_filter(context: RunContext, dataset: str, settings: FilterSettings) -> 
         version=FILTER_TRACK_VERSION,
         values=settings.model_dump(mode="json"),
     )
-    return FilterPlan(settings, store_entity(context, record, dataset))
+    return FilterPlan(settings, get_or_create_entity(context, record, dataset))
 
 
 def filter_tracks(

@@ -6,10 +6,10 @@ from annotate.projects import Desks
 from annotate.queues import Queue, parse_policy
 from db.entities import LIVE, StoredEntity, count_entities, find
 from flows.engine.build_files import demonstration_video_build, load_video_build
-from flows.engine.building import Recipe, build_by
+from flows.engine.building import PipelineSpec, run_pipeline
 from flows.engine.context import RunContext
 from flows.engine.gates import declared_queues, review
-from flows.engine.invalidation import keep_current
+from flows.engine.invalidation import reconcile_superseded
 from flows.engine.releasing import release
 from flows.engine.report import BuildReport
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
@@ -35,13 +35,13 @@ def run_build(
     Raises:
         LoupeError: see `build_dataset`.
     """
-    recipe = Recipe(
+    recipe = PipelineSpec(
         load=load_video_build,
         demonstrate=demonstration_video_build,
         announcement="the sources are videos of the demonstration street, drawn once",
         build_dataset=build_dataset,
     )
-    return build_by(recipe, context, config, profile, wait=wait)
+    return run_pipeline(recipe, context, config, profile, wait=wait)
 
 
 def build_dataset(
@@ -133,7 +133,7 @@ def _propose_tracklets(
         report.stages.append(proposed)
     videos = find(context.store, build.dataset, Video.kind)
     groups = frozenset(_groups(videos, plans, filtering))
-    keep_current(context, build.dataset, Tracklet.kind, lambda one: one.group in groups)
+    reconcile_superseded(context, build.dataset, Tracklet.kind, lambda one: one.group in groups)
     return groups
 
 

@@ -25,7 +25,7 @@ from db.work import (
 )
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stage, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_keypoints
 from flows.ufine6926.video_import import find_all_videos, rejection_of
 from models.detectors import build_detector, deciding_values, pinned, runs_on_gpu
@@ -84,10 +84,8 @@ class KeypointCounter:
 # Follows the people of one video from frame to frame, and cuts out the best of what is seen.
 #
 # What is remembered between two frames is bounded by how many people can still come back, not by
-# the
-# length of the video. It can be saved after any frame; whoever is restored from it goes on exactly
-# as
-# the one before would have.
+# the length of the video. It can be saved after any frame; whoever is restored from it goes on
+# exactly as the one before would have.
 
 STAGE = "track_people"
 VERSION = "1"
@@ -190,8 +188,7 @@ def _memory(data: bytes) -> _Memory:
 # Follows the people of videos: every track that is finished is stored, whatever happens later.
 #
 # A video is one input. While it is worked on, what was finished and what has to be known to go on
-# is
-# committed every few hundred frames, so that a killed run costs the frames since.
+# is committed every few hundred frames, so that a killed run costs the frames since.
 
 DetectorMaker = Callable[[DetectorSpec], PersonDetector]
 TRACKED_IN = "tracked_in"
@@ -231,7 +228,7 @@ def plan_tracking(
     values = settings.model_dump(mode="json", exclude={"checkpoint_frames", "detector"})
     values["detector"] = deciding_values(settings.detector)
     record = StageSettings(stage=STAGE, version=VERSION, values=values)
-    return TrackingPlan(settings, store_entity(context, record, dataset))
+    return TrackingPlan(settings, get_or_create_entity(context, record, dataset))
 
 
 def track_videos(

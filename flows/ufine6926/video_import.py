@@ -8,7 +8,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones, tell_of_terms
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stream, store_entity
+from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from schemas.base import digest_of, sha256_of
 from schemas.build import VideoSourceSpec
 from schemas.records import Rejection, Source
@@ -44,7 +44,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
         homepage=spec.homepage,
     )
     tell_of_terms(context, source, spec.permitted_by)
-    entity = store_entity(context, source, spec.name)
+    entity = get_or_create_entity(context, source, spec.name)
     stage = Stage(
         name=STAGE,
         version=VERSION,

@@ -38,7 +38,7 @@ from db.withdrawals import (
 from flows.engine.context import RunContext
 from flows.engine.gates import open_desks
 from flows.engine.releasing import release_checks, release_signer
-from flows.withdrawal.plan import ANNOTATOR, Patch, erase_pages, planned_anew, sweep
+from flows.withdrawal.plan import ANNOTATOR, Patch, erase_pages, replan, sweep
 from release.build import build_release
 from release.folder import remove_abandoned
 from release.notices import mark_release, record_notices
@@ -88,7 +88,7 @@ def carry_out(
             return
 
 
-def carry_out_again(context: RunContext, on_step: OnStep = lambda _name, _told: None) -> None:
+def resume_reopened(context: RunContext, on_step: OnStep = lambda _name, _told: None) -> None:
     """Goes on with withdrawals that were finished until a run under way brought more of them.
 
     Others that are not finished are left to whoever carries them out.
@@ -243,7 +243,7 @@ class _Work:
         """Has a release in the place of an earlier one; its notices name the version it got."""
         dataset, number = patch.base.manifest.dataset, self._withdrawal.id
         holding = holding_releases(self._store, number)
-        found = planned_anew(list_releases(self._store, dataset), patch, holding)
+        found = replan(list_releases(self._store, dataset), patch, holding)
         manifest = self._build(found) if isinstance(found, Patch) else found.manifest
         if manifest.version != patch.version:
             renumber_notices(self._store, number, dataset, patch.version, manifest.version)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from db.entities import AgentRef, datasets_of, parents_of
 from db.evaluations import count_showing
 from db.release_rows import snapshot
-from db.releases import UNMARKED, PastState, StoredRelease, find_release, list_releases
+from db.releases import UNMARKED, StoredRelease, StoreVersion, find_release, list_releases
 from db.reviews import tasks_to_erase
 from db.store import Store
 from db.withdrawal_graph import (
@@ -136,7 +136,7 @@ def _rows_in(release: StoredRelease) -> list[RowEntities] | None:
 
 def _rows_then(store: Store, release: StoredRelease) -> Iterator[RowEntities]:
     """The rows as they stood in the store when it was built."""
-    manifest, past = release.manifest, PastState(release.mark, then_withdrawn=True)
+    manifest, past = release.manifest, StoreVersion(release.mark, then_withdrawn=True)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Scratch(Path(folder) / "rows.db")
         try:
@@ -354,10 +354,8 @@ def _read(path: Path) -> bytes:
 # Pages that runs write below the home, with pictures and texts in them: gone with what they show.
 #
 # A page is called after its dataset, and no page is looked into: whichever of a dataset lie there
-# go,
-# and whoever runs the build, `loupe evaluate` or `loupe leaderboard` again, which go on without
-# what
-# is withdrawn, gets them anew.
+# go, and whoever runs the build, `loupe evaluate` or `loupe leaderboard` again, which go on without
+# what is withdrawn, gets them anew.
 
 PAGES = ("reports", "leaderboards")
 """The folders below the home that hold pages and nothing else. Other folders hold no pages:
@@ -618,7 +616,7 @@ def affected_releases(store: Store, taken: Collection[str]) -> Affected:
     return Affected(tuple(releases), tuple(one for one in patches if one.rows))
 
 
-def planned_anew(
+def replan(
     releases: Sequence[StoredRelease], patch: Patch, holding: Collection[str]
 ) -> Patch | StoredRelease:
     """The patch with the number that it gets now, or the release that is in its place already.

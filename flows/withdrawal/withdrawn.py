@@ -12,7 +12,7 @@ from db.store import Store
 from db.withdrawals import all_notices
 from profiles.settings import Settings
 from release.manifest import read_manifest
-from release.notices import known_of, notices_of_home, told_rows, withdrawn_sentence
+from release.notices import affected_rows, known_of, notices_of_home, withdrawn_sentence
 from release.notices_files import WITHDRAWN, followed, merged, superseding
 from schemas.base import Record
 from schemas.errors import IntegrityError
@@ -108,7 +108,7 @@ def withdrawal_of(
         return None
     return ReleaseWithdrawal(
         release=manifest.id,
-        rows=len(told_rows(notices)),
+        rows=len(affected_rows(notices)),
         grounds=tuple(dict.fromkeys(one.ground for one in notices)),
         superseded_by=superseding(notices),
         sentence=withdrawn_sentence(notices, manifest.statistics.images),
@@ -136,9 +136,9 @@ def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[Withd
     if manifest is None:
         return ()
     try:
-        return told_rows(known_of(manifest.id, folder, given))
+        return affected_rows(known_of(manifest.id, folder, given))
     except IntegrityError:
-        return told_rows(known_of(manifest.id, None, given))
+        return affected_rows(known_of(manifest.id, None, given))
 
 
 def _may_be_withdrawn(folder: Path, known: Collection[WithdrawalNotice]) -> bool:

@@ -131,8 +131,7 @@ def _words_of(body: str) -> tuple[str, frozenset[str]]:
 
 # How Google's client reaches the network: with the key, once a call, and under no other name.
 #
-# The client itself is never told the key, so that neither the addresses that it logs nor its
-# errors
+# The client itself is never told the key, so that neither the addresses that it logs nor its errors
 # hold it. Its transport would send a request again when a connection breaks, without a word: here
 # nothing is sent twice, since every request counts against a quota.
 

@@ -117,7 +117,7 @@ def from_bytes(state: bytes, *wanted: str) -> Arrays:
 # The detections of one frame in the terms of an association.
 
 
-class Sightings(NamedTuple):
+class PersonDetections(NamedTuple):
     """Detections that can be followed, in the detector's order.
 
     Attributes:
@@ -134,9 +134,9 @@ class Sightings(NamedTuple):
     looks: NDArray[np.float32]
     sure: NDArray[np.bool_]
 
-    def only(self, rows: NDArray[np.intp]) -> "Sightings":
+    def only(self, rows: NDArray[np.intp]) -> "PersonDetections":
         """Those of `rows`."""
-        return Sightings(
+        return PersonDetections(
             self.boxes_xyxy[rows],
             self.boxes_xyah[rows],
             self.scores[rows],
@@ -145,7 +145,7 @@ class Sightings(NamedTuple):
         )
 
 
-def sightings(detections: Detections, settings: AssociationSettings) -> Sightings:
+def sightings(detections: Detections, settings: AssociationSettings) -> PersonDetections:
     """What can be followed of `detections`: boxes that have width and height, scored high enough.
 
     Without embeddings those that get a second chance only are among them.
@@ -163,7 +163,7 @@ def sightings(detections: Detections, settings: AssociationSettings) -> Sighting
     sides = boxes[:, 2:] - boxes[:, :2]
     keep = np.flatnonzero((detections.scores > least) & (sides > 0).all(axis=1))
     boxes, sides, scores = boxes[keep], sides[keep], detections.scores[keep]
-    return Sightings(
+    return PersonDetections(
         boxes_xyxy=boxes,
         boxes_xyah=_xyah(boxes, sides),
         scores=scores,
@@ -302,11 +302,11 @@ class Round(NamedTuple):
 
     tracks: Mask
     sightings: Mask
-    cost: Callable[[Tracks, Sightings, AssociationSettings], Costs]
+    cost: Callable[[Tracks, PersonDetections, AssociationSettings], Costs]
     limit: float
 
 
-def match(tracks: Tracks, found: Sightings, settings: AssociationSettings) -> None:
+def match(tracks: Tracks, found: PersonDetections, settings: AssociationSettings) -> None:
     """Sets `detection` of each track to the row of the sighting it takes, or to `ALONE`.
 
     The motions of confirmed tracks must have been predicted for this frame, and no others.
@@ -326,7 +326,7 @@ def match(tracks: Tracks, found: Sightings, settings: AssociationSettings) -> No
 
 
 def _published_rounds(
-    tracks: Tracks, found: Sightings, settings: AssociationSettings
+    tracks: Tracks, found: PersonDetections, settings: AssociationSettings
 ) -> Iterator[Round]:
     confirmed = tracks["confirmed"]
     followed = confirmed & ~tracks["lost"]
@@ -336,7 +336,7 @@ def _published_rounds(
 
 
 def _motion_rounds(
-    tracks: Tracks, found: Sightings, settings: AssociationSettings
+    tracks: Tracks, found: PersonDetections, settings: AssociationSettings
 ) -> Iterator[Round]:
     confirmed = tracks["confirmed"]
     followed = confirmed & ~tracks["lost"]
@@ -346,24 +346,29 @@ def _motion_rounds(
     yield Round(followed, ~found.sure, distance, settings.overlap_limit)
 
 
-def distance(tracks: Tracks, found: Sightings, _: AssociationSettings) -> Costs:
+def distance(tracks: Tracks, found: PersonDetections, _: AssociationSettings) -> Costs:
     """1 - overlap, of shape (n, m)."""
     return 1 - overlaps(boxes_xyxy(tracks), found.boxes_xyxy)
 
 
-def look_and_place(tracks: Tracks, found: Sightings, settings: AssociationSettings) -> Costs:
+def look_and_place(tracks: Tracks, found: PersonDetections, settings: AssociationSettings) -> Costs:
     """Cosine distance of the looks and gate distance, weighted; infinite outside the gate."""
     cosine = np.maximum(1 - tracks["look"] @ found.looks.T, 0)
     return _with_place(cosine, tracks, found, settings)
 
 
-def distance_and_place(tracks: Tracks, found: Sightings, settings: AssociationSettings) -> Costs:
+def distance_and_place(
+    tracks: Tracks, found: PersonDetections, settings: AssociationSettings
+) -> Costs:
     """1 - overlap and gate distance, weighted; infinite outside the gate."""
     return _with_place(distance(tracks, found, settings), tracks, found, settings)
 
 
 def _with_place(
-    cost: NDArray[np.floating], tracks: Tracks, found: Sightings, settings: AssociationSettings
+    cost: NDArray[np.floating],
+    tracks: Tracks,
+    found: PersonDetections,
+    settings: AssociationSettings,
 ) -> Costs:
     place = gate_distances(tracks["motion"], found.boxes_xyah)
     fused = (1 - settings.motion_weight) * cost + settings.motion_weight * place
@@ -382,7 +387,7 @@ def predict(tracks: Tracks) -> None:
     tracks["motion"][confirmed] = kalman.predicted(motions)
 
 
-def correct(tracks: Tracks, found: Sightings, frame: int, memory: float) -> None:
+def correct(tracks: Tracks, found: PersonDetections, frame: int, memory: float) -> None:
     """Tells the tracks what was seen of them in `frame`.
 
     `memory` is the share of the old look in the smoothed one. Whoever comes back keeps the old
@@ -409,8 +414,12 @@ def smoothed(
     return looks
 
 
-def begun(
-    kind: np.dtype[Any], found: Sightings, rows: NDArray[np.intp], frame: int, first_number: int
+def start_tracks(
+    kind: np.dtype[Any],
+    found: PersonDetections,
+    rows: NDArray[np.intp],
+    frame: int,
+    first_number: int,
 ) -> Tracks:
     """Tracks that begin with the sightings `rows` in `frame`; those of frame 1 are confirmed."""
     tracks = np.zeros(len(rows), kind)
@@ -441,7 +450,7 @@ def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tr
     return joined(tracks.take(first), new, tracks.take(np.concatenate(others)))
 
 
-def without_doubles(tracks: Tracks, limit: float) -> Tracks:
+def remove_duplicate_tracks(tracks: Tracks, limit: float) -> Tracks:
     """The tracks without those that lie on another: of a followed and a lost one the younger goes.
 
     They lie on each other where 1 - overlap is below `limit`. Of equal age the lost one stays.
@@ -506,10 +515,10 @@ class Association:
         match(tracks, found, self._settings)
         correct(tracks, found, self._frame, self._settings.feature_memory)
         tracks = after(tracks, self._begun(found), self._frame, self._remembered_frames)
-        self._tracks = without_doubles(tracks, self._settings.double_limit)
-        return self._given_out(found)
+        self._tracks = remove_duplicate_tracks(tracks, self._settings.double_limit)
+        return self._reported_tracks(found)
 
-    def _like_before(self, found: Sightings) -> Sightings:
+    def _like_before(self, found: PersonDetections) -> PersonDetections:
         """`found`, whose embeddings are as long as those of the tracks."""
         length, known = found.looks.shape[1], self._tracks["look"].shape[1]
         if length == known:
@@ -521,18 +530,18 @@ class Association:
         self._tracks = np.empty(0, track_type(length))
         return found
 
-    def _begun(self, found: Sightings) -> Tracks:
+    def _begun(self, found: PersonDetections) -> Tracks:
         """Tracks for the sure sightings that nobody took."""
         is_left = found.sure.copy()
         taken = self._tracks["detection"]
         is_left[taken[taken >= 0]] = False
         rows = np.flatnonzero(is_left)
         kind = self._tracks.dtype
-        new = begun(kind, found, rows, self._frame, self._next_number)
+        new = start_tracks(kind, found, rows, self._frame, self._next_number)
         self._next_number += len(new)
         return new
 
-    def _given_out(self, found: Sightings) -> tuple[TrackedPerson, ...]:
+    def _reported_tracks(self, found: PersonDetections) -> tuple[TrackedPerson, ...]:
         """Those confirmed and seen in this frame whose boxes are neither tiny nor too wide."""
         tracks = self._tracks
         rows = np.flatnonzero(tracks["confirmed"] & ~tracks["lost"])

@@ -675,9 +675,8 @@ PUBLISHED = ReleasedFiles("published", _is_published)
 # COCO captions: `annotations/captions_<split>.json`, the images beside it in `images/`.
 #
 # An image's id is the number of its row, an annotation is one fine caption. Every other column
-# stands
-# in the image's record, and what is told of each caption in the annotation's, under its own name;
-# readers of COCO ignore what they do not know.
+# stands in the image's record, and what is told of each caption in the annotation's, under its own
+# name; readers of COCO ignore what they do not know.
 
 _CAPTION_COLUMNS = {
     "caption_entity_ids": "entity_id",
@@ -933,9 +932,8 @@ LMDB = LmdbImages()
 # WebDataset: tar files of samples, `<split>-<number>.tar`, to be read from the first to the last.
 #
 # A sample is an image (`12.jpg`), all its columns (`12.json`) and its first caption (`12.txt`,
-# empty
-# where it has none). Members have no time, owner or order of their own, so that the same rows give
-# the same bytes; none is a pickle.
+# empty where it has none). Members have no time, owner or order of their own, so that the same rows
+# give the same bytes; none is a pickle.
 
 SHARD_BYTES = 500_000_000
 _PADDING = [bytes(-size % tarfile.BLOCKSIZE) for size in range(tarfile.BLOCKSIZE)]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from release.notices import known_of, told_rows, withdrawn_sentence
+from release.notices import affected_rows, known_of, withdrawn_sentence
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
 _CAPTIONS = (
@@ -22,7 +22,7 @@ class Withheld:
         self, folder: Path, release_id: str, notices: Iterable[WithdrawalNotice] = ()
     ) -> None:
         self._notices: Sequence[WithdrawalNotice] = known_of(release_id, folder, notices)
-        self._rows = {one.number: one for one in told_rows(self._notices)}
+        self._rows = {one.number: one for one in affected_rows(self._notices)}
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -410,10 +410,8 @@ def _listed(items: list[str]) -> str:
 # Captions that say of an image what can be seen in it, at three granularities.
 #
 # Left and right are the person's own, as is usual in the field: the right hand of somebody who
-# faces
-# us is on the left of the image. Lengths follow the published means (UFineBench, section 3.3):
-# 23.5
-# words for CUHK-PEDES, 37.2 for ICFG-PEDES, 80.8 for UFine6926.
+# faces us is on the left of the image. Lengths follow the published means (UFineBench, section
+# 3.3): 23.5 words for CUHK-PEDES, 37.2 for ICFG-PEDES, 80.8 for UFine6926.
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ LISTS = ("numbers", "values", "data", "items", "nums")
 # Short programs that print one line, drawn from a grammar of several families.
 #
 # A family gives one program in every language that it knows. What it prints is not computed here:
-# the
-# program is run.
+# the program is run.
 
 Sources = Mapping[str, str]
 

@@ -11,7 +11,7 @@ from annotate.gold import Accuracy, Rule, enforce, unreviewed_answers, verdict
 from annotate.queues import shipped
 from db.annotations import CountedAnswer
 from db.entities import fetch
-from db.gold import StoredCheck, barred, lift_returns, returns
+from db.gold import StoredCheck, reinstate_annotator, returns, suspended_annotators
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 
@@ -151,14 +151,14 @@ def test_each_use_is_recorded_once_and_bars_until_lifted(desk: Desk) -> None:
     for expected in (1, 0):
         with desk.store.write() as connection:
             assert len(enforce(connection, queue, same)) == expected
-            assert barred(connection, QUEUE) == {"a"}
+            assert suspended_annotators(connection, QUEUE) == {"a"}
     (use,) = returns(desk.store, QUEUE)
     assert use.rule == {"floor": 0.7, "window": 20, "least": 5}
     assert (use.accuracy, use.answers, use.state, use.lifted_at) == (0.4, 5, "in force", None)
-    assert lift_returns(desk.store, QUEUE, "a") == 1
-    assert lift_returns(desk.store, QUEUE, "a") == 0
+    assert reinstate_annotator(desk.store, QUEUE, "a") == 1
+    assert reinstate_annotator(desk.store, QUEUE, "a") == 0
     with desk.store.write() as connection:
-        assert barred(connection, QUEUE) == set()
+        assert suspended_annotators(connection, QUEUE) == set()
         assert enforce(connection, queue, same) == []  # judged by new answers alone
     (use,) = returns(desk.store)
     assert use.state == "lifted"

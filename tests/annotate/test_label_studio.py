@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import LabelStudioDesk, ReviewDesk, new_client
+from annotate.backend import AnnotationBackend, LabelStudioDesk, new_client
 from annotate.projects import Desks
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
@@ -92,7 +92,7 @@ def office(request: pytest.FixtureRequest) -> tuple[Desks, Annotator]:
     return at(LabelStudioDesk(server.url, token)), ApiAnnotator(server.url, token)
 
 
-def at(desk: ReviewDesk) -> Desks:
+def at(desk: AnnotationBackend) -> Desks:
     """Everybody at one desk."""
     return lambda _: desk
 

@@ -1,4 +1,4 @@
-"""What `ReviewDesk` promises, held by Label Studio: a person answers, the service account looks."""
+"""The promises of `AnnotationBackend`, kept by Label Studio: a person answers, we read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

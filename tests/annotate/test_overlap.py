@@ -12,7 +12,7 @@ from annotate.queues import HOUSE, Queue, shipped
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch, find
-from db.gold import NewGoldItem, add_gold_items, all_checks, lift_returns, returns
+from db.gold import NewGoldItem, add_gold_items, all_checks, reinstate_annotator, returns
 from db.review_audits import looked_draws
 from db.reviews import StoredTask, review_tasks
 from schemas.errors import UsageError
@@ -224,7 +224,7 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
         work(world.store, office, person, says_accept)
     pull(world.store, office, queue)
     assert {fetch(world.store, [item])[item].state for item in items} == {"accepted"}
-    assert lift_returns(world.store, queue.name, careless) == 1
+    assert reinstate_annotator(world.store, queue.name, careless) == 1
     fill(world, 90)
     push(world.store, office, queue)
     assert office(careless).open_tasks() != []

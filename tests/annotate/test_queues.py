@@ -10,7 +10,7 @@ from annotate.candidates import (
     apply_policy,
     candidates,
     decide_by_policy,
-    goes_to_people,
+    needs_review,
 )
 from annotate.interfaces.registry import INTERFACES
 from annotate.queues import (
@@ -53,7 +53,7 @@ MANY = [candidate(number, suspect=number % 4 == 0) for number in range(4000)]
 
 def test_required_sends_all_to_people() -> None:
     queue = rewrite_queue(DATASET, Required())
-    assert all(goes_to_people(queue, found) for found in MANY)
+    assert all(needs_review(queue, found) for found in MANY)
     assert decide_by_policy(queue, MANY) == []
 
 
@@ -68,7 +68,7 @@ def test_auto_decides_all_by_the_check_and_says_that_nobody_looked() -> None:
 
 def test_a_sample_has_its_rate_and_all_that_is_suspect() -> None:
     queue = rewrite_queue(DATASET, Sample(rate=0.2))
-    chosen = [found for found in MANY if goes_to_people(queue, found)]
+    chosen = [found for found in MANY if needs_review(queue, found)]
     faithful = [found for found in chosen if not found.suspect]
     assert sum(found.suspect for found in chosen) == 1000
     assert 0.17 < len(faithful) / 3000 < 0.23
@@ -224,7 +224,7 @@ def test_what_is_doubted_in_its_record_is_suspect(
         "nobody looked (policy auto): something speaks against it: A tree moved. (and 1 more)"
     )
     sample = shipped().queue(DATASET, step, Sample(rate=0))
-    assert [goes_to_people(sample, one) for one in found] == [False, sample.marked_always]
+    assert [needs_review(sample, one) for one in found] == [False, sample.marked_always]
 
 
 def test_the_newest_check_counts(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from db.gold import NewGoldItem, add_gold_items, all_checks, returns
 from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store
 from db.tables.review import Annotator, Pseudonym
-from flows.engine.gates import Hints, hint_server
+from flows.engine.gates import Webhooks, webhook_server
 from profiles.settings import load_settings
 from schemas.base import digest_of
 from schemas.errors import ServiceError
@@ -386,13 +386,13 @@ def insist(call: Callable[[], T]) -> T:
 def test_faults_and_disorder_change_nothing(
     undisturbed: Outcome, site: Site, tmp_path: Path
 ) -> None:
-    world, hints, faults = fill(tmp_path / "world"), Hints(), Faults(seed=7)
+    world, hints, faults = fill(tmp_path / "world"), Webhooks(), Faults(seed=7)
     store = world.store
     people = {person: Account(site.url, token) for person, token in site.people.items()}
     services = {person: Account(site.url, token) for person, token in site.services.items()}
     hooked: set[int] = set()
     with (
-        hint_server(hints) as address,
+        webhook_server(hints) as address,
         disorder(address) as hook,
         fault_proxy(site.url, faults, slow_seconds=LATE_SECONDS + 1) as url,
     ):

@@ -6,12 +6,12 @@ from db.annotations import (
     ANNOTATED_BY,
     ANNOTATES,
     NewAnnotation,
+    active_successors,
     answered_since,
     counted_answers,
     discard_annotations,
     insert_annotations,
     last_decisions,
-    standing_successors,
     unclear_annotations,
 )
 from db.decisions import NewDecision, append_decisions
@@ -134,5 +134,5 @@ def test_what_people_made_of_an_entity_stands_while_it_is_accepted(store: Store,
         with store.write() as connection:
             decision = NewDecision(made.id, verdict, ANN)  # type: ignore[arg-type]
             append_decisions(connection, [decision])
-            assert standing_successors(connection, [item]).get(item, []) == standing
+            assert active_successors(connection, [item]).get(item, []) == standing
             assert last_decisions(connection, [made.id, item])[made.id].verdict == verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from db.withdrawal_graph import ROLES, Bond, bond_of, empties
+from db.withdrawal_graph import ROLES, CascadePolicy, bond_of, empties
 from schemas.errors import IntegrityError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def links(tree: ast.AST) -> Iterator[ast.Tuple]:
         if isinstance(node, ast.Call):
             given = [word.value for word in node.keywords if word.arg in NAMES]
             called = ast.unparse(node.func)
-            if called in ("store_entity", "_linked"):
+            if called in ("get_or_create_entity", "_linked"):
                 given += node.args[1:]
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -116,8 +116,8 @@ def test_an_unknown_role_is_refused_and_not_passed_over() -> None:
 
 
 def test_what_was_found_only_needs_its_anchor() -> None:
-    assert bond_of("contrast_of", "search") is Bond.NEEDS
-    assert bond_of("contrast_of", "edit") is bond_of("contrast_of") is Bond.HOLDS
+    assert bond_of("contrast_of", "search") is CascadePolicy.NEEDS
+    assert bond_of("contrast_of", "edit") is bond_of("contrast_of") is CascadePolicy.HOLDS
 
 
 def test_a_tracklet_goes_with_what_was_made_of_it_and_a_text_does_not() -> None:

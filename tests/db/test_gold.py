@@ -13,14 +13,14 @@ from db.gold import (
     NewGoldItem,
     add_gold_items,
     all_checks,
-    barred,
     checks_of,
     gold_items,
-    lift_returns,
     record_checks,
+    reinstate_annotator,
     remove_gold_items,
     return_work,
     returns,
+    suspended_annotators,
 )
 from db.store import Store
 from db.tables.review_quality import GoldCheck
@@ -116,8 +116,8 @@ def test_returned_work_is_undone_where_it_decided_alone(store: Store) -> None:
 def test_a_return_with_nothing_to_take_back_still_bars(store: Store) -> None:
     with store.write() as connection:
         assert return_work(connection, QUEUE, "a", RULE, ACCURACY, []) == (0, 0)
-        assert barred(connection, QUEUE) == {"a"}
-        assert barred(connection, "people-captions") == set()
+        assert suspended_annotators(connection, QUEUE) == {"a"}
+        assert suspended_annotators(connection, "people-captions") == set()
     (use,) = returns(store)
     assert use.accuracy == pytest.approx(0.4)
 
@@ -128,8 +128,8 @@ def test_only_gold_answers_after_a_lifted_return_count(store: Store) -> None:
     desk.check(old, "a", correct=False)
     with store.write() as connection:
         return_work(connection, QUEUE, "a", RULE, ACCURACY, [])
-    assert lift_returns(store, QUEUE, "b") == 0
-    assert lift_returns(store, QUEUE, "a") == 1
+    assert reinstate_annotator(store, QUEUE, "b") == 0
+    assert reinstate_annotator(store, QUEUE, "a") == 1
     lifted_at = returns(store)[0].lifted_at
     assert lifted_at is not None
     key = desk.answer(new, "a", gold=True)

@@ -10,7 +10,7 @@ from db.releases import find_release, list_releases, released_entities, store_re
 from db.store import Store
 from release.manifest import unnamed
 from release.statistics import StatisticsCounter
-from release.terms import Held, terms_of
+from release.terms import LicensedItem, terms_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest
 from tests.release.worlds import DATASET, World, small_world, store_world
@@ -34,7 +34,7 @@ def manifest(version: str = "1.0.0", digit: str = "a", dataset: str = DATASET) -
         prompts=(),
         models=(),
         statistics=StatisticsCounter().result({}),
-        terms=terms_of([Held("CC0-1.0", "source", own=False, images=2)], {}),
+        terms=terms_of([LicensedItem("CC0-1.0", "source", own=False, images=2)], {}),
     )
     return draft.model_copy(update={"id": digit * 64})
 

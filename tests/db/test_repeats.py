@@ -6,7 +6,7 @@ from db.decisions import NewDecision, append_decisions
 from db.entities import find
 from db.store import Store
 from db.work import (
-    Beneath,
+    ParentFilter,
     Pending,
     WorkResult,
     commit_chunk,
@@ -61,7 +61,9 @@ def test_inputs_may_be_asked_for_by_the_state_of_a_parent(
         with store.write() as connection:
             decision = NewDecision(orders[0].id, verdict, SOFTWARE, "said")  # type: ignore[arg-type]
             append_decisions(connection, [decision])
-    wanted = Pending(DATASET, "caption", ("proposed",), beneath=Beneath("found_for", ("proposed",)))
+    wanted = Pending(
+        DATASET, "caption", ("proposed",), beneath=ParentFilter("found_for", ("proposed",))
+    )
     plan = plan_of(store, 0)
     assert count_pending(store, plan, wanted) == left
     own = [one.seq for one in find(store, DATASET, "caption") if one.id == hits[1].id]

@@ -9,6 +9,7 @@ from db.reviews import (
     Cursor,
     ShownImage,
     StoredTask,
+    acquire_queue_lock,
     announce_tasks,
     assignments,
     count_tasks,
@@ -19,7 +20,6 @@ from db.reviews import (
     review_tasks,
     save_cursor,
     set_task_states,
-    take_turn,
     tasks_by_key,
 )
 from db.store import Store
@@ -153,11 +153,11 @@ def test_who_decides_on_a_queue_waits_until_others_are_done(store: Store) -> Non
     def other() -> None:
         begun.set()
         with store.write() as connection:
-            take_turn(connection, QUEUE)
+            acquire_queue_lock(connection, QUEUE)
             order.append("other")
 
     with store.write() as connection:
-        take_turn(connection, QUEUE)
+        acquire_queue_lock(connection, QUEUE)
         thread = threading.Thread(target=other)
         thread.start()
         begun.wait()

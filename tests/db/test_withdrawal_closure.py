@@ -18,14 +18,14 @@ from db.withdrawal_graph import (
     ROLES,
     SAME,
     TARGET,
-    Bond,
+    CascadePolicy,
     bond_of,
     closure,
     empties,
     own_digests,
 )
 from schemas.base import sha256_of
-from schemas.proposals import Picture as Shown
+from schemas.proposals import Picture as ReviewBatch
 from schemas.proposals import Tracklet, TrackletFrame
 from schemas.records import Caption, Contrast, Image
 from schemas.taxonomy import DifferenceType
@@ -62,7 +62,7 @@ def text(number: int, parents: Sequence[tuple[str, str]] = ()) -> NewEntity:
 
 
 def tracklet(number: int, parents: Sequence[tuple[str, str]] = ()) -> NewEntity:
-    crop = Shown(
+    crop = ReviewBatch(
         sha256=sha256_of(b"crop %d" % number), media_type="image/png", width_px=1, height_px=1
     )
     frame = TrackletFrame(frame=0, time_seconds=0, crop=crop, box_xyxy=(0, 0, 1, 1), score=1)
@@ -113,9 +113,9 @@ def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bo
             for role, parent in child.parents:
                 way = _way(child)
                 bond = bond_of(role, way)
-                if parent in goes and bond is not Bond.REFERS:
+                if parent in goes and bond is not CascadePolicy.REFERS:
                     goes[child.id] = goes.get(child.id, False) or (
-                        goes[parent] and bond is Bond.HOLDS
+                        goes[parent] and bond is CascadePolicy.HOLDS
                     )
                 if reaches and goes.get(child.id) and role == COPY:
                     goes[parent] = True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.ccd.bounds import told_of_choice, told_of_edits
+from flows.ccd.bounds import told_of_edits, uncalibrated_threshold_warning
 from profiles.loader import load_profile
 from schemas.contrast import ChoiceCalibration, ChoiceSettings, EditCheckSettings, SuggestedBound
 from schemas.profile import ContrastSettings
@@ -32,7 +32,7 @@ def found(floor: SuggestedBound, ceiling: SuggestedBound) -> ChoiceCalibration:
 @pytest.mark.parametrize("name", ["small", "paper", "current"])
 def test_bounds_of_other_embedders_are_told_to_be_unmeasured(name: str) -> None:
     settings = load_profile(name).contrast
-    told = told_of_choice(settings, found(ENOUGH, LITTLE))
+    told = uncalibrated_threshold_warning(settings, found(ENOUGH, LITTLE))
     assert told is not None
     assert settings.embedder.name in told
     assert "(floor 0.3, ceiling 0.97) were not measured" in told
@@ -45,10 +45,10 @@ def test_bounds_of_other_embedders_are_told_to_be_unmeasured(name: str) -> None:
 
 def test_of_measured_bounds_nothing_is_said() -> None:
     settings = load_profile("builtin").contrast
-    assert told_of_choice(settings, found(LITTLE, LITTLE)) is None
+    assert uncalibrated_threshold_warning(settings, found(LITTLE, LITTLE)) is None
     assert told_of_edits(settings) is None
     other = settings.model_copy(update={"bounds_measured_with": "another"})
-    assert told_of_choice(other, found(LITTLE, LITTLE)) is not None
+    assert uncalibrated_threshold_warning(other, found(LITTLE, LITTLE)) is not None
 
 
 def test_where_the_embedder_has_no_say_its_bounds_are_not_told() -> None:

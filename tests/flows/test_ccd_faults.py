@@ -16,7 +16,7 @@ from flows.engine.report import BuildReport
 from models.image_search import always
 from schemas.chat import ModelRef
 from schemas.contrast import ResultsConsidered
-from schemas.contrast_records import FoundHit, FoundPicture, ImageOrder
+from schemas.contrast_records import FoundHit, FoundPicture, ImageRequest
 from schemas.errors import BudgetReachedError, ModelError, ServiceError, UsageError
 from schemas.image_search import OpenverseSearch, SearchFailure, SearchOutcome
 from schemas.profile import Profile
@@ -202,7 +202,7 @@ def test_what_a_service_that_has_ended_leaves_is_served_in_another_way(
     assert reasons(run, "search_images") == ["service_ended"] * 3
     waiting = waiting_strategies(run.store, DATASET, searched.reports[0])
     order_images(run, DATASET, "edit", waiting)
-    edits = [one for one in entities(run, ImageOrder.kind) if one.group == "edit"]
+    edits = [one for one in entities(run, ImageRequest.kind) if one.group == "edit"]
     assert len(edits) == 3
 
 

@@ -29,7 +29,7 @@ from flows.engine.report import BuildReport
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import CcdBuild
-from schemas.contrast_records import ContrastGroup, ImageOrder
+from schemas.contrast_records import ContrastGroup, ImageRequest
 from schemas.profile import BuiltinContraster
 from schemas.proposals import Candidate, CaptionGroup, GroupMember, Strategy
 from schemas.records import Caption, Image
@@ -180,7 +180,7 @@ def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: Cc
     held = work.go(build)
     assert held.waiting == 1
     assert [one.id for one in work.waiting(Strategy.kind)] == [conflict.id]
-    assert not entities(work.run, ImageOrder.kind), "nothing is made before all is decided"
+    assert not entities(work.run, ImageRequest.kind), "nothing is made before all is decided"
     assert not work.say(right)
     settled = answer(work.run, work.office, work.adjudicator, wrong, "adjudication")
     assert [one.id for one in settled] == [conflict.id]
@@ -193,7 +193,7 @@ def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: Cc
     edited_from = parents_of(work.run.store, [one.id for one in edits], EDITED_FROM)
     assert {found[0] for found in edited_from.values()} == {mended.id, other_type.id}
     ordered = parents_of(
-        work.run.store, [one.id for one in entities(work.run, ImageOrder.kind)], ORDERED_BY
+        work.run.store, [one.id for one in entities(work.run, ImageRequest.kind)], ORDERED_BY
     )
     accepted = {one.id for one in entities(work.run, Strategy.kind, "accepted")}
     assert sorted(one for found in ordered.values() for one in found) == sorted(accepted)
@@ -229,7 +229,7 @@ def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBui
     edits = work.waiting(Candidate.kind)
     assert second.waiting == len(edits) > 0
     assert {one.record(Candidate).origin.way for one in edits} == {"edit"}
-    orders = [one for one in entities(work.run, ImageOrder.kind) if one.group == "edit"]
+    orders = [one for one in entities(work.run, ImageRequest.kind) if one.group == "edit"]
     ordered = parents_of(work.run.store, [one.id for one in orders], ORDERED_BY)
     wanted = without | {strategy_of(work, one) for one in refused}
     assert {strategy for many in ordered.values() for strategy in many} == wanted
@@ -264,7 +264,7 @@ def test_where_there_is_no_other_way_the_group_does_without(work: Work, build: C
     assert [one.id for one in entities(work.run, Candidate.kind, "rejected")] == [first.id]
     images = [one for one in entities(work.run, Image.kind) if one.record(Image).contrast]
     assert len(images) == len(others)
-    assert len(entities(work.run, ImageOrder.kind)) >= len(others) + 1
+    assert len(entities(work.run, ImageRequest.kind)) >= len(others) + 1
 
 
 def test_groups_are_accepted_edited_and_rejected_as_a_whole(

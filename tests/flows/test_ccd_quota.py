@@ -10,7 +10,7 @@ import pytest
 from db.search_calls import requests_since
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
-from schemas.contrast_records import ImageOrder
+from schemas.contrast_records import ImageRequest
 from schemas.errors import BudgetReachedError
 from schemas.profile import Profile
 from schemas.proposals import Candidate
@@ -79,7 +79,7 @@ def test_each_day_does_its_share_and_no_query_is_asked_twice(
 
     report = go_at(NOON + timedelta(days=2))
     assert Counter(service.queries) == Counter(set(service.queries))
-    assert len(service.queries) == len(entities(run, ImageOrder.kind)) == 5
+    assert len(service.queries) == len(entities(run, ImageRequest.kind)) == 5
     assert len(entities(run, Candidate.kind, "accepted")) == 5
     assert report.release is not None
     assert set(model.ledger.counts.values()) == {1}

@@ -22,7 +22,7 @@ from flows.engine.building import is_anchor
 from flows.engine.context import RunContext
 from release.verify import verify_release
 from schemas.build import CcdBuild
-from schemas.contrast_records import ContrastGroup, ImageOrder, StrategyDraft
+from schemas.contrast_records import ContrastGroup, ImageRequest, StrategyDraft
 from schemas.errors import UsageError
 from schemas.image_edit import QwenImageEdit
 from schemas.profile import OpenAIChat, Profile, Sampling
@@ -111,7 +111,7 @@ def test_random_words_get_no_further_than_the_first_step(
     understood = {found[0] for found in parents_of(run.store, drafts, ANCHOR).values()}
     lost = nonsense(run, "propose_strategies")
     assert len(lost) + len(understood) == len(anchors) == ANCHORS
-    assert len(entities(run, ImageOrder.kind)) == len(entities(run, Strategy.kind, "accepted"))
+    assert len(entities(run, ImageRequest.kind)) == len(entities(run, Strategy.kind, "accepted"))
 
 
 def test_random_edits_and_captions_go_to_people_and_to_quarantine(
@@ -149,7 +149,7 @@ def test_random_edits_and_captions_go_to_people_and_to_quarantine(
 
 def assert_every_order_has_its_end(run: RunContext, waiting: int, editor: QwenImageEdit) -> None:
     """Each edit was made and measured, and is a candidate or in quarantine; noise is doubted."""
-    orders = entities(run, ImageOrder.kind)
+    orders = entities(run, ImageRequest.kind)
     made = [one.record(Candidate) for one in entities(run, Candidate.kind)]
     lost = [one for one in quarantined(run.store, DATASET) if one.stage == "edit_images"]
     assert len(orders) == len(entities(run, Strategy.kind, "accepted")) >= ANCHORS

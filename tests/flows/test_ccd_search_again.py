@@ -15,7 +15,7 @@ from flows.ccd.image_requests import order_images
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
-from schemas.contrast_records import FoundHit, ImageOrder
+from schemas.contrast_records import FoundHit, ImageRequest
 from schemas.errors import BudgetReachedError, UsageError
 from schemas.profile import Profile
 from schemas.proposals import Candidate, Strategy
@@ -160,8 +160,8 @@ def test_orders_of_what_is_turned_down_are_retired_until_it_is_accepted_again(
         with run.store.write() as connection:
             append_decisions(connection, [NewDecision(strategy.id, verdict, run.software, "said")])
         order_images(run, dataset, "search")
-        assert len(entities(run, ImageOrder.kind, "proposed")) == current
-    assert len(entities(run, ImageOrder.kind)) == 3
+        assert len(entities(run, ImageRequest.kind, "proposed")) == current
+    assert len(entities(run, ImageRequest.kind)) == 3
 
 
 def test_what_a_budget_lets_be_found_goes_on_to_the_candidates(
@@ -174,7 +174,7 @@ def test_what_a_budget_lets_be_found_goes_on_to_the_candidates(
     accepted = entities(run, Candidate.kind, "accepted")
     assert [one.record(Candidate).origin.way for one in accepted].count("search") == 2
     assert len(accepted) == 2
-    orders = [one.record(ImageOrder).way for one in entities(run, ImageOrder.kind)]
+    orders = [one.record(ImageRequest).way for one in entities(run, ImageRequest.kind)]
     assert orders == ["search"] * 3, "what is not searched for yet is not edited instead"
 
     report = build_found(run, build, profile, clock=lambda: NOON + timedelta(days=1))

@@ -27,7 +27,7 @@ from release.markdown import as_text
 from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import sha256_of
-from schemas.contrast_records import FoundHit, FoundPicture, ImageOrder
+from schemas.contrast_records import FoundHit, FoundPicture, ImageRequest
 from schemas.download import DownloadSettings
 from schemas.image_search import OpenverseSearch
 from schemas.profile import Profile
@@ -374,7 +374,7 @@ def test_an_order_without_an_image_tells_why(build_again: Callable[[], Web]) -> 
         "none of 5 results could be downloaded (1 http_status, 3 licence_not_permitted, "
         "1 not_an_address)"
     )
-    orders = entities(web.run, ImageOrder.kind)
+    orders = entities(web.run, ImageRequest.kind)
     assert len(orders) == len(CREDITS) + of_orders.total()
 
 

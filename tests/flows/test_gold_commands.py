@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from db.annotators import add_annotator
-from db.gold import GoldAccuracy, barred, return_work
+from db.gold import GoldAccuracy, return_work, suspended_annotators
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe
@@ -58,7 +58,7 @@ def test_an_annotator_is_reinstated(loupe: Loupe, home_store: Store) -> None:
     command = ("annotator", "reinstate", "Ann", QUEUE)
     assert loupe(*command, "--json").json["lifted"] == 1
     with home_store.read() as connection:
-        assert barred(connection, QUEUE) == set()
+        assert suspended_annotators(connection, QUEUE) == set()
     again = loupe(*command)
     assert again.exit_code == 2
     assert "is in force in the queue 'people-rewrites'" in again.err

@@ -50,7 +50,7 @@ def draw(store: Store, size: int, folder: Path | None = None) -> list[str]:
     return [test.id for test in drawn.tests]
 
 
-class Shown(CachedEmbedder):
+class ReviewBatch(CachedEmbedder):
     """Vectors that a test knows, by digest and by text."""
 
     def __init__(self, images: dict[str, Vectors], texts: dict[str, Vectors]) -> None:
@@ -76,13 +76,13 @@ def test_originals_are_held_against_each_other_alone() -> None:
         WrittenSample("contrast", Path("1_2.jpg"), ("fine",), (), is_anchor=False),
         WrittenSample("other", Path("3.jpg"), ("fine",), ("coarse too",), is_anchor=True),
     ]
-    found = measured_nearest(samples, Shown(images, texts))
+    found = measured_nearest(samples, ReviewBatch(images, texts))
     assert found.images == pytest.approx((0.6 + 0 + 0.6 + 0.8 + 0 + 0.8) / 6, abs=1e-3)
     assert found.captions == 1
     assert found.original_images == 0
     assert found.original_captions == pytest.approx(0.6)
     without = [one._replace(coarse=()) for one in samples]
-    assert measured_nearest(without, Shown(images, texts)).original_captions is None
+    assert measured_nearest(without, ReviewBatch(images, texts)).original_captions is None
 
 
 def test_distractors_are_the_most_similar_of_other_images(stored: Store, tmp_path: Path) -> None:

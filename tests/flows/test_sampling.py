@@ -9,7 +9,7 @@ from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, count_entities, find, parents_of, register_agents
 from flows.engine.context import RunContext
 from flows.engine.importing import import_source
-from flows.engine.runner import store_entity
+from flows.engine.runner import get_or_create_entity
 from flows.ufine3c.sampling import draw_sample
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.errors import ConfigurationError
@@ -132,5 +132,7 @@ def test_a_split_without_images_is_an_error(home_run: RunContext, spec: SourceSp
 
 def test_an_entity_of_its_own_is_stored_once(home_run: RunContext, spec: SourceSpec) -> None:
     record = Caption(source="test", text="a person", position=0)
-    assert store_entity(home_run, record, "d") == store_entity(home_run, record, "d")
+    assert get_or_create_entity(home_run, record, "d") == get_or_create_entity(
+        home_run, record, "d"
+    )
     assert count_entities(home_run.store, "d", Caption.kind) == 1

@@ -10,7 +10,7 @@ from annotate.projects import Desks
 from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
 from flows.engine.context import RunContext
-from flows.engine.invalidation import keep_current
+from flows.engine.invalidation import reconcile_superseded
 from flows.engine.report import BuildReport
 from flows.ufine6926.identities import form_identities
 from flows.ufine6926.pipeline import build_dataset
@@ -222,7 +222,7 @@ def test_splits_are_remembered_of_images_that_are_out_of_the_way(
     """As after a kill that came between retiring and storing what takes the place."""
     go(run, build, known_street)
     before = {one.id for one in entities(run, Image.kind, *LIVE)}
-    keep_current(run, DATASET, Image.kind, lambda _image: False, LIVE)
+    reconcile_superseded(run, DATASET, Image.kind, lambda _image: False, LIVE)
     for seed in (1, 2, 3):
         version = f"0.{seed}.1"
         again = build.model_copy(update={"version": version, "test_share": 0.9, "seed": seed})

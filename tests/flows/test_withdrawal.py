@@ -37,7 +37,7 @@ from tests.flows.homes import bytes_of
 from tests.flows.withdrawals import OPERATOR, Home, home_of, left_of
 from tests.release.worlds import DATASET, PERSON, SOURCES, Composer, picture, small_world
 
-Made = Callable[[str], Home]
+DerivedRecord = Callable[[str], Home]
 FINE = SOURCES[1]
 
 
@@ -54,7 +54,7 @@ def home(tmp_path: Path, database_url: str) -> Iterator[Home]:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Made]:
+def made(tmp_path: Path) -> Iterator[DerivedRecord]:
     """Installations that are the same but for where they lie."""
     homes: list[Home] = []
 
@@ -407,7 +407,7 @@ class MortalBlobs(BlobStore):
         return super().erase(sha256, media_type)
 
 
-def test_killed_after_any_step_it_ends_as_an_undisturbed_one(made: Made) -> None:
+def test_killed_after_any_step_it_ends_as_an_undisturbed_one(made: DerivedRecord) -> None:
     undisturbed = made("undisturbed")
     undisturbed.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     (done,) = list_withdrawals(undisturbed.store)
@@ -430,7 +430,7 @@ def test_killed_after_any_step_it_ends_as_an_undisturbed_one(made: Made) -> None
         assert left_of(home) == wanted, last
 
 
-def test_killed_while_it_erases_it_goes_on_with_the_rest(made: Made) -> None:
+def test_killed_while_it_erases_it_goes_on_with_the_rest(made: DerivedRecord) -> None:
     undisturbed, home = made("undisturbed"), made("killed")
     undisturbed.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     withdrawal = home.confirmed(person(home))

@@ -17,12 +17,12 @@ from tests.release.ccd_world import CCD
 from tests.release.recos_world import RECOS
 from tests.release.worlds import Composer
 
-Made = Callable[..., Home]
+DerivedRecord = Callable[..., Home]
 TIERS = (("0.1.0", "v0"), ("1.1.0", "v1"), ("2.1.0", "v2"))
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Made]:
+def made(tmp_path: Path) -> Iterator[DerivedRecord]:
     homes: list[Home] = []
 
     def make(composer: Composer, releases: object = RELEASED) -> Home:
@@ -49,7 +49,7 @@ def images_in(home: Home, name: str) -> int:
     return find_release(home.store, name).manifest.statistics.images
 
 
-def test_an_anchor_takes_its_group_along_and_no_other(made: Made) -> None:
+def test_an_anchor_takes_its_group_along_and_no_other(made: DerivedRecord) -> None:
     benchmark = ccd_world.benchmark()
     home = made(benchmark.world)
     group = benchmark.groups[0]
@@ -60,7 +60,7 @@ def test_an_anchor_takes_its_group_along_and_no_other(made: Made) -> None:
     assert not verify_release(home.release("1.0.1", CCD))
 
 
-def test_what_was_found_for_an_anchor_keeps_its_file(made: Made) -> None:
+def test_what_was_found_for_an_anchor_keeps_its_file(made: DerivedRecord) -> None:
     benchmark = ccd_world.benchmark()
     home = made(benchmark.world)
     group = benchmark.groups[0]
@@ -73,7 +73,7 @@ def test_what_was_found_for_an_anchor_keeps_its_file(made: Made) -> None:
         assert is_there == (record.contrast.way == "search")
 
 
-def test_an_anchor_without_captions_leaves_no_group(made: Made) -> None:
+def test_an_anchor_without_captions_leaves_no_group(made: DerivedRecord) -> None:
     """Of two groups one loses its anchor's captions, then the other: the second leaves nothing."""
     benchmark = ccd_world.benchmark(groups=2, coarse=False)
     home = made(benchmark.world)
@@ -90,7 +90,7 @@ def test_an_anchor_without_captions_leaves_no_group(made: Made) -> None:
     assert all(one.is_finished for one in list_withdrawals(home.store))
 
 
-def test_a_contrastive_image_goes_alone(made: Made) -> None:
+def test_a_contrastive_image_goes_alone(made: DerivedRecord) -> None:
     benchmark = ccd_world.benchmark()
     home = made(benchmark.world)
     contrast = benchmark.groups[1].contrasts[0]
@@ -100,7 +100,7 @@ def test_a_contrastive_image_goes_alone(made: Made) -> None:
     assert not verify_release(home.release("1.0.1", CCD))
 
 
-def test_all_tiers_of_a_state_are_patched_and_contain_each_other(made: Made) -> None:
+def test_all_tiers_of_a_state_are_patched_and_contain_each_other(made: DerivedRecord) -> None:
     benchmark = recos_world.benchmark()
     home = made(benchmark.world, TIERS)
     taken = benchmark.images["v0"][0]
@@ -118,7 +118,7 @@ def test_all_tiers_of_a_state_are_patched_and_contain_each_other(made: Made) -> 
         assert not verify_release(home.release(patch, RECOS))
 
 
-def test_a_tier_that_held_none_of_it_goes_along_and_is_not_marked(made: Made) -> None:
+def test_a_tier_that_held_none_of_it_goes_along_and_is_not_marked(made: DerivedRecord) -> None:
     benchmark = recos_world.benchmark()
     home = made(benchmark.world, TIERS)
     plan = home.withdraw("entity", benchmark.images["v2"][0])
@@ -128,7 +128,7 @@ def test_a_tier_that_held_none_of_it_goes_along_and_is_not_marked(made: Made) ->
     assert images_in(home, f"{RECOS}@0.1.1") == images_in(home, f"{RECOS}@0.1.0")
 
 
-def test_a_person_in_a_video_goes_with_track_and_crops_and_others_stay(made: Made) -> None:
+def test_a_person_in_a_video_goes_with_track_and_crops_and_others_stay(made: DerivedRecord) -> None:
     home = made(street_world.street_world())
     dataset = street_world.DATASET
     others = home.plan("identity", "street-2", dataset=dataset).reached
@@ -148,7 +148,7 @@ def test_a_person_in_a_video_goes_with_track_and_crops_and_others_stay(made: Mad
     assert not verify_release(home.release("1.0.1", dataset))
 
 
-def test_a_video_goes_with_everybody_in_it(made: Made) -> None:
+def test_a_video_goes_with_everybody_in_it(made: DerivedRecord) -> None:
     home = made(street_world.street_world())
     dataset = street_world.DATASET
     plan = home.withdraw("video", "square.mp4", "law")

@@ -11,9 +11,9 @@ import pytest
 from db.entities import NewEntity, find, new_entity
 from db.releases import find_release, list_releases, released_entities, store_release
 from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals, notices_of
-from flows.engine.building import Recipe, build_by
+from flows.engine.building import PipelineSpec, run_pipeline
 from flows.engine.report import BuildReport
-from flows.withdrawal.execution import carry_out, carry_out_again
+from flows.withdrawal.execution import carry_out, resume_reopened
 from flows.withdrawal.plan import WithdrawalPlan
 from release.build import build_release
 from release.notices_files import read_mark, read_notices
@@ -174,8 +174,10 @@ def test_what_a_run_under_way_brings_after_all_was_done_goes_as_it_ends(home: Ho
         assert not person(home).is_done or person(home).unfinished
         return BuildReport("later")
 
-    recipe: Recipe[Any] = Recipe(lambda _path: None, lambda _path: None, "", build_dataset)
-    build_by(recipe, home.run, "build.yaml", None, wait=False)
+    recipe: PipelineSpec[Any] = PipelineSpec(
+        lambda _path: None, lambda _path: None, "", build_dataset
+    )
+    run_pipeline(recipe, home.run, "build.yaml", None, wait=False)
     assert_taken_back(home, entity, made)
     assert person(home).is_done
 
@@ -188,15 +190,17 @@ def test_it_goes_though_the_run_fails(home: Home) -> None:
         store_entities(home.store, [entity])
         raise UsageError("the version is too small")
 
-    recipe: Recipe[Any] = Recipe(lambda _path: None, lambda _path: None, "", build_dataset)
+    recipe: PipelineSpec[Any] = PipelineSpec(
+        lambda _path: None, lambda _path: None, "", build_dataset
+    )
     with pytest.raises(UsageError, match="too small"):
-        build_by(recipe, home.run, "build.yaml", None, wait=False)
+        run_pipeline(recipe, home.run, "build.yaml", None, wait=False)
     assert_taken_back(home, entity, made)
 
 
 def test_a_run_leaves_what_was_only_confirmed_to_whoever_carries_it_out(home: Home) -> None:
     withdrawal = home.confirmed(person(home))
-    carry_out_again(home.run)
+    resume_reopened(home.run)
     assert list_withdrawals(home.store) == [withdrawal]
     assert versions(home) == ["1.0.0"]
 

@@ -11,7 +11,7 @@ from release.card import as_code_block, render_card, text_bars
 from release.card_front import size_category
 from release.markdown import as_link, as_text
 from schemas.records import Granularity
-from schemas.release import EmbedderUse, Manifest, ReleasedPrompt, WithdrawnBefore
+from schemas.release import EmbedderUse, Manifest, PriorWithdrawal, ReleasedPrompt
 from tests.release.worlds import DATASET, small_world, store_world
 
 HOSTILE = (
@@ -63,7 +63,7 @@ def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
 
 def test_holders_of_earlier_versions_are_told_what_to_delete(manifest: Manifest) -> None:
     assert "Withdrawn from earlier versions" not in render_card(manifest)
-    gone = WithdrawnBefore(version="0.9.0", id="ab" * 32, rows=3, rows_in_part=1)
+    gone = PriorWithdrawal(version="0.9.0", id="ab" * 32, rows=3, rows_in_part=1)
     card = render_card(manifest.model_copy(update={"withdrawn": (gone,)}))
     assert "## Withdrawn from earlier versions" in card
     assert "| 0.9.0 | `abababababab` | 3 | 1 |" in card

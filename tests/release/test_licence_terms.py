@@ -8,7 +8,7 @@ import pytest
 
 from release.build import build_release
 from release.checks import Checks
-from release.terms import Held, terms_of
+from release.terms import LicensedItem, terms_of
 from release.verify import verify_release
 from schemas.errors import IntegrityError
 from schemas.records import Attribution
@@ -119,10 +119,10 @@ def test_a_licence_that_was_removed_is_named(tmp_path: Path, removed: str) -> No
 
 def test_what_licences_ask_for_adds_up() -> None:
     held = [
-        Held("CC-BY-SA-4.0", "a", True, 2),
-        Held("CC-BY-NC-SA-4.0", "b", False, 3),
-        Held("MIT OR CC-BY-4.0", "c", False, 1),
-        Held(WORDS, "CUHK PEDES", False, 4),
+        LicensedItem("CC-BY-SA-4.0", "a", True, 2),
+        LicensedItem("CC-BY-NC-SA-4.0", "b", False, 3),
+        LicensedItem("MIT OR CC-BY-4.0", "c", False, 1),
+        LicensedItem(WORDS, "CUHK PEDES", False, 4),
     ]
     terms = terms_of(held, {"CUHK PEDES": REASON})
     assert terms.conditions == ("attribution", "share_alike", "non_commercial")
@@ -135,5 +135,5 @@ def test_what_licences_ask_for_adds_up() -> None:
 
 
 def test_the_order_of_images_does_not_matter() -> None:
-    held = [Held("CC0-1.0", "a", False, 1), Held("CC-BY-4.0", "b", True, 2)]
+    held = [LicensedItem("CC0-1.0", "a", False, 1), LicensedItem("CC-BY-4.0", "b", True, 2)]
     assert terms_of(held, {}) == terms_of(held[::-1], {})

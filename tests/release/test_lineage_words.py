@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.lineage_reading import gist
+from release.lineage_reading import summarize
 from schemas.errors import IntegrityError
 
 _VALUES = st.recursive(
@@ -36,22 +36,22 @@ _VALUES = st.recursive(
     ],
 )
 def test_values_are_told_by_what_they_are(kind: str, payload: dict[str, object], told: str) -> None:
-    assert gist(kind, json.dumps(payload)) == told
+    assert summarize(kind, json.dumps(payload)) == told
 
 
 def test_long_values_are_cut_and_what_cannot_be_printed_is_replaced() -> None:
     assert (
-        gist("caption", json.dumps({"text": "a\u202eb  c\nd efg"}), 8)
+        summarize("caption", json.dumps({"text": "a\u202eb  c\nd efg"}), 8)
         == "a\N{REPLACEMENT CHARACTER}b c d"
     )
 
 
 @given(kind=st.sampled_from(["image", "sample", "unheard_of"]), payload=_VALUES)
 def test_whatever_a_stranger_wrote_is_one_printable_line(kind: str, payload: object) -> None:
-    assert gist(kind, json.dumps(payload)).isprintable()
+    assert summarize(kind, json.dumps(payload)).isprintable()
 
 
 @pytest.mark.parametrize("payload", ["not json", "", "[" * 100_000])
 def test_what_is_no_json_is_said(payload: str) -> None:
     with pytest.raises(IntegrityError, match="kind 'image' is no JSON"):
-        gist("image", payload)
+        summarize("image", payload)

@@ -9,12 +9,12 @@ import pytest
 
 from release.manifest import read_manifest
 from release.notices import (
+    affected_rows,
     known_of,
     mark_release,
     notices_at,
     notices_of_home,
-    told_rows,
-    withdrawn_before,
+    prior_withdrawals,
     withdrawn_sentence,
 )
 from release.notices_files import (
@@ -206,7 +206,7 @@ def with_withdrawals(folder: Path, data: bytes, *, counted: bool = True) -> Path
             notices = read_notices(folder / WITHDRAWALS).notices
         except IntegrityError:
             return manifest
-        told = withdrawn_before(notices) if counted else ()
+        told = prior_withdrawals(notices) if counted else ()
         return manifest.model_copy(update={"withdrawn": told})
 
     name_anew(folder, change=count)
@@ -285,9 +285,9 @@ def test_rows_are_told_once_and_whole_rows_win(copy: Path) -> None:
     part = row(whole.rows[0].entity_id, *texts[:1]).model_copy(update={"number": 3})
     more = part.model_copy(update={"texts": texts[:2]})
     notices = [whole.model_copy(update={"rows": (one,)}) for one in (part, more)]
-    (told,) = told_rows(notices)
+    (told,) = affected_rows(notices)
     assert told.texts == texts[:2]
-    assert told_rows([*notices, whole]) == whole.rows
+    assert affected_rows([*notices, whole]) == whole.rows
     assert "texts of 1 of its 12 rows" in withdrawn_sentence(notices, 12)
     other = notice_of(copy, 4, ground="consent").model_copy(update={"superseded_by": None})
     assert "(privacy, consent taken back)" in withdrawn_sentence([*notices, other], 12)

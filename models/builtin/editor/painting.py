@@ -21,8 +21,7 @@ from models.builtin.stills.seeing import PERSON, SIGN, Mask, Pixels, Thing
 # Gives a thing, or something that is worn, another colour: its shades change, its ink stays.
 #
 # A drawing has few colours. Which ones is known from how the thing is drawn; each pixel is taken
-# for
-# one of them, or for a mixture of two that meet there, and gets what these become.
+# for one of them, or for a mixture of two that meet there, and gets what these become.
 
 Colours = NDArray[np.float32]
 

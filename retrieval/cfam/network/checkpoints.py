@@ -152,9 +152,8 @@ def _require_finite(state: dict[str, torch.Tensor], folder: Path) -> None:
 # DIR/best -> checkpoints/00000080
 #
 # A checkpoint is written to a folder beside its own, flushed, renamed, and only then named by
-# `last`,
-# in one step. What `best` names is said in the last checkpoint, so that both cannot disagree for
-# longer than until the training is taken up again.
+# `last`, in one step. What `best` names is said in the last checkpoint, so that both cannot
+# disagree for longer than until the training is taken up again.
 
 _FOLDER = "checkpoints"
 _UNFINISHED = ".unfinished-"

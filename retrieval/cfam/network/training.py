@@ -431,14 +431,11 @@ def retrieval_scores(found: IdentityVectors) -> dict[str, float]:
 #
 # Nothing is random but by the seed and the number of the step, the epoch or the pair, so that no
 # state of a random generator has to be kept: what is taken up from a checkpoint goes on as if it
-# had
-# never stopped, to the bit where the machine computes the same bits again (a CPU does).
+# had never stopped, to the bit where the machine computes the same bits again (a CPU does).
 #
 # Under `accelerate launch` each process takes its part of every batch, and the losses see the
-# vectors
-# of the whole batch (`retrieval.cfam.network.model`): how many processes share it does not
-# matter
-# for what is learned. The first process alone validates and writes.
+# vectors of the whole batch (`retrieval.cfam.network.model`): how many processes share it does not
+# matter for what is learned. The first process alone validates and writes.
 
 _MAY_CHANGE = {"name", "device", "workers", "checkpoint_every_steps"}
 """Settings that a training may be taken up with other values of: nothing learned hangs on them."""

@@ -1,6 +1,6 @@
 import pytest
 
-from flows.recos.confusion_checks import is_known_apart
+from flows.recos.confusion_checks import truth_differs
 from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
 
@@ -27,15 +27,15 @@ def truth(question: str, answer: str) -> RenderedTruth:
     ],
 )
 def test_what_only_one_image_shows_tells_them_apart(caption: str, known: bool) -> None:
-    assert is_known_apart(caption, truth("17 + 25", "42"), truth("9 + 9", "18")) is known
+    assert truth_differs(caption, truth("17 + 25", "42"), truth("9 + 9", "18")) is known
 
 
 def test_what_both_show_tells_nothing() -> None:
     caption = "A sum whose result is 42."
-    assert not is_known_apart(caption, truth("17 + 25", "42"), truth("40 + 2", "42"))
-    assert is_known_apart("17 + 25 = 42", truth("17 + 25", "42"), truth("40 + 2", "42"))
+    assert not truth_differs(caption, truth("17 + 25", "42"), truth("40 + 2", "42"))
+    assert truth_differs("17 + 25 = 42", truth("17 + 25", "42"), truth("40 + 2", "42"))
 
 
 def test_where_nothing_is_known_nothing_is_said() -> None:
-    assert not is_known_apart("17 + 25", truth("17 + 25", "42"), None)
-    assert not is_known_apart("17 + 25", None, truth("17 + 25", "42"))
+    assert not truth_differs("17 + 25", truth("17 + 25", "42"), None)
+    assert not truth_differs("17 + 25", None, truth("17 + 25", "42"))

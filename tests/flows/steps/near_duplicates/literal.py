@@ -82,8 +82,8 @@ def literal_pairs(
             continue
         if names[i] != firsts[one.sha256] or names[j] != firsts[other.sha256]:
             continue
-        felt = None if vectors is None else cosine_distance(vectors[i], vectors[j])
-        found += _judged(ends, one, other, felt, settings)
+        embedded = None if vectors is None else cosine_distance(vectors[i], vectors[j])
+        found += _judged(ends, one, other, embedded, settings)
     return found
 
 
@@ -91,7 +91,7 @@ def _judged(
     ends: Mapping[str, str],
     one: ImageFingerprint,
     other: ImageFingerprint,
-    felt: float | None,
+    embedded: float | None,
     settings: NearDuplicateSettings,
 ) -> list[AlikePair]:
     look = _look(one, other, settings)
@@ -99,9 +99,9 @@ def _judged(
     if look is not None:
         seen = "same" if look[0] <= settings.spectrum_distance else "unclear"
     feels = "none"
-    if felt is not None:
-        feels = "same" if felt <= settings.embedding_distance else "different"
-        if settings.embedding_distance < felt <= settings.doubtful_embedding_distance:
+    if embedded is not None:
+        feels = "same" if embedded <= settings.embedding_distance else "different"
+        if settings.embedding_distance < embedded <= settings.doubtful_embedding_distance:
             feels = "unclear"
     same = {("same", "same"), ("same", "unclear"), ("same", "none"), ("unclear", "same")}
     doubtful = {("same", "different"), ("unclear", "unclear"), ("unclear", "none")}
@@ -112,7 +112,7 @@ def _judged(
     measured = {}
     if look is not None:
         measured = {"spectrum_distance": look[0], "mirrored": look[1], "hash_bits": look[2]}
-    return [AlikePair(**ends, sameness=sameness, embedding_distance=felt, **measured)]
+    return [AlikePair(**ends, sameness=sameness, embedding_distance=embedded, **measured)]
 
 
 def _look(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.near_duplicates import alike_pairs, fingerprint
+from retrieval.near_duplicates import fingerprint, near_duplicate_pairs
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings, Sameness
 from schemas.records import Rejection
 from tests.flows.steps.near_duplicates.literal import drawn_world, literal_pairs
@@ -33,7 +33,7 @@ def test_planted_variants_are_found_and_next_to_nothing_else() -> None:
     for kind, vary in VARIANTS.items():
         for number in random.choice(ORIGINALS, PLANTED, replace=False):
             images[f"{number} {kind}"] = vary(street(int(number)))
-    pairs = alike_pairs(fingerprints(images), SETTINGS)
+    pairs = near_duplicate_pairs(fingerprints(images), SETTINGS)
     same = {(one.first, one.second) for one in pairs if one.sameness is Sameness.SAME}
     right = {pair for pair in same if pair[0].split()[0] == pair[1].split()[0]}
     assert len(right) >= 0.99 * len(same)
@@ -44,9 +44,9 @@ def test_planted_variants_are_found_and_next_to_nothing_else() -> None:
 
 def test_mirror_images_are_named_as_such_and_left_alone_where_that_is_wanted() -> None:
     images = {"a": encoded(street(0)), "b": VARIANTS["mirrored"](street(0))}
-    (pair,) = alike_pairs(fingerprints(images), SETTINGS)
+    (pair,) = near_duplicate_pairs(fingerprints(images), SETTINGS)
     assert (pair.mirrored, pair.sameness) == (True, Sameness.SAME)
-    assert not alike_pairs(fingerprints(images), NearDuplicateSettings(mirrored=False))
+    assert not near_duplicate_pairs(fingerprints(images), NearDuplicateSettings(mirrored=False))
 
 
 def test_known_photographs() -> None:
@@ -56,7 +56,7 @@ def test_known_photographs() -> None:
     broken = fingerprint(images["ukbench09268_corrupt"], "ukbench09268_corrupt.jpg")
     assert isinstance(broken, Rejection)
     assert broken.reason == "undecodable_image"
-    pairs = alike_pairs(fingerprints(images), SETTINGS)
+    pairs = near_duplicate_pairs(fingerprints(images), SETTINGS)
     same = {(one.first, one.second): one.mirrored for one in pairs if one.sameness == "same"}
     assert same == {
         ("ukbench00120", "ukbench00120_hflip"): True,
@@ -107,7 +107,7 @@ def test_neither_measure_is_believed_where_the_other_denies_it(look: str, feelin
     images["a"] = images["a"].model_copy(update={"spectrum": looking(2).spectrum})
     distance = FEELINGS[feeling]
     vectors = None if distance is None else np.array([[1.0, 0.0], at_distance(distance)])
-    pairs = alike_pairs(images, SETTINGS, vectors)
+    pairs = near_duplicate_pairs(images, SETTINGS, vectors)
     assert [str(one.sameness) for one in pairs] == [SAYINGS[look, feeling]][: len(pairs)]
     assert bool(pairs) == (SAYINGS[look, feeling] is not None)
 
@@ -118,7 +118,7 @@ def test_the_first_of_equal_bytes_speaks_for_the_others(kinds: list[int]) -> Non
         str(place): looking(1 + kind).model_copy(update={"perceptual_hash": None})
         for place, kind in enumerate(kinds)
     }
-    pairs = alike_pairs(images, SETTINGS)
+    pairs = near_duplicate_pairs(images, SETTINGS)
     assert all(pair.exact for pair in pairs)
     assert [(int(pair.first), int(pair.second)) for pair in pairs] == sorted(
         (kinds.index(kind), place) for place, kind in enumerate(kinds) if kinds.index(kind) != place
@@ -132,8 +132,8 @@ def test_the_order_of_images_changes_nothing_but_the_order_of_pairs() -> None:
         for kind, vary in VARIANTS.items()
     }
     made = fingerprints(images)
-    found = {frozenset((one.first, one.second)) for one in alike_pairs(made, SETTINGS)}
-    backwards = alike_pairs(dict(reversed(made.items())), SETTINGS)
+    found = {frozenset((one.first, one.second)) for one in near_duplicate_pairs(made, SETTINGS)}
+    backwards = near_duplicate_pairs(dict(reversed(made.items())), SETTINGS)
     assert found == {frozenset((one.first, one.second)) for one in backwards}
     within = (frozenset(pair) for pair in combinations(images, 2) if pair[0][0] == pair[1][0])
     assert found == set(within)
@@ -142,7 +142,7 @@ def test_the_order_of_images_changes_nothing_but_the_order_of_pairs() -> None:
 @given(st.integers(0, 10_000))
 def test_what_is_found_is_what_looking_at_each_pair_finds(seed: int) -> None:
     world = drawn_world(seed)
-    found = alike_pairs(world.images, world.settings, world.vectors)
+    found = near_duplicate_pairs(world.images, world.settings, world.vectors)
     assert list(found) == literal_pairs(world.images, world.settings, world.vectors)
     assert [found[place] for place in range(len(found))] == list(found)
     assert list(found[1:3]) == list(found)[1:3]
@@ -153,7 +153,7 @@ def test_thousands_of_look_alikes_make_no_objects() -> None:
     one = looking(1)
     images = {str(n): one.model_copy(update={"sha256": f"{n:064x}"}) for n in range(count)}
     tracemalloc.start()
-    found = alike_pairs(images, SETTINGS)
+    found = near_duplicate_pairs(images, SETTINGS)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found) == count * (count - 1) // 2

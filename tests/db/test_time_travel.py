@@ -16,7 +16,7 @@ from sqlalchemy.exc import InternalError
 from db.decisions import NewDecision, Verdict, append_decisions, fold
 from db.entities import AgentRef, new_entity, register_agents
 from db.release_rows import snapshot
-from db.releases import PastState, StateMark, current_mark, mark_after
+from db.releases import StateMark, StoreVersion, current_mark, mark_after
 from db.store import Store
 from db.tables.provenance import Activity, Decision, Derivation, Entity, Plan
 from db.tables.withdrawals import Withdrawal, WithdrawnEntity
@@ -73,7 +73,7 @@ def mark_of(store: Store) -> StateMark:
 
 
 def states_then(store: Store, mark: StateMark, *, then_withdrawn: bool = False) -> dict[str, str]:
-    with snapshot(store, PastState(mark, then_withdrawn)) as connection:
+    with snapshot(store, StoreVersion(mark, then_withdrawn)) as connection:
         return states(connection)
 
 
@@ -86,7 +86,7 @@ def test_what_came_later_is_not_seen(store: Store) -> None:
     third = add(store, 3)
     decide(store, third, "accept")
     assert states_then(store, mark) == {first: "accepted", second: "proposed"}
-    with snapshot(store, PastState(mark)) as connection:
+    with snapshot(store, StoreVersion(mark)) as connection:
         assert connection.execute(select(Decision.verdict)).scalars().all() == ["accept"]
     with snapshot(store) as connection:
         now = {first: "rejected", second: "accepted", third: "accepted"}
@@ -109,15 +109,15 @@ def test_a_patch_has_the_mark_of_the_withdrawals_that_it_knows(store: Store) -> 
     mark = mark_of(store)
     withdraw(store, ids[0])
     decide(store, ids[2], "accept")
-    with snapshot(store, PastState(mark)) as connection:
-        patch = mark_after(connection, PastState(mark))
+    with snapshot(store, StoreVersion(mark)) as connection:
+        patch = mark_after(connection, StoreVersion(mark))
     assert patch == mark._replace(withdrawal=mark.withdrawal + 1) != mark
     withdraw(store, ids[1])
     then = states_then(store, patch, then_withdrawn=True)
     assert then == {ids[0]: "withdrawn", ids[1]: "proposed", ids[2]: "proposed"}
     assert states_then(store, patch)[ids[1]] == "withdrawn"
-    with snapshot(store, PastState(patch, then_withdrawn=True)) as connection:
-        assert mark_after(connection, PastState(patch, then_withdrawn=True)) == patch
+    with snapshot(store, StoreVersion(patch, then_withdrawn=True)) as connection:
+        assert mark_after(connection, StoreVersion(patch, then_withdrawn=True)) == patch
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -128,7 +128,7 @@ def test_nothing_is_left_of_the_views(store: Store, fails: bool) -> None:
     for _ in range(3):
         with (
             pytest.raises(ZeroDivisionError) if fails else nullcontext(),
-            snapshot(store, PastState(mark)) as connection,
+            snapshot(store, StoreVersion(mark)) as connection,
         ):
             used.add(id(connection.connection.driver_connection))
             assert states(connection) == {}
@@ -170,7 +170,7 @@ def test_statements_that_were_prepared_before_see_the_past_too(store: Store) -> 
 def test_a_snapshot_writes_nothing(store: Store) -> None:
     mark = mark_of(store)
     plan = {"key": "k", "stage": "s", "version": "1", "configuration": {}}
-    for past in (None, PastState(mark)):
+    for past in (None, StoreVersion(mark)):
         with suppress(InternalError), snapshot(store, past) as connection:
             connection.execute(insert(Plan), plan)
     with store.read() as connection:
@@ -290,7 +290,7 @@ def test_links_to_what_came_later_are_not_seen(store: Store) -> None:
     )
     commit_chunk(store, activity, [WorkResult(9, (child,))])
     query = select(Entity.id).join(Derivation, Derivation.child_seq == Entity.seq)
-    with snapshot(store, PastState(mark)) as connection:
+    with snapshot(store, StoreVersion(mark)) as connection:
         assert connection.execute(query).all() == []
     with snapshot(store) as connection:
         assert connection.execute(query).scalars().all() == [child.id]

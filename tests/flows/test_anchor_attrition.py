@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from annotate.projects import Desks
-from flows.ccd.groups import lost_anchors
+from flows.ccd.groups import anchor_attrition
 from flows.ccd.pipeline import build_dataset
 from flows.engine.context import RunContext
 from flows.engine.progress import SilentProgress
@@ -44,7 +44,7 @@ def test_each_anchor_is_counted_at_the_step_that_lost_it(
     )
     both = build.model_copy(update={"sources": (*build.sources, bare)})
     build_dataset(run, both, load_profile("builtin"), no_desks)
-    count, lost = lost_anchors(run.store, DATASET)
+    count, lost = anchor_attrition(run.store, DATASET)
     assert (count, lost["without a strategy"]) == (4, 2)
     whole = 4 - sum(lost.values())
     assert said[-1].startswith(f"{whole} of 4 anchors came to a group with captions; left out: 2 ")

@@ -1,13 +1,13 @@
 import httpx
 import pytest
 
-from flows.engine.gates import Hints, hint_server
+from flows.engine.gates import Webhooks, webhook_server
 from schemas.errors import ServiceError
 
 
 def test_many_posts_are_one_hint_whatever_they_say() -> None:
-    hints = Hints()
-    with hint_server(hints) as address, httpx.Client(trust_env=False) as client:
+    hints = Webhooks()
+    with webhook_server(hints) as address, httpx.Client(trust_env=False) as client:
         assert not hints.wait(0)
         for body in (b"{}", b"not json", b"{}"):
             assert client.post(address, content=body).status_code == 204
@@ -19,7 +19,10 @@ def test_many_posts_are_one_hint_whatever_they_say() -> None:
 
 
 def test_a_taken_port_is_one_sentence() -> None:
-    with hint_server(Hints()) as address:
+    with webhook_server(Webhooks()) as address:
         port = int(address.split(":")[2].split("/")[0])
-        with pytest.raises(ServiceError, match="could not listen"), hint_server(Hints(), port):
+        with (
+            pytest.raises(ServiceError, match="could not listen"),
+            webhook_server(Webhooks(), port),
+        ):
             pass

@@ -3,7 +3,7 @@
 from schemas.release import ReleaseStatistics
 
 
-def why_nothing(dataset: str, images: int, statistics: ReleaseStatistics) -> str:
+def empty_release_reason(dataset: str, images: int, statistics: ReleaseStatistics) -> str:
     """The sentence for a dataset of so many images, none of which may stand in the release.
 
     `statistics` are those of the release that there would be.
