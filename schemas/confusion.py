@@ -30,7 +30,7 @@ class ConfusionFinding(StrEnum):
 
 
 class ConfusionSettings(Record):
-    """When a confusing caption is clear; see docs/near-duplicates.md.
+    """When a confusing caption is clear; see docs/recos.md.
 
     Attributes:
         margin: by how much, in cosine, a caption must be nearer to its own image than to the other

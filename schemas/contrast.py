@@ -1,6 +1,6 @@
 """Which result of a search becomes a candidate, and when an edit has changed what it should (CCD).
 
-What each default was measured on is told in docs/contrastive-images.md.
+docs/ccd.md describes each setting.
 """
 
 from typing import ClassVar, Literal

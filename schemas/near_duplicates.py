@@ -13,7 +13,7 @@ FINGERPRINT = "dct-fingerprint@1"
 
 
 class NearDuplicateSettings(Record):
-    """When two images have the same content; see docs/near-duplicates.md for what was measured.
+    """When two images have the same content; see docs/near-duplicates.md.
 
     Attributes:
         hash_bits: only images whose perceptual hashes differ in no more bits than this are held

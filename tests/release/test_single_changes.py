@@ -25,7 +25,7 @@ EXEMPT = (
     "manifest.json:statistics.rewrites.rejected",
     "manifest.json:statistics.rewrites.pending",
 )
-"""What only the cited id tells, as docs/releases.md lists it."""
+"""What only the cited id tells, as docs/verification.md lists it."""
 COUNTED_WORDS = (
     "manifest.json:statistics.words.",
     "manifest.json:statistics.vocabulary",
