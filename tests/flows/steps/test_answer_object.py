@@ -55,8 +55,8 @@ def test_what_is_no_answer(raw: str, reason: str) -> None:
     assert error.value.reason == reason
 
 
-@pytest.mark.parametrize(
-    "raw", ["", "A dog.", "[1]", '{"a": 1}</think>', "<think>{}</think> A dog.", '{"a": "</think>']
-)
-def test_there_may_be_none(raw: str) -> None:
-    assert find_object(raw) is None
+def test_there_may_be_none(subtests: pytest.Subtests) -> None:
+    cases = ["", "A dog.", "[1]", '{"a": 1}</think>', "<think>{}</think> A dog.", '{"a": "</think>']
+    for raw in cases:
+        with subtests.test(raw=raw):
+            assert find_object(raw) is None

@@ -56,9 +56,8 @@ def test_other_languages_are_found() -> None:
     assert missed == ["De auto is rood."]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_names_and_quoted_words_are_english_enough(subtests: pytest.Subtests) -> None:
+    cases = [
         "Change the Labrador Retriever into a Siberian Husky.",
         "A croissant on a plate",
         "Redraw it as ukiyo-e",
@@ -67,10 +66,10 @@ def test_other_languages_are_found() -> None:
         "A sign that says «Achtung, hier wird gebaut» on a wall",
         "A shop window with the word “餃子”",
         "Husky",
-    ],
-)
-def test_names_and_quoted_words_are_english_enough(text: str) -> None:
-    assert language_fault(text, "It", ENGLISH) is None
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert language_fault(text, "It", ENGLISH) is None
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")
@@ -144,9 +143,8 @@ def test_nothing_but_white_space_is_changed(text: str) -> None:
             assert read.split() == "".join(one for one in text if one not in unseen).split()
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_a_text_in_words_holds_markup_as_a_quotation_alone(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str | None]] = [
         ('A shirt that says "<think>".', None),
         ("A shirt that says <think>.", "markup"),
         ('"<b>A red car.</b>"', "markup"),
@@ -154,8 +152,8 @@ def test_nothing_but_white_space_is_changed(text: str) -> None:
         ('A car \\"red\\" in colour.', "markup"),
         ("12 + 3", "no_words"),
         ("I cannot see the image.", "refusal"),
-    ],
-)
-def test_a_text_in_words_holds_markup_as_a_quotation_alone(text: str, reason: str | None) -> None:
-    read = read_text(text, "It", 80)
-    assert (read.reason if isinstance(read, Fault) else None) == reason
+    ]
+    for text, reason in cases:
+        with subtests.test(text=text, reason=reason):
+            read = read_text(text, "It", 80)
+            assert (read.reason if isinstance(read, Fault) else None) == reason

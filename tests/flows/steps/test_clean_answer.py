@@ -11,9 +11,8 @@ TEXT = "A man in a red coat walks."
 ANSWER = json.dumps({"rewrite": TEXT})
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
+def test_only_the_rewrite_is_left(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         ANSWER,
         TEXT,
         f'<think>The coat is red. {{"rewrite": "no"}}</think>\n{ANSWER}',
@@ -31,15 +30,14 @@ ANSWER = json.dumps({"rewrite": TEXT})
         json.dumps({"rewrite": f"<think>red</think> {TEXT}"}),
         f"<|im_start|>{ANSWER}<|im_end|>",
         json.dumps({"rewrite": "A man in a  red\ncoat walks."}),
-    ],
-)
-def test_only_the_rewrite_is_left(raw: str) -> None:
-    assert clean_answer(raw, 200) == TEXT
+    ]
+    for raw in cases:
+        with subtests.test(raw=raw):
+            assert clean_answer(raw, 200) == TEXT
 
 
-@pytest.mark.parametrize(
-    ("reason", "raw"),
-    [
+def test_what_holds_no_rewrite_is_rejected(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("empty", ""),
         ("empty", "<think>nothing</think>"),
         ("empty", '{"rewrite": "  "}'),
@@ -56,13 +54,13 @@ def test_only_the_rewrite_is_left(raw: str) -> None:
         ("unparseable_answer", '["A man."]'),
         ("extra_fields", '{"rewrite": "A man.", "why": "because"}'),
         ("too_long", json.dumps({"rewrite": "A man. " * 100})),
-    ],
-)
-def test_what_holds_no_rewrite_is_rejected(reason: str, raw: str) -> None:
-    result = clean_answer(raw, 200)
-    assert isinstance(result, Rejection)
-    assert (result.stage, result.reason) == ("rewrite_description", reason)
-    assert result.context == {"answer": raw}
+    ]
+    for reason, raw in cases:
+        with subtests.test(reason=reason, raw=raw):
+            result = clean_answer(raw, 200)
+            assert isinstance(result, Rejection)
+            assert (result.stage, result.reason) == ("rewrite_description", reason)
+            assert result.context == {"answer": raw}
 
 
 def test_an_answer_at_the_token_limit_is_rejected() -> None:

@@ -23,9 +23,8 @@ def differences(source: str, rewrite: str) -> list[tuple[str, bool, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("source", "rewrite", "expected"),
-    [
+def test_what_a_picture_would_refute_is_found(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, tuple[str, str]]] = [
         ("A man in a dark blue coat.", "A man in a light blue coat.", ("contradicted", "blue")),
         ("A woman with curly hair.", "A woman with straight hair.", ("contradicted", "straight")),
         ("A woman with her hair tied.", "A woman with a ponytail.", ("added", "ponytail")),
@@ -43,13 +42,11 @@ def differences(source: str, rewrite: str) -> list[tuple[str, bool, str]]:
             "Her coat reaches her hips.",
             ("contradicted", "hip-length"),
         ),
-    ],
-)
-def test_what_a_picture_would_refute_is_found(
-    source: str, rewrite: str, expected: tuple[str, str]
-) -> None:
-    change, value = expected
-    assert differences(source, rewrite) == [(change, False, value)]
+    ]
+    for source, rewrite, expected in cases:
+        with subtests.test(source=source, rewrite=rewrite, expected=expected):
+            change, value = expected
+            assert differences(source, rewrite) == [(change, False, value)]
 
 
 @pytest.mark.parametrize(
@@ -72,9 +69,10 @@ def test_what_honest_annotators_differ_by_is_minor(
     assert differences(source, rewrite) == expected
 
 
-@pytest.mark.parametrize("text", own_texts()[::5])
-def test_a_description_does_not_differ_from_itself(text: str) -> None:
-    assert differences(text, text) == []
+def test_a_description_does_not_differ_from_itself(subtests: pytest.Subtests) -> None:
+    for text in own_texts()[::5]:
+        with subtests.test(text=text):
+            assert differences(text, text) == []
 
 
 @settings(max_examples=200, deadline=None)

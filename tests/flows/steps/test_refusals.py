@@ -35,15 +35,17 @@ CAPTIONS = (
 )
 
 
-@pytest.mark.parametrize("text", REFUSALS)
-def test_refusals_are_found(text: str) -> None:
-    assert refusal_in(text)
+def test_refusals_are_found(subtests: pytest.Subtests) -> None:
+    for text in REFUSALS:
+        with subtests.test(text=text):
+            assert refusal_in(text)
 
 
-@pytest.mark.parametrize("text", CAPTIONS)
-def test_captions_are_none(text: str) -> None:
-    assert refusal_in(text) is None
-    assert chatter_in(text) is None
+def test_captions_are_none(subtests: pytest.Subtests) -> None:
+    for text in CAPTIONS:
+        with subtests.test(text=text):
+            assert refusal_in(text) is None
+            assert chatter_in(text) is None
 
 
 @pytest.mark.parametrize(

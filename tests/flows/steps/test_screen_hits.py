@@ -18,9 +18,8 @@ def hit(rank: int = 1, **fields: Any) -> SearchHit:
     return SearchHit(rank=rank, **{**known, **fields})
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
+def test_a_hit_is_turned_down_with_its_reason(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"licence": None}, "licence_not_permitted"),
         ({"licence": "CC-BY-ND-4.0"}, "licence_not_permitted"),
         ({"licence": "CC-BY-NC-ND-2.0"}, "licence_not_permitted"),
@@ -30,14 +29,14 @@ def hit(rank: int = 1, **fields: Any) -> SearchHit:
         ({"image_url": "file:///etc/passwd"}, "not_an_address"),
         ({"image_url": "folder:../../etc/passwd"}, "not_an_address"),
         ({"image_url": "data:image/png;base64,AA"}, "not_an_address"),
-    ],
-)
-def test_a_hit_is_turned_down_with_its_reason(fields: dict[str, Any], reason: str) -> None:
-    [found] = screen_hits("a cat", [hit(**fields)])
-    assert isinstance(found, Rejection)
-    assert (found.stage, found.reason) == ("search", reason)
-    assert found.context["query"] == "a cat"
-    assert found.context["hit"]["rank"] == 1
+    ]
+    for fields, reason in cases:
+        with subtests.test(fields=fields, reason=reason):
+            [found] = screen_hits("a cat", [hit(**fields)])
+            assert isinstance(found, Rejection)
+            assert (found.stage, found.reason) == ("search", reason)
+            assert found.context["query"] == "a cat"
+            assert found.context["hit"]["rank"] == 1
 
 
 def test_there_is_one_for_each_in_order() -> None:

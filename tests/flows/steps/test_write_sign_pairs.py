@@ -49,9 +49,8 @@ def test_good_pairs_name_their_call() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
+def test_bad_pairs_are_refused_and_the_others_stand(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"chinese": "Upstairs"}, "wrong_language"),
         ({"chinese": "上2楼"}, "wrong_language"),
         ({"english": "二楼"}, "wrong_language"),
@@ -68,14 +67,14 @@ def test_good_pairs_name_their_call() -> None:
         ({"english": "EXIT"}, "duplicate_text"),
         ({"chinese": "龘"}, "no_glyph"),
         ({"remark": "fine"}, "wrong_type"),
-    ],
-)
-def test_bad_pairs_are_refused_and_the_others_stand(change: dict[str, Any], reason: str) -> None:
-    bad, good = read(pairs({**GOOD, **change}, GOOD))
-    assert isinstance(bad, Rejection)
-    assert bad.reason == reason
-    assert json.loads(bad.context["pair"]) == {**GOOD, **change}
-    assert isinstance(good, SignPair)
+    ]
+    for change, reason in cases:
+        with subtests.test(change=change, reason=reason):
+            bad, good = read(pairs({**GOOD, **change}, GOOD))
+            assert isinstance(bad, Rejection)
+            assert bad.reason == reason
+            assert json.loads(bad.context["pair"]) == {**GOOD, **change}
+            assert isinstance(good, SignPair)
 
 
 def test_a_pair_that_comes_twice_is_taken_once() -> None:
@@ -85,9 +84,8 @@ def test_a_pair_that_comes_twice_is_taken_once() -> None:
     assert second.reason == "duplicate_text"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_answers_that_hold_no_pairs_are_one_rejection(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("I'm sorry, I cannot help with that.", "refusal"),
         ("出口 = Exit", "unparseable_answer"),
         ('{"pairs": [{"kind": "no', "truncated_answer"),
@@ -96,13 +94,13 @@ def test_a_pair_that_comes_twice_is_taken_once() -> None:
         ('{"pairs": []}', "wrong_count"),
         (pairs(GOOD, GOOD, GOOD, GOOD), "wrong_count"),
         ('{"pairs": ["\\ud800"]}', "wrong_type"),
-    ],
-)
-def test_answers_that_hold_no_pairs_are_one_rejection(text: str, reason: str) -> None:
-    (found,) = read(text)
-    assert isinstance(found, Rejection)
-    assert found.reason == reason
-    found.model_dump_json().encode()
+    ]
+    for text, reason in cases:
+        with subtests.test(text=text, reason=reason):
+            (found,) = read(text)
+            assert isinstance(found, Rejection)
+            assert found.reason == reason
+            found.model_dump_json().encode()
 
 
 def test_an_answer_that_was_cut_is_refused() -> None:

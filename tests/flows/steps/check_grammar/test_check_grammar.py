@@ -83,21 +83,25 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("text", RIGHT)
-def test_a_right_caption_is_left_alone(text: str) -> None:
-    assert check_grammar(text) == ()
+def test_a_right_caption_is_left_alone(subtests: pytest.Subtests) -> None:
+    for text in RIGHT:
+        with subtests.test(text=text):
+            assert check_grammar(text) == ()
 
 
-@pytest.mark.parametrize("text", WRONG)
-def test_a_planted_fault_is_found_with_its_place_and_what_to_write(text: str) -> None:
-    rule, fault, right = WRONG[text]
-    found = check_grammar(text)
-    assert [(one.rule, one.text) for one in found] == [(rule, fault)]
-    assert text[found[0].start : found[0].end] == fault
-    assert right in found[0].suggestions
-    assert found[0].message
-    mended = text[: found[0].start] + right + text[found[0].end :]
-    assert check_grammar(mended) == ()
+def test_a_planted_fault_is_found_with_its_place_and_what_to_write(
+    subtests: pytest.Subtests,
+) -> None:
+    for text in WRONG:
+        with subtests.test(text=text):
+            rule, fault, right = WRONG[text]
+            found = check_grammar(text)
+            assert [(one.rule, one.text) for one in found] == [(rule, fault)]
+            assert text[found[0].start : found[0].end] == fault
+            assert right in found[0].suggestions
+            assert found[0].message
+            mended = text[: found[0].start] + right + text[found[0].end :]
+            assert check_grammar(mended) == ()
 
 
 @pytest.mark.parametrize(
@@ -147,9 +151,8 @@ def test_settings_say_what_is_reported() -> None:
     assert check_grammar("A apple lies there.", lenient) == ()
 
 
-@pytest.mark.parametrize(
-    ("before", "opens"),
-    [
+def test_a_subject_is_known_where_it_opens_the_sentence(subtests: pytest.Subtests) -> None:
+    cases = [
         ("A man ", True),
         ("It rains. The tall man ", True),
         ("Two men in a boat ", False),
@@ -157,10 +160,10 @@ def test_settings_say_what_is_reported() -> None:
         ("Two men riding a horse ", False),
         ("Next to him, a man ", False),
         ("The car that two men ", False),
-    ],
-)
-def test_a_subject_is_known_where_it_opens_the_sentence(before: str, opens: bool) -> None:
-    assert opens_sentence(f"{before}are", len(before)) is opens
+    ]
+    for before, opens in cases:
+        with subtests.test(before=before, opens=opens):
+            assert opens_sentence(f"{before}are", len(before)) is opens
 
 
 def rules_of(pack: bytes) -> dict[str, bytes]:

@@ -46,9 +46,8 @@ def test_an_answer_is_taken_to_the_letter() -> None:
     assert read_confusion(answered(json.dumps({"caption": text})), CAPTION, 300) == text
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
+def test_what_cannot_be_used_is_rejected_with_its_answer(subtests: pytest.Subtests) -> None:
+    cases = [
         (answered('{"caption": "a red car stands, left of a blue bicycle"}'), "same_words"),
         (answered('{"caption": "A green'), "truncated_answer"),
         (answered('{"caption": "A green car."}', truncated=True), "truncated_answer"),
@@ -58,10 +57,10 @@ def test_an_answer_is_taken_to_the_letter() -> None:
         (answered('{"caption": "As an AI, I cannot see images."}'), "refusal"),
         (answered('{"caption": "' + "green " * 60 + '"}'), "too_long"),
         (answered('{"caption": " "}'), "empty"),
-    ],
-)
-def test_what_cannot_be_used_is_rejected_with_its_answer(answer: ChatAnswer, reason: str) -> None:
-    found = read_confusion(answer, CAPTION, 300)
-    assert isinstance(found, Rejection)
-    assert (found.stage, found.reason) == ("confuse_caption", reason)
-    assert found.context["answer"] == answer.text
+    ]
+    for answer, reason in cases:
+        with subtests.test(answer=answer, reason=reason):
+            found = read_confusion(answer, CAPTION, 300)
+            assert isinstance(found, Rejection)
+            assert (found.stage, found.reason) == ("confuse_caption", reason)
+            assert found.context["answer"] == answer.text

@@ -164,9 +164,10 @@ def checked(caption: str, confusing: str, advantages: tuple[float, float]) -> An
     return found
 
 
-@pytest.mark.parametrize(
-    ("caption", "confusing", "advantages", "verdict", "findings"),
-    [
+def test_what_speaks_against_a_pair(subtests: pytest.Subtests) -> None:
+    cases: list[
+        tuple[str, str, tuple[float, float], ConfusionVerdict, tuple[ConfusionFinding, ...]]
+    ] = [
         ("a red car", "a blue car", (0.3, 0.3), ConfusionVerdict.CLEAR, ()),
         (
             *("a red car", "a blue car", (0.05, 0.3)),
@@ -193,19 +194,13 @@ def checked(caption: str, confusing: str, advantages: tuple[float, float]) -> An
             ConfusionVerdict.DOUBTFUL,
             (ConfusionFinding.MANY_WORDS_CHANGED,),
         ),
-    ],
-)
-def test_what_speaks_against_a_pair(
-    caption: str,
-    confusing: str,
-    advantages: tuple[float, float],
-    verdict: ConfusionVerdict,
-    findings: tuple[ConfusionFinding, ...],
-) -> None:
-    found = checked(caption, confusing, advantages)
-    assert (found.verdict, found.findings) == (verdict, findings)
-    measured = (found.caption_advantage, found.confusing_advantage)
-    assert measured == pytest.approx(advantages, abs=1e-6)
+    ]
+    for caption, confusing, advantages, verdict, findings in cases:
+        with subtests.test(caption=caption, confusing=confusing):
+            found = checked(caption, confusing, advantages)
+            assert (found.verdict, found.findings) == (verdict, findings)
+            measured = (found.caption_advantage, found.confusing_advantage)
+            assert measured == pytest.approx(advantages, abs=1e-6)
 
 
 def test_no_pairs_no_checks() -> None:

@@ -29,9 +29,8 @@ def test_distances_are_those_of_the_definition(first: list[str], second: list[st
     assert 0 <= found.share <= 1
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "edits"),
-    [
+def test_what_counts_as_a_change(subtests: pytest.Subtests) -> None:
+    cases = [
         ("A red car.", "a RED car", 0),
         ("A red car.", "A green car.", 1),
         ("3 + 4 = 7", "3 - 4 = 7", 1),
@@ -39,7 +38,7 @@ def test_distances_are_those_of_the_definition(first: list[str], second: list[st
         ("3/4", "3/5", 1),
         ("", "", 0),
         ("“Exit” means 出口", "Exit means 入口", 1),
-    ],
-)
-def test_what_counts_as_a_change(first: str, second: str, edits: int) -> None:
-    assert word_change(first, second).edits == edits
+    ]
+    for first, second, edits in cases:
+        with subtests.test(first=first, second=second, edits=edits):
+            assert word_change(first, second).edits == edits

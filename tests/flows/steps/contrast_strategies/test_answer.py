@@ -1,5 +1,7 @@
 """What is taken of a model's strategies, and what each of the others is told."""
 
+from typing import Any
+
 import pytest
 
 from flows.ccd.editing import unfit_for_editing
@@ -53,9 +55,8 @@ def test_a_strategy_that_is_refused_takes_no_place() -> None:
     assert [one.reason for one in found.refused] == ["empty"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason", "told"),
-    [
+def test_what_is_wrong_with_one_costs_that_one(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({"type": "Colour"}, "unknown_type", "Strategy 1: There is no type 'Colour'."),
         ({"plan": 3}, "wrong_type", "Strategy 1: Its plan must be a text; got int."),
         ({"why": "x"}, "extra_fields", "Strategy 1: It has unknown fields: 'why'."),
@@ -78,14 +79,12 @@ def test_a_strategy_that_is_refused_takes_no_place() -> None:
                 "'Färbe das Fell der beiden Hunde weiß und lass alles andere s…'."
             ),
         ),
-    ],
-)
-def test_what_is_wrong_with_one_costs_that_one(
-    changes: dict[str, str], reason: str, told: str
-) -> None:
-    found = read({**a_strategy(), **changes}, STRATEGIES[0])
-    assert found.strategies == (as_proposed(STRATEGIES[0]),)
-    assert [(one.reason, one.detail) for one in found.refused] == [(reason, told)]
+    ]
+    for changes, reason, told in cases:
+        with subtests.test(changes=changes, reason=reason, told=told):
+            found = read({**a_strategy(), **changes}, STRATEGIES[0])
+            assert found.strategies == (as_proposed(STRATEGIES[0]),)
+            assert [(one.reason, one.detail) for one in found.refused] == [(reason, told)]
 
 
 def test_where_nothing_is_left_the_answer_is_refused_with_all_that_was_wrong() -> None:

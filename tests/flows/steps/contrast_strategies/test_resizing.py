@@ -153,16 +153,17 @@ def test_it_is_turned_upright() -> None:
     assert picture.getexif().get(0x0112, 1) == 1
 
 
-@pytest.mark.parametrize("mode", ["L", "1", "P", "CMYK", "RGBA", "LA", "I;16"])
-def test_it_is_rgb(mode: str) -> None:
-    shade = 255 if mode == "1" else 200
-    if mode == "I;16":
-        image = Image.new("I;16", (100, 80), shade * 256)
-    else:
-        image = Image.new("L", (100, 80), shade).convert(mode)
-    picture = decoded(smart_resized(encoded(image, "JPEG" if mode == "CMYK" else "PNG")))
-    assert picture.mode == "RGB"
-    assert np.abs(np.asarray(picture, np.int16) - shade).max() <= 3
+def test_it_is_rgb(subtests: pytest.Subtests) -> None:
+    for mode in ["L", "1", "P", "CMYK", "RGBA", "LA", "I;16"]:
+        with subtests.test(mode=mode):
+            shade = 255 if mode == "1" else 200
+            if mode == "I;16":
+                image = Image.new("I;16", (100, 80), shade * 256)
+            else:
+                image = Image.new("L", (100, 80), shade).convert(mode)
+            picture = decoded(smart_resized(encoded(image, "JPEG" if mode == "CMYK" else "PNG")))
+            assert picture.mode == "RGB"
+            assert np.abs(np.asarray(picture, np.int16) - shade).max() <= 3
 
 
 def test_what_is_transparent_is_white() -> None:

@@ -21,10 +21,8 @@ def proposed(**changes: str) -> ProposedStrategy:
     return ProposedStrategy(difference=DifferenceType.ENTITY_ATTRIBUTE, **{**texts, **changes})
 
 
-@pytest.mark.parametrize("field", ["plan", "editing_instruction"])
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_no_change_is_seen(subtests: pytest.Subtests) -> None:
+    texts = [
         "Change the red car into a red car.",
         "change the colour of the car from red to red",
         "Replace the red car with a red car, keeping all else.",
@@ -35,15 +33,15 @@ def proposed(**changes: str) -> ProposedStrategy:
         "Swap the dog for the dog.",
         "Change the Labrador to a labrador",
         "Transform the scene from day to day.",
-    ],
-)
-def test_no_change_is_seen(field: str, text: str) -> None:
-    assert what_stays(proposed(**{field: text}), CAPTION) is not None
+    ]
+    for field in ["plan", "editing_instruction"]:
+        for text in texts:
+            with subtests.test(field=field, text=text):
+                assert what_stays(proposed(**{field: text}), CAPTION) is not None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_change_is_left_alone(subtests: pytest.Subtests) -> None:
+    cases = [
         "Change the dogs chasing the cat into the cat chasing the dogs.",
         "Change the dog from sitting to wagging its tail from side to side.",
         "Make the monkey jump from branch to branch.",
@@ -57,10 +55,10 @@ def test_no_change_is_seen(field: str, text: str) -> None:
         "Change the photo into a black and white photo.",
         "Paint the car blue instead of red.",
         "Change the cup of coffee into a cup by coffee.",
-    ],
-)
-def test_a_change_is_left_alone(text: str) -> None:
-    assert what_stays(proposed(plan=text, editing_instruction=text), CAPTION) is None
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert what_stays(proposed(plan=text, editing_instruction=text), CAPTION) is None
 
 
 def test_the_caption_of_the_anchor_is_no_contrastive_caption() -> None:

@@ -44,9 +44,8 @@ def test_a_no_op_is_rejected_with_its_figures(measurement: EditMeasurement, deta
     assert EditMeasurement.model_validate(found.context) == measurement
 
 
-@pytest.mark.parametrize(
-    ("measurement", "difference", "doubts"),
-    [
+def test_doubts_are_sentences(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[EditMeasurement, DifferenceType, list[str]]] = [
         (
             measured(0.1, 0.031, 0.2),
             COLOUR,
@@ -90,12 +89,10 @@ def test_a_no_op_is_rejected_with_its_figures(measurement: EditMeasurement, deta
                 ),
             ],
         ),
-    ],
-)
-def test_doubts_are_sentences(
-    measurement: EditMeasurement, difference: DifferenceType, doubts: list[str]
-) -> None:
-    assert judge_edit(measurement, difference, SETTINGS) == tuple(doubts)
+    ]
+    for measurement, difference, doubts in cases:
+        with subtests.test(measurement=measurement, difference=difference):
+            assert judge_edit(measurement, difference, SETTINGS) == tuple(doubts)
 
 
 def test_where_no_region_is_known_the_embedder_has_to_be_surer() -> None:

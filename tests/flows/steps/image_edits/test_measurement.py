@@ -46,30 +46,33 @@ def test_what_lies_outside_of_a_given_region_is_counted() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("difference", "apart"),
-    [
+def test_without_a_region_none_is_made_up_and_further_places_are_counted(
+    subtests: pytest.Subtests,
+) -> None:
+    cases: list[tuple[DifferenceType, bool | None]] = [
         (DifferenceType.ENTITY_TYPE, True),
         (DifferenceType.ENTITY_ATTRIBUTE, True),
         (DifferenceType.ENTITY_RELATION, False),
         (DifferenceType.EVENT_ATTRIBUTE, False),
         (DifferenceType.SCENE_TYPE, None),
         (DifferenceType.STYLE, None),
-    ],
-)
-def test_without_a_region_none_is_made_up_and_further_places_are_counted(
-    difference: DifferenceType, apart: bool | None
-) -> None:
-    edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
-    measured = measure_edit(painted(), edited, difference, SETTINGS)
-    assert (measured.outside_share, measured.region_xyxy, measured.region_by) == (None, None, None)
-    assert (measured.apart_share is None) is (apart is None) is concerns_all(difference)
-    assert bool(measured.apart_share) is bool(apart)
-    doubts = judge_edit(measured, difference, EditCheckSettings(doubtful_global_share=0))
-    assert isinstance(doubts, tuple)
-    assert [doubt.split(" % ")[1] for doubt in doubts] == [
-        "of the picture changed in further places than one such change explains."
-    ] * bool(apart)
+    ]
+    for difference, apart in cases:
+        with subtests.test(difference=difference, apart=apart):
+            edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
+            measured = measure_edit(painted(), edited, difference, SETTINGS)
+            assert (measured.outside_share, measured.region_xyxy, measured.region_by) == (
+                None,
+                None,
+                None,
+            )
+            assert (measured.apart_share is None) is (apart is None) is concerns_all(difference)
+            assert bool(measured.apart_share) is bool(apart)
+            doubts = judge_edit(measured, difference, EditCheckSettings(doubtful_global_share=0))
+            assert isinstance(doubts, tuple)
+            assert [doubt.split(" % ")[1] for doubt in doubts] == [
+                "of the picture changed in further places than one such change explains."
+            ] * bool(apart)
 
 
 def test_what_changed_elsewhere_is_doubted_though_it_is_the_largest_change() -> None:
@@ -91,16 +94,19 @@ def test_things_that_took_the_same_colour_changed_together() -> None:
     assert measure_edit(painted(), red, DifferenceType.ENTITY_TYPE, SETTINGS).apart_share
 
 
-@pytest.mark.parametrize("place", range(0, 24, 3))
-def test_variants_of_drawn_stills_are_edits_even_when_made_anew(place: int) -> None:
-    known, layout_seed = scene(place)
-    varied, change = vary(chance("vary", place), known)
-    anchor = still(place)
-    edited = as_a_model_would(render_still(varied, layout_seed).picture)
-    kind = DifferenceType.SCENE_TYPE if change == "place" else DifferenceType.ENTITY_ATTRIBUTE
-    measured = measure_edit(anchor, edited, kind, SETTINGS)
-    assert measured.changed_share > 3 * SETTINGS.least_changed_share
-    assert isinstance(judge_edit(measured, kind, SETTINGS), tuple)
+def test_variants_of_drawn_stills_are_edits_even_when_made_anew(subtests: pytest.Subtests) -> None:
+    for place in range(0, 24, 3):
+        with subtests.test(place=place):
+            known, layout_seed = scene(place)
+            varied, change = vary(chance("vary", place), known)
+            anchor = still(place)
+            edited = as_a_model_would(render_still(varied, layout_seed).picture)
+            kind = (
+                DifferenceType.SCENE_TYPE if change == "place" else DifferenceType.ENTITY_ATTRIBUTE
+            )
+            measured = measure_edit(anchor, edited, kind, SETTINGS)
+            assert measured.changed_share > 3 * SETTINGS.least_changed_share
+            assert isinstance(judge_edit(measured, kind, SETTINGS), tuple)
 
 
 def test_a_no_op_has_no_region() -> None:

@@ -26,24 +26,25 @@ def test_what_a_fingerprint_holds() -> None:
     assert ImageFingerprint.model_validate_json(found.payload()) == found
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_the_picture_is_looked_at_upright(orientation: int) -> None:
-    upright = street(1)
-    back = {
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        3: Image.Transpose.ROTATE_180,
-        4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE,
-        6: Image.Transpose.ROTATE_90,
-        7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_270,
-    }
-    turned = upright.transpose(back[orientation]) if orientation in back else upright
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    one, other = made(encoded(turned, exif=exif.tobytes())), made(encoded(upright))
-    bits = int(one.perceptual_hash or "", 16) ^ int(other.perceptual_hash or "", 16)
-    assert bits.bit_count() <= 2
+def test_the_picture_is_looked_at_upright(subtests: pytest.Subtests) -> None:
+    for orientation in range(1, 9):
+        with subtests.test(orientation=orientation):
+            upright = street(1)
+            back = {
+                2: Image.Transpose.FLIP_LEFT_RIGHT,
+                3: Image.Transpose.ROTATE_180,
+                4: Image.Transpose.FLIP_TOP_BOTTOM,
+                5: Image.Transpose.TRANSPOSE,
+                6: Image.Transpose.ROTATE_90,
+                7: Image.Transpose.TRANSVERSE,
+                8: Image.Transpose.ROTATE_270,
+            }
+            turned = upright.transpose(back[orientation]) if orientation in back else upright
+            exif = Image.Exif()
+            exif[0x0112] = orientation
+            one, other = made(encoded(turned, exif=exif.tobytes())), made(encoded(upright))
+            bits = int(one.perceptual_hash or "", 16) ^ int(other.perceptual_hash or "", 16)
+            assert bits.bit_count() <= 2
 
 
 def test_what_is_transparent_lies_on_white() -> None:

@@ -101,15 +101,16 @@ SAYINGS = {
 }
 
 
-@pytest.mark.parametrize(("look", "feeling"), list(product(LOOKS, FEELINGS)))
-def test_neither_measure_is_believed_where_the_other_denies_it(look: str, feeling: str) -> None:
-    images = {"a": looking(1), "b": looking(2, LOOKS[look])}
-    images["a"] = images["a"].model_copy(update={"spectrum": looking(2).spectrum})
-    distance = FEELINGS[feeling]
-    vectors = None if distance is None else np.array([[1.0, 0.0], at_distance(distance)])
-    pairs = near_duplicate_pairs(images, SETTINGS, vectors)
-    assert [str(one.sameness) for one in pairs] == [SAYINGS[look, feeling]][: len(pairs)]
-    assert bool(pairs) == (SAYINGS[look, feeling] is not None)
+def test_neither_measure_is_believed_where_the_other_denies_it(subtests: pytest.Subtests) -> None:
+    for look, feeling in list(product(LOOKS, FEELINGS)):
+        with subtests.test(look=look, feeling=feeling):
+            images = {"a": looking(1), "b": looking(2, LOOKS[look])}
+            images["a"] = images["a"].model_copy(update={"spectrum": looking(2).spectrum})
+            distance = FEELINGS[feeling]
+            vectors = None if distance is None else np.array([[1.0, 0.0], at_distance(distance)])
+            pairs = near_duplicate_pairs(images, SETTINGS, vectors)
+            assert [str(one.sameness) for one in pairs] == [SAYINGS[look, feeling]][: len(pairs)]
+            assert bool(pairs) == (SAYINGS[look, feeling] is not None)
 
 
 @given(st.lists(st.integers(0, 3), max_size=8))

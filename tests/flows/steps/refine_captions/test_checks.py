@@ -71,9 +71,8 @@ def test_who_does_what_is_told_by_the_order_of_words() -> None:
     assert told == ("Caption A1 says nothing that tells it from C.",)
 
 
-@pytest.mark.parametrize(
-    ("fine", "told"),
-    [
+def test_another_style_is_a_doubt(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("Dogs.", "is much shorter than the coarse caption"),
         (" ".join(["Two dogs chase a cat"] * 7), "is 7.0 times as long as the coarse caption"),
         ("A man in a red coat sits on a bench.", "keeps 0% of the coarse caption's words"),
@@ -81,10 +80,10 @@ def test_who_does_what_is_told_by_the_order_of_words() -> None:
         ("The picture shows two dogs that chase a cat.", "is about the image"),
         ("You see two dogs chase a cat.", "speaks to somebody"),
         ("Will two dogs chase a cat?", "asks or exclaims"),
-    ],
-)
-def test_another_style_is_a_doubt(fine: str, told: str) -> None:
-    assert told in style_doubts(fine, COARSE, LIMITS)
+    ]
+    for fine, told in cases:
+        with subtests.test(fine=fine, told=told):
+            assert told in style_doubts(fine, COARSE, LIMITS)
 
 
 def test_a_style_that_the_coarse_caption_has_is_right() -> None:

@@ -32,9 +32,8 @@ def test_a_good_track_is_kept_whole() -> None:
     assert (report.findings, report.switches, rejection) == ((), (), None)
 
 
-@pytest.mark.parametrize(
-    ("rule", "value", "threshold", "fault"),
-    [
+def test_an_image_rule_drops_its_planted_fault_and_nothing_else(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, float, float, dict[str, Any]]] = [
         ("too_small", 60.0, 64.0, {"height_px": 60.0, "width_px": 25.0}),
         ("too_small", 19.0, 20.0, {"height_px": 90.0, "width_px": 19.0}),
         ("bad_aspect", 0.1875, 0.2, {"width_px": 30.0}),
@@ -50,27 +49,25 @@ def test_a_good_track_is_kept_whole() -> None:
         ("occluded", 0.31, 0.3, {"overlap": 0.31}),
         ("crowded", 1.0, 0.0, {"other_people": 1}),
         ("few_keypoints", 7.0, 8.0, {"keypoints": 7}),
-    ],
-)
-def test_an_image_rule_drops_its_planted_fault_and_nothing_else(
-    rule: str, value: float, threshold: float, fault: dict[str, Any]
-) -> None:
-    settings = FilterSettings(
-        pose_model=POSE,
-        least_sharpness=160 if value == 150.0 else 60,
-        least_relative_sharpness=0.35,
-    )
-    observations = [observation(frame, keypoints=17) for frame in (0, 5, 15, 20)]
-    observations.insert(2, observation(10, **{"keypoints": 17, **fault}))
-    report, _ = filter_track(track(observations), settings)
-    assert kept(report) == [0, 5, 15, 20]
-    (finding,) = (one for one in report.findings if one.outcome == "dropped")
-    assert (finding.frame, finding.rule, finding.value, finding.threshold) == (
-        10,
-        rule,
-        value,
-        threshold,
-    )
+    ]
+    for rule, value, threshold, fault in cases:
+        with subtests.test(rule=rule, value=value, threshold=threshold, fault=fault):
+            settings = FilterSettings(
+                pose_model=POSE,
+                least_sharpness=160 if value == 150.0 else 60,
+                least_relative_sharpness=0.35,
+            )
+            observations = [observation(frame, keypoints=17) for frame in (0, 5, 15, 20)]
+            observations.insert(2, observation(10, **{"keypoints": 17, **fault}))
+            report, _ = filter_track(track(observations), settings)
+            assert kept(report) == [0, 5, 15, 20]
+            (finding,) = (one for one in report.findings if one.outcome == "dropped")
+            assert (finding.frame, finding.rule, finding.value, finding.threshold) == (
+                10,
+                rule,
+                value,
+                threshold,
+            )
 
 
 def test_all_that_is_wrong_with_a_crop_is_told() -> None:
@@ -90,9 +87,8 @@ def test_keypoints_count_only_where_a_pose_model_was_asked() -> None:
     assert filter_track(track(crippled), with_model)[0].parts == ()
 
 
-@pytest.mark.parametrize(
-    ("value", "threshold", "direction", "scale_end", "outcome"),
-    [
+def test_the_band_of_suspicion_lies_on_the_side_that_passes(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, float, Any, float, str]] = [
         (59.999, 60, "at least", 0, "dropped"),
         (60, 60, "at least", 0, "suspected"),
         (71.999, 60, "at least", 0, "suspected"),
@@ -106,12 +102,10 @@ def test_keypoints_count_only_where_a_pose_model_was_asked() -> None:
         (0, 0, "at most", 0, "passed"),
         (1, 0, "at most", 0, "dropped"),
         (0, 0, "at least", 0, "passed"),
-    ],
-)
-def test_the_band_of_suspicion_lies_on_the_side_that_passes(
-    value: float, threshold: float, direction: Any, scale_end: float, outcome: str
-) -> None:
-    assert outcome_of(value, threshold, direction, scale_end=scale_end) == outcome
+    ]
+    for value, threshold, direction, scale_end, outcome in cases:
+        with subtests.test(value=value, threshold=threshold):
+            assert outcome_of(value, threshold, direction, scale_end=scale_end) == outcome
 
 
 def test_what_is_suspected_is_kept() -> None:
