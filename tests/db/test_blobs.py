@@ -91,13 +91,11 @@ def damage(blobs: BlobStore, url: str, data: bytes) -> str:
     return sha256
 
 
-@pytest.mark.parametrize("bytes_found", [DATA[:-1] + b"E", DATA[:5], b"", DATA + b"more"])
-def test_a_damaged_blob_is_reported_and_never_served(
-    blobs: BlobStore, blobs_url: str, bytes_found: bytes
-) -> None:
-    sha256 = damage(blobs, blobs_url, bytes_found)
-    with pytest.raises(BlobMismatchError, match=sha256_of(bytes_found)):
-        blobs.read(sha256, JPEG)
+def test_a_damaged_blob_is_reported_and_never_served(blobs: BlobStore, blobs_url: str) -> None:
+    for bytes_found in (DATA[:-1] + b"E", DATA[:5], b"", DATA + b"more"):
+        sha256 = damage(blobs, blobs_url, bytes_found)
+        with pytest.raises(BlobMismatchError, match=sha256_of(bytes_found)):
+            blobs.read(sha256, JPEG)
 
 
 def test_what_is_wrong_with_a_blob_is_found_and_mended(blobs: BlobStore, blobs_url: str) -> None:
@@ -125,13 +123,12 @@ def test_a_blob_that_is_not_there_is_missing(blobs: BlobStore) -> None:
         blobs.read(nothing, JPEG)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "../../etc/passwd", "a" * 63, "A" * 64, "g" * 64, f"{'a' * 64}/..", "a" * 65]
-)
-def test_a_name_that_is_no_digest_is_refused(blobs: BlobStore, name: str) -> None:
-    for use in (blobs.read, blobs.has, blobs.path_of):
-        with pytest.raises(ConfigurationError, match="SHA-256 of 64 hex digits"):
-            use(name, JPEG)
+def test_a_name_that_is_not_a_digest_is_refused(tmp_path: Path) -> None:
+    blobs = BlobStore(str(tmp_path))
+    for name in ("", "../../etc/passwd", "a" * 63, "A" * 64, "g" * 64, f"{'a' * 64}/..", "a" * 65):
+        for use in (blobs.read, blobs.has, blobs.path_of):
+            with pytest.raises(ConfigurationError, match="SHA-256 of 64 hex digits"):
+                use(name, JPEG)
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:

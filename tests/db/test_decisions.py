@@ -50,25 +50,23 @@ def stored_verdicts(store: Store) -> Sequence[str]:
         return connection.execute(select(Decision.verdict).order_by(Decision.id)).scalars().all()
 
 
-@pytest.mark.parametrize(
-    "history",
-    [
+def test_the_stored_state_is_the_fold(store: Store) -> None:
+    histories: list[list[Verdict]] = [
         ["accept"],
         ["reject", "accept"],
         ["edit", "withdraw", "accept"],
         ["accept", "reopen"],
         ["edit", "reopen", "reject"],
         ["withdraw", "reopen"],
-    ],
-)
-def test_the_stored_state_is_the_fold(store: Store, history: list[Verdict]) -> None:
-    entity, bystander = caption(1), caption(2)
-    store_entities(store, [entity, bystander])
-    for verdict in history:
-        decide(store, NewDecision(entity.id, verdict, PERSON, reason="because"))
-    assert fetch(store, [entity.id])[entity.id].state == fold(history)
+    ]
+    bystander, *entities = (caption(number) for number in range(len(histories) + 1))
+    store_entities(store, [bystander, *entities])
+    for entity, history in zip(entities, histories, strict=True):
+        for verdict in history:
+            decide(store, NewDecision(entity.id, verdict, PERSON, reason="because"))
+        assert fetch(store, [entity.id])[entity.id].state == fold(history), history
     assert fetch(store, [bystander.id])[bystander.id].state == "proposed"
-    assert stored_verdicts(store) == history
+    assert stored_verdicts(store) == [one for history in histories for one in history]
 
 
 def test_a_decision_repeated_is_one_row(store: Store) -> None:

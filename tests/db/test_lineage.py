@@ -106,12 +106,11 @@ def test_an_entity_is_found_by_the_start_of_its_id(store: Store, rewrite: NewEnt
     assert find_entity_id(store, rewrite.id) == rewrite.id
 
 
-@pytest.mark.parametrize("prefix", ["", "abc", "%%%%%%", "______", "ffffff" * 6])
-def test_what_is_no_start_of_an_id_finds_nothing(
-    store: Store, rewrite: NewEntity, prefix: str
-) -> None:
-    with pytest.raises(UsageError, match="id"):
-        find_entity_id(store, prefix)
+@pytest.mark.usefixtures("rewrite")
+def test_what_is_not_the_start_of_an_id_finds_nothing(store: Store) -> None:
+    for prefix in ("", "abc", "%%%%%%", "______", "ffffff" * 6):
+        with pytest.raises(UsageError, match="id"):
+            find_entity_id(store, prefix)
 
 
 def test_an_ambiguous_start_asks_for_more(store: Store) -> None:

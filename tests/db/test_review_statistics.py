@@ -55,10 +55,10 @@ def test_the_last_clear_answer_of_a_task_counts(history: History, store: Store) 
     assert given.annotated_at == START + timedelta(hours=1)
 
 
-@pytest.mark.parametrize("state", ["open", "unclear", "skipped", "returned", "closed"])
-def test_only_answered_tasks_have_an_answer(history: History, store: Store, state: str) -> None:
-    (item,) = history.items(1)
-    history.answer(item, CAREFUL, "accept", START, state=state)
+def test_only_answered_tasks_have_an_answer(history: History, store: Store) -> None:
+    states = ("open", "unclear", "skipped", "returned", "closed")
+    for item, state in zip(history.items(len(states)), states, strict=True):
+        history.answer(item, CAREFUL, "accept", START, state=state)
     history.write()
     assert list(given_answers(store, QUEUE.name)) == []
 

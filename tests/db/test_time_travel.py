@@ -228,7 +228,7 @@ def postgres_store(postgres_server: Any, migrated_postgres: str) -> Iterator[Sto
 VERDICTS = ("accept", "reject", "edit", "withdraw", "reopen")
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     history=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(VERDICTS)), max_size=12),
     at=st.integers(0, 12),

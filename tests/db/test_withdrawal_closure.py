@@ -157,7 +157,7 @@ def emptied(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     store.close()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     graph=graphs(),
     at=st.lists(st.integers(0, 11), min_size=1, max_size=2),

@@ -13,14 +13,14 @@ from flows.withdrawal.execution import carry_out
 from schemas.errors import UsageError
 from tests.flows.runs import Released
 from tests.flows.withdrawals import Home, home_of
-from tests.release.worlds import DATASET, SOURCES, small_world
+from tests.release.worlds import DATASET, SOURCES
 
 OF: dict[str, Any] = {"dataset": DATASET, "source": SOURCES[1].name}
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    made = home_of(tmp_path / "home", small_world())
+    made = home_of(tmp_path / "home")
     yield made
     made.store.close()
 

@@ -12,13 +12,13 @@ from release.report.writing import write_report
 from schemas.records import Image
 from tests.db.samples import store_entities
 from tests.flows.withdrawals import home_of
-from tests.release.worlds import DATASET, SOURCES, small_world
+from tests.release.worlds import DATASET, SOURCES
 
 FINE = SOURCES[1]
 
 
 def test_what_was_made_before_and_files_of_sources_are_named(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home", small_world())
+    home = home_of(tmp_path / "home")
     release, beside = home.release("1.0.0"), home.folder / "releases"
     export_release(release, format_called("coco", None), beside / "coco")
     write_report(release, home.folder / "report")
@@ -40,7 +40,7 @@ def test_what_was_made_before_and_files_of_sources_are_named(tmp_path: Path) -> 
 
 
 def test_of_a_text_no_file_is_named(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home", small_world())
+    home = home_of(tmp_path / "home")
     plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
     text = next(id_ for id_, one in plan.reached.items() if one.kind == "caption")
     home.withdraw("entity", text, "consent")
@@ -50,7 +50,7 @@ def test_of_a_text_no_file_is_named(tmp_path: Path) -> None:
 
 
 def test_what_was_edited_here_is_no_file_of_a_source(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home", small_world())
+    home = home_of(tmp_path / "home")
     plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
     ids = sorted(id_ for id_, one in plan.reached.items() if one.kind == "image")
     image = fetch(home.store, ids)[ids[0]].record(Image)

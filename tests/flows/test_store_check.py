@@ -15,7 +15,7 @@ from services.diagnosis import Verdict, diagnose
 from tests.flows.command_line import Loupe
 from tests.flows.withdrawals import home_of
 from tests.flows.worlds import write_people
-from tests.release.worlds import DATASET, SOURCES, small_world
+from tests.release.worlds import DATASET, SOURCES
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_backup_of_the_store_will_do(loupe: Loupe, home: Path, imported: Path)
 def test_a_release_holds_what_was_lost_and_what_was_withdrawn_is_not_missed(
     tmp_path: Path,
 ) -> None:
-    home = home_of(tmp_path / "home", small_world())
+    home = home_of(tmp_path / "home")
     before = {path: path.read_bytes() for path in blobs_in(home.folder)}
     home.withdraw("identity", "9", dataset=DATASET, source=SOURCES[1].name)
     erased = before.keys() - set(blobs_in(home.folder))

@@ -12,11 +12,11 @@ from schemas.build import VideoSourceSpec
 from schemas.video import Video
 from sources.demonstration.street import StreetWorld
 from tests.flows.withdrawals import Home, home_of
-from tests.release.worlds import DATASET, SOURCES, small_world
+from tests.release.worlds import DATASET, SOURCES
 
 
 def test_what_was_withdrawn_meanwhile_is_known_after_a_look(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home", small_world())
+    home = home_of(tmp_path / "home")
     tombstones = Tombstones(home.store)
     tombstones.look()
     home.withdraw("identity", "9", dataset=DATASET, source=SOURCES[1].name)
@@ -34,7 +34,7 @@ def test_what_was_withdrawn_meanwhile_is_known_after_a_look(tmp_path: Path) -> N
 
 
 def test_a_withdrawn_video_is_not_imported_again(tmp_path: Path, street: StreetWorld) -> None:
-    home: Home = home_of(tmp_path / "home", small_world())
+    home: Home = home_of(tmp_path / "home")
 
     def bring(name: str) -> list[Video]:
         spec = VideoSourceSpec(

@@ -35,20 +35,15 @@ from tests.db.samples import store_entities
 from tests.flows.evaluation_samples import made_up
 from tests.flows.homes import bytes_of
 from tests.flows.withdrawals import OPERATOR, Home, home_of, left_of
-from tests.release.worlds import DATASET, PERSON, SOURCES, Composer, picture, small_world
+from tests.release.worlds import DATASET, PERSON, SOURCES, picture
 
 DerivedRecord = Callable[[str], Home]
 FINE = SOURCES[1]
 
 
-def composed() -> Composer:
-    """Twelve images of three sources; two are copies of images in their source's own dataset."""
-    return small_world()
-
-
 @pytest.fixture
-def home(tmp_path: Path, database_url: str) -> Iterator[Home]:
-    made = home_of(tmp_path / "home", composed(), database_url)
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = home_of(tmp_path / "home")
     yield made
     made.store.close()
 
@@ -59,7 +54,7 @@ def made(tmp_path: Path) -> Iterator[DerivedRecord]:
     homes: list[Home] = []
 
     def make(name: str) -> Home:
-        homes.append(home_of(tmp_path / name, composed()))
+        homes.append(home_of(tmp_path / name))
         return homes[-1]
 
     yield make
@@ -202,26 +197,63 @@ def test_vectors_of_what_is_erased_are_forgotten_and_no_others(home: Home) -> No
     assert found.keys() == set(others)
 
 
-def test_nobody_is_asked_about_it_any_more_nor_shown_it(home: Home) -> None:
+def ask_about(home: Home, *entities: str, sha256: str) -> None:
+    """Puts an open question about each entity, all showing one image."""
+    tasks = [
+        StoredTask(digest_of("task", one), "people", one, "", "review", False, "desk", 1, 7, "open")
+        for one in entities
+    ]
+    shown = {one.key: [ShownImage(sha256, "image/jpeg")] for one in tasks}
+    announce_tasks(home.store, tasks, shown)
+
+
+def at_desk() -> MemoryOffice:
+    """The review server of these questions."""
+    office = MemoryOffice()
+    office.server.url = "desk"
+    return office
+
+
+def test_questions_about_it_are_closed_and_it_is_shown_no_more(home: Home) -> None:
     ids = list(images(home, "9"))
     stays = next(iter(images(home, "10")))
     sha256 = images(home, "9")[ids[0]].sha256
-    tasks = {
-        entity: StoredTask(
-            digest_of("task", entity), "people", entity, "", "review", False, "desk", 1, 7, "open"
-        )
-        for entity in (ids[0], stays)
-    }
-    shown = {tasks[one].key: [ShownImage(sha256, "image/jpeg")] for one in (ids[0], stays)}
-    announce_tasks(home.store, list(tasks.values()), shown)
-    office = MemoryOffice()
-    office.server.url = "desk"
-    asked = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
-    carry_out(home.run, home.confirmed(asked), desks=office)
+    ask_about(home, ids[0], stays, sha256=sha256)
+    carry_out(home.run, home.confirmed(person(home)), desks=at_desk())
     states = {one.entity_id: one.state for one in review_tasks(home.store, "people").values()}
     assert states == {ids[0]: "closed", stays: "open"}
     with home.store.read() as connection:
         assert open_image_media_type(connection, sha256) is None
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_on_postgresql_it_ends_as_on_sqlite(
+    made: DerivedRecord, tmp_path: Path, database_url: str
+) -> None:
+    homes = made("sqlite"), home_of(tmp_path / "postgresql", url=database_url)
+    for home in homes:
+        with home.store.write() as connection:
+            known = {"server": "s", "user_id": 1, "name": PERSON.name}
+            connection.execute(insert(Pseudonym), known)
+        own = images(home, "9")
+        ask_about(home, *own, sha256=next(iter(own.values())).sha256)
+        space = register_space(home.store, ModelRef(name="m", revision="1"), {}, 2)
+        store_vectors(
+            home.store,
+            space,
+            "image",
+            [one.sha256 for one in own.values()],
+            np.ones((len(own), 2), np.float32),
+        )
+        read = read_release(home.release("1.0.0"))
+        store_evaluation(home.store, made_up(read, "model", 0.3))
+        carry_out(home.run, home.confirmed(person(home)), desks=at_desk())
+        home.withdraw("annotator", PERSON.name, "consent", erases=True)
+        home.withdraw("source", SOURCES[2].name, "quality", dataset=DATASET)
+        assert person(home).is_done
+    assert left_of(homes[1]) == left_of(homes[0])
+    homes[1].store.close()
 
 
 def test_a_text_goes_alone_and_its_row_says_so(home: Home) -> None:

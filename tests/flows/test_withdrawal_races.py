@@ -23,14 +23,14 @@ from schemas.records import Image
 from schemas.release import Manifest
 from tests.db.samples import store_entities
 from tests.flows.withdrawals import Home, home_of
-from tests.release.worlds import DATASET, SOURCES, small_world
+from tests.release.worlds import DATASET, SOURCES
 
 FINE = SOURCES[1].name
 
 
 @pytest.fixture
 def home(tmp_path: Path, database_url: str) -> Iterator[Home]:
-    made = home_of(tmp_path / "home", small_world(), database_url)
+    made = home_of(tmp_path / "home", url=database_url)
     yield made
     made.store.close()
 

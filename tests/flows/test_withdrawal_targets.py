@@ -28,7 +28,7 @@ FINE = SOURCES[1]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    made = home_of(tmp_path / "home", small_world())
+    made = home_of(tmp_path / "home")
     yield made
     made.store.close()
 
@@ -44,12 +44,12 @@ def shows(home: Home, target: WithdrawalTarget) -> Image:
     return found[target.name]
 
 
-@pytest.mark.parametrize("name", ["images/5.jpg", "5.jpg", "5"])
-def test_a_row_is_found_by_its_file_or_number(home: Home, name: str) -> None:
-    for release in (DATASET, f"{DATASET}@1.0.0", str(home.release("1.0.0"))):
-        image = shows(home, image_in_release(home.store, release, name))
-        person = people(home)["images/5.jpg"]
-        assert (image.source, image.identity) == (person.source, person.name)
+def test_a_row_is_found_by_its_file_or_number(home: Home) -> None:
+    person = people(home)["images/5.jpg"]
+    for name in ("images/5.jpg", "5.jpg", "5"):
+        for release in (DATASET, f"{DATASET}@1.0.0", str(home.release("1.0.0"))):
+            image = shows(home, image_in_release(home.store, release, name))
+            assert (image.source, image.identity) == (person.source, person.name), (name, release)
 
 
 def test_a_row_is_found_though_its_release_was_erased_or_is_gone(home: Home) -> None:
@@ -74,13 +74,10 @@ def test_a_person_is_found_by_the_number_that_is_published(home: Home) -> None:
         assert found.source == person.source
 
 
-@pytest.mark.parametrize("name", ["nix", "99", "images/99.jpg", "images/5.png", "0"])
-def test_rows_that_are_not_there(home: Home, name: str) -> None:
-    with pytest.raises(UsageError, match="a number from 1 to 12"):
-        image_in_release(home.store, DATASET, name)
-
-
 def test_what_cannot_be_asked(home: Home, tmp_path: Path) -> None:
+    for name in ("nix", "99", "images/99.jpg", "images/5.png", "0"):
+        with pytest.raises(UsageError, match="a number from 1 to 12"):
+            image_in_release(home.store, DATASET, name)
     with pytest.raises(UsageError, match="no person with the id '99'"):
         person_in_release(home.store, DATASET, "99")
     with pytest.raises(UsageError, match="there is no release in"):

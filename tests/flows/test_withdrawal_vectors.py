@@ -18,7 +18,7 @@ from schemas.errors import IntegrityError
 from schemas.records import Image
 from schemas.withdrawal import Ground
 from tests.flows.withdrawals import Home, home_of
-from tests.release.worlds import DATASET, SOURCES, small_world
+from tests.release.worlds import DATASET, SOURCES
 
 
 class Told(SilentProgress):
@@ -33,7 +33,7 @@ class Told(SilentProgress):
 
 @pytest.fixture
 def home(tmp_path: Path, database_url: str) -> Iterator[Home]:
-    made = home_of(tmp_path / "home", small_world(), database_url)
+    made = home_of(tmp_path / "home", url=database_url)
     yield made
     made.store.close()
 

@@ -17,12 +17,12 @@ from schemas.errors import UsageError
 from schemas.records import Caption
 from schemas.withdrawal import WithdrawnRow
 from tests.flows.withdrawals import Home, home_of
-from tests.release.worlds import DATASET, SOURCES, small_world
+from tests.release.worlds import DATASET, SOURCES
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    made = home_of(tmp_path / "home", small_world())
+    made = home_of(tmp_path / "home")
     monkeypatch.setenv("LOUPE_HOME", str(made.folder))
     monkeypatch.delenv("LOUPE_DATABASE_URL", raising=False)
     yield made

@@ -10,7 +10,7 @@ from profiles.settings import load_settings
 from release.notices import record_notices
 from schemas.errors import ConfigurationError
 from tests.flows.withdrawals import home_of
-from tests.release.worlds import DATASET, SOURCES, small_world
+from tests.release.worlds import DATASET, SOURCES
 
 
 def test_where_there_is_no_store_none_is_made(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_where_there_is_no_store_none_is_made(tmp_path: Path) -> None:
 
 
 def test_notices_are_known_from_the_store_before_any_file_tells(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home", small_world())
+    home = home_of(tmp_path / "home")
     plan = home.plan("identity", "9", dataset=DATASET, source=SOURCES[1].name)
     withdrawal = home.confirmed(plan)
     assert not list_withdrawals(home.store)[0].is_finished

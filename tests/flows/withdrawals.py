@@ -1,11 +1,15 @@
 """A small installation with a release to take something back from, and what is left of it."""
 
+import atexit
+import shutil
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from db.blobs import BlobStore
 from db.entities import AgentRef
@@ -24,7 +28,7 @@ from release.build import build_release
 from schemas.retrieval_task import Tier
 from schemas.withdrawal import Ground
 from tests.flows.runs import context_of
-from tests.release.worlds import DATASET, Composer, World, store_world
+from tests.release.worlds import DATASET, Composer, World, small_world, store_world
 
 OPERATOR = AgentRef("person", "operator")
 
@@ -78,17 +82,41 @@ RELEASED: tuple[tuple[str, Tier | None], ...] = (("1.0.0", None),)
 
 def home_of(
     folder: Path,
-    composer: Composer,
+    composer: Composer | None = None,
     url: str | None = None,
     releases: tuple[tuple[str, Tier | None], ...] = RELEASED,
 ) -> Home:
-    """An installation in `folder` that holds what was composed, released."""
+    """An installation in `folder` that holds what was composed, released.
+
+    Without a composer it is that of `small_world`, copied from one that is built once.
+    """
+    if composer is None and not (url or "").startswith("postgresql"):
+        return _copied(folder)
+    composer = composer or small_world()
     folder.mkdir(parents=True, exist_ok=True)
     world = store_world(folder, composer.contents(), url=url)
     home = Home(context_of(world.store, folder), world, folder)
     for version, tier in releases:
         out = home.release(version, composer.dataset)
         build_release(world.store, world.blobs, composer.dataset, version, out, tier=tier)
+    return home
+
+
+@cache
+def _small_home() -> Path:
+    """The folder of the installation that others are copied from, removed at exit."""
+    made = Path(mkdtemp(prefix="loupe-home-"))
+    atexit.register(shutil.rmtree, made)
+    home_of(made, small_world()).store.close()
+    return made
+
+
+def _copied(folder: Path) -> Home:
+    shutil.copytree(_small_home(), folder, dirs_exist_ok=True)
+    store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
+    home = Home(context_of(store, folder), World(store, BlobStore(str(folder / "blobs"))), folder)
+    with store.write() as connection:
+        connection.execute(update(Release).values(folder=str(home.release(RELEASED[0][0]))))
     return home
 
 
