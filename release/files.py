@@ -102,9 +102,10 @@ def digest_of_file(path: Path | str) -> str:
     digest = hashlib.sha256()
     handle = os.open(path, os.O_RDONLY)
     try:
-        at_once = min(os.fstat(handle).st_size + 1, _BUFFER_BYTES)
-        while piece := os.read(handle, at_once):
+        left = os.fstat(handle).st_size
+        while left > 0 and (piece := os.read(handle, min(left, _BUFFER_BYTES))):
             digest.update(piece)
+            left -= len(piece)
     finally:
         os.close(handle)
     return digest.hexdigest()

@@ -51,6 +51,7 @@ class PayloadFingerprints:
 
     def __init__(self, licences: Mapping[str, set[str]]) -> None:
         self._licences = licences
+        self._hashes_of_authors: dict[str, int] = {}
         self.authors: set[str] = set()
 
     def of_crops(self, payloads: pa.Array, ids: pa.Array) -> Iterator[int]:
@@ -93,32 +94,38 @@ class PayloadFingerprints:
     def _hashes(self, kind: str, payloads: Sequence[str]) -> tuple[list[int], list[int]]:
         """The hashes of what payloads of a kind say: of their content, and of other facts."""
         content, facts = [], []
-        field, is_authored = _CONTENT.get(kind), kind in _AUTHORED
+        field = _CONTENT.get(kind)
+        facts_of = self._author_of if kind in _AUTHORED else self._facts_of_image
         for payload in payloads:
             try:
                 values = from_json(payload)
                 content.append(hash(values[field]) if field else _UNTOLD)
-                said = self._author_of(values) if is_authored else self._facts_of_image(values)
-                facts.append(hash(said))
+                facts.append(facts_of(values))
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise ValueError(
                     f"a payload must be the record of a {kind}; got {payload!r:.100}"
                 ) from error
         return content, facts
 
-    def _author_of(self, values: Mapping[str, Any]) -> str:
-        author = published_name(values.get("author") or values["source"])
+    def _author_of(self, values: Mapping[str, Any]) -> int:
+        author = values.get("author") or values["source"]
+        if (known := self._hashes_of_authors.get(author)) is not None:
+            return known
+        name = published_name(author)
+        hashed = hash(name)
         if len(self.authors) < _MOST_AUTHORS:
-            self.authors.add(author)
-        return author
+            self.authors.add(name)
+            self._hashes_of_authors[author] = hashed
+        return hashed
 
-    def _facts_of_image(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _facts_of_image(self, values: Mapping[str, Any]) -> int:
         contrast, own = values.get("contrast"), values.get("attribution") or {}
-        return (
+        facts = (
             *map(values.get, _IMAGE),
             *(map(contrast.get, _CONTRAST) if contrast else ()),
             *self._terms(values["source"], own),
         )
+        return hash(facts)
 
     def _facts_of_row(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         contrast = row.get("contrast")

@@ -1,6 +1,6 @@
 """Which columns the rows of a release have, and what the published JSON tells of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -26,10 +26,9 @@ class RowForm(NamedTuple):
     terms: bool = False
 
     @classmethod
-    def of(cls, columns: Iterable[str]) -> "RowForm":
+    def of(cls, columns: Container[str]) -> "RowForm":
         """The form of rows with these columns."""
-        names = set(columns)
-        return cls("task" in names, "contrast" in names, "licence" in names)
+        return cls("task" in columns, "contrast" in columns, "licence" in columns)
 
 
 PLAIN = RowForm()

@@ -290,9 +290,9 @@ class Scratch:
         )
         return [path for (path,) in self._database.execute(query)]
 
-    def add_found(self, file: FoundFile) -> None:
-        """Remembers a file that lies in the folder."""
-        self._database.execute("INSERT INTO found VALUES (?, ?)", file)
+    def add_all_found(self, files: Iterable[FoundFile]) -> None:
+        """Remembers files that lie in the folder."""
+        self._database.executemany("INSERT INTO found VALUES (?, ?)", files)
 
     def missing(self) -> list[ReleasedFile]:
         """What is listed and does not lie in the folder."""

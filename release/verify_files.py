@@ -37,13 +37,17 @@ def verify_files(
     none is there.
     """
     unlistable: list[FoundFile] = []
-    for found in _files_in(folder, findings):
-        if _is_nobodys(found.path):
-            continue
-        if _is_text(found.path):
-            scratch.add_found(found)
-        elif len(unlistable) < LIMIT:
-            unlistable.append(found)
+
+    def listable() -> Iterator[FoundFile]:
+        for found in _files_in(folder, findings):
+            if _is_nobodys(found.path):
+                continue
+            if _is_text(found.path):
+                yield found
+            elif len(unlistable) < LIMIT:
+                unlistable.append(found)
+
+    scratch.add_all_found(listable())
     extras = [*scratch.extra(), *unlistable]
     _verify_names(folder, extras, scratch, findings, erased, without_images)
 

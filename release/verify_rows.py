@@ -31,7 +31,7 @@ from schemas.release import Manifest, SplitStatistics
 
 _PARQUET = "Parquet"
 _PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_origins", "caption_reviewed")
-_MAY_BE_ABSENT = ("image", "crop", "task", "tier", "contrast", "creator", "source_url")
+_MAY_BE_ABSENT = {"image", "crop", "task", "tier", "contrast", "creator", "source_url"}
 _NUMBERED = re.compile(r"images/(?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+")
 
 Row = dict[str, Any]
@@ -223,15 +223,14 @@ class RowChecks:
         elif captions and is_candidate:
             what = f"has captions; images of tier {CANDIDATES} are candidates without any"
             self._report("captions_unexpected", what, at)
-        elif any(not isinstance(text, str) or not text.strip() for text in captions):
+        elif not ({*map(type, captions)} <= {str} and all(map(str.strip, captions))):
             self._report("caption_empty", "has an empty caption", at)
 
     def _check_row(self, at: Numbered) -> None:
         """What Parquet alone knows of a row."""
         row = at.row
-        blank = [name for name in row if row[name] is None and name not in _MAY_BE_ABSENT]
-        if blank:
-            self._report("row_malformed", f"has no {', '.join(blank)}", at)
+        if blank := {name for name, value in row.items() if value is None} - _MAY_BE_ABSENT:
+            self._report("row_malformed", f"has no {', '.join(sorted(blank))}", at)
             return
         captions = row["captions"]
         for field in _PER_CAPTION:
@@ -286,7 +285,7 @@ class RowChecks:
         coarse = row.get("coarse_caption_entity_ids") or ()
         texts = (*coarse, *(one["entity_id"] for one in row.get("translations") or ()))
         told = (row["image_entity_id"], *tracklet, *row["caption_entity_ids"], *texts)
-        self._entities.update("".join(f"{entity_id}\n" for entity_id in told).encode())
+        self._entities.update("\n".join((*told, "")).encode())
 
     def _check_totals(self) -> None:
         statistics = self._manifest.statistics
