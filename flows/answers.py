@@ -12,6 +12,24 @@ from schemas.chat import ChatAnswer
 from schemas.grammar import GrammarSettings
 from schemas.records import Rejection
 
+# JSON schemas of answers.
+
+
+def text_schema(most_characters: int) -> dict[str, Any]:
+    """The schema of a text of 1 to `most_characters` characters."""
+    return {"type": "string", "minLength": 1, "maxLength": most_characters}
+
+
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object with all of `properties` and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 # What a text says itself, beside what it quotes: captions quote signs, programs and answers.
 
 

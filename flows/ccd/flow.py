@@ -4,7 +4,7 @@ from prefect import flow
 from prefect.client.schemas import State
 
 from flows.ccd.pipeline import run_build
-from flows.engine.model_step import Budget
+from flows.engine.ledger import Budget
 from flows.engine.prefect import run_in_prefect
 
 

@@ -18,11 +18,10 @@ from flows.ccd.strategies import propose_strategies, take_strategies
 from flows.engine.build_files import demonstration_ccd_build, load_ccd_build
 from flows.engine.building import PipelineSpec, run_pipeline, take_anchors
 from flows.engine.context import RunContext
-from flows.engine.dataset_model import DatasetModel
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import declared_queues, review
 from flows.engine.importing import import_source
-from flows.engine.model_step import left_unanswered
+from flows.engine.model_step import DatasetModel, left_unanswered
 from flows.engine.releasing import release
 from flows.engine.report import BuildReport
 from retrieval.embedders import pinned

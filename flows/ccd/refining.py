@@ -1,8 +1,7 @@
 """Fine captions of groups (CCD, step 3): asked for, read, stored."""
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from annotate.items import DESCRIBES
@@ -14,10 +13,12 @@ from flows.answers import (
     Fault,
     answer_object,
     language_fault,
+    object_schema,
     quoted_answer,
     read_text,
     refused_answer,
     shown,
+    text_schema,
     translation_fault,
 )
 from flows.ccd.caption_checks import GroupChecks
@@ -25,20 +26,11 @@ from flows.ccd.groups import REFINED_FOR, sync_active_groups
 from flows.ccd.resizing import smart_resized
 from flows.ccd.wording import refused_phrase, same_captions
 from flows.engine.building import coarse_captions
-from flows.engine.dataset_model import DatasetModel
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.model_step import (
-    Parsed,
-    Unparsable,
-    ask_and_repair,
-    not_understood,
-    require_answers,
-)
-from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, run_stage
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from flows.engine.report import StageReport
 from flows.recos.captioning import WRITTEN_WITH
 from flows.recos.task_images import picture_of
-from flows.ufine3c.rewriting import store_prompts
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast_records import ContrastGroup
@@ -54,8 +46,6 @@ from schemas.requests import (
     ImageArea,
     RefinementBrief,
 )
-
-# Asks a model for a fine caption of each image of a group, or for them anew.
 
 STAGE = REFINEMENT_PURPOSE
 VERSION = "2"
@@ -137,20 +127,14 @@ def request_repair(
 
 def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
     """The JSON schema of an answer: as many captions as images, and translations where wanted."""
-    text = {"type": "string", "minLength": 1, "maxLength": REFINEMENT_REQUEST_MOST_CHARACTERS}
     texts = {
         "type": "array",
-        "items": text,
+        "items": text_schema(REFINEMENT_REQUEST_MOST_CHARACTERS),
         "minItems": brief.images,
         "maxItems": brief.images,
     }
     fields = [CAPTIONS_FIELD, *([TRANSLATIONS_FIELD] if brief.second_language else [])]
-    return {
-        "type": "object",
-        "properties": dict.fromkeys(fields, texts),
-        "required": fields,
-        "additionalProperties": False,
-    }
+    return object_schema(dict.fromkeys(fields, texts))
 
 
 def _told(brief: RefinementBrief) -> dict[str, str]:
@@ -160,8 +144,6 @@ def _told(brief: RefinementBrief) -> dict[str, str]:
         "second_language": brief.second_language or "",
     }
 
-
-# Reads the captions of a group in a model's answer.
 
 _NUMBER = re.compile(
     r"^\s*(?:(?:the )?(?:image|picture|photo|caption)\s*)?#?\(?(\d{1,2})\s?[.):]\)?\s+",
@@ -260,8 +242,6 @@ def _caption_fault(captions: Sequence[str], brief: RefinementBrief) -> Fault | N
     return None
 
 
-# Has the captions of whole groups refined, and says what speaks against them (CCD, step 3).
-
 WRITTEN_IN = "written_in"
 """The role of the group of captions that a fine caption belongs to."""
 REFINES = "refines"
@@ -286,13 +266,11 @@ class _Group(NamedTuple):
         )
 
 
-class _Asked(NamedTuple):
-    """A request for one of the coarse captions of a group."""
+class _Row(NamedTuple):
+    """One of the coarse captions of a group, and what a model is told of it."""
 
     group: _Group
-    row: int
     brief: RefinementBrief
-    request: ChatRequest
 
 
 def refine_captions(
@@ -311,40 +289,30 @@ def refine_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: a model's server is gone; what came back before is stored.
     """
-    context, dataset = refiner.context, refiner.dataset
     refining = _Refining(refiner, settings, embedder, second_language)
-    sync_active_groups(context, dataset, refining.settings_id)
-    stage = Stage(
+    sync_active_groups(refiner.context, refiner.dataset, refining.settings_id)
+    step = LLMStep(
         name=STAGE,
         version=VERSION,
-        dataset=dataset,
-        configuration={"settings": refining.settings_id},
-        agents=(refiner.agent,),
-        chunk_size=20,  # of groups, whose pictures are held
-        workers=1,  # a chat model keeps many requests in flight itself
         label="refine captions",
+        configuration={"settings": refining.settings_id},
+        inputs=Pending(refiner.dataset, ContrastGroup.kind, ("proposed",)),
+        request=refining.requests,
+        parse=lambda row, answer: read_refinement(answer, row.brief),
+        outputs=refining.outputs,
+        repair=lambda request, answer, problem: request_repair(
+            request, answer, problem, refining.repair_prompt
+        ),
+        chunk_size=20,  # of groups, whose pictures are held
     )
-    groups = Pending(dataset, ContrastGroup.kind, ("proposed",))
-    report = run_stage(context, stage, groups, refining.results)
-    require_answers(refiner.spec.ref, report)
-    return report
+    return run_llm_step(refiner, step)
 
 
-class _Written(NamedTuple):
-    """The captions of a group, and for each coarse caption the key of the call and its prompt."""
-
-    group: _Group
-    record: CaptionGroup
-    calls: tuple[str, ...]
-    prompt_ids: tuple[str, ...]
-
-
-_Row = Parsed[RefinedCaptions] | Unparsable
-"""What came of the request for one coarse caption of a group."""
+_Answer = Parsed[_Row, RefinedCaptions]
 
 
 class _Refining:
-    """The refinement of one run: what is asked, and what becomes of the answers."""
+    """The requests and outputs of one run."""
 
     def __init__(
         self,
@@ -358,105 +326,75 @@ class _Refining:
         self._area = settings.image_area
         self._checks = GroupChecks(refiner.context, embedder, settings.caption_style)
         self._prompt = load_prompt(settings.refinement_prompt)
-        self._repair_prompt = load_prompt(settings.refinement_repair_prompt)
-        prompts = self._prompt, self._repair_prompt
-        self._prompts = store_prompts(refiner.context, refiner.dataset, prompts)
-        with_settings = refiner.settings_of(
+        self.repair_prompt = load_prompt(settings.refinement_repair_prompt)
+        self._prompts = {
+            one.digest: refiner.store_prompt(one).id for one in (self._prompt, self.repair_prompt)
+        }
+        self.settings_id = refiner.settings_of(
             STAGE,
             VERSION,
             self._prompt,
-            repair=self._repair_prompt.digest,
+            repair=self.repair_prompt.digest,
             area=self._area.model_dump(),
             second_language=second_language,
             embedder=str(embedder.ref),
             style=settings.caption_style.model_dump(),
-        )
-        self.settings_id = with_settings.id
+        ).id
 
-    def results(self, entities: Sequence[StoredEntity]) -> list[StageResult]:
-        """What becomes of each group, in order."""
-        refused: dict[int, Rejection] = {}
-        asked: list[_Asked] = []
-        groups = _loaded(self._refiner.context.store, entities)
-        for group in groups:
-            requests = self._requests(group)
-            if isinstance(requests, Rejection):
-                refused[group.entity.seq] = requests
-            else:
-                asked += requests
-        answered = ask_and_repair(
-            self._refiner.model,
-            [one.request for one in asked],
-            lambda number, answer: read_refinement(answer, asked[number].brief),
-            self._repair,
-        )
-        rows: dict[int, list[_Row]] = defaultdict(list)
-        for one, found in zip(asked, answered, strict=True):
-            rows[one.group.entity.seq].append(found)
-        written = [self._written(group, rows[group.entity.seq], refused) for group in groups]
-        doubts = self._checks.doubts([one.record for one in written if isinstance(one, _Written)])
+    def requests(self, entities: Sequence[StoredEntity]) -> Iterator[list[Ask[_Row]] | WorkResult]:
+        """A request for each coarse caption of each group."""
+        for group in _loaded(self._refiner.context.store, entities):
+            pictures = [self._refiner.picture(one) for one in group.images]
+            resized = resized_images(pictures, self._area)
+            if isinstance(resized, Rejection):
+                yield WorkResult(group.entity.seq, rejection=resized)
+                continue
+            briefs = [group.brief(row, self._second_language) for row in range(len(group.coarse))]
+            yield [
+                Ask(_Row(group, brief), request_refinement(resized, brief, self._prompt))
+                for brief in briefs
+            ]
+
+    def outputs(self, groups: Sequence[Sequence[_Answer]]) -> list[WorkResult]:
+        """The captions of each group, and what speaks against them."""
+        records = [self._record(rows) for rows in groups]
+        doubts = self._checks.doubts(records)
         return [
-            self._result(one, doubts[one.record]) if isinstance(one, _Written) else one
-            for one in written
+            self._result(rows, record.model_copy(update={"doubts": doubts[record]}))
+            for rows, record in zip(groups, records, strict=True)
         ]
 
-    def _requests(self, group: _Group) -> list[_Asked] | Rejection:
-        """What a group is asked about with, once for each coarse caption."""
-        shown = resized_images([self._refiner.picture(one) for one in group.images], self._area)
-        if isinstance(shown, Rejection):
-            return shown
-        briefs = [group.brief(row, self._second_language) for row in range(len(group.coarse))]
-        return [
-            _Asked(group, row, brief, request_refinement(shown, brief, self._prompt))
-            for row, brief in enumerate(briefs)
-        ]
-
-    def _repair(self, request: ChatRequest, answer: ChatAnswer, problem: Rejection) -> ChatRequest:
-        return request_repair(request, answer, problem, self._repair_prompt)
-
-    def _written(
-        self, group: _Group, rows: Sequence[_Row], refused: Mapping[int, Rejection]
-    ) -> _Written | StageResult:
-        """The captions of a group; without one of the answers there are none."""
-        number = group.entity.seq
-        if number in refused:
-            return WorkResult(number, rejection=refused[number])
-        understood: list[Parsed[RefinedCaptions]] = []
-        for row in rows:
-            if isinstance(row, Unparsable):
-                return not_understood(group.entity, STAGE, row)
-            understood.append(row)
-        record = CaptionGroup(
+    def _record(self, rows: Sequence[_Answer]) -> CaptionGroup:
+        group = rows[0].subject.group
+        return CaptionGroup(
             source=group.images[0].record(Image).source,
             coarse_captions=tuple(one.record(Caption).text for one in group.coarse),
             members=tuple(
-                _member(place, image, [one.value for one in understood])
+                _member(place, image, [one.value for one in rows])
                 for place, image in enumerate(group.images)
             ),
             author=self._refiner.author,
             second_language=self._second_language,
         )
-        calls = tuple(self._refiner.model.key(one.request) for one in understood)
-        prompt_ids = tuple(self._prompts[one.request.prompt_digest] for one in understood)
-        return _Written(group, record, calls, prompt_ids)
 
-    def _result(self, written: _Written, doubts: tuple[str, ...]) -> WorkResult:
+    def _result(self, rows: Sequence[_Answer], record: CaptionGroup) -> WorkResult:
         """The group as people judge it, and each of its captions."""
-        record = written.record.model_copy(update={"doubts": doubts})
-        anchor = written.group.images[0]
+        group = rows[0].subject.group
+        anchor = group.images[0]
+        prompts = {self._prompts[one.prompt_digest] for one in rows}
         entity = new_entity(
             record,
             anchor.dataset,
             parents=[
-                (REFINED_FOR, written.group.entity.id),
-                *((PROMPTED_BY, prompt) for prompt in sorted(set(written.prompt_ids))),
+                (REFINED_FOR, group.entity.id),
+                *((PROMPTED_BY, prompt) for prompt in sorted(prompts)),
                 (WRITTEN_WITH, self.settings_id),
             ],
             split=anchor.split,
             group=anchor.id,
         )
         captions = [
-            self._caption(written, entity, row, place, text, language)
+            self._caption(rows[row], row, place, text, language, entity)
             for place, member in enumerate(record.members)
             for language, texts in (
                 (None, member.captions),
@@ -464,18 +402,20 @@ class _Refining:
             )
             for row, text in enumerate(texts)
         ]
-        return WorkResult(written.group.entity.seq, (entity, *captions))
+        return WorkResult(group.entity.seq, (entity, *captions))
 
     def _caption(
         self,
-        written: _Written,
-        group: NewEntity,
+        answer: _Answer,
         row: int,
         place: int,
         text: str,
         language: str | None,
+        written_in: NewEntity,
     ) -> NewEntity:
-        image = written.group.images[place]
+        """One of the captions of the image at `place`."""
+        group = answer.subject.group
+        image = group.images[place]
         record = Caption(
             source=image.record(Image).source,
             text=text,
@@ -483,20 +423,19 @@ class _Refining:
             author=self._refiner.author,
             language=language,
         )
-        coarse = written.group.coarse[row]
         return new_entity(
             record,
-            group.dataset,
+            written_in.dataset,
             parents=[
                 (DESCRIBES, image.id),
-                (WRITTEN_IN, group.id),
-                (REFINES, coarse.id),
-                (PROMPTED_BY, written.prompt_ids[row]),
+                (WRITTEN_IN, written_in.id),
+                (REFINES, group.coarse[row].id),
+                (PROMPTED_BY, self._prompts[answer.prompt_digest]),
                 (WRITTEN_WITH, self.settings_id),
             ],
             split=image.split,
             group=image.group,
-            model_call=written.calls[row],
+            model_call=answer.call,
         )
 
 

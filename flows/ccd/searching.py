@@ -27,7 +27,8 @@ from db.work import Pending, WorkResult, register_plan
 from flows.ccd.image_requests import strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.model_step import Budget, left_unanswered
+from flows.engine.ledger import Budget
+from flows.engine.model_step import left_unanswered
 from flows.engine.progress import Progress
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stage, run_stream

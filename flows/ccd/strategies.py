@@ -11,27 +11,21 @@ from flows.answers import (
     Fault,
     answer_object,
     language_fault,
+    object_schema,
     quoted_answer,
     read_text,
     refused_answer,
     shown,
+    text_schema,
 )
 from flows.ccd.resizing import smart_resized
 from flows.engine.building import coarse_captions, is_anchor
-from flows.engine.dataset_model import DatasetModel
 from flows.engine.invalidation import reconcile_edits
-from flows.engine.model_step import (
-    Parsed,
-    Unparsable,
-    ask_and_repair,
-    not_understood,
-    require_answers,
-)
-from flows.engine.report import StageReport, StageResult
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
 from flows.recos.captioning import WRITTEN_WITH, facts_of
 from flows.recos.task_images import picture_of
-from flows.ufine3c.rewriting import store_prompts
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast_records import StrategyDraft
@@ -53,8 +47,6 @@ from schemas.requests import (
     StrategyBrief,
 )
 from schemas.taxonomy import DifferenceType, taxonomy_lines
-
-# When a change changes nothing: «change the red car into a red car».
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _ARTICLES = frozenset(("a", "an", "the", "some", "one"))
@@ -140,8 +132,6 @@ def _values(text: str) -> tuple[str, ...]:
     return tuple(word for word in folded(text) if word not in _EMPTY)
 
 
-# Asks a model for contrastive strategies, or for them anew where an answer was no use.
-
 STAGE = STRATEGY_PURPOSE
 VERSION = "2"
 
@@ -208,31 +198,16 @@ def request_repair(
 
 def answer_schema(count: int) -> dict[str, Any]:
     """The JSON schema of an answer: 1 to `count` strategies, with nothing beside their fields."""
-    properties: dict[str, Any] = {
-        field: {"type": "string", "enum": [kind.value for kind in DifferenceType]}
-        if field == TYPE_FIELD
-        else {"type": "string", "minLength": 1, "maxLength": MOST_CHARACTERS[field]}
-        for field in FIELDS
-    }
-    strategies = {
-        "type": "array",
-        "items": _object(properties),
-        "minItems": 1,
-        "maxItems": count,
-    }
-    return _object({STRATEGIES_FIELD: strategies})
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-# Reads the strategies in a model's answer, each for itself.
+    strategy = object_schema(
+        {
+            field: {"type": "string", "enum": [kind.value for kind in DifferenceType]}
+            if field == TYPE_FIELD
+            else text_schema(MOST_CHARACTERS[field])
+            for field in FIELDS
+        }
+    )
+    strategies = {"type": "array", "items": strategy, "minItems": 1, "maxItems": count}
+    return object_schema({STRATEGIES_FIELD: strategies})
 
 
 class StrategiesRead(NamedTuple):
@@ -394,8 +369,6 @@ def _refused(answer: ChatAnswer, number: int, fault: Fault) -> Rejection:
     )
 
 
-# Has contrastive strategies proposed for every anchor, and takes each for itself (CCD, step 1).
-
 DRAFTED_AS = "drafted_as"
 """The role of the draft that a strategy was taken from."""
 ANCHOR = "anchor"
@@ -414,116 +387,84 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is gone; what came back before is stored.
     """
-    context, dataset = strategist.context, strategist.dataset
-    proposing = _Proposing(strategist, settings)
-    stage = Stage(
+    prompt, repair_prompt = load_prompt(settings.prompt), load_prompt(settings.repair_prompt)
+    prompts = {one.digest: strategist.store_prompt(one).id for one in (prompt, repair_prompt)}
+    settings_id = _settings_of(strategist, settings).id
+
+    def output(answer: Parsed[_Asked, StrategiesRead]) -> WorkResult:
+        parents = [
+            (ANCHOR, answer.subject.anchor.id),
+            (PROMPTED_BY, prompts[answer.prompt_digest]),
+            (WRITTEN_WITH, settings_id),
+        ]
+        return _drafts(answer, parents, strategist.author)
+
+    step: LLMStep[StoredEntity, _Asked, StrategiesRead] = LLMStep(
         name=STAGE,
         version=VERSION,
-        dataset=dataset,
-        configuration={"settings": proposing.settings_id},
-        agents=(strategist.agent,),
-        chunk_size=50,  # of pictures, which are held
-        workers=1,  # a chat model keeps many requests in flight itself
         label="propose strategies",
+        configuration={"settings": settings_id},
+        inputs=Pending(strategist.dataset, Image.kind, ("proposed",)),
+        request=lambda anchors: _requests(strategist, anchors, prompt, settings.image_area),
+        parse=lambda asked, answer: read_strategies(answer, asked.brief),
+        outputs=lambda answers: [output(one) for (one,) in answers],
+        repair=lambda request, answer, problem: request_repair(
+            request, answer, problem, repair_prompt
+        ),
+        chunk_size=50,  # of pictures, which are held
     )
-    anchors = Pending(dataset, Image.kind, ("proposed",))
-    report = run_stage(context, stage, anchors, proposing.results)
-    require_answers(strategist.spec.ref, report)
-    return report
+    return run_llm_step(strategist, step)
 
 
 class _Asked(NamedTuple):
-    """A request for strategies for one anchor."""
+    """An anchor, and what a model is told of it."""
 
     anchor: StoredEntity
     brief: StrategyBrief
-    request: ChatRequest
 
 
-class _Proposing:
-    """The proposals of one run: what is asked, and what becomes of the answers."""
-
-    def __init__(self, strategist: DatasetModel, settings: ContrastSettings) -> None:
-        self._strategist = strategist
-        self._area = settings.image_area
-        self._prompt = load_prompt(settings.prompt)
-        self._repair_prompt = load_prompt(settings.repair_prompt)
-        prompts = self._prompt, self._repair_prompt
-        self._prompts = store_prompts(strategist.context, strategist.dataset, prompts)
-        self.settings_id = _settings_of(strategist, settings).id
-
-    def results(self, anchors: Sequence[StoredEntity]) -> list[StageResult]:
-        """What becomes of each anchor, in order."""
-        results: dict[str, StageResult] = {}
-        asked: list[_Asked] = []
-        for anchor, one in zip(anchors, self._requests(anchors), strict=True):
-            if isinstance(one, WorkResult):
-                results[anchor.id] = one
+def _requests(
+    strategist: DatasetModel, anchors: Sequence[StoredEntity], prompt: Prompt, area: ImageArea
+) -> Iterator[list[Ask[_Asked]] | WorkResult]:
+    """What is asked about each anchor, or why nothing is."""
+    ids = [anchor.id for anchor in anchors]
+    captions = coarse_captions(strategist.context.store, ids)
+    facts = facts_of(strategist.context.store, ids)
+    for anchor in anchors:
+        if not is_anchor(anchor):  # a contrastive image that was withdrawn, and is open again
+            yield WorkResult(anchor.seq)
+        elif not captions[anchor.id]:
+            yield WorkResult(anchor.seq, rejection=_without_caption(anchor))
+        else:
+            caption = captions[anchor.id][0].record(Caption).text
+            brief = StrategyBrief(caption=caption, facts=facts.get(anchor.id, ()))
+            request = request_strategies(strategist.picture(anchor), brief, prompt, area)
+            if isinstance(request, Rejection):
+                yield WorkResult(anchor.seq, rejection=request)
             else:
-                asked.append(one)
-        answered = ask_and_repair(
-            self._strategist.model,
-            [one.request for one in asked],
-            lambda number, answer: read_strategies(answer, asked[number].brief),
-            self._repair,
+                yield [Ask(_Asked(anchor, brief), request)]
+
+
+def _drafts(
+    answer: Parsed[_Asked, StrategiesRead], parents: Sequence[tuple[str, str]], author: str
+) -> WorkResult:
+    """A draft of each strategy of an answer, the refused ones included."""
+    anchor = answer.subject.anchor
+    drafts: list[dict[str, Any]] = [
+        *({"strategy": _strategy(answer.subject, one, author)} for one in answer.value.strategies),
+        *({"refusal": refusal} for refusal in answer.value.refused),
+    ]
+    entities = (
+        new_entity(
+            StrategyDraft.model_validate({"position": place, "call": answer.call, **draft}),
+            anchor.dataset,
+            parents=parents,
+            group=anchor.id,
+            model_call=answer.call,
         )
-        for one, found in zip(asked, answered, strict=True):
-            results[one.anchor.id] = self._drafts(one, found)
-        return [results[anchor.id] for anchor in anchors]
-
-    def _requests(self, anchors: Sequence[StoredEntity]) -> Iterator[_Asked | WorkResult]:
-        """What each anchor is asked about with, or why it is not."""
-        ids = [anchor.id for anchor in anchors]
-        captions = coarse_captions(self._strategist.context.store, ids)
-        facts = facts_of(self._strategist.context.store, ids)
-        for anchor in anchors:
-            if not is_anchor(anchor):  # one that was taken back, and is open again
-                yield WorkResult(anchor.seq)
-            elif not captions[anchor.id]:
-                yield WorkResult(anchor.seq, rejection=_without_caption(anchor))
-            else:
-                caption = captions[anchor.id][0].record(Caption).text
-                brief = StrategyBrief(caption=caption, facts=facts.get(anchor.id, ()))
-                yield self._request(anchor, brief)
-
-    def _request(self, anchor: StoredEntity, brief: StrategyBrief) -> _Asked | WorkResult:
-        picture = self._strategist.picture(anchor)
-        request = request_strategies(picture, brief, self._prompt, self._area)
-        if isinstance(request, Rejection):
-            return WorkResult(anchor.seq, rejection=request)
-        return _Asked(anchor, brief, request)
-
-    def _repair(self, request: ChatRequest, answer: ChatAnswer, problem: Rejection) -> ChatRequest:
-        return request_repair(request, answer, problem, self._repair_prompt)
-
-    def _drafts(self, asked: _Asked, found: Parsed[StrategiesRead] | Unparsable) -> StageResult:
-        anchor = asked.anchor
-        if isinstance(found, Unparsable):
-            return not_understood(anchor, STAGE, found)
-        call = self._strategist.model.key(found.request)
-        parents = [
-            (ANCHOR, anchor.id),
-            (PROMPTED_BY, self._prompts[found.request.prompt_digest]),
-            (WRITTEN_WITH, self.settings_id),
-        ]
-        proposed = found.value.strategies
-        drafts: list[dict[str, Any]] = [
-            *({"strategy": _strategy(asked, one, self._strategist.author)} for one in proposed),
-            *({"refusal": refusal} for refusal in found.value.refused),
-        ]
-        return WorkResult(
-            anchor.seq,
-            entities=tuple(
-                new_entity(
-                    StrategyDraft.model_validate({"position": place, "call": call, **draft}),
-                    anchor.dataset,
-                    parents=parents,
-                    group=anchor.id,
-                    model_call=call,
-                )
-                for place, draft in enumerate(drafts)
-            ),
-        )
+        for place, draft in enumerate(drafts)
+    )
+    return WorkResult(anchor.seq, entities=tuple(entities))
 
 
 def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:

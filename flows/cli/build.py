@@ -66,7 +66,7 @@ def run(
         run_deployment(f"{flow.value}/default", parameters, settings.home, server)
         return
     from flows.engine.context import open_context
-    from flows.engine.model_step import Budget
+    from flows.engine.ledger import Budget
     from flows.engine.progress import ConsoleProgress
 
     context = open_context(

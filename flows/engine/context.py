@@ -14,7 +14,7 @@ from db.calls import replay_calls
 from db.entities import AgentRef
 from db.store import Store
 from flows.engine.execution import ChunkExecutor, ThreadExecutor
-from flows.engine.model_step import Budget
+from flows.engine.ledger import Budget
 from flows.engine.progress import Progress, SilentProgress
 from profiles.settings import Settings
 

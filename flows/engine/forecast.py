@@ -6,7 +6,8 @@ from db.calls import cost_rows
 from db.entities import find
 from db.store import Store
 from db.work import count_pending, register_plan
-from flows.ufine3c.rewriting import pending_captions, rewrite_stage
+from flows.answers import STAGE
+from flows.ufine3c.rewriting import VERSION, pending_captions, rewrite_configuration
 from prompts.loader import load_prompt
 from schemas.build import UFine3CBuild
 from schemas.profile import BuiltinRewriter, ChatModelSpec, Profile
@@ -47,8 +48,8 @@ def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[Foreca
 
 def _row(store: Store, dataset: str, spec: ChatModelSpec, profile: Profile) -> ForecastRow:
     prompt = load_prompt(profile.rewrite.prompt)
-    stage = rewrite_stage(dataset, spec, profile.rewrite, prompt)
-    plan_id = register_plan(store, stage.name, stage.version, stage.configuration)
+    configuration = rewrite_configuration(spec, profile.rewrite, prompt)
+    plan_id = register_plan(store, STAGE, VERSION, configuration)
     calls = count_pending(store, plan_id, pending_captions(dataset))
     tokens_in, tokens_out = _tokens_a_call(store, dataset, spec, len(prompt.text))
     total_in, total_out = round(calls * tokens_in), round(calls * tokens_out)

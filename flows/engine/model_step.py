@@ -1,286 +1,240 @@
-"""Chat models in stages: every call stored as it returns and never made twice."""
+"""A step that asks a chat model: requests out, answers parsed, entities stored."""
 
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from db.calls import NewCall, claim_call, find_call, record_call, spool_call
-from db.claims import pauses
-from db.entities import StoredEntity
-from db.store import Store
-from db.work import WorkResult, drop_claims
+from db.entities import AgentRef, NewEntity, StoredEntity
+from db.work import Pending, WorkResult
+from flows.engine.context import RunContext
+from flows.engine.ledger import RecordedChatModel
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.stopping import current_stop
-from models.chat import ChatModel, RetryingModel
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
-from schemas.errors import BudgetReachedError, ConfigurationError, ModelError, ServiceError
-from schemas.profile import Prices
-from schemas.records import Rejection
-
-# A chat model whose every call is stored as it returns, and is never made twice.
-
-_BYTES_PER_TOKEN = 3  # of UTF-8: four in English prose, three a character in Chinese
-_TOKENS_PER_IMAGE = 1500
-
-
-class Budget:
-    """What a run may spend on model calls; safe in threads. Limits of None are no limits.
-
-    `stop` says whether it may send anything at all.
-    """
-
-    def __init__(self, max_cost: float | None = None, max_tokens: int | None = None) -> None:
-        self.stop = current_stop()
-        self.max_cost = max_cost
-        self.max_tokens = max_tokens
-        self.cost = 0.0
-        self.tokens = 0
-        self.calls = 0
-        self._lock = threading.Lock()
-
-    def spend(self, tokens: int, cost: float | None) -> None:
-        """Counts one call."""
-        with self._lock:
-            self.calls += 1
-            self.tokens += tokens
-            self.cost += cost or 0.0
-
-    def reached(self) -> str | None:
-        """The sentence that says which limit was reached, or None."""
-        if self.max_cost is not None and self.cost >= self.max_cost:
-            return f"the run has spent {self.cost:.4f} of --max-cost {self.max_cost:g}"
-        if self.max_tokens is not None and self.tokens >= self.max_tokens:
-            return f"the run has used {self.tokens} of --max-tokens {self.max_tokens} tokens"
-        return None
-
-
-class RecordedChatModel:
-    """Wraps a chat model (and is one): known calls are answered from the store.
-
-    When the budget is reached, or the run is to stop, no further request is sent; what is in flight
-    is still stored, then `BudgetReachedError` or `SystemExit` is raised. Failures worth another try
-    are not stored.
-
-    Raises:
-        ConfigurationError: there is a limit on money, but no price for this model.
-    """
-
-    def __init__(
-        self, model: ChatModel, store: Store, dataset: str, prices: Prices | None, budget: Budget
-    ) -> None:
-        if budget.max_cost is not None and prices is None:
-            raise ConfigurationError(
-                f"--max-cost needs a price for every model, and the profile gives none for "
-                f"{model.ref}; add prices = {{ input_per_million = …, output_per_million = … }}"
-            )
-        if isinstance(model, RetryingModel):
-            model.may_retry = lambda: not budget.stop.is_requested
-        self._model = model
-        self._store = store
-        self._dataset = dataset
-        self._prices = prices
-        self._budget = budget
-
-    @property
-    def ref(self) -> ModelRef:
-        """The model that is wrapped."""
-        return self._model.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of the model that is wrapped."""
-        return self._model.parameters
-
-    def key(self, request: ChatRequest) -> str:
-        """The key under which the call is stored."""
-        return request.key(self.ref, self.parameters)
-
-    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """As the model does; equal requests are sent once, by all runs on the store together."""
-        stream = _Stream(self._store, self._budget, self.key)
-        to_send: Iterable[ChatRequest] = stream.unknown(requests)
-        with self._store.claims.renewed(), closing(stream):
-            while True:
-                for sent, outcome in self._model.answer(to_send):
-                    request = stream.sent[sent]
-                    stream.finish(self.key(request), self._record(request, outcome, stream))
-                    yield from stream.take_ready()
-                stream.sent.clear()
-                waiting = pauses()
-                while not (to_send := stream.left_to_us()) and stream.claimed_elsewhere:
-                    yield from stream.take_ready()
-                    time.sleep(next(waiting))
-                yield from stream.take_ready()
-                if not to_send:
-                    break
-        if stream.failed:
-            kept = f"; paid answers that wait: {stream.spooled}, in {self._store.spool}"
-            raise ServiceError(f"{stream.failed}{kept if stream.spooled else ''}")
-        self._budget.stop.check()
-        if stream.stopped_by:
-            raise BudgetReachedError(f"{stream.stopped_by}; run again to go on")
-
-    def _record(self, request: ChatRequest, outcome: ChatOutcome, stream: "_Stream") -> ChatOutcome:
-        """Stores a call; where the database is lost, it and all that follow go to the spool.
-
-        Returns:
-            What counts as the outcome: where the claim was lost, the answer that another stored.
-        """
-        key = self.key(request)
-        claim_id = stream.claims[key]
-        if isinstance(outcome, ChatFailure) and outcome.retriable:
-            if stream.failed is None:
-                drop_claims(self._store, claim_id)
-            return outcome
-        known = outcome.tokens_in, outcome.tokens_out
-        counted = _with_estimates(known, request, outcome)
-        self._budget.spend(sum(counted), self._cost(*counted))
-        call = NewCall(
-            key=key,
-            model=self.ref,
-            parameters=self.parameters,
-            request=request,
-            outcome=outcome,
-            dataset=self._dataset,
-            cost=self._cost(*known),
-            currency=self._prices.currency if self._prices else None,
-        )
-        try:
-            if stream.failed is None:
-                was_ours = record_call(self._store, call, claim_id)
-                return outcome if was_ours else find_call(self._store, key) or outcome
-        except ServiceError as error:
-            if self._store.spool is None:
-                raise
-            stream.failed = error
-        if self._store.spool is not None:
-            spool_call(self._store.spool, call)
-            stream.spooled += 1
-        return outcome
-
-    def _cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
-        return None if self._prices is None else self._prices.cost(tokens_in, tokens_out)
-
-
-def _with_estimates(
-    known: tuple[int | None, int | None], request: ChatRequest, outcome: ChatOutcome
-) -> tuple[int, int]:
-    """Tokens in and out as a budget counts them: estimated, rather too high, where not known."""
-    tokens_in, tokens_out = known
-    if tokens_in is None:
-        tokens_in = _estimate(request.prompt) + _TOKENS_PER_IMAGE * len(request.images)
-    if tokens_out is None:
-        said = outcome.text if isinstance(outcome, ChatAnswer) else ""
-        tokens_out = _estimate(outcome.raw or said)
-    return tokens_in, tokens_out
-
-
-def _estimate(text: str) -> int:
-    return len(text.encode()) // _BYTES_PER_TOKEN + 1
-
-
-class _Stream:
-    """One stream of requests: which were sent, and who waits for which answer.
-
-    A call is claimed before it is sent. One that another has claimed is left aside; in the end its
-    answer is taken from the store, or it is claimed after all.
-    """
-
-    def __init__(self, store: Store, budget: Budget, key: Callable[[ChatRequest], str]) -> None:
-        self._store = store
-        self._budget = budget
-        self._key = key
-        self._finished: dict[str, ChatOutcome] = {}
-        self._waiting: dict[str, list[int]] = {}
-        self._ready: list[tuple[int, ChatOutcome]] = []
-        self._is_over = False
-        self.sent: list[ChatRequest] = []
-        self.claims: dict[str, str] = {}  # on the calls in flight, by their keys
-        self.claimed_elsewhere: dict[str, ChatRequest] = {}
-        self.stopped_by: str | None = None
-        self.failed: ServiceError | None = None
-        self.spooled = 0
-
-    def unknown(self, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
-        """The requests that must be sent, taken one by one as there is room in flight."""
-        for position, request in enumerate(requests):
-            key = self._key(request)
-            if key in self._waiting:
-                self._waiting[key].append(position)
-            elif key in self._finished:
-                self._ready.append((position, self._finished[key]))
-            else:
-                self._waiting[key] = [position]
-                if self._must_send(key, request):
-                    yield request
-            if self._is_over or self.failed:
-                return
-
-    def left_to_us(self) -> list[ChatRequest]:
-        """The requests that others had claimed and got no answer to: now they are claimed by us."""
-        left, self.claimed_elsewhere = self.claimed_elsewhere, {}
-        return [request for key, request in left.items() if self._must_send(key, request)]
-
-    def _must_send(self, key: str, request: ChatRequest) -> bool:
-        """Whether the answer is not known, and is ours to get; then the call is claimed."""
-        if self._is_over or self.failed:
-            return False
-        try:
-            if (outcome := find_call(self._store, key)) is not None:
-                self._answer(key, outcome)
-                return False
-            self.stopped_by = self._budget.reached()
-            self._is_over = self.stopped_by is not None or not self._budget.stop.begin()
-            return not self._is_over and self._claim(key, request)
-        except ServiceError as error:  # what is in flight is still to be kept
-            self.failed = error
-            return False
-
-    def _claim(self, key: str, request: ChatRequest) -> bool:
-        claim_id = None
-        try:
-            claim_id = claim_call(self._store, key)
-        finally:
-            if claim_id is None:
-                self._budget.stop.end()
-        if claim_id is None:
-            self.claimed_elsewhere[key] = request
-            return False
-        self.claims[key] = claim_id
-        self.sent.append(request)
-        return True
-
-    def finish(self, key: str, outcome: ChatOutcome) -> None:
-        """Notes the outcome of a request that was sent, and is stored."""
-        del self.claims[key]
-        self._answer(key, outcome)
-        self._budget.stop.end()
-
-    def _answer(self, key: str, outcome: ChatOutcome) -> None:
-        self._finished[key] = outcome
-        self._ready.extend((position, outcome) for position in self._waiting.pop(key))
-
-    def take_ready(self) -> Iterator[tuple[int, ChatOutcome]]:
-        """What can be given back by now, each once."""
-        ready, self._ready = self._ready, []
-        yield from ready
-
-    def close(self) -> None:
-        """Gives up the calls that did not return."""
-        try:
-            if self.failed is None:
-                drop_claims(self._store, *self.claims.values())
-        finally:
-            self._budget.stop.end(len(self.claims))
-
-
-# Asks a chat model about the inputs of a chunk, and says what becomes of those without answer.
+from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
+from models.registry import build_chat_model
+from prompts.loader import Prompt
+from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import ModelError
+from schemas.profile import ChatModelSpec
+from schemas.records import Image, PromptText, Rejection
+from schemas.video import StageSettings
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured")
 _SHOWN_CHARACTERS = 10_000  # in quarantine, of what a server sent; all of it is with the call
 _SETTINGS_ARE_WRONG = ("misconfigured", "out_of_memory")
+
+InputT = TypeVar("InputT")
+SubjectT = TypeVar("SubjectT")
+ValueT = TypeVar("ValueT")
+
+
+class DatasetModel:
+    """A model of the profile, loaded to build one dataset; each of its calls is stored."""
+
+    def __init__(self, context: RunContext, dataset: str, spec: ChatModelSpec) -> None:
+        self.context = context
+        self.dataset = dataset
+        self.spec = spec
+        self.model = RecordedChatModel(
+            build_chat_model(spec), context.store, dataset, spec.prices, context.budget
+        )
+
+    @property
+    def agent(self) -> AgentRef:
+        """The model, as provenance names it."""
+        return AgentRef.of_model(self.spec.ref)
+
+    @property
+    def author(self) -> str:
+        """The model, as what it writes names it."""
+        return str(self.spec.ref)
+
+    def settings_of(self, stage: str, version: str, prompt: Prompt, **values: object) -> NewEntity:
+        """The settings of a stage that asks this model, as an entity."""
+        return settings_entity(
+            self.context, self.dataset, self.spec, stage, version, prompt, **values
+        )
+
+    def store_prompt(self, prompt: Prompt) -> NewEntity:
+        """The prompt as an entity, so that lineage ends in its words."""
+        record = PromptText(
+            prompt_id=prompt.id, version=prompt.version, digest=prompt.digest, text=prompt.text
+        )
+        return get_or_create_entity(self.context, record, self.dataset)
+
+    def picture(self, image: StoredEntity) -> ChatImage:
+        """The picture of an image, for a request."""
+        record = image.record(Image)
+        data = self.context.blobs.read(record.sha256, record.media_type)
+        return ChatImage(media_type=record.media_type, data=data)
+
+
+def settings_entity(
+    context: RunContext,
+    dataset: str,
+    spec: ChatModelSpec,
+    stage: str,
+    version: str,
+    prompt: Prompt,
+    **values: object,
+) -> NewEntity:
+    """The settings of a stage that asks the model of `spec`, as an entity."""
+    settings = {
+        "model": spec.ref.model_dump(),
+        "parameters": spec.parameters,
+        "prompt": prompt.digest,
+        **values,
+    }
+    record = StageSettings(stage=stage, version=version, values=settings)
+    return get_or_create_entity(context, record, dataset)
+
+
+class Ask(NamedTuple, Generic[SubjectT]):
+    """A request, and its subject: what its answer is parsed and stored with."""
+
+    subject: SubjectT
+    request: ChatRequest
+
+
+class Parsed(NamedTuple, Generic[SubjectT, ValueT]):
+    """The value of an answer, the key of its model call, and the digest of its prompt."""
+
+    subject: SubjectT
+    value: ValueT
+    call: str
+    prompt_digest: str
+
+
+class Unparsable(NamedTuple):
+    """A request without a usable answer: its outcome, and why an answer was rejected."""
+
+    outcome: ChatOutcome | None
+    rejection: Rejection | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LLMStep(Generic[InputT, SubjectT, ValueT]):
+    """A step that asks a chat model about each of its inputs.
+
+    All functions work on a chunk of inputs and keep their order.
+
+    Attributes:
+        name: of the stage, as are `version`, `label`, `configuration` and `chunk_size`.
+        inputs: the pending entities, or numbered items.
+        request: gives what is asked about each input, or its result where nothing is asked.
+        parse: gives the value of an answer about a subject, or why it cannot be used.
+        outputs: gives the results of those inputs whose answers were all parsed.
+        repair: gives the request to send once more after an answer was rejected, from the first
+            request and its answer; without it the input is rejected at once.
+    """
+
+    name: str
+    version: str
+    label: str
+    configuration: dict[str, Any]
+    inputs: Pending | Sequence[tuple[int, InputT]]
+    request: Callable[[Sequence[InputT]], Iterable[Sequence[Ask[SubjectT]] | WorkResult]]
+    parse: Callable[[SubjectT, ChatAnswer], ValueT | Rejection]
+    outputs: Callable[[Sequence[Sequence[Parsed[SubjectT, ValueT]]]], Iterable[WorkResult]]
+    repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest] | None = None
+    chunk_size: int = 200
+
+
+def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> StageReport:
+    """Asks `model` about all inputs of `step` that have no result yet.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
+    """
+    stage = Stage(
+        name=step.name,
+        version=step.version,
+        dataset=model.dataset,
+        configuration=step.configuration,
+        agents=(model.agent,),
+        chunk_size=step.chunk_size,
+        workers=1,  # a chat model keeps many requests in flight itself, one stream at a time
+        label=step.label,
+    )
+
+    def work(items: Sequence[tuple[int, Any]]) -> list[StageResult]:
+        return _results(model, step, items)
+
+    if isinstance(step.inputs, Pending):
+        report = run_stage(
+            model.context, stage, step.inputs, lambda page: work([(one.seq, one) for one in page])
+        )
+    else:
+        report = run_stream(model.context, stage, step.inputs, work, total=len(step.inputs))
+    require_answers(model.spec.ref, report)
+    return report
+
+
+def _results(
+    model: DatasetModel,
+    step: LLMStep[Any, SubjectT, ValueT],
+    items: Sequence[tuple[int, Any]],
+) -> list[StageResult]:
+    """The results of a chunk, in order."""
+    asked = list(step.request([input_ for _, input_ in items]))
+    asks = [one for found in asked if not isinstance(found, WorkResult) for one in found]
+    answers = iter(ask_and_parse(model.model, asks, step.parse, step.repair))
+    results: dict[int, StageResult] = {}
+    complete: dict[int, list[Parsed[SubjectT, ValueT]]] = {}
+    for (number, _), found in zip(items, asked, strict=True):
+        if isinstance(found, WorkResult):
+            results[number] = found
+            continue
+        parsed: list[Parsed[SubjectT, ValueT]] = []
+        for answer in [next(answers) for _ in found]:
+            if isinstance(answer, Parsed):
+                parsed.append(answer)
+            else:
+                results.setdefault(number, result_without_value(number, step.name, answer))
+        if number not in results:
+            complete[number] = parsed
+    results |= zip(complete, step.outputs(list(complete.values())), strict=True)
+    return [results[number] for number, _ in items]
+
+
+def ask_and_parse(
+    model: RecordedChatModel,
+    asks: Sequence[Ask[SubjectT]],
+    parse: Callable[[SubjectT, ChatAnswer], ValueT | Rejection],
+    repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest] | None = None,
+) -> list[Parsed[SubjectT, ValueT] | Unparsable]:
+    """The parsed answer to each request, in order; rejected ones are asked for once more."""
+    found = _asked(model, dict(enumerate(asks)), parse)
+    if repair is not None:
+        again = {
+            number: Ask(
+                asks[number].subject, repair(asks[number].request, one.outcome, one.rejection)
+            )
+            for number, one in found.items()
+            if isinstance(one, Unparsable)
+            and one.rejection is not None
+            and isinstance(one.outcome, ChatAnswer)
+        }
+        found |= _asked(model, again, parse)
+    return [found[number] for number in range(len(asks))]
+
+
+def _asked(
+    model: RecordedChatModel,
+    asks: Mapping[int, Ask[SubjectT]],
+    parse: Callable[[SubjectT, ChatAnswer], ValueT | Rejection],
+) -> dict[int, Parsed[SubjectT, ValueT] | Unparsable]:
+    outcomes = ask(model, (one.request for one in asks.values()))
+    found: dict[int, Parsed[SubjectT, ValueT] | Unparsable] = {}
+    for place, (number, (subject, request)) in enumerate(asks.items()):
+        outcome = outcomes.get(place)
+        if not isinstance(outcome, ChatAnswer):
+            found[number] = Unparsable(outcome)
+        elif isinstance(value := parse(subject, outcome), Rejection):
+            found[number] = Unparsable(outcome, value)
+        else:
+            found[number] = Parsed(subject, value, model.key(request), request.prompt_digest)
+    return found
 
 
 def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
@@ -298,21 +252,28 @@ def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, 
     return outcomes
 
 
-def result_without_response(
-    input_: StoredEntity, stage: str, failure: ChatFailure | None
-) -> StageResult:
-    """What becomes of an input that was not asked about (None), or whose call failed."""
-    if failure is None:
-        return Deferred(input_.seq, "not_asked")
+def _is_gone(outcome: ChatOutcome) -> bool:
+    return isinstance(outcome, ChatFailure) and outcome.reason in _SERVER_IS_GONE
+
+
+def result_without_value(number: int, stage: str, found: Unparsable) -> StageResult:
+    """The result of input `number` where its request has no usable answer.
+
+    It is deferred where no request was sent or the failure may pass, and rejected otherwise.
+    """
+    if found.rejection is not None:
+        return WorkResult(number, rejection=found.rejection)
+    if not isinstance(failure := found.outcome, ChatFailure):
+        return Deferred(number, "not_asked")
     if failure.retriable:
-        return Deferred(input_.seq, failure.reason, failure.detail)
+        return Deferred(number, failure.reason, failure.detail)
     rejection = Rejection(
         stage=stage,
         reason=failure.reason,
         detail=failure.detail,
         context={"raw": failure.raw[:_SHOWN_CHARACTERS]},
     )
-    return WorkResult(input_.seq, rejection=rejection)
+    return WorkResult(number, rejection=rejection)
 
 
 def require_answers(model: ModelRef, report: StageReport) -> None:
@@ -326,94 +287,16 @@ def require_answers(model: ModelRef, report: StageReport) -> None:
 
 
 def left_unanswered(model: ModelRef, report: StageReport) -> ModelError | None:
-    """What to say where a model left inputs without an answer; None where it left none.
+    """The error to raise where a model left inputs without an answer; None where it left none.
 
-    It names what was said last of each reason, and what helps: to run again, or other settings.
+    It names the last message of each reason, and what helps: another run, or other settings.
     """
     if not report.deferred:
         return None
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
-    told = "".join(f"; {reason}: {detail}" for reason, detail in sorted(report.details.items()))
+    details = "".join(f"; {reason}: {detail}" for reason, detail in sorted(report.details.items()))
     is_wrong = any(reason in report.deferred for reason in _SETTINGS_ARE_WRONG)
     helps = "mend the settings and run again" if is_wrong else "run again when it answers"
     return ModelError(
-        f"{model} did not answer ({reasons}){told}; what came back is stored, {helps}"
+        f"{model} did not answer ({reasons}){details}; what came back is stored, {helps}"
     )
-
-
-def _is_gone(outcome: ChatOutcome) -> bool:
-    return isinstance(outcome, ChatFailure) and outcome.reason in _SERVER_IS_GONE
-
-
-# Asks a model, and once more where its answer is no use: with the answer and what is wrong.
-
-ReadT = TypeVar("ReadT")
-
-
-class Parsed(NamedTuple, Generic[ReadT]):
-    """A request that was answered, and what was read in the answer."""
-
-    request: ChatRequest
-    value: ReadT
-
-
-class Unparsable(NamedTuple):
-    """A request without a usable answer: its outcome, and what is wrong with an answer."""
-
-    request: ChatRequest
-    outcome: ChatOutcome | None
-    rejection: Rejection | None = None
-
-
-def not_understood(input_: StoredEntity, stage: str, found: Unparsable) -> StageResult:
-    """What becomes of an input of a stage for which there is no usable answer."""
-    if found.rejection is not None:
-        return WorkResult(input_.seq, rejection=found.rejection)
-    failure = None if isinstance(found.outcome, ChatAnswer) else found.outcome
-    return result_without_response(input_, stage, failure)
-
-
-def ask_and_repair(
-    model: RecordedChatModel,
-    requests: Sequence[ChatRequest],
-    read: Callable[[int, ChatAnswer], ReadT | Rejection],
-    repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest],
-) -> list[Parsed[ReadT] | Unparsable]:
-    """What came of each request, in order.
-
-    Args:
-        model: what is asked.
-        requests: all of them.
-        read: reads the answer to the request of that number.
-        repair: the request that asks anew, from the first one, its answer, and what is wrong.
-    """
-    first = _asked(model, dict(enumerate(requests)), read)
-    again = {
-        number: repair(found.request, found.outcome, found.rejection)
-        for number, found in first.items()
-        if isinstance(found, Unparsable)
-        and found.rejection is not None
-        and isinstance(found.outcome, ChatAnswer)
-    }
-    found = first | _asked(model, again, read)
-    return [found[number] for number in range(len(requests))]
-
-
-def _asked(
-    model: RecordedChatModel,
-    requests: dict[int, ChatRequest],
-    read: Callable[[int, ChatAnswer], ReadT | Rejection],
-) -> dict[int, Parsed[ReadT] | Unparsable]:
-    outcomes = ask(model, requests.values())
-    found: dict[int, Parsed[ReadT] | Unparsable] = {}
-    for place, (number, request) in enumerate(requests.items()):
-        outcome = outcomes.get(place)
-        if not isinstance(outcome, ChatAnswer):
-            found[number] = Unparsable(request, outcome)
-            continue
-        value = read(number, outcome)
-        if isinstance(value, Rejection):
-            found[number] = Unparsable(request, outcome, value)
-        else:
-            found[number] = Parsed(request, value)
-    return found

@@ -30,7 +30,7 @@ from prefect.states import Cancelling, Completed, Failed
 
 from flows.cli.output import err, out
 from flows.engine.context import RunContext, open_context
-from flows.engine.model_step import Budget
+from flows.engine.ledger import Budget
 from flows.engine.report import RunReport, StageReport
 from profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from flows.engine.model_step import ask
+from db.work import WorkResult
+from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.recos.caption_pool import CaptionPool
 from flows.recos.captioning import Captioner, read_revision, request_revision
 from flows.recos.validation_loop import STAGE, CaptionHistory
 from prompts.loader import Prompt
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome
+from schemas.chat import ChatFailure
 from schemas.errors import ModelError
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict
@@ -51,27 +52,32 @@ class CaptionReviser:
 
     def _ask(self, failing: Sequence[CaptionHistory]) -> dict[str, str | Rejection]:
         """A new text for each of captions of different images."""
-        requests = [
-            request_revision(
-                self._captioner.picture(self._pool.image(history.image)),
-                history.task,
-                self._facts.get(history.image, ()),
-                history.current.text,
-                history.current.verdict,
-                self._prompt,
-                too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
-                too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
-                taken=self._others(history),
+        asks = [
+            Ask(
+                history,
+                request_revision(
+                    self._captioner.picture(self._pool.image(history.image)),
+                    history.task,
+                    self._facts.get(history.image, ()),
+                    history.current.text,
+                    history.current.verdict,
+                    self._prompt,
+                    too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
+                    too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
+                    taken=self._others(history),
+                ),
             )
             for history in failing
         ]
-        outcomes = ask(self._captioner.model, requests)
+        found = ask_and_parse(self._captioner.model, asks, lambda _, answer: read_revision(answer))
         answers: dict[str, str | Rejection] = {}
-        for place, (history, request) in enumerate(zip(failing, requests, strict=True)):
-            answer = answers[history.key] = self._read(outcomes.get(place))
-            if isinstance(answer, str):
-                self._calls[history.key, answer] = self._captioner.model.key(request)
-                self._said[history.image][history.key] = answer
+        for history, one in zip(failing, found, strict=True):
+            if isinstance(one, Unparsable):
+                answers[history.key] = self._rejection(one)
+            else:
+                answers[history.key] = one.value
+                self._calls[history.key, one.value] = one.call
+                self._said[history.image][history.key] = one.value
         return answers
 
     def _others(self, history: CaptionHistory) -> list[str]:
@@ -79,16 +85,12 @@ class CaptionReviser:
         said = self._said[history.image]
         return [text for key, text in said.items() if key != history.key]
 
-    def _read(self, outcome: ChatOutcome | None) -> str | Rejection:
-        if isinstance(outcome, ChatAnswer):
-            return read_revision(outcome)
-        if isinstance(outcome, ChatFailure) and not outcome.retriable:
-            context = {"raw": outcome.raw}
-            return Rejection(
-                stage=STAGE, reason=outcome.reason, detail=outcome.detail, context=context
-            )
-        reason = outcome.reason if outcome else "not asked"
+    def _rejection(self, found: Unparsable) -> Rejection:
+        result = result_without_value(0, STAGE, found)
+        if isinstance(result, WorkResult) and result.rejection is not None:
+            return result.rejection
+        reason = found.outcome.reason if isinstance(found.outcome, ChatFailure) else "not asked"
         raise ModelError(
-            f"{self._captioner.author} did not write captions anew ({reason}); what came back is "
+            f"{self._captioner.author} did not revise the captions ({reason}); what came back is "
             f"stored, run again when it answers"
         )

@@ -31,7 +31,6 @@ from flows.recos.validation_loop import (
     reports_of,
     run_validation,
 )
-from flows.ufine3c.rewriting import store_prompt
 from models.embedding import Vectors
 from prompts.loader import load_prompt
 from retrieval.discriminability import CaptionValidator
@@ -340,7 +339,7 @@ class _Loop:
             images=sorted(self._pool.place),
             captions=sorted(self._pool.captions),
         )
-        prompt = store_prompt(self._context, self._captioner.dataset, self._prompt)
+        prompt = self._captioner.store_prompt(self._prompt)
         return ValidatedWith(told, prompt, self._settings, self._temperature, embedder)
 
     def show(self, outcome: ValidationOutcome) -> Path:

@@ -8,17 +8,23 @@ from annotate.push import PROMPTED_BY
 from db.entities import LIVE, NewEntity, StoredEntity, fetch, new_entity, parents_of
 from db.store import Store
 from db.work import Pending, WorkResult
-from flows.answers import Fault, answer_object, only_field, read_line, refused_answer, words_of
+from flows.answers import (
+    Fault,
+    answer_object,
+    object_schema,
+    only_field,
+    read_line,
+    refused_answer,
+    text_schema,
+    words_of,
+)
 from flows.engine.context import RunContext
-from flows.engine.dataset_model import DatasetModel
 from flows.engine.importing import KNOWN_FROM
-from flows.engine.model_step import ask, require_answers, result_without_response
-from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, run_stage
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from flows.engine.report import StageReport
 from flows.recos.task_images import SAMPLED_FROM
-from flows.ufine3c.rewriting import store_prompt
 from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
+from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import CaptioningSettings
 from schemas.records import Caption, Image, ImageFacts, Rejection
 from schemas.recos import CaptionVerdict, RenderedTruth
@@ -32,8 +38,6 @@ from schemas.requests import (
     Direction,
 )
 from schemas.retrieval_task import RetrievalTask
-
-# Asks a model for captions of an image, or for one caption anew.
 
 VERSION = "2"
 MAX_CHARACTERS = 400
@@ -119,29 +123,13 @@ def request_revision(
 
 def captions_schema(count: int) -> dict[str, Any]:
     """The JSON schema of an answer: `captions`, a list of exactly `count` texts."""
-    texts = {"type": "array", "items": _text(), "minItems": count, "maxItems": count}
-    return _object(CAPTIONS_FIELD, texts)
+    texts = {"type": "array", "items": text_schema(MAX_CHARACTERS)}
+    return object_schema({CAPTIONS_FIELD: {**texts, "minItems": count, "maxItems": count}})
 
 
 def revision_schema() -> dict[str, Any]:
     """The JSON schema of an answer: `caption`, one text."""
-    return _object(CAPTION_FIELD, _text())
-
-
-def _text() -> dict[str, Any]:
-    return {"type": "string", "minLength": 1, "maxLength": MAX_CHARACTERS}
-
-
-def _object(field: str, value: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {field: value},
-        "required": [field],
-        "additionalProperties": False,
-    }
-
-
-# Reads the captions in a model's answer.
+    return object_schema({CAPTION_FIELD: text_schema(MAX_CHARACTERS)})
 
 
 def read_captions(
@@ -191,10 +179,6 @@ def _captions(value: object, count: int) -> tuple[str, ...] | Fault:
     return tuple(captions)
 
 
-# Has the images that tasks begin with described by the profile's multimodal model.
-#
-# Facts that are known of an image stand in the request, so that what is said of it is true.
-
 RENDERED_FROM = "rendered_from"
 """The role of what a generator drew, of which an image is the picture."""
 WRITTEN_WITH = "written_with"
@@ -218,36 +202,41 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
     """
     context, dataset = captioner.context, captioner.dataset
     prompt = load_prompt(captioner.settings.prompt)
-    prompt_entity = store_prompt(context, dataset, prompt)
     settings = captioner.settings_of(CAPTION_PURPOSE, VERSION, prompt)
-    stage = Stage(
-        name=CAPTION_PURPOSE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={"settings": settings.id},
-        agents=(captioner.agent,),
-        workers=1,  # a chat model keeps many requests in flight itself
-        label="write captions",
-    )
+    parents = [(PROMPTED_BY, captioner.store_prompt(prompt).id), (WRITTEN_WITH, settings.id)]
 
-    def work(images: Sequence[StoredEntity]) -> list[StageResult]:
+    def request(images: Sequence[StoredEntity]) -> list[list[Ask[StoredEntity]]]:
         facts = facts_of(context.store, [image.id for image in images])
-        requests = [
-            request_captions(
-                captioner.picture(image), task_of(image), facts.get(image.id, ()), prompt
-            )
+        return [
+            [
+                Ask(
+                    image,
+                    request_captions(
+                        captioner.picture(image), task_of(image), facts.get(image.id, ()), prompt
+                    ),
+                )
+            ]
             for image in images
         ]
-        outcomes = ask(captioner.model, requests)
-        parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
-        return [
-            _result(captioner, image, request, outcomes.get(place), parents)
-            for place, (image, request) in enumerate(zip(images, requests, strict=True))
-        ]
 
-    report = run_stage(context, stage, Pending(dataset, Image.kind, LIVE, "v0"), work)
-    require_answers(captioner.settings.model.ref, report)
-    return settings, report
+    def output(answer: Parsed[StoredEntity, tuple[str, ...]]) -> WorkResult:
+        captions = (
+            caption_entity(captioner, answer.subject, text, position, parents, answer.call)
+            for position, text in enumerate(answer.value)
+        )
+        return WorkResult(answer.subject.seq, entities=tuple(captions))
+
+    step = LLMStep(
+        name=CAPTION_PURPOSE,
+        version=VERSION,
+        label="write captions",
+        configuration={"settings": settings.id},
+        inputs=Pending(dataset, Image.kind, LIVE, "v0"),
+        request=request,
+        parse=lambda _, answer: read_captions(answer),
+        outputs=lambda answers: [output(one) for (one,) in answers],
+    )
+    return settings, run_llm_step(captioner, step)
 
 
 def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -306,23 +295,3 @@ def caption_entity(
         group=image.id,
         model_call=model_call,
     )
-
-
-def _result(
-    captioner: Captioner,
-    image: StoredEntity,
-    request: ChatRequest,
-    outcome: ChatOutcome | None,
-    parents: Sequence[tuple[str, str]],
-) -> StageResult:
-    if not isinstance(outcome, ChatAnswer):
-        return result_without_response(image, CAPTION_PURPOSE, outcome)
-    captions = read_captions(outcome)
-    if isinstance(captions, Rejection):
-        return WorkResult(image.seq, rejection=captions)
-    call = captioner.model.key(request)
-    written = (
-        caption_entity(captioner, image, text, position, parents, call)
-        for position, text in enumerate(captions)
-    )
-    return WorkResult(image.seq, entities=tuple(written))

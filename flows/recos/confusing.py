@@ -13,16 +13,17 @@ from flows.answers import (
     Fault,
     Words,
     answer_object,
+    object_schema,
     only_field,
     read_line,
     refused_answer,
+    text_schema,
     words_of,
 )
 from flows.engine.context import RunContext
 from flows.engine.invalidation import reconcile_superseded
-from flows.engine.model_step import ask, require_answers, result_without_response
-from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, run_stream
+from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
+from flows.engine.report import StageReport
 from flows.recos.captioning import (
     MAX_CHARACTERS,
     WRITTEN_WITH,
@@ -34,9 +35,8 @@ from flows.recos.captioning import (
 from flows.recos.confusion_checks import ASKS_ABOUT, ASKS_WITH, question
 from flows.recos.similar_images import SIMILAR_TO, BaseTier
 from flows.recos.task_images import images_of_tier
-from flows.ufine3c.rewriting import store_prompt
 from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
+from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.quality import Confusion
 from schemas.records import Caption, Rejection
 from schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
@@ -49,13 +49,7 @@ VERSION = "2"
 
 def answer_schema(max_characters: int) -> dict[str, Any]:
     """The JSON schema of an answer: one string, `caption`, of 1 to `max_characters` characters."""
-    text = {"type": "string", "minLength": 1, "maxLength": max_characters}
-    return {
-        "type": "object",
-        "properties": {CONFUSION_FIELD: text},
-        "required": [CONFUSION_FIELD],
-        "additionalProperties": False,
-    }
+    return object_schema({CONFUSION_FIELD: text_schema(max_characters)})
 
 
 def request_confusion(
@@ -228,55 +222,66 @@ def write_confusing_captions(captioner: Captioner, begun: BaseTier) -> StageRepo
     """
     context, dataset = captioner.context, captioner.dataset
     prompt = load_prompt(captioner.settings.confusion_prompt)
-    prompt_entity = store_prompt(context, dataset, prompt)
     settings = captioner.settings_of(STAGE, VERSION, prompt)
-    stage = Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={"settings": settings.id, "input": "pair"},
-        agents=(captioner.agent,),
-        chunk_size=250,  # of pairs: some fifty pictures, which are held
-        workers=1,
-        label="write confusing captions",
-    )
-    parents = [(PROMPTED_BY, prompt_entity.id), (WRITTEN_WITH, settings.id)]
+    parents = [(PROMPTED_BY, captioner.store_prompt(prompt).id), (WRITTEN_WITH, settings.id)]
     pairs = load_pairs(context.store, dataset, begun)
     written = {one.pair for one in load_written(context.store, dataset)}
     items = [(pair.number, pair) for pair in pairs if pair.key not in written]
 
-    def work(items: Sequence[tuple[int, Pair]]) -> list[StageResult]:
-        chunk = [pair for _, pair in items]
-        requests = _requests(captioner, chunk, prompt)
-        outcomes = ask(captioner.model, requests)
+    def outputs(answers: Sequence[Sequence[Parsed[Pair, _Answer]]]) -> list[WorkResult]:
         said = _said(captioner, pairs)
         return [
-            _written(captioner, pair, request, outcomes.get(place), said[pair.similar.id], parents)
-            for place, (pair, request) in enumerate(zip(chunk, requests, strict=True))
+            _written(captioner, answer, said[answer.subject.similar.id], parents)
+            for (answer,) in answers
         ]
 
-    report = run_stream(context, stage, items, work, total=len(items))
+    step = LLMStep(
+        name=STAGE,
+        version=VERSION,
+        label="write confusing captions",
+        configuration={"settings": settings.id, "input": "pair"},
+        inputs=items,
+        request=lambda chunk: _requests(captioner, chunk, prompt),
+        parse=_parse,
+        outputs=outputs,
+        chunk_size=250,  # of pairs: some fifty pictures, which are held
+    )
+    report = run_llm_step(captioner, step)
     report.already_done += len(pairs) - len(items)
-    require_answers(captioner.settings.model.ref, report)
     return report
 
 
-def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> list[ChatRequest]:
+class _Answer(NamedTuple):
+    """A confusing caption, or why the answer is no use: people are then asked about the pair."""
+
+    text: str | Rejection
+
+
+def _parse(pair: Pair, answer: ChatAnswer) -> _Answer:
+    return _Answer(read_confusion(answer, pair.caption.record(Caption).text, MAX_CHARACTERS))
+
+
+def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> list[list[Ask[Pair]]]:
     """What the model is asked for each pair; an image is read once."""
     similar = {pair.similar.id: pair.similar for pair in pairs}
     facts = facts_of(captioner.context.store, list(similar))
     pictures = {image.id: captioner.picture(image) for image in similar.values()}
     return [
-        request_confusion(
-            pictures[pair.similar.id],
-            ConfusionBrief(
-                task=task_of(pair.similar),
-                caption=pair.caption.record(Caption).text,
-                facts=facts.get(pair.similar.id, ()),
-            ),
-            prompt,
-            MAX_CHARACTERS,
-        )
+        [
+            Ask(
+                pair,
+                request_confusion(
+                    pictures[pair.similar.id],
+                    ConfusionBrief(
+                        task=task_of(pair.similar),
+                        caption=pair.caption.record(Caption).text,
+                        facts=facts.get(pair.similar.id, ()),
+                    ),
+                    prompt,
+                    MAX_CHARACTERS,
+                ),
+            )
+        ]
         for pair in pairs
     ]
 
@@ -293,30 +298,25 @@ def _said(captioner: Captioner, pairs: Sequence[Pair]) -> dict[str, set[Words]]:
 
 def _written(
     captioner: Captioner,
-    pair: Pair,
-    request: ChatRequest,
-    outcome: ChatOutcome | None,
+    answer: Parsed[Pair, _Answer],
     said: set[Words],
     parents: Sequence[tuple[str, str]],
-) -> StageResult:
-    """What was written for a pair, which joins `said`.
+) -> WorkResult:
+    """The caption written for a pair, which joins `said`.
 
-    Of an answer that is no use, people are asked of the caption of v0 all the same: where the model
-    gave back its words, it may well fit both.
+    Where the answer is no use, people are asked about the caption of v0 all the same: where the
+    model repeated its words, it may well fit both images.
     """
-    if not isinstance(outcome, ChatAnswer):
-        failed = result_without_response(pair.similar, STAGE, outcome)
-        return failed._replace(input=pair.number)
-    caption = pair.caption.record(Caption)
-    text = _different(read_confusion(outcome, caption.text, MAX_CHARACTERS), said)
+    pair = answer.subject
+    text = _different(answer.value.text, said)
     if isinstance(text, Rejection):
         doubts = (_SAME_WORDS,) if text.reason == "same_words" else ()
         asked = question(pair.caption, pair.image, pair.similar, pair.similar, doubts)
         return WorkResult(pair.number, entities=asked, rejection=text)
     said.add(words_of(text))
-    call = captioner.model.key(request)
+    position = pair.caption.record(Caption).position
     roles = [*parents, (CONFUSES, pair.caption.id)]
-    new = caption_entity(captioner, pair.similar, text, caption.position, roles, call)
+    new = caption_entity(captioner, pair.similar, text, position, roles, answer.call)
     return WorkResult(pair.number, entities=(new,))
 
 

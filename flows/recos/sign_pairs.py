@@ -11,13 +11,26 @@ from pydantic import ValidationError
 from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, new_entity
 from db.work import WorkResult
-from flows.answers import Fault, answer_object, only_field, read_line, refused_answer, shown
-from flows.engine.dataset_model import DatasetModel
-from flows.engine.model_step import ask, require_answers
+from flows.answers import (
+    Fault,
+    answer_object,
+    object_schema,
+    only_field,
+    read_line,
+    refused_answer,
+    shown,
+    text_schema,
+)
+from flows.engine.model_step import (
+    DatasetModel,
+    Unparsable,
+    ask,
+    require_answers,
+    result_without_value,
+)
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stream
 from flows.recos.captioning import WRITTEN_WITH
-from flows.ufine3c.rewriting import store_prompt
 from prompts.loader import Prompt, load_prompt
 from schemas.base import digest_of
 from schemas.build import TaskSpec
@@ -60,11 +73,11 @@ def answer_schema(count: int) -> dict[str, Any]:
     """The JSON schema of an answer: 1 to `count` pairs, with nothing beside their fields."""
     properties = {
         KIND_FIELD: {"type": "string", "enum": [kind.value for kind in SignCategory]},
-        CHINESE_FIELD: {"type": "string", "minLength": 1, "maxLength": MOST_CHINESE},
-        ENGLISH_FIELD: {"type": "string", "minLength": 1, "maxLength": MOST_ENGLISH},
+        CHINESE_FIELD: text_schema(MOST_CHINESE),
+        ENGLISH_FIELD: text_schema(MOST_ENGLISH),
     }
-    pairs = {"type": "array", "items": _object(properties), "minItems": 1, "maxItems": count}
-    return _object({PAIRS_FIELD: pairs})
+    pairs = {"type": "array", "items": object_schema(properties), "minItems": 1, "maxItems": count}
+    return object_schema({PAIRS_FIELD: pairs})
 
 
 def request_sign_pairs(count: int, taken: Iterable[SignPair], prompt: Prompt) -> ChatRequest:
@@ -177,15 +190,6 @@ def _refused(value: object, fault: Fault) -> Rejection:
     return Rejection(stage=STAGE, reason=fault.reason, detail=fault.detail, context=context)
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 # Has the model that writes captions write further pairs of texts for signs to translate.
 #
 # Every answer is stored as it comes, so that a run again asks nothing twice and draws from the same
@@ -193,7 +197,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 # are a model's word.
 
 _ROUND = 1000  # items of a round are numbered from here
-_Item = SignPair | Rejection | Deferred
+_Item = SignPair | Rejection | StageResult
 
 
 @dataclass
@@ -268,7 +272,7 @@ class _Writing:
         self._writer = writer
         self._options = options
         self._prompt = sign_prompt()
-        prompt = store_prompt(writer.context, writer.dataset, self._prompt)
+        prompt = writer.store_prompt(self._prompt)
         self._settings = writer.settings_of(STAGE, VERSION, self._prompt, further_pairs=wanted)
         self._parents = [(PROMPTED_BY, prompt.id), (WRITTEN_WITH, self._settings.id)]
 
@@ -302,13 +306,7 @@ class _Writing:
         if isinstance(outcome, ChatAnswer):
             call = self._writer.model.key(request)
             return read_sign_pairs(outcome, count, taken, call, self._undrawable)
-        if outcome is None or outcome.retriable:
-            reason = "not_asked" if outcome is None else outcome.reason
-            return [Deferred(0, reason, "" if outcome is None else outcome.detail)]
-        context = {"raw": outcome.raw}
-        return [
-            Rejection(stage=STAGE, reason=outcome.reason, detail=outcome.detail, context=context)
-        ]
+        return [result_without_value(0, STAGE, Unparsable(outcome))]
 
     def _undrawable(self, pair: SignPair) -> str | None:
         shelf: FontShelf = self._options.shelf
@@ -316,7 +314,7 @@ class _Writing:
         return shelf.undrawable(pair.chinese, "chinese") or latin
 
     def _result(self, number: int, item: _Item) -> StageResult:
-        if isinstance(item, Deferred):
+        if isinstance(item, Deferred | WorkResult):
             return item._replace(input=number)
         if isinstance(item, Rejection):
             return WorkResult(number, rejection=item)

@@ -10,14 +10,11 @@ from flows.engine.context import RunContext
 from flows.engine.forecast import forecast
 from flows.engine.gates import declared_queues, review
 from flows.engine.importing import import_source
-from flows.engine.model_step import require_answers
 from flows.engine.releasing import release
-from flows.engine.report import BuildReport, StageReport
+from flows.engine.report import BuildReport
 from flows.ufine3c.faithfulness import check_rewrites
 from flows.ufine3c.rewriting import rewrite_captions
 from flows.ufine3c.sampling import draw_sample
-from models.registry import build_chat_model
-from prompts.loader import load_prompt
 from schemas.build import UFine3CBuild
 from schemas.profile import Profile
 
@@ -67,7 +64,10 @@ def build_dataset(
         report.stages += [imported, draw_sample(context, build, spec, source)]
     for row in forecast(context.store, build, profile):
         context.progress.say(row.sentence)
-    report.stages += _rewrite(context, build, profile)
+    report.stages += [
+        rewrite_captions(context, build.dataset, spec, profile.rewrite)
+        for spec in profile.rewrite.models
+    ]
     authors = [str(model.ref) for model in profile.rewrite.models]
     report.stages.append(check_rewrites(context, build.dataset, profile.faithfulness, authors))
     report.count_costs(context.store)
@@ -75,15 +75,3 @@ def build_dataset(
     if not report.waiting:
         release(context, report, build, build.version)
     return report
-
-
-def _rewrite(context: RunContext, build: UFine3CBuild, profile: Profile) -> list[StageReport]:
-    settings = profile.rewrite
-    prompt = load_prompt(settings.prompt)
-    reports = []
-    for spec in settings.models:
-        model = build_chat_model(spec)
-        report = rewrite_captions(context, build.dataset, model, spec, settings, prompt)
-        reports.append(report)
-        require_answers(spec.ref, report)
-    return reports

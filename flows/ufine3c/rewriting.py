@@ -1,34 +1,25 @@
-"""Has every description rewritten by a model of the profile."""
+"""Descriptions rewritten by the models of the profile: request, parsing, and step."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
+from annotate.push import PROMPTED_BY
+from db.entities import StoredEntity, new_entity
 from db.work import Pending, WorkResult
-from flows.answers import FIELD, STAGE, clean_answer
+from flows.answers import FIELD, STAGE, clean_answer, object_schema, text_schema
 from flows.engine.context import RunContext
-from flows.engine.model_step import RecordedChatModel, ask, result_without_response
-from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage
-from models.chat import ChatModel
-from prompts.loader import Prompt
-from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from flows.engine.report import StageReport
+from prompts.loader import Prompt, load_prompt
+from schemas.chat import ChatAnswer, ChatRequest
 from schemas.profile import ChatModelSpec, RewriteSettings
-from schemas.records import Caption, PromptText, Rejection, Rewrite
-
-# Asks a model to say a description in another way, and reads its answer.
+from schemas.records import Caption, Rejection, Rewrite
 
 VERSION = "1"
 
 
 def answer_schema(max_characters: int) -> dict[str, Any]:
     """The JSON schema of an answer: one string, `rewrite`, of 1 to `max_characters` characters."""
-    return {
-        "type": "object",
-        "properties": {FIELD: {"type": "string", "minLength": 1, "maxLength": max_characters}},
-        "required": [FIELD],
-        "additionalProperties": False,
-    }
+    return object_schema({FIELD: text_schema(max_characters)})
 
 
 def request_rewrite(description: str, prompt: Prompt, max_characters: int) -> ChatRequest:
@@ -51,99 +42,59 @@ def read_rewrite(answer: ChatAnswer, max_characters: int) -> str | Rejection:
     return clean_answer(answer.text, max_characters, truncated=answer.truncated)
 
 
-# Has every description rewritten by a model of the profile.
-
-STATES = ("proposed", "accepted")
-
-
 def pending_captions(dataset: str) -> Pending:
     """The descriptions of `dataset` that a model is to rewrite."""
-    return Pending(dataset, Caption.kind, STATES)
+    return Pending(dataset, Caption.kind, ("proposed", "accepted"))
 
 
-def rewrite_stage(
-    dataset: str, spec: ChatModelSpec, settings: RewriteSettings, prompt: Prompt
-) -> Stage:
-    """The rewriting by one model: model, parameters, prompt and limits make its configuration."""
-    return Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={
-            "model": spec.ref.model_dump(),
-            "parameters": spec.parameters,
-            "prompt": prompt.digest,
-            "max_characters": settings.max_characters,
-        },
-        agents=(AgentRef.of_model(spec.ref),),
-        workers=1,  # a chat model keeps many requests in flight itself, one stream at a time
-        label=f"rewrite {spec.name.rsplit('/', 1)[-1]}",
-    )
-
-
-def store_prompt(context: RunContext, dataset: str, prompt: Prompt) -> NewEntity:
-    """The prompt as an entity, so that lineage ends in its words."""
-    record = PromptText(
-        prompt_id=prompt.id, version=prompt.version, digest=prompt.digest, text=prompt.text
-    )
-    return get_or_create_entity(context, record, dataset)
-
-
-def store_prompts(context: RunContext, dataset: str, prompts: Sequence[Prompt]) -> dict[str, str]:
-    """The ids of the prompts' entities by their digests, as requests name them."""
-    return {one.digest: store_prompt(context, dataset, one).id for one in prompts}
+def rewrite_configuration(
+    spec: ChatModelSpec, settings: RewriteSettings, prompt: Prompt
+) -> dict[str, Any]:
+    """What determines the rewrites by one model, beside their captions."""
+    return {
+        "model": spec.ref.model_dump(),
+        "parameters": spec.parameters,
+        "prompt": prompt.digest,
+        "max_characters": settings.max_characters,
+    }
 
 
 def rewrite_captions(
-    context: RunContext,
-    dataset: str,
-    model: ChatModel,
-    spec: ChatModelSpec,
-    settings: RewriteSettings,
-    prompt: Prompt,
+    context: RunContext, dataset: str, spec: ChatModelSpec, settings: RewriteSettings
 ) -> StageReport:
-    """Has `model` rewrite all pending captions of `dataset`; calls are stored as they return.
+    """Has one model rewrite all pending captions of `dataset`.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is gone; what came back before is stored.
     """
-    prompt_entity = store_prompt(context, dataset, prompt)
-    recorded = RecordedChatModel(model, context.store, dataset, spec.prices, context.budget)
+    prompt = load_prompt(settings.prompt)
+    model = DatasetModel(context, dataset, spec)
+    prompt_id = model.store_prompt(prompt).id
+    limit = settings.max_characters
 
-    def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
-        requests = [
-            request_rewrite(caption.record(Caption).text, prompt, settings.max_characters)
-            for caption in captions
-        ]
-        outcomes = ask(recorded, requests)
-        return [
-            _result(recorded, prompt_entity, settings, caption, request, outcomes.get(position))
-            for position, (caption, request) in enumerate(zip(captions, requests, strict=True))
-        ]
+    def output(answer: Parsed[StoredEntity, str]) -> WorkResult:
+        caption = answer.subject
+        rewrite = new_entity(
+            Rewrite(source=caption.record(Caption).source, text=answer.value, author=model.author),
+            caption.dataset,
+            parents=[("rewrite_of", caption.id), (PROMPTED_BY, prompt_id)],
+            split=caption.split,
+            group=caption.group,
+            model_call=answer.call,
+        )
+        return WorkResult(caption.seq, entities=(rewrite,))
 
-    stage = rewrite_stage(dataset, spec, settings, prompt)
-    return run_stage(context, stage, pending_captions(dataset), work)
-
-
-def _result(
-    model: RecordedChatModel,
-    prompt: NewEntity,
-    settings: RewriteSettings,
-    caption: StoredEntity,
-    request: ChatRequest,
-    outcome: ChatOutcome | None,
-) -> StageResult:
-    if not isinstance(outcome, ChatAnswer):
-        return result_without_response(caption, STAGE, outcome)
-    text = read_rewrite(outcome, settings.max_characters)
-    if isinstance(text, Rejection):
-        return WorkResult(caption.seq, rejection=text)
-    rewrite = new_entity(
-        Rewrite(source=caption.record(Caption).source, text=text, author=str(model.ref)),
-        caption.dataset,
-        parents=[("rewrite_of", caption.id), ("prompted_by", prompt.id)],
-        split=caption.split,
-        group=caption.group,
-        model_call=model.key(request),
+    step: LLMStep[StoredEntity, StoredEntity, str] = LLMStep(
+        name=STAGE,
+        version=VERSION,
+        label=f"rewrite {spec.name.rsplit('/', 1)[-1]}",
+        configuration=rewrite_configuration(spec, settings, prompt),
+        inputs=pending_captions(dataset),
+        request=lambda captions: [
+            [Ask(one, request_rewrite(one.record(Caption).text, prompt, limit))] for one in captions
+        ],
+        parse=lambda _, answer: read_rewrite(answer, limit),
+        outputs=lambda answers: [output(one) for (one,) in answers],
     )
-    return WorkResult(caption.seq, entities=(rewrite,))
+    return run_llm_step(model, step)

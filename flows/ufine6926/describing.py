@@ -1,7 +1,8 @@
 """Has people and images described by the profile's models, as drafts or on their own."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from annotate.candidates import apply_policy
 from annotate.items import DESCRIBES
@@ -10,8 +11,6 @@ from annotate.queues import Queue
 from db.decisions import NewDecision, State, append_decisions
 from db.entities import (
     LIVE,
-    AgentRef,
-    NewEntity,
     StoredEntity,
     children_of,
     find,
@@ -24,18 +23,19 @@ from db.work import Pending, WorkResult
 from flows.answers import clean_answer, refusal_in
 from flows.engine.context import RunContext
 from flows.engine.invalidation import reconcile_superseded
-from flows.engine.model_step import RecordedChatModel, ask, require_answers, result_without_response
-from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage
-from flows.ufine3c.rewriting import store_prompt
-from models.registry import build_chat_model
+from flows.engine.model_step import (
+    Ask,
+    DatasetModel,
+    LLMStep,
+    Parsed,
+    run_llm_step,
+    settings_entity,
+)
+from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import ChatModelSpec, DescribeSettings
 from schemas.records import Caption, Image, Rejection
-from schemas.video import StageSettings
-
-# Asks a model to describe the person in a picture, and reads its answer.
 
 STAGE = "describe_person"
 VERSION = "1"
@@ -62,10 +62,6 @@ def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection
     return Rejection(stage=STAGE, reason="refusal", detail=detail, context={"answer": answer.text})
 
 
-# Has images drafted by the profile's models: where nobody describes them, and for who does.
-#
-# A draft that nobody accepted and nobody made a description of is in no release.
-
 DRAFTED_WITH = "drafted_with"
 """The role in which the settings of a draft stand to it: model, parameters, prompt."""
 
@@ -87,7 +83,8 @@ def offer_drafts(
     apply_policy(context.store, queue)
     drafters = _drafters(context, queue, settings)
     _keep_drafts(context, queue, drafters, offered=wanted)
-    return _run(drafters[:1], "proposed") if wanted else []
+    asked = drafters[:1] if wanted else []
+    return [_draft(context, queue, settings, one, "proposed") for one in asked]
 
 
 def draft_descriptions(
@@ -108,28 +105,37 @@ def draft_descriptions(
     for page in pages(back, _PAGE):
         with context.store.write() as connection:
             append_decisions(connection, list(map(partial(_acceptance, queue), page)))
-    return _run(drafters, "accepted")
+    return [_draft(context, queue, settings, one, "accepted") for one in drafters]
 
 
-def _drafters(context: RunContext, queue: Queue, settings: DescribeSettings) -> "list[_Drafting]":
+class _Drafter(NamedTuple):
+    """A model of the profile; `position` is that of its drafts among the captions of an image."""
+
+    spec: ChatModelSpec
+    position: int
+    settings_id: str
+
+
+def _drafters(context: RunContext, queue: Queue, settings: DescribeSettings) -> list[_Drafter]:
     prompt = load_prompt(settings.prompt)
-    return [
-        _Drafting(context, queue, settings, prompt, spec, position)
-        for position, spec in enumerate(settings.models)
-    ]
-
-
-def _run(drafters: "Sequence[_Drafting]", state: State) -> list[StageReport]:
-    """Has images in `state` drafted."""
-    reports = []
-    for drafter in drafters:
-        reports.append(drafter.run(state))
-        require_answers(drafter.ref, reports[-1])
-    return reports
+    drafters = []
+    for position, spec in enumerate(settings.models):
+        entity = settings_entity(
+            context,
+            queue.dataset,
+            spec,
+            STAGE,
+            VERSION,
+            prompt,
+            max_characters=settings.max_characters,
+            position=position,
+        )
+        drafters.append(_Drafter(spec, position, entity.id))
+    return drafters
 
 
 def _keep_drafts(
-    context: RunContext, queue: Queue, drafters: "Sequence[_Drafting]", *, offered: bool
+    context: RunContext, queue: Queue, drafters: Sequence[_Drafter], *, offered: bool
 ) -> list[str]:
     """Retires drafts that nobody waits for; gives those of which nobody's word takes the place.
 
@@ -176,113 +182,53 @@ def _acceptance(queue: Queue, draft_id: str) -> NewDecision:
     return NewDecision(draft_id, "accept", queue.agent, reason)
 
 
-class _Drafting:
-    """The drafts of one model, which stand at one position among the captions of each image."""
+def _draft(
+    context: RunContext,
+    queue: Queue,
+    settings: DescribeSettings,
+    drafter: _Drafter,
+    state: State,
+) -> StageReport:
+    """Has one model draft a description of each image in `state` that nobody described."""
+    prompt = load_prompt(settings.prompt)
+    model = DatasetModel(context, queue.dataset, drafter.spec)
+    parents = [(PROMPTED_BY, model.store_prompt(prompt).id), (DRAFTED_WITH, drafter.settings_id)]
 
-    def __init__(
-        self,
-        context: RunContext,
-        queue: Queue,
-        settings: DescribeSettings,
-        prompt: Prompt,
-        spec: ChatModelSpec,
-        position: int,
-    ) -> None:
-        self._context = context
-        self._queue = queue
-        self._dataset = queue.dataset
-        self._settings = settings
-        self._prompt = prompt
-        self._spec = spec
-        self._position = position
-        self._prompt_entity = store_prompt(context, queue.dataset, prompt)
-        values = {
-            "model": spec.ref.model_dump(),
-            "parameters": spec.parameters,
-            "prompt": prompt.digest,
-            "max_characters": settings.max_characters,
-            "position": position,
-        }
-        record = StageSettings(stage=STAGE, version=VERSION, values=values)
-        self.settings_id = get_or_create_entity(context, record, queue.dataset).id
+    def request(images: Sequence[StoredEntity]) -> Iterator[list[Ask[StoredEntity]] | WorkResult]:
+        described = _described(context.store, [image.id for image in images])
+        for image in images:
+            if image.id in described:
+                yield WorkResult(image.seq)
+            else:
+                yield [Ask(image, request_description(model.picture(image), prompt))]
 
-    @property
-    def ref(self) -> ModelRef:
-        """The model."""
-        return self._spec.ref
-
-    def run(self, state: State) -> StageReport:
-        """Drafts what is pending among the images in `state`."""
-        stage = Stage(
-            name=STAGE,
-            version=VERSION,
-            dataset=self._dataset,
-            configuration={"settings": self.settings_id},
-            agents=(AgentRef.of_model(self._spec.ref),),
-            workers=1,  # as for rewriting
-            label=f"draft {self._spec.name.rsplit('/', 1)[-1]}",
-        )
-        model = RecordedChatModel(
-            build_chat_model(self._spec),
-            self._context.store,
-            self._dataset,
-            self._spec.prices,
-            self._context.budget,
-        )
-        pending = Pending(self._dataset, Image.kind, (state,))
-        return run_stage(self._context, stage, pending, lambda images: self._work(model, images))
-
-    def _work(self, model: RecordedChatModel, images: Sequence[StoredEntity]) -> list[StageResult]:
-        described = _described(self._context.store, [image.id for image in images])
-        asked = [image for image in images if image.id not in described]
-        requests = [self._request(image) for image in asked]
-        outcomes = ask(model, requests)
-        results: dict[int, StageResult] = {
-            image.seq: self._result(model, image, request, outcomes.get(place))
-            for place, (image, request) in enumerate(zip(asked, requests, strict=True))
-        }
-        return [results.get(image.seq, WorkResult(image.seq)) for image in images]
-
-    def _request(self, image: StoredEntity) -> ChatRequest:
-        record = image.record(Image)
-        data = self._context.blobs.read(record.sha256, record.media_type)
-        return request_description(ChatImage(media_type=record.media_type, data=data), self._prompt)
-
-    def _result(
-        self,
-        model: RecordedChatModel,
-        image: StoredEntity,
-        request: ChatRequest,
-        outcome: ChatOutcome | None,
-    ) -> StageResult:
-        if not isinstance(outcome, ChatAnswer):
-            return result_without_response(image, STAGE, outcome)
-        text = read_description(outcome, self._settings.max_characters)
-        if isinstance(text, Rejection):
-            return WorkResult(image.seq, rejection=text)
-        draft = self._draft(model, image, request, text)
-        asked_nobody = image.state == "accepted"
-        decisions = (_acceptance(self._queue, draft.id),) if asked_nobody else ()
-        return WorkResult(image.seq, entities=(draft,), decisions=decisions)
-
-    def _draft(
-        self, model: RecordedChatModel, image: StoredEntity, request: ChatRequest, text: str
-    ) -> NewEntity:
-        record = Caption(
-            source=image.record(Image).source,
-            text=text,
-            position=self._position,
-            author=str(model.ref),
-        )
-        return new_entity(
-            record,
+    def output(answer: Parsed[StoredEntity, str]) -> WorkResult:
+        image = answer.subject
+        draft = new_entity(
+            Caption(
+                source=image.record(Image).source,
+                text=answer.value,
+                position=drafter.position,
+                author=model.author,
+            ),
             image.dataset,
-            parents=[
-                (DESCRIBES, image.id),
-                (PROMPTED_BY, self._prompt_entity.id),
-                (DRAFTED_WITH, self.settings_id),
-            ],
+            parents=[(DESCRIBES, image.id), *parents],
             split=image.split,
             group=image.id,
-            model_call=model.key(request),
+            model_call=answer.call,
         )
+        asked_nobody = image.state == "accepted"
+        decisions = (_acceptance(queue, draft.id),) if asked_nobody else ()
+        return WorkResult(image.seq, entities=(draft,), decisions=decisions)
+
+    step = LLMStep(
+        name=STAGE,
+        version=VERSION,
+        label=f"draft {drafter.spec.name.rsplit('/', 1)[-1]}",
+        configuration={"settings": drafter.settings_id},
+        inputs=Pending(queue.dataset, Image.kind, (state,)),
+        request=request,
+        parse=lambda _, answer: read_description(answer, settings.max_characters),
+        outputs=lambda answers: [output(one) for (one,) in answers],
+    )
+    return run_llm_step(model, step)

@@ -3,7 +3,7 @@
 from prefect import flow
 from prefect.client.schemas import State
 
-from flows.engine.model_step import Budget
+from flows.engine.ledger import Budget
 from flows.engine.prefect import run_in_prefect
 from flows.ufine6926.pipeline import run_build
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from db.entities import StoredEntity
 from db.store import Store
 from db.work import Pending, WorkResult
-from flows.engine.model_step import Budget, RecordedChatModel, ask, result_without_response
+from flows.engine.ledger import Budget, RecordedChatModel
+from flows.engine.model_step import Unparsable, ask, result_without_value
 from flows.engine.report import StageResult
 from flows.engine.runner import Stage, run_stage
 from models.openai_chat import OpenAIChatModel
@@ -47,7 +48,7 @@ def main(
         return [
             WorkResult(caption.seq)
             if isinstance(outcome := outcomes.get(number), ChatAnswer)
-            else result_without_response(caption, "ask", outcome)
+            else result_without_value(caption.seq, "ask", Unparsable(outcome))
             for number, caption in enumerate(captions)
         ]
 

@@ -7,7 +7,7 @@ from db.blobs import BlobStore
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.execution import ThreadExecutor
-from flows.engine.model_step import Budget
+from flows.engine.ledger import Budget
 from flows.engine.progress import SilentProgress
 from profiles.settings import load_settings
 from schemas.build import SourceSpec

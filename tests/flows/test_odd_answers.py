@@ -13,7 +13,8 @@ from db.calls import cost_rows
 from db.quarantine import put_back
 from db.store import Store
 from db.tables.work import ModelCall
-from flows.engine.model_step import Budget, RecordedChatModel, ask
+from flows.engine.ledger import Budget, RecordedChatModel
+from flows.engine.model_step import ask
 from models.openai_chat import OpenAIChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.errors import BudgetReachedError

@@ -19,7 +19,7 @@ from db.search_calls import requests_since
 from db.store import Store
 from db.tables.work import ModelCall
 from flows.ccd.searching import RecordedSearch
-from flows.engine.model_step import Budget
+from flows.engine.ledger import Budget
 from models.image_search import ImageSearch, always
 from schemas.chat import ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError

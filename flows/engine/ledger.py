@@ -1,0 +1,271 @@
+"""The ledger of chat calls: each is stored as it returns and never made twice."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+from db.calls import NewCall, claim_call, find_call, record_call, spool_call
+from db.claims import pauses
+from db.store import Store
+from db.work import drop_claims
+from flows.engine.stopping import current_stop
+from models.chat import ChatModel, RetryingModel
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
+from schemas.profile import Prices
+
+_BYTES_PER_TOKEN = 3  # of UTF-8: four in English prose, three a character in Chinese
+_TOKENS_PER_IMAGE = 1500
+
+
+class Budget:
+    """What a run may spend on model calls; safe in threads. Limits of None are no limits.
+
+    `stop` says whether it may send anything at all.
+    """
+
+    def __init__(self, max_cost: float | None = None, max_tokens: int | None = None) -> None:
+        self.stop = current_stop()
+        self.max_cost = max_cost
+        self.max_tokens = max_tokens
+        self.cost = 0.0
+        self.tokens = 0
+        self.calls = 0
+        self._lock = threading.Lock()
+
+    def spend(self, tokens: int, cost: float | None) -> None:
+        """Counts one call."""
+        with self._lock:
+            self.calls += 1
+            self.tokens += tokens
+            self.cost += cost or 0.0
+
+    def reached(self) -> str | None:
+        """The sentence that says which limit was reached, or None."""
+        if self.max_cost is not None and self.cost >= self.max_cost:
+            return f"the run has spent {self.cost:.4f} of --max-cost {self.max_cost:g}"
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return f"the run has used {self.tokens} of --max-tokens {self.max_tokens} tokens"
+        return None
+
+
+class RecordedChatModel:
+    """Wraps a chat model (and is one): known calls are answered from the store.
+
+    When the budget is reached, or the run is to stop, no further request is sent; what is in flight
+    is still stored, then `BudgetReachedError` or `SystemExit` is raised. Failures worth another try
+    are not stored.
+
+    Raises:
+        ConfigurationError: there is a limit on money, but no price for this model.
+    """
+
+    def __init__(
+        self, model: ChatModel, store: Store, dataset: str, prices: Prices | None, budget: Budget
+    ) -> None:
+        if budget.max_cost is not None and prices is None:
+            raise ConfigurationError(
+                f"--max-cost needs a price for every model, and the profile gives none for "
+                f"{model.ref}; add prices = {{ input_per_million = …, output_per_million = … }}"
+            )
+        if isinstance(model, RetryingModel):
+            model.may_retry = lambda: not budget.stop.is_requested
+        self._model = model
+        self._store = store
+        self._dataset = dataset
+        self._prices = prices
+        self._budget = budget
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model that is wrapped."""
+        return self._model.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the model that is wrapped."""
+        return self._model.parameters
+
+    def key(self, request: ChatRequest) -> str:
+        """The key under which the call is stored."""
+        return request.key(self.ref, self.parameters)
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """As the model does; equal requests are sent once, by all runs on the store together."""
+        stream = _Stream(self._store, self._budget, self.key)
+        to_send: Iterable[ChatRequest] = stream.unknown(requests)
+        with self._store.claims.renewed(), closing(stream):
+            while True:
+                for sent, outcome in self._model.answer(to_send):
+                    request = stream.sent[sent]
+                    stream.finish(self.key(request), self._record(request, outcome, stream))
+                    yield from stream.take_ready()
+                stream.sent.clear()
+                waiting = pauses()
+                while not (to_send := stream.left_to_us()) and stream.claimed_elsewhere:
+                    yield from stream.take_ready()
+                    time.sleep(next(waiting))
+                yield from stream.take_ready()
+                if not to_send:
+                    break
+        if stream.failed:
+            kept = f"; paid answers that wait: {stream.spooled}, in {self._store.spool}"
+            raise ServiceError(f"{stream.failed}{kept if stream.spooled else ''}")
+        self._budget.stop.check()
+        if stream.stopped_by:
+            raise BudgetReachedError(f"{stream.stopped_by}; run again to go on")
+
+    def _record(self, request: ChatRequest, outcome: ChatOutcome, stream: "_Stream") -> ChatOutcome:
+        """Stores a call; where the database is lost, it and all that follow go to the spool.
+
+        Returns:
+            What counts as the outcome: where the claim was lost, the answer that another stored.
+        """
+        key = self.key(request)
+        claim_id = stream.claims[key]
+        if isinstance(outcome, ChatFailure) and outcome.retriable:
+            if stream.failed is None:
+                drop_claims(self._store, claim_id)
+            return outcome
+        known = outcome.tokens_in, outcome.tokens_out
+        counted = _with_estimates(known, request, outcome)
+        self._budget.spend(sum(counted), self._cost(*counted))
+        call = NewCall(
+            key=key,
+            model=self.ref,
+            parameters=self.parameters,
+            request=request,
+            outcome=outcome,
+            dataset=self._dataset,
+            cost=self._cost(*known),
+            currency=self._prices.currency if self._prices else None,
+        )
+        try:
+            if stream.failed is None:
+                was_ours = record_call(self._store, call, claim_id)
+                return outcome if was_ours else find_call(self._store, key) or outcome
+        except ServiceError as error:
+            if self._store.spool is None:
+                raise
+            stream.failed = error
+        if self._store.spool is not None:
+            spool_call(self._store.spool, call)
+            stream.spooled += 1
+        return outcome
+
+    def _cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
+        return None if self._prices is None else self._prices.cost(tokens_in, tokens_out)
+
+
+def _with_estimates(
+    known: tuple[int | None, int | None], request: ChatRequest, outcome: ChatOutcome
+) -> tuple[int, int]:
+    """Tokens in and out as a budget counts them: estimated, rather too high, where not known."""
+    tokens_in, tokens_out = known
+    if tokens_in is None:
+        tokens_in = _estimate(request.prompt) + _TOKENS_PER_IMAGE * len(request.images)
+    if tokens_out is None:
+        said = outcome.text if isinstance(outcome, ChatAnswer) else ""
+        tokens_out = _estimate(outcome.raw or said)
+    return tokens_in, tokens_out
+
+
+def _estimate(text: str) -> int:
+    return len(text.encode()) // _BYTES_PER_TOKEN + 1
+
+
+class _Stream:
+    """One stream of requests: which were sent, and who waits for which answer.
+
+    A call is claimed before it is sent. One that another has claimed is left aside; in the end its
+    answer is taken from the store, or it is claimed after all.
+    """
+
+    def __init__(self, store: Store, budget: Budget, key: Callable[[ChatRequest], str]) -> None:
+        self._store = store
+        self._budget = budget
+        self._key = key
+        self._finished: dict[str, ChatOutcome] = {}
+        self._waiting: dict[str, list[int]] = {}
+        self._ready: list[tuple[int, ChatOutcome]] = []
+        self._is_over = False
+        self.sent: list[ChatRequest] = []
+        self.claims: dict[str, str] = {}  # on the calls in flight, by their keys
+        self.claimed_elsewhere: dict[str, ChatRequest] = {}
+        self.stopped_by: str | None = None
+        self.failed: ServiceError | None = None
+        self.spooled = 0
+
+    def unknown(self, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
+        """The requests that must be sent, taken one by one as there is room in flight."""
+        for position, request in enumerate(requests):
+            key = self._key(request)
+            if key in self._waiting:
+                self._waiting[key].append(position)
+            elif key in self._finished:
+                self._ready.append((position, self._finished[key]))
+            else:
+                self._waiting[key] = [position]
+                if self._must_send(key, request):
+                    yield request
+            if self._is_over or self.failed:
+                return
+
+    def left_to_us(self) -> list[ChatRequest]:
+        """The requests that others had claimed and got no answer to: now they are claimed by us."""
+        left, self.claimed_elsewhere = self.claimed_elsewhere, {}
+        return [request for key, request in left.items() if self._must_send(key, request)]
+
+    def _must_send(self, key: str, request: ChatRequest) -> bool:
+        """Whether the answer is not known, and is ours to get; then the call is claimed."""
+        if self._is_over or self.failed:
+            return False
+        try:
+            if (outcome := find_call(self._store, key)) is not None:
+                self._answer(key, outcome)
+                return False
+            self.stopped_by = self._budget.reached()
+            self._is_over = self.stopped_by is not None or not self._budget.stop.begin()
+            return not self._is_over and self._claim(key, request)
+        except ServiceError as error:  # what is in flight is still to be kept
+            self.failed = error
+            return False
+
+    def _claim(self, key: str, request: ChatRequest) -> bool:
+        claim_id = None
+        try:
+            claim_id = claim_call(self._store, key)
+        finally:
+            if claim_id is None:
+                self._budget.stop.end()
+        if claim_id is None:
+            self.claimed_elsewhere[key] = request
+            return False
+        self.claims[key] = claim_id
+        self.sent.append(request)
+        return True
+
+    def finish(self, key: str, outcome: ChatOutcome) -> None:
+        """Notes the outcome of a request that was sent, and is stored."""
+        del self.claims[key]
+        self._answer(key, outcome)
+        self._budget.stop.end()
+
+    def _answer(self, key: str, outcome: ChatOutcome) -> None:
+        self._finished[key] = outcome
+        self._ready.extend((position, outcome) for position in self._waiting.pop(key))
+
+    def take_ready(self) -> Iterator[tuple[int, ChatOutcome]]:
+        """What can be given back by now, each once."""
+        ready, self._ready = self._ready, []
+        yield from ready
+
+    def close(self) -> None:
+        """Gives up the calls that did not return."""
+        try:
+            if self.failed is None:
+                drop_claims(self._store, *self.claims.values())
+        finally:
+            self._budget.stop.end(len(self.claims))
