@@ -257,7 +257,7 @@ def _validated(own_file: Path, place: str, step: Step, changes: Mapping[str, Any
     except (ValidationError, UsageError) as error:
         if isinstance(error, UsageError):
             raise ConfigurationError(f"in {own_file} [{place}]: {error}") from error
-        raise ConfigurationError(f"in {own_file} [{place}]: {fault_of(error)}") from error
+        raise ConfigurationError(f"in {own_file} [{place}]: {fault_of(error, Step)}") from error
 
 
 def _refuse_unknown(

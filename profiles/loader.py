@@ -56,7 +56,7 @@ def validate_profile(values: Mapping[str, Any]) -> Profile:
         return Profile.model_validate(values)
     except ValidationError as error:
         name = values.get("name", "?")
-        raise ConfigurationError(f"profile {name!r}: {fault_of(error)}") from error
+        raise ConfigurationError(f"profile {name!r}: {fault_of(error, Profile)}") from error
 
 
 def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> None:

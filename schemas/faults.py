@@ -1,31 +1,71 @@
-"""What is wrong with data that does not fit its record, in one sentence for people."""
+"""What is wrong with data that does not fit its record, in one sentence."""
 
-from pydantic import ValidationError
+import difflib
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
 
 _SHOWN_CHARACTERS = 80
 _OURS = "Value error, "
 
 
-def fault_of(error: Exception, *, unknown: str = "is unknown") -> str:
-    """The first fault that an error tells of: its place, what is wanted there, and what it got.
+def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str = "") -> str:
+    """The first fault in an error: where it is, what is expected there, and what was found.
 
-    Of a pydantic error "statistics.images: Input should be a valid integer, got 'many'"; `unknown`
-    is what is said of a key that no record has. Of others the first line, or the kind of error.
+    Args:
+        error: of pydantic, such as "statistics.images: Input should be a valid integer, got
+            'many'"; of another error the first line, or its class.
+        form: the record that was expected; for an unknown key, its nearest known key is named.
+        see: the page that lists the known keys.
     """
     if not isinstance(error, ValidationError):
         return next(iter(str(error).splitlines()), "") or type(error).__name__
     first = error.errors(include_url=False)[0]
     place = "".join(map(_printable, ".".join(map(str, first["loc"]))))
-    told = first["msg"].removeprefix(_OURS)
+    message = first["msg"].removeprefix(_OURS)
     if not place:
-        return told
+        return message
     if first["type"] == "extra_forbidden":
-        return f"{place} {unknown}"
+        return unknown_key(place, known_keys(form, first["loc"]), see)
     if first["type"] == "missing":
         return f"{place} is missing"
-    if "; got " in told:  # said in words of ours
-        return f"{place}: {told}"
-    return f"{place}: {told}, got {_short(repr(first['input']))}"
+    if "; got " in message:  # one of our messages
+        return f"{place}: {message}"
+    return f"{place}: {message}, got {_short(repr(first['input']))}"
+
+
+def unknown_key(place: str, known: list[str], see: str = "") -> str:
+    """The message on an unknown key, with the nearest of the known ones if one is near."""
+    nearest = difflib.get_close_matches(place.rpartition(".")[2], known, n=1)
+    if nearest:
+        return f"unknown key {place!r}; did you mean {nearest[0]!r}?"
+    if see:
+        return f"unknown key {place!r}; see {see}"
+    return f"unknown key {place!r}" + (f"; known keys are {', '.join(known)}" if known else "")
+
+
+def known_keys(form: type[BaseModel] | None, place: tuple[int | str, ...]) -> list[str]:
+    """The keys that are allowed beside the one at `place` in `form`, sorted."""
+    forms = [] if form is None else [form]
+    for part in place[:-1]:
+        inner = [found for one in forms for found in _records(_fields(one).get(str(part)))]
+        forms = inner or forms  # positions and tags of unions lead to no other record
+    return sorted({name for one in forms for name in _fields(one)})
+
+
+def _fields(form: type[BaseModel]) -> dict[str, Any]:
+    """The types of the fields of a record, by their names in files."""
+    fields = form.model_fields.items()
+    return {field.alias or name: field.annotation for name, field in fields}
+
+
+def _records(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The records in a type such as `tuple[Record, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _records(inner)
 
 
 def _printable(character: str) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.options import QueueArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
-from flows.cli.queue_opening import QueueArgument
 
 if TYPE_CHECKING:
     from db.annotators import AnnotatorState, Role, StoredAnnotator
@@ -17,32 +17,33 @@ if TYPE_CHECKING:
     from services.label_studio import Workspace
 
 
-app = typer.Typer(help="People who review: add them, list them, let them go.", no_args_is_help=True)
+app = typer.Typer(help="Manage the people who review.", no_args_is_help=True)
 
 _COLUMNS = ("name", "pseudonym", "roles", "state")
 
-NameArgument = Annotated[str, typer.Argument(help="What colleagues call the person.")]
+NameArgument = Annotated[str, typer.Argument(help="The name that colleagues know.")]
 
 
 @app.command()
 def add(
     name: NameArgument,
     adjudicator: Annotated[
-        bool, typer.Option("--adjudicator", help="Settles conflicts, too.")
+        bool, typer.Option("--adjudicator", help="Also settles conflicts.")
     ] = False,
     only_adjudicator: Annotated[
-        bool, typer.Option("--only-adjudicator", help="Settles conflicts and does nothing else.")
+        bool, typer.Option("--only-adjudicator", help="Only settles conflicts.")
     ] = False,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A file with the person's access token of a foreign Label Studio."),
+        typer.Option(help="File with the person's access token of an external Label Studio."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give a person an account and a workspace. Again: a new password, added roles.
+    """Create an account and a workspace for a person.
 
-    On a Label Studio that is not ours no account can be made: there the person makes one in an
-    organisation of their own, and its personal access token goes into --token-file.
+    For a person who has one, this sets a new password and adds roles. On an external Label Studio
+    Loupe cannot create accounts: the person creates one in an organisation of their own and gives
+    you its personal access token for --token-file.
     """
     from db.annotators import add_annotator
     from db.store import Store
@@ -68,7 +69,7 @@ def add(
 
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
-    """Show everybody who ever worked at the desk. Releases hold the pseudonyms only."""
+    """List all annotators, past and present. Releases contain only pseudonyms."""
     from db.annotators import annotators
     from db.store import Store
     from profiles.settings import load_settings
@@ -80,18 +81,22 @@ def list_(as_json: JsonOption = False) -> None:
         rows = [(one.name, one.pseudonym, ", ".join(one.roles), one.state) for one in people]
         print_table("Annotators", _COLUMNS, rows)
     else:
-        out.print("nobody was added yet: tasks go to the account of this installation")
+        out.print("no annotators yet: tasks go to the account of this installation")
 
 
 @app.command()
 def show(
     name: NameArgument,
     reveal: Annotated[
-        bool, typer.Option("--reveal", help="Print the password where it may be recorded, too.")
+        bool,
+        typer.Option("--reveal", help="Print the password even if the output is not a terminal."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a person logs in. The password is printed on a terminal, or with --reveal."""
+    """Show how a person logs in.
+
+    The password is printed only on a terminal, or with --reveal.
+    """
     from db.annotators import annotator_named
     from db.store import Store
     from profiles.settings import load_settings
@@ -112,14 +117,14 @@ def show(
 
 
 @app.command()
-def leave(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Let a person go: they get no more tasks and cannot log in. What they did stays."""
+def deactivate(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Stop sending tasks to a person and block their login. Their answers are kept."""
     _set_state(name, "left", as_json)
 
 
-@app.command("return")
-def return_(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Take a person back who left, with their workspace and their password."""
+@app.command()
+def reactivate(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Reactivate a person, with the same workspace and password."""
     _set_state(name, "active", as_json)
 
 
@@ -129,18 +134,22 @@ def reinstate(
     queue: QueueArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a person work in a queue again whose work there had returned for wrong gold answers.
+    """Lift the suspension of a person from a queue.
 
-    From now on only new gold answers count; what was returned stays returned.
+    People are suspended for wrong answers to gold items. From now on only new gold answers count.
+    Answers that were revoked stay revoked.
     """
     from db.annotators import annotator_named
+    from db.gold import reinstate_annotator
     from db.store import Store
-    from flows.cli.gold import reinstate as lift
     from profiles.settings import load_settings
+    from schemas.errors import UsageError
 
     store = Store.open(load_settings().database_url)
     person = annotator_named(store, name)
-    lifted = lift(store, queue, person.pseudonym)
+    lifted = reinstate_annotator(store, queue, person.pseudonym)
+    if not lifted:
+        raise UsageError(f"{person.pseudonym} is not suspended from the queue {queue!r}")
     if as_json:
         print_json(_as_json(person) | {"queue": queue, "lifted": lifted})
     else:
@@ -148,7 +157,7 @@ def reinstate(
 
 
 def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
-    """Shuts out first and notes it then, so that a failure lets nobody in who should be out."""
+    """Changes the account, then the store: after a failure, no deactivated person can log in."""
     from db.annotators import annotator_named, set_annotator_state
     from db.store import Store
     from profiles.settings import load_settings
@@ -162,7 +171,7 @@ def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
     if credentials is not None and credentials.email is not None:
         let_in(settings, credentials.email, state == "active")
     else:
-        err.print(f"{person.server} is not ours: what the account there may do is for its owner")
+        err.print(f"{person.server} is an external Label Studio: its owner manages the account")
     changed = set_annotator_state(store, name, state)
     if as_json:
         print_json(_as_json(changed))
@@ -171,7 +180,7 @@ def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
 
 
 def _refuse_taken_address(store: "Store", name: str) -> None:
-    """Looks before an account is touched: two names may come to the same address."""
+    """Refuses a name whose e-mail address another annotator has, before an account is created."""
     from db.annotators import annotators
     from schemas.errors import UsageError
     from services.label_studio import address_of
@@ -179,7 +188,9 @@ def _refuse_taken_address(store: "Store", name: str) -> None:
     address = address_of(name)
     for person in annotators(store):
         if person.name != name and address_of(person.name) == address:
-            raise UsageError(f"{name!r} is too much like {person.name!r}: both are {address}")
+            raise UsageError(
+                f"{name!r} and {person.name!r} have the same address {address}; choose another name"
+            )
 
 
 def _workspace(settings: "Settings", url: str, name: str, token_file: Path | None) -> "Workspace":
@@ -190,12 +201,12 @@ def _workspace(settings: "Settings", url: str, name: str, token_file: Path | Non
 
     if not settings.label_studio_url:
         if token_file is not None:
-            raise UsageError("--token-file is for a Label Studio that is not ours; leave it out")
+            raise UsageError("--token-file is only for an external Label Studio; leave it out")
         return add_workspaces(settings, [name])[0]
     if token_file is None:
         raise UsageError(
-            f"accounts cannot be made on {url}, which is not ours: let {name} make one there, in "
-            "an organisation of their own, and give its personal access token with --token-file"
+            f"Loupe cannot create accounts on {url}: let {name} create one there, in an "
+            "organisation of their own, and pass its personal access token with --token-file"
         )
     try:
         token = token_file.read_text(encoding="utf-8").strip()

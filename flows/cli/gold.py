@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.options import QueueArgument, opened_queue
 from flows.cli.output import JsonOption, err, out, print_json, print_table
-from flows.cli.queue_opening import QueueArgument, opened_queue
 
 if TYPE_CHECKING:
     from annotate.gold import AddedGold
-    from db.store import Store
 
 
-app = typer.Typer(help="Items whose answer is known, mixed in to measure by.", no_args_is_help=True)
+app = typer.Typer(
+    help="Gold items: known answers to measure annotators with.",
+    no_args_is_help=True,
+)
 
 _SHOWN_PROBLEMS = 20
 
@@ -23,11 +25,11 @@ _SHOWN_PROBLEMS = 20
 @app.command()
 def draw(
     queue: QueueArgument,
-    count: Annotated[int, typer.Option(min=1, help="How many items.")],
-    seed: Annotated[int, typer.Option(help="Another seed is another draw.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Number of items.")],
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make gold of items that an adjudicator settled, of each verdict in its proportion."""
+    """Draw gold items from adjudicated items, stratified by verdict."""
     from annotate.gold import draw_gold
 
     store, chosen = opened_queue(queue)
@@ -43,7 +45,7 @@ def add(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Make gold of items with known answers. Exit code 1 if some lines cannot be used."""
+    """Add gold items from a file. Exit code 1 if a line cannot be used."""
     from annotate.gold import add_gold_file
 
     store, chosen = opened_queue(queue)
@@ -55,7 +57,7 @@ def add(
 
 @app.command("list")
 def list_(queue: QueueArgument, as_json: JsonOption = False) -> None:
-    """List the gold items of a queue, with what is known of each and how often it was answered."""
+    """List the gold items of a queue and how often each was answered."""
     from db.gold import all_checks, gold_items
 
     store, chosen = opened_queue(queue)
@@ -84,7 +86,7 @@ def list_(queue: QueueArgument, as_json: JsonOption = False) -> None:
         )
     else:
         out.print(
-            f"{chosen.name} has no gold items; draw some from what was settled with: "
+            f"{chosen.name} has no gold items; draw some from adjudicated items with: "
             f"loupe queue gold draw {chosen.name} --count 50",
             soft_wrap=True,
         )
@@ -96,7 +98,7 @@ def remove(
     entities: Annotated[list[str], typer.Argument(help="The ids of the items.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Make items gold no more; answers to them stay. Exit code 1 if one is none."""
+    """Remove gold items; answers to them are kept. Exit code 1 if an id is no gold item."""
     from db.gold import gold_items, remove_gold_items
 
     store, chosen = opened_queue(queue)
@@ -105,32 +107,17 @@ def remove(
     if as_json:
         print_json({"queue": chosen.name, "removed": removed, "unknown": unknown})
     else:
-        out.print(f"{chosen.name}: {removed:,} are gold no more")
-        _show("no gold item", unknown)
+        out.print(f"{chosen.name}: {removed:,} gold items removed")
+        _show("not a gold item", unknown)
     if unknown:
         raise typer.Exit(1)
-
-
-def reinstate(store: "Store", queue: str, pseudonym: str) -> int:
-    """Lets an annotator work in a queue again whose work had returned; how many returns it lifts.
-
-    Raises:
-        UsageError: nothing stands against that annotator in that queue.
-    """
-    from db.gold import reinstate_annotator
-    from schemas.errors import UsageError
-
-    lifted = reinstate_annotator(store, queue, pseudonym)
-    if not lifted:
-        raise UsageError(f"no return of {pseudonym}'s work is in force in the queue {queue!r}")
-    return lifted
 
 
 def _show_added(added: "AddedGold", as_json: bool) -> None:
     if as_json:
         print_json(added.model_dump(mode="json"))
         return
-    out.print(f"{added.queue}: {added.added:,} new gold items, {added.known:,} were gold already")
+    out.print(f"{added.queue}: {added.added:,} gold items added, {added.known:,} already existed")
     _show("", [f"line {found.line}: {found.problem}" for found in added.problems])
 
 

@@ -1,5 +1,6 @@
-"""`loupe lineage`: where an entity came from."""
+"""`loupe lineage`: the provenance of an entity."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ from flows.cli.output import JsonOption, out, print_json, warn
 from flows.cli.release_opening import notices_at_hand
 
 if TYPE_CHECKING:
+    from rich.tree import Tree
+
     from db.lineage import Lineage
 
 
@@ -17,25 +20,22 @@ def lineage(
     entity_id: Annotated[
         str,
         typer.Argument(
-            help="The entity's id, or its first six digits; with --release also the number of a "
-            "row, or the file name of its image."
+            help="Entity id, or at least its first 6 digits; with --release also a row number or "
+            "the file name of an image."
         ),
     ],
     release: Annotated[
         Path | None,
-        typer.Option(
-            help="The folder of a release, which is asked in the place of the store: it tells of "
-            "all that stands in it, and of what that was made from."
-        ),
+        typer.Option(help="Read the lineage from this release folder instead of the store."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show where an entity came from: sources, prompts, models and people, back to the files.
+    """Show the provenance of an entity.
 
-    With --json: the W3C PROV graph as PROV-JSON.
+    Lists the models, prompts, people and source files it was made from. With --json, print the
+    W3C PROV graph as PROV-JSON.
     """
     from db.lineage import prov_json
-    from flows.cli.lineage_tree import lineage_tree
 
     captions: dict[str, str] = {}
     if release is None:
@@ -63,9 +63,9 @@ def _stored(entity_id: str) -> "Lineage":
 
 
 def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
-    """What is called `name`; and where it is a row, the captions that stand beside its image.
+    """The lineage of `name`; for a row also the captions of its image.
 
-    Of what was withdrawn no words are told.
+    The texts of withdrawn items are left out.
     """
     from flows.withdrawal.withdrawn import withdrawal_in, withdrawn_in, without_withdrawn
     from release.lineage_reading import open_lineage
@@ -79,11 +79,82 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
 
 def _show_captions(captions: dict[str, str], release: Path | None) -> None:
-    """Each by the id that its own lineage is asked for with."""
+    """Prints each caption with the id that `loupe lineage` takes."""
     from release.lineage_reading import printable
 
     asked = f"loupe lineage ID --release {release}"
-    out.print(escape(f"captions of this image, each with a lineage of its own ({asked}):"))
+    out.print(escape(f"captions of this image (trace one with {asked}):"))
     for caption_id, text in captions.items():
-        told = escape(printable(text))
-        out.print(f"  [bold]{caption_id[:12]}[/bold] {told}", no_wrap=True, overflow="ellipsis")
+        out.print(
+            f"  [bold]{caption_id[:12]}[/bold] {escape(printable(text))}",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+
+
+def lineage_tree(traced: "Lineage") -> "Tree":
+    """The entity at the root; below each entity how it was made, then its parents."""
+    from rich.tree import Tree
+
+    root = Tree(_entity_line(traced, traced.root))
+    _grow(root, traced, traced.root, seen=set())
+    return root
+
+
+def _grow(branch: "Tree", traced: "Lineage", entity_id: str, seen: set[str]) -> None:
+    """Adds what is known of an entity, then its parents; an entity is drawn once."""
+    from db.lineage import WITHHELD_WHOLE
+    from schemas.base import canonical_json
+
+    seen.add(entity_id)
+    node = traced.entities[entity_id]
+    activity = traced.activities[node.activity_id]
+    when = _when(activity.run and activity.run.ended_at)
+    agents = "".join(f", {escape(str(traced.agents[agent]))}" for agent in activity.agent_ids)
+    branch.add(
+        f"[cyan]made by[/cyan] {escape(activity.stage)} v{escape(activity.version)}{when}{agents}"
+    )
+    if call := traced.calls.get(node.model_call_key or ""):
+        parameters = escape(canonical_json(call.parameters))
+        tokens_in, tokens_out = (
+            "unknown" if tokens is None else tokens for tokens in (call.tokens_in, call.tokens_out)
+        )
+        tokens = f"{tokens_in} + {tokens_out} tokens"
+        branch.add(
+            f"[cyan]answered by[/cyan] {escape(str(traced.agents[call.agent_id]))}, "
+            f"{tokens}, {parameters}"
+        )
+    for decision in traced.decisions.get(entity_id, ()):
+        reason = f": {escape(decision.reason)}" if decision.reason else ""
+        by = escape(str(traced.agents[decision.agent_id]))
+        verdict = f"[cyan]{escape(decision.verdict)}[/cyan]"
+        branch.add(f"{verdict} by {by}{_when(decision.decided_at)}{reason}")
+    if withheld := node.entity.withheld:
+        what = "all of it" if withheld == (WITHHELD_WHOLE,) else ", ".join(withheld)
+        branch.add(f"[dim]not in the release: {escape(what)}[/dim]")
+    for role, parent in node.parents:
+        named = f"[green]{escape(role.replace('_', ' '))}[/green]"
+        if parent in seen:
+            branch.add(f"{named} {_name(traced, parent)} [dim]… as above[/dim]")
+        else:
+            _grow(branch.add(f"{named} {_entity_line(traced, parent)}"), traced, parent, seen)
+
+
+def _when(moment: datetime | None) -> str:
+    """The time, where it is known; releases contain none."""
+    return "" if moment is None else f", {moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _entity_line(traced: "Lineage", entity_id: str) -> str:
+    from release.lineage_reading import summarize
+
+    entity = traced.entities[entity_id].entity
+    summary = escape(summarize(entity.kind, entity.payload))
+    return f"{_name(traced, entity_id)} [dim]{summary}[/dim]"
+
+
+def _name(traced: "Lineage", entity_id: str) -> str:
+    entity = traced.entities[entity_id].entity
+    state = "" if entity.state == "proposed" else f" ({escape(entity.state)})"
+    name = escape(f"{entity.id[:12]} in {entity.dataset}")
+    return f"[bold]{escape(entity.kind)}[/bold] {name}{state}"

@@ -1,29 +1,39 @@
-"""`loupe metrics`: the scores of embeddings that are there already, straight from `.npy` files."""
+"""`loupe metrics`: scores of embeddings in `.npy` files."""
 
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.metrics_ccd import ccd
-from flows.cli.metrics_recos import recos
-from flows.cli.output import Figure, JsonOption, print_json, print_table
+from flows.cli.output import Figure, JsonOption, out, print_json, print_table
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from retrieval.contrastive import (
+        ContrastAccuracy,
+        ContrastiveSamples,
+        ContrastiveScores,
+        SampleRecall,
+        SimilaritySpread,
+        Told,
+    )
+    from retrieval.distractors import BenchmarkDistractors
     from retrieval.ranking import RetrievalScores
+    from retrieval.recos import RecosSamples, RecosScores, TaskRecall
 
 
 Limits = dict[str, tuple[float, float]]
 """The two ends of an interval, by metric."""
 
 app = typer.Typer(
-    help="Score embeddings from .npy files: retrieval by identity, or a benchmark's own metrics.",
+    help="Score embeddings from .npy files.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
 )
-app.command()(ccd)
-app.command()(recos)
 
 QueriesOption = Annotated[
     Path | None, typer.Option("--queries", help="Embeddings of the queries, .npy of shape (n, d).")
@@ -32,17 +42,17 @@ GalleryOption = Annotated[
     Path | None, typer.Option("--gallery", help="Embeddings of the gallery, .npy of shape (m, d).")
 ]
 QueryIdsOption = Annotated[
-    Path | None, typer.Option("--query-ids", help="An integer identity for each query, .npy.")
+    Path | None, typer.Option("--query-ids", help="Integer identity of each query, .npy.")
 ]
 GalleryIdsOption = Annotated[
-    Path | None, typer.Option("--gallery-ids", help="One for each item of the gallery, .npy.")
+    Path | None, typer.Option("--gallery-ids", help="Integer identity of each gallery item, .npy.")
 ]
 MemoryOption = Annotated[
-    int, typer.Option("--memory-mib", min=1, help="Working memory beside the embeddings, in MiB.")
+    int, typer.Option("--memory-mib", min=1, help="Working memory in MiB, without the embeddings.")
 ]
 
 IntervalsOption = Annotated[
-    bool, typer.Option("--intervals", help="Also 95 % intervals, by a bootstrap over identities.")
+    bool, typer.Option("--intervals", help="Also 95 % intervals (bootstrap over identities).")
 ]
 
 
@@ -57,10 +67,10 @@ def metrics(
     memory_mib: MemoryOption = 256,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a retrieval of identities: R@k, mAP, mSD and mINP in percent, and the median rank.
+    """Score embeddings from .npy files.
 
-    All four arrays are needed. Embeddings are floats of any length, ids are integers. For the other
-    direction, exchange queries and gallery. Or score a benchmark of its own form: see the commands.
+    Without a command: retrieval by identity. Prints R@k, mAP, mSD and mINP in percent, and the
+    median rank. All four arrays are required. For the other direction, swap queries and gallery.
     """
     from schemas.errors import UsageError
 
@@ -72,18 +82,18 @@ def metrics(
     }
     if context.invoked_subcommand is not None:
         if too_many := [name for name, path in given.items() if path is not None]:
-            raise UsageError(f"{', '.join(too_many)} cannot be given together with a command")
+            raise UsageError(f"{', '.join(too_many)} cannot be used with a command")
         return
     missing = [name for name, path in given.items() if path is None]
     if missing:
-        raise UsageError(f"give also {', '.join(missing)} (or a command; see loupe metrics --help)")
+        raise UsageError(f"missing {', '.join(missing)} (or a command; see loupe metrics --help)")
     files = [path for path in given.values() if path is not None]
     scores, seconds = _scored(files, memory_mib)
     limits = _intervals(scores, files[2]) if intervals else None
     if as_json:
-        print_json(_as_json(scores, limits, seconds))
+        print_json(_scores_as_json(scores, limits, seconds))
     else:
-        _show(scores, limits, seconds)
+        _show_scores(scores, limits, seconds)
 
 
 def _scored(files: list[Path], memory_mib: int) -> tuple["RetrievalScores", float]:
@@ -110,7 +120,9 @@ def _intervals(scores: "RetrievalScores", query_ids: Path) -> Limits:
     return {name: (one.low, one.high) for name, one in means.items()}
 
 
-def _as_json(scores: "RetrievalScores", limits: Limits | None, seconds: float) -> dict[str, Any]:
+def _scores_as_json(
+    scores: "RetrievalScores", limits: Limits | None, seconds: float
+) -> dict[str, Any]:
     return {
         **scores.means(),
         **({} if limits is None else {"intervals": limits}),
@@ -127,7 +139,7 @@ def _facts(scores: "RetrievalScores", seconds: float) -> dict[str, Any]:
     }
 
 
-def _show(scores: "RetrievalScores", limits: Limits | None, seconds: float) -> None:
+def _show_scores(scores: "RetrievalScores", limits: Limits | None, seconds: float) -> None:
     from flows.evaluation.leaderboard import column_title, interval_text, score_text
     from schemas.evaluation import Score
 
@@ -140,3 +152,249 @@ def _show(scores: "RetrievalScores", limits: Limits | None, seconds: float) -> N
         rows.append([column_title(name), figure, interval_text(score, name)])
     rows += [[name, value, ""] for name, value in _facts(scores, seconds).items()]
     print_table("Retrieval by identity", columns, [row[: len(columns)] for row in rows])
+
+
+ImagesOption = Annotated[
+    Path,
+    typer.Option("--image-embeddings", help="One row per sample, .npy of shape (n, d)."),
+]
+CcdTextsOption = Annotated[
+    Path,
+    typer.Option(
+        "--text-embeddings", help="Row 5·i + j is caption j of image i, .npy of shape (5n, d)."
+    ),
+]
+CcdSamplesOption = Annotated[
+    Path,
+    typer.Option("--samples", help='JSON list of {"image", "group", "contrastive_type"}.'),
+]
+DistractorsOption = Annotated[
+    bool,
+    typer.Option("--distractors", help="Also measure the similarity of the nearest other samples."),
+]
+
+
+@app.command()
+def ccd(
+    image_embeddings: ImagesOption,
+    text_embeddings: CcdTextsOption,
+    samples: CcdSamplesOption,
+    distractors: DistractorsOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a contrastive benchmark (CCD): R@1, R@5 and FG-CDA.
+
+    Recall is computed in three settings, FG-CDA by type, all in percent; ties count as errors. The
+    anchor of a group is its sample with contrastive_type null.
+    """
+    from retrieval.contrastive import contrastive_samples, score_contrastive
+    from retrieval.distractors import benchmark_distractors
+    from retrieval.sample_list import read_list
+
+    listed = contrastive_samples(read_list(samples), str(samples))
+    images, texts, names = _read(image_embeddings, text_embeddings)
+    scores = score_contrastive(images, texts, listed, names=names)
+    near = None
+    if distractors:
+        near = benchmark_distractors(images, texts, listed.image_of_text, names)
+    if as_json:
+        print_json(_ccd_as_json(listed, scores, near))
+    else:
+        _show_ccd(listed, scores, near)
+
+
+def _read(
+    images: Path, texts: Path
+) -> "tuple[NDArray[np.generic], NDArray[np.generic], tuple[str, str]]":
+    """Both arrays, and their names for messages."""
+    from retrieval.embeddings import read_array
+
+    return read_array(images), read_array(texts), (str(images), str(texts))
+
+
+def _ccd_as_json(
+    samples: "ContrastiveSamples",
+    scores: "ContrastiveScores",
+    distractors: "BenchmarkDistractors | None",
+) -> dict[str, Any]:
+    from retrieval.contrastive import DEPTHS
+
+    def by_type(value: "Callable[[Told], object]") -> dict[str, dict[str, object]]:
+        return {
+            direction: {name: value(counts) for name, counts in _types(accuracy)}
+            for direction, accuracy in scores.accuracy.items()
+        }
+
+    recall = {
+        f"R@{depth}": {
+            direction: {str(setting): found.percent[depth] for setting, found in settings.items()}
+            for direction, settings in scores.recall.items()
+        }
+        for depth in DEPTHS
+    }
+    return {
+        **recall,
+        "FG-CDA": by_type(lambda counts: counts.accuracy),
+        "FG-CDE": by_type(lambda counts: counts.error),
+        "comparisons": by_type(lambda counts: counts.comparisons),
+        "similarities": {str(k): _spread(one) for k, one in scores.similarity.items()},
+        **({"distractors": _near(distractors)} if distractors else {}),
+        "samples": len(samples),
+        "originals": int(samples.is_original.sum()),
+        "seconds": round(scores.seconds, 3),
+    }
+
+
+def _types(accuracy: "ContrastAccuracy") -> "Iterator[tuple[str, Told]]":
+    """Each type by its name, each aspect by its own ("Style & Presentation" is both), and all."""
+    for kind, counts in accuracy.secondary.items():
+        yield str(kind), counts
+    for aspect, counts in accuracy.primary.items():
+        yield str(aspect), counts
+    yield "overall", accuracy.overall
+
+
+def _near(distractors: "BenchmarkDistractors") -> dict[str, Any]:
+    from retrieval.distractors import NEAREST
+
+    return {
+        "nearest": NEAREST,
+        "images": distractors.images.mean,
+        "texts": distractors.texts.mean,
+        "seconds": round(distractors.seconds, 3),
+    }
+
+
+def _spread(one: "SimilaritySpread") -> dict[str, Any]:
+    quantiles = {f"{share:g}": value for share, value in one.quantiles.items()}
+    histogram = {"low": -1.0, "high": 1.0, "counts": one.histogram}
+    return {"pairs": one.pairs, "mean": one.mean, "quantiles": quantiles, "histogram": histogram}
+
+
+def _show_ccd(
+    samples: "ContrastiveSamples",
+    scores: "ContrastiveScores",
+    distractors: "BenchmarkDistractors | None",
+) -> None:
+    columns = ("direction", "queries → candidates", "queries", "candidates", "R@1", "R@5")
+    rows = [
+        (direction, _words(setting), found.queries, found.candidates, *found.percent.values())
+        for direction, settings in scores.recall.items()
+        for setting, found in settings.items()
+    ]
+    print_table("Recall, percent", columns, rows)
+    print_table(
+        "FG-CDA of contrastive pairs, percent, and the cosine of their images",
+        ("type", "pairs", *scores.accuracy, "cosine", "5 %", "95 %"),
+        _type_rows(scores),
+    )
+    if distractors:
+        near = _near(distractors)
+        means = (f"{side} {near[side]:.3f}" for side in ("images", "texts") if near[side])
+        what = f"mean cosine with the {near['nearest']} nearest other samples"
+        out.print(f"{what}: {', '.join(means) or '–'} ({near['seconds']:.1f} s)")
+    groups = int(samples.is_original.sum())
+    out.print(f"{len(samples):,} samples in {groups:,} groups, {scores.seconds:.1f} s")
+
+
+def _words(setting: str) -> str:
+    return setting.replace("_to_", " → ")
+
+
+def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
+    """A row for each aspect with the rows of its types below, and the row of all."""
+    from retrieval.contrastive import COMPARISONS
+
+    found = scores.accuracy.values()
+    pairs = next(iter(COMPARISONS.items()))
+    first = scores.accuracy[pairs[0]]
+    for aspect, counts in first.primary.items():
+        kinds = [kind for kind in first.secondary if kind.primary is aspect]
+        if len(kinds) > 1:
+            accuracies = [one.primary[aspect].accuracy for one in found]
+            yield str(aspect), counts.comparisons // pairs[1], *accuracies, None, None, None
+        for kind in kinds:
+            spread = scores.similarity[kind]
+            indent = "  " if len(kinds) > 1 else ""
+            quantiles = [spread.quantiles.get(share) for share in (0.05, 0.95)]
+            accuracies = [one.secondary[kind].accuracy for one in found]
+            yield f"{indent}{kind}", spread.pairs, *accuracies, spread.mean, *quantiles
+    count = first.overall.comparisons // pairs[1]
+    yield "overall", count, *(one.overall.accuracy for one in found), None, None, None
+
+
+RecosTextsOption = Annotated[
+    Path,
+    typer.Option(
+        "--text-embeddings", help="One row per caption, image by image, .npy of shape (m, d)."
+    ),
+]
+RecosSamplesOption = Annotated[
+    Path,
+    typer.Option("--samples", help='JSON list of {"image", "task", "captions": count}.'),
+]
+
+
+@app.command()
+def recos(
+    image_embeddings: ImagesOption,
+    text_embeddings: RecosTextsOption,
+    samples: RecosSamplesOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a benchmark of tasks (ReCoS): R@1, R@5 and R@10 by task.
+
+    In percent; ties count as errors. Images without captions are candidates only; if there are any,
+    as in version 2, only text to image is scored.
+    """
+    from retrieval.recos import recos_samples, score_recos
+    from retrieval.sample_list import read_list
+
+    listed = recos_samples(read_list(samples), str(samples))
+    images, texts, names = _read(image_embeddings, text_embeddings)
+    scores = score_recos(images, texts, listed, names=names)
+    if as_json:
+        print_json(_recos_as_json(listed, scores))
+    else:
+        _show_recos(listed, scores)
+
+
+def _recos_as_json(samples: "RecosSamples", scores: "RecosScores") -> dict[str, Any]:
+    from retrieval.recos import DEPTHS
+
+    recall = {
+        f"R@{depth}": {
+            direction: found and {name: one.percent[depth] for name, one in _parts(found)}
+            for direction, found in scores.recall.items()
+        }
+        for depth in DEPTHS
+    }
+    return {
+        **recall,
+        "queries": {
+            direction: found and {name: one.queries for name, one in _parts(found)}
+            for direction, found in scores.recall.items()
+        },
+        "images": len(samples),
+        "captions": int(samples.captions.sum()),
+        "seconds": round(scores.seconds, 3),
+    }
+
+
+def _parts(recall: "TaskRecall") -> "Iterator[tuple[str, SampleRecall]]":
+    """The recall of all queries, then of each task, by name."""
+    yield "overall", recall.overall
+    for task, found in recall.tasks.items():
+        yield str(task), found
+
+
+def _show_recos(samples: "RecosSamples", scores: "RecosScores") -> None:
+    for direction, found in scores.recall.items():
+        if found is None:
+            out.print(f"{direction} is not scored: some images have no caption")
+            continue
+        columns = ("task", "queries", "R@1", "R@5", "R@10")
+        rows = [(name, one.queries, *one.percent.values()) for name, one in _parts(found)]
+        print_table(f"Recall {direction}, percent", columns, rows)
+    captions = int(samples.captions.sum())
+    out.print(f"{len(samples):,} images, {captions:,} captions, {scores.seconds:.1f} s")

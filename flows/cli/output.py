@@ -1,4 +1,4 @@
-"""How commands talk: results to standard output (JSON where asked), the rest to standard error."""
+"""Output of commands: results on standard output (text or JSON), the rest on standard error."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from rich.text import Text
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
-_PLAIN_WIDTH = 160  # where the output is no terminal, nothing should be cut to 80 columns
+_PLAIN_WIDTH = 160  # if the output is no terminal, do not cut to 80 columns
 
 _CONTROLS: Final = {
     code: "\N{REPLACEMENT CHARACTER}"
@@ -24,11 +24,11 @@ _CONTROLS: Final = {
     )
     if chr(code) not in "\n\t"
 }
-"""What moves the cursor, paints over what stands there, or turns the direction of writing."""
+"""Characters that move the cursor, overwrite text or change the writing direction."""
 
 
 class _Defused:
-    """Something to print whose texts, whoever wrote them, do nothing to the terminal."""
+    """Something to print, without control characters from its texts."""
 
     def __init__(self, shown: ConsoleRenderable) -> None:
         self._shown = shown
@@ -69,13 +69,13 @@ def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 class Figure(str):
-    """A number, written as it is to be shown."""
+    """A number that is already formatted."""
 
     __slots__ = ()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; numbers stand at the right."""
+    """Prints a table; numbers are right-aligned."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     values = [list(row) for row in rows]
     for place, column in enumerate(columns):

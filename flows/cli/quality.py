@@ -1,32 +1,39 @@
-"""`loupe quality`: how much of what was accepted is wrong, by people who look again."""
+"""`loupe quality`: audit samples and forced-choice tests."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.choices import app as choices
-from flows.cli.output import JsonOption, out, print_json, print_table
-from flows.cli.queue_opening import QueueArgument, opened_queue
+from flows.cli.options import QueueArgument, opened_queue
+from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
+    from annotate.audits import ChoiceResult
     from schemas.quality import LookedDraw
 
 
-app = typer.Typer(help="Second looks and choice tests: how good the data is.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure quality: audit samples and forced-choice tests.", no_args_is_help=True
+)
+choices = typer.Typer(help="Forced-choice tests (6-AFC), in both directions.", no_args_is_help=True)
 app.add_typer(choices, name="choices")
 
 
 @app.command()
 def draw(
     queue: QueueArgument,
-    size: Annotated[int, typer.Option(min=1, help="How many items to look at again.")],
-    seed: Annotated[int, typer.Option(help="Another seed is another sample.")] = 0,
+    size: Annotated[int, typer.Option(min=1, help="Number of items in the sample.")],
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     by: Annotated[
-        str, typer.Option(help="What to stratify by: any of split, source, verdict.")
+        str, typer.Option(help="Stratify by any of: split, source, verdict.")
     ] = "split,source,verdict",
     as_json: JsonOption = False,
 ) -> None:
-    """Draw a stratified sample of accepted items; the next push asks people who had no part."""
+    """Draw an audit sample of accepted items.
+
+    The sample is stratified. The next push sends it to people who did not review those items.
+    """
     from annotate.audits import draw_second_look, wanted
 
     store, chosen = opened_queue(queue)
@@ -39,14 +46,14 @@ def draw(
     what = "drawn" if drawn.is_new else "were drawn before"
     out.print(
         f"{chosen.name}: {drawn.drawn:,} of {sum(drawn.strata.values()):,} accepted items {what}; "
-        f"{waiting:,} wait for a second look (loupe queue push {chosen.name})",
+        f"{waiting:,} wait for an audit (loupe queue push {chosen.name})",
         soft_wrap=True,
     )
 
 
 @app.command()
 def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
-    """Estimate the error rate of what a queue accepted, with a 95 % interval."""
+    """Estimate the error rate of accepted items, with a 95 % interval."""
     from db.review_audits import looked_draws
     from schemas.errors import UsageError
     from schemas.quality import summarise
@@ -56,7 +63,7 @@ def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
         draws = looked_draws(connection, chosen.dataset, chosen.name)
     if not draws:
         raise UsageError(
-            f"nobody has looked at items of {chosen.name!r} again yet; draw some with: "
+            f"no item of {chosen.name!r} has been audited yet; draw a sample with: "
             f"loupe quality draw {chosen.name} --size 200, then push and pull the queue"
         )
     (looked,) = draws
@@ -66,7 +73,7 @@ def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
         wrong = {"wrong_items": looked.wrong_items}
         print_json({**found.model_dump(mode="json"), "strata": strata, **wrong})
         return
-    out.print(f"{chosen.name}: second look: {found}", soft_wrap=True, markup=False)
+    out.print(f"{chosen.name}: audit: {found}", soft_wrap=True, markup=False)
     _show_strata(looked)
     for entity_id in looked.wrong_items:
         out.print(f"  wrong: {entity_id}", markup=False)
@@ -75,4 +82,117 @@ def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
 def _show_strata(looked: "LookedDraw") -> None:
     if len(looked.strata) > 1:
         rows = [(name, *stratum) for name, stratum in looked.strata.items()]
-        print_table("", (" · ".join(looked.by), "accepted", "looked at", "wrong"), rows)
+        print_table("", (" · ".join(looked.by), "accepted", "audited", "wrong"), rows)
+
+
+DatasetArgument = Annotated[str, typer.Argument(help="The dataset, like 'mscoco-ccd'.")]
+
+
+@choices.command("draw")
+def draw_choices(
+    dataset: DatasetArgument,
+    size: Annotated[int, typer.Option(min=1, help="Number of samples; each gets two tests.")] = 400,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+    text_embeddings: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .npy file with one row per released caption (default: compare words)."
+        ),
+    ] = None,
+    image_embeddings: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .npy file with one row per released image (default: compare caption words)."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create forced-choice tests from the samples of the next release.
+
+    The next push sends the tests to testers. Rows of embeddings are in the order of the release:
+    images by number, captions image by image.
+    """
+    from db.store import Store
+    from flows.ccd.choice_test import draw_and_store, released_samples, similarities
+    from flows.engine.context import code_revision, software
+    from profiles.settings import load_settings
+
+    store = Store.open(load_settings().database_url)
+    samples = released_samples(store, dataset)
+    found_by = similarities(samples, text_embeddings, image_embeddings)
+    drawn = draw_and_store(
+        store, dataset, size, seed, found_by, samples, software(), code_revision()
+    )
+    if as_json:
+        print_json(
+            {
+                "queue": f"{dataset}-choices",
+                "tests": [test.id for test in drawn.tests],
+                "lonely": drawn.lonely,
+                "image_similarity": found_by.images.name,
+                "caption_similarity": found_by.captions.name,
+            }
+        )
+        return
+    out.print(
+        f"{dataset}: {len(drawn.tests):,} forced-choice tests; send them with: "
+        f"loupe queue push {dataset}-choices\n"
+        f"  image similarity: {found_by.images.name}, caption similarity: {found_by.captions.name}",
+        soft_wrap=True,
+        markup=False,
+    )
+    if drawn.lonely:
+        err.print(
+            f"  {len(drawn.lonely):,} samples skipped: fewer than five others to compare with"
+        )
+
+
+@choices.command()
+def result(dataset: DatasetArgument, as_json: JsonOption = False) -> None:
+    """Show the accuracy of each tester in forced-choice tests.
+
+    Exit code 1 if a tester is below the accuracy that the authors of CCD expect.
+    """
+    from annotate.audits import EXPECTED, PUBLISHED, choice_results
+    from db.store import Store
+    from flows.engine.gates import declared_queues
+    from profiles.settings import load_settings
+    from schemas.errors import UsageError
+
+    settings = load_settings()
+    queue = declared_queues(settings).queue(dataset, "choices")
+    results = choice_results(Store.open(settings.database_url), queue)
+    if not results:
+        raise UsageError(
+            f"no forced-choice test of {dataset!r} has been answered yet; create some with: "
+            f"loupe quality choices draw_choices {dataset}"
+        )
+    below = [one for one in results if one.share < EXPECTED]
+    if as_json:
+        print_json([_result_as_json(one, PUBLISHED[one.direction]) for one in results])
+    else:
+        rows = [_result_row(one, PUBLISHED[one.direction]) for one in results]
+        columns = ("direction", "tester", "correct", "total", "%", "95 % interval", "published")
+        print_table(f"Forced-choice tests (6-AFC), {dataset}", columns, rows)
+        for one in below:
+            err.print(
+                f"{one.tester} is below {100 * EXPECTED:.0f} % in {one.direction}", markup=False
+            )
+    if below:
+        raise typer.Exit(1)
+
+
+def _result_as_json(one: "ChoiceResult", published: tuple[float, float]) -> dict[str, object]:
+    return {
+        **one._asdict(),
+        "share": one.share,
+        "interval": one.interval,
+        "published": published,
+    }
+
+
+def _result_row(one: "ChoiceResult", published: tuple[float, float]) -> list[object]:
+    lower, upper = one.interval
+    interval = f"{100 * lower:.1f}–{100 * upper:.1f}"
+    theirs = " / ".join(f"{100 * share:.1f}" for share in published)
+    return [one.direction, one.tester, one.correct, one.total, 100 * one.share, interval, theirs]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.gold import app as gold
+from flows.cli.options import QueuesArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
-from flows.cli.queue_opening import QueuesArgument
 from flows.cli.queue_statistics import stats
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from profiles.settings import Settings
 
 
-app = typer.Typer(help="Review by people: what waits, push, pull, reconcile.", no_args_is_help=True)
+app = typer.Typer(
+    help="Push review tasks, pull answers, show statistics.",
+    no_args_is_help=True,
+)
 app.command()(stats)
 app.add_typer(gold, name="gold")
 
@@ -27,7 +30,7 @@ _COLUMNS = (
     "queue",
     "interface",
     "policy",
-    "people each",
+    "answers each",
     "proposed",
     "accepted",
     "rejected",
@@ -42,14 +45,17 @@ _SHOWN_NOTICES = 10
 PolicyOption = Annotated[
     str | None,
     typer.Option(
-        help="Who looks, this time: required, sample:RATE[:SEED] or auto (default: as declared)."
+        help="Policy of this push: required, sample:RATE[:SEED] or auto (default: as declared)."
     ),
 ]
 
 
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
-    """Show the queues in use: who looks, what became of their entities, tasks, unclear answers."""
+    """List the queues in use.
+
+    Shows the policy, decisions, tasks and unclear answers of each.
+    """
     from db.annotations import unclear_annotations
     from db.reviews import WAITING, count_states, count_tasks
     from flows.engine.gates import declared_queues, queues_in_use
@@ -76,17 +82,18 @@ def list_(as_json: JsonOption = False) -> None:
     elif rows:
         print_table("Queues", _COLUMNS, rows)
     else:
-        out.print("there is nothing to review yet")
+        out.print("nothing to review yet")
 
 
 @app.command()
 def push(
     queue: QueuesArgument = None, policy: PolicyOption = None, as_json: JsonOption = False
 ) -> None:
-    """Send to Label Studio what waits for people. Again: sends only what is not there yet.
+    """Send the items that need review to Label Studio.
 
-    Each item goes to as many annotators as the queue declares, in their own workspaces; what they
-    disagree on goes to an adjudicator. Without annotators it goes to the account of Loupe itself.
+    Items that are already there are not sent again. Each item goes to as many annotators as the
+    queue declares, in their own workspaces; conflicts go to an adjudicator. Without annotators,
+    tasks go to the account of Loupe itself.
     """
     from annotate.push import push as push_queue
     from flows.engine.gates import images_url, open_desks
@@ -106,9 +113,9 @@ def push(
 
 @app.command()
 def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
-    """Fetch what people answered and turn it into decisions.
+    """Fetch answers from Label Studio and turn them into decisions.
 
-    Exit code 1 if some are unclear, or if somebody's answers could not be read.
+    Exit code 1 if an answer is unclear, or if a workspace could not be read.
     """
     from annotate.pull import pull as pull_queue
     from flows.engine.context import code_revision
@@ -131,9 +138,9 @@ def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def reconcile(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
-    """Compare all our tasks and answers with Label Studio's.
+    """Compare the tasks and answers in the store with Label Studio.
 
-    Exit code 1 if some are missing, or if somebody's could not be looked at.
+    Exit code 1 if a task is missing, or if a workspace could not be read.
     """
     from annotate.pull import reconcile as reconcile_queue
     from flows.engine.context import code_revision
@@ -158,13 +165,14 @@ def reconcile(queue: QueuesArgument = None, as_json: JsonOption = False) -> None
 def discard(
     queue: Annotated[str, typer.Argument(help="The queue, as `loupe queue list` names it.")],
     annotations: Annotated[
-        list[int], typer.Argument(help="Numbers of annotations, as `loupe queue stats` shows them.")
+        list[int], typer.Argument(help="Annotation numbers, as `loupe queue stats` shows them.")
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Discard unclear or quarantined answers: kept, but told of no more, and asked for again.
+    """Discard unclear or quarantined answers.
 
-    Where the task has no other answer, it is taken off the desk; the next push sends it anew.
+    The items are reviewed again. Discarded answers stay in the store but are no longer reported. If
+    the task has no other answer, it is removed from Label Studio and the next push sends it again.
     """
     from annotate.pull import discard as discard_answers
     from flows.engine.gates import open_desks
@@ -181,28 +189,28 @@ def discard(
 @app.command()
 def watch(
     queue: QueuesArgument = None,
-    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=1)] = 60,
+    every: Annotated[float, typer.Option(help="Seconds between two pulls.", min=1)] = 60,
     hints_port: Annotated[
-        int | None, typer.Option(help="Look at once when something is posted to this port.")
+        int | None, typer.Option(help="Pull immediately when a webhook posts to this port.")
     ] = None,
 ) -> None:
-    """Pull and push again and again, until Ctrl+C: answers are decided on as they come.
+    """Pull and push in a loop until Ctrl+C.
 
-    A webhook of Label Studio may be pointed at the address that is printed; it only saves waiting.
+    To react without delay, point a webhook of Label Studio at the printed address.
     """
     from flows.engine.gates import Webhooks, webhook_server
 
-    hints = Webhooks()
-    with webhook_server(hints, hints_port) as address:
-        err.print(f"looking every {every:g} s, and when something is posted to {address}")
+    webhooks = Webhooks()
+    with webhook_server(webhooks, hints_port) as address:
+        err.print(f"pulling every {every:g} s, and when a webhook posts to {address}")
         with suppress(KeyboardInterrupt):
             while True:
-                _look(queue)
-                hints.wait(every)
+                _pull_and_push(queue)
+                webhooks.wait(every)
 
 
-def _look(name: str | None) -> None:
-    """One pull and push; a queue that cannot go on now is told of and asked again."""
+def _pull_and_push(name: str | None) -> None:
+    """One pull and push; the error of a queue is printed, and the next round tries it again."""
     from annotate.pull import pull as pull_queue
     from annotate.push import push as push_queue
     from flows.engine.context import code_revision
@@ -222,7 +230,7 @@ def _look(name: str | None) -> None:
                 if pushed.pushed or pushed.closed:
                     _show_push(pushed, desks("").url)
             except (ServiceError, UsageError) as error:  # too few people just now, say
-                err.print(f"{error}; looking again later", markup=False)
+                err.print(f"{error}; trying again later", markup=False)
     finally:
         store.close()
 
@@ -244,18 +252,18 @@ def _queues(
     chosen = None if policy is None else parse_policy(policy)
     found = chosen_queues(store, declared_queues(settings), name, chosen)
     if not found:
-        err.print("there is nothing to review yet")
+        err.print("nothing to review yet")
     return found
 
 
 def _show_push(report: "PushReport", url: str) -> None:
-    parts = [f"{report.pushed:,} tasks sent", f"{report.known:,} were there"]
+    parts = [f"{report.pushed:,} tasks sent", f"{report.known:,} already there"]
     more = {
-        "are gold": report.gold,
-        "to settle": report.conflicts,
+        "gold items": report.gold,
+        "conflicts for an adjudicator": report.conflicts,
         "duplicates removed": report.duplicates,
-        "taken back": report.closed,
-        "items wait for more people or for tomorrow": report.short,
+        "closed": report.closed,
+        "items wait for more annotators or for tomorrow": report.short,
     }
     parts += [f"{count:,} {what}" for what, count in more.items() if count]
     out.print(f"{report.queue}: {', '.join(parts)}")
@@ -270,17 +278,17 @@ def _show_pull(report: "PullReport") -> None:
         f"decided, {report.conflicts:,} in conflict, {report.returned:,} answers returned"
     )
     _show_notices("unclear", report.unclear)
-    _show_notices("understood otherwise", report.remarks)
+    _show_notices("interpreted", report.remarks)
     _show_notices("deleted there", report.deleted)
-    _show_notices("too late", report.too_late)
+    _show_notices("late", report.too_late)
     _show_foreign(report.foreign)
     _show_unreached(report.unreached)
 
 
 def _show_reconcile(report: "ReconcileReport") -> None:
     out.print(
-        f"{report.queue}: {report.on_desk:,} tasks in Label Studio, {report.adopted:,} found "
-        f"again, {report.duplicates:,} duplicates removed, {report.recovered:,} answers recovered, "
+        f"{report.queue}: {report.on_desk:,} tasks in Label Studio, {report.adopted:,} recovered, "
+        f"{report.duplicates:,} duplicates removed, {report.recovered:,} answers recovered, "
         f"{report.decided:,} items decided, {len(report.missing):,} tasks missing (the next push "
         f"sends them)"
     )
@@ -303,9 +311,11 @@ def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
 
 def _show_foreign(task_ids: Sequence[int]) -> None:
     if task_ids:
-        err.print(f"  {len(task_ids):,} tasks in that project are none of ours", markup=False)
+        err.print(
+            f"  {len(task_ids):,} tasks in that project were not created by Loupe", markup=False
+        )
 
 
 def _show_unreached(sentences: Sequence[str]) -> None:
     for sentence in sentences:
-        err.print(f"  not read, {sentence}", markup=False, soft_wrap=True)
+        err.print(f"  not read: {sentence}", markup=False, soft_wrap=True)

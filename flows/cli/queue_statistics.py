@@ -1,4 +1,4 @@
-"""`loupe queue stats`: what became of the queues, who did what, and how well."""
+"""`loupe queue stats`: progress and agreement of the review queues."""
 
 import sys
 from collections.abc import Hashable, Sequence
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.options import QueuesArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
-from flows.cli.queue_opening import QueuesArgument
 
 if TYPE_CHECKING:
     from annotate.agreement import Estimate, OwnChoiceAgreement, Share
@@ -23,7 +23,7 @@ NamesOption = Annotated[
     bool | None,
     typer.Option(
         "--names/--pseudonyms",
-        help="What people are called (default: names on a terminal, else pseudonyms).",
+        help="Show names or pseudonyms (default: names on a terminal only).",
     ),
 ]
 
@@ -34,9 +34,10 @@ def stats(
     html: HtmlOption = None,
     names: NamesOption = None,
 ) -> None:
-    """Show throughput, lead times, agreement, accuracy and the work left, per queue and annotator.
+    """Show progress and agreement by queue and annotator.
 
-    What leaves the terminal (a pipe, JSON, the page) tells pseudonyms unless asked for names.
+    Lists throughput, lead times, agreement, accuracy and the work left. Pipes, JSON and HTML use
+    pseudonyms unless --names is given.
     """
     from datetime import UTC, datetime
 
@@ -59,14 +60,14 @@ def stats(
     if as_json:
         print_json([one.model_dump(mode="json") for one in found])
     elif not found:
-        out.print("there is nothing to review yet")
+        out.print("nothing to review yet")
     else:
         for one in found:
             show(one)
 
 
 def stated_facts(text: str) -> frozenset[Hashable]:
-    """What a text states of a person, to compare it with another."""
+    """The facts that a text states about a person, to compare texts."""
     from models.builtin.person.parser import extract_facts
 
     return frozenset((fact.subject, fact.attribute, fact.value) for fact in extract_facts(text))
@@ -102,10 +103,10 @@ def show(statistics: "QueueStatistics") -> None:
 
 
 def forecast_sentence(statistics: "QueueStatistics") -> str:
-    """When the work will be done, or why nobody knows."""
+    """When the work will be done, or why this cannot be estimated."""
     plan = statistics.forecast
     if plan.answers_needed == 0:
-        return "nothing is left to do"
+        return "all done"
     if plan.earliest is None or plan.latest is None:
         return plan.reason
     return (
@@ -134,7 +135,7 @@ def _work_cells(work: "Work") -> list[Any]:
 
 
 def _show_quality(statistics: "QueueStatistics") -> None:
-    columns = ("annotator", "accepted", "edited", "rejected", "right on gold", "kappa")
+    columns = ("annotator", "accepted", "edited", "rejected", "gold accuracy", "kappa")
     rows = [
         [_who(one), *_quality_cells(one.work, one.gold), _kappa(one.agreement.main)]
         for one in statistics.annotators
@@ -164,7 +165,7 @@ def _show_agreement(statistics: "QueueStatistics") -> None:
         for choice in agreement.choices
     ]
     if rows:
-        columns = ("choices", "items", "alike", "Cohen", "Fleiss", "Krippendorff")
+        columns = ("choices", "items", "equal", "Cohen", "Fleiss", "Krippendorff")
         print_table("", columns, rows)
     texts = [
         [
@@ -178,17 +179,17 @@ def _show_agreement(statistics: "QueueStatistics") -> None:
     if texts:
         print_table("", ("texts", "items", "similarity", "attributes"), texts)
     if not agreement.items:
-        out.print("no agreement: no item was answered by two people")
+        out.print("no agreement: no item has two answers")
 
 
 def _show_unclear(statistics: "QueueStatistics") -> None:
-    """What counts for nothing until it is mended, or discarded with `loupe queue discard`."""
+    """Answers that are ignored until corrected, or discarded with `loupe queue discard`."""
     people = {one.annotator: _who(one) for one in statistics.annotators}
     rows = [
         [
             str(one.annotation_id),
             one.entity_id[:12],
-            people.get(one.assignee, one.assignee) or "the house",
+            people.get(one.assignee, one.assignee) or "Loupe",
             one.state,
             one.problem,
         ]

@@ -13,39 +13,39 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Build a benchmark of tasks: how well captions tell their images from others.",
+    help="Measure captions of a ReCoS benchmark.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
 )
 
 TextsOption = Annotated[
-    Path, typer.Option("--text-embeddings", help="A row for each caption, .npy of shape (n, d).")
+    Path, typer.Option("--text-embeddings", help="One row per caption, .npy of shape (n, d).")
 ]
 ImagesOption = Annotated[
-    Path, typer.Option("--image-embeddings", help="A row for each image of D, .npy (m, d).")
+    Path, typer.Option("--image-embeddings", help="One row per image, .npy of shape (m, d).")
 ]
 TargetsOption = Annotated[
     Path,
-    typer.Option("--targets", help="For each caption the row of its image, integers, .npy (n,)."),
+    typer.Option("--targets", help="The row of each caption's image, integer .npy of shape (n,)."),
 ]
 NeighboursOption = Annotated[
-    int, typer.Option("--k", min=2, help="How many other images a caption is held against.")
+    int, typer.Option("--k", min=2, help="Number of other images that a caption is compared with.")
 ]
 EtaOption = Annotated[
     float,
-    typer.Option("--eta", help="How much of the range from 0 to log k passes, between 0 and 1."),
+    typer.Option("--eta", help="Share of the range from 0 to log k that passes, between 0 and 1."),
 ]
 TemperatureOption = Annotated[
     float | None,
     typer.Option(
-        "--temperature", help="What cosines are divided by; calibrated on these captions without."
+        "--temperature", help="Temperature of the softmax (default: calibrated on these captions)."
     ),
 ]
 
 
 @app.callback()
 def recos() -> None:
-    """Build a benchmark of tasks (ReCoS)."""
+    """Measure captions of a ReCoS benchmark."""
 
 
 @app.command()
@@ -58,10 +58,11 @@ def discriminability(
     temperature: TemperatureOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how well each caption tells its image from the k others most similar to it.
+    """Score how well captions identify their images.
 
-    dis is the entropy of the softmax of the cosines divided by the temperature, from 0 to log k.
-    What is below (1 - eta)/2 log k is over-detailed, above (1 + eta)/2 log k under-detailed.
+    A caption is compared with its image and the k images most similar to it. dis is the entropy of
+    softmax(cosines / temperature), from 0 to log k. A caption below (1 - eta)/2 log k is
+    over-detailed, above (1 + eta)/2 log k under-detailed.
     """
     from retrieval.discriminability import load_kernels, score_captions
     from retrieval.embeddings import read_array

@@ -16,7 +16,7 @@ from flows.cli.release_upload import upload
 from flows.cli.release_verify import verify
 
 app = typer.Typer(
-    help="Build, verify, compare, rebuild, sign, export and upload releases.", no_args_is_help=True
+    help="Build, verify, compare, sign, export and upload releases.", no_args_is_help=True
 )
 app.command()(build)
 app.command("list")(list_)

@@ -1,19 +1,28 @@
-"""`loupe up`, `loupe down` and `loupe status`."""
+"""`loupe up`, `down`, `status` and `doctor`."""
 
+import shlex
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from flows.cli.output import JsonOption, err, out, print_json
 from services.components import Component
+
+if TYPE_CHECKING:
+    from services.diagnosis import Finding
+    from services.installation import ServiceReport
 
 
 def up(
     without: Annotated[
         list[Component] | None,
-        typer.Option(help="Leave a component out; may be given more than once."),
+        typer.Option(help="Do not start this component; can be given several times."),
     ] = None,
     prefect_port: Annotated[int | None, typer.Option(help="Port of Prefect [4200].")] = None,
     label_studio_port: Annotated[
@@ -22,8 +31,10 @@ def up(
     blobs_port: Annotated[int | None, typer.Option(help="Port of the image server [8090].")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start Prefect, Label Studio and the image server, and register the deployments."""
-    from flows.cli.services_display import print_welcome, reports_as_json
+    """Start Prefect, Label Studio and the image server.
+
+    Also registers the deployments of the flows in Prefect.
+    """
     from profiles.settings import load_settings
     from services.installation import bring_up, survey
 
@@ -50,7 +61,7 @@ def up(
 
 
 def down(as_json: JsonOption = False) -> None:
-    """Stop every server of this installation; data and credentials stay."""
+    """Stop all servers. Data and credentials are kept."""
     from profiles.settings import load_settings
     from services.installation import take_down
 
@@ -63,12 +74,11 @@ def down(as_json: JsonOption = False) -> None:
 
 def status(
     show_credentials: Annotated[
-        bool, typer.Option("--show-credentials", help="Print the passwords and tokens, too.")
+        bool, typer.Option("--show-credentials", help="Also print passwords and tokens.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say which servers run; exit status 1 if one crashed or does not answer."""
-    from flows.cli.services_display import print_reports, reports_as_json, secrets_of
+    """Show which servers run. Exit code 1 if one crashed or does not answer."""
     from profiles.settings import load_settings
     from services.installation import survey
 
@@ -83,3 +93,144 @@ def status(
             out.print(f"{name}: {value}", markup=False, soft_wrap=True)
     if not all(report.is_healthy for report in reports):
         raise typer.Exit(1)
+
+
+_STATE_STYLES = {
+    "running": "green",
+    "crashed": "red",
+    "stopped": "dim",
+}
+_TITLES = {
+    "prefect-server": "Prefect",
+    "label-studio": "Label Studio",
+    "blob-server": "Images",
+}
+
+
+def print_welcome(console: Console, home: Path, reports: "Sequence[ServiceReport]") -> None:
+    """The addresses of the servers, how to log in, and what to do next."""
+    from services.credentials import credentials_path, load_credentials
+
+    urls = {report.name: report.url for report in reports if report.state == "running"}
+    console.print("\n[bold green]Loupe is up.[/]\n")
+    for name, title in _TITLES.items():
+        if url := urls.get(name):
+            console.print(f"  {title:<14}{url}")
+    if "label-studio" in urls:
+        console.print(
+            f"\n  Log in to Label Studio as {load_credentials(home).label_studio_email}.",
+            soft_wrap=True,
+        )
+    if {"label-studio", "prefect-server"} & set(urls):
+        console.print(
+            "\n  The passwords are in a file that only you can read:\n"
+            f"  {escape(str(credentials_path(home)))} "
+            "(loupe status --show-credentials prints them).",
+            soft_wrap=True,
+        )
+    console.print("\n  Next:")
+    steps = _next_steps(home, with_prefect="prefect-server" in urls)
+    width = max(len(command) for command in steps)
+    for command, what in steps.items():
+        console.print(f"    [bold]{command:<{width}}[/]  {what}", soft_wrap=True)
+
+
+def print_reports(console: Console, reports: "Sequence[ServiceReport]") -> None:
+    """A table of the servers, and the log of each unhealthy one."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for title in ("service", "state", "address", "pid"):
+        table.add_column(title, no_wrap=True)
+    for report in reports:
+        state = "does not answer" if report.answers is False else report.state.value
+        style = _STATE_STYLES[report.state] if report.is_healthy else "red"
+        pid = str(report.pid or "")
+        table.add_row(report.name, f"[{style}]{state}[/]", report.url or "", pid)
+    console.print(table)
+    for report in reports:
+        if not report.is_healthy:
+            message = f"{report.name}: see {report.log}; start it again with: loupe up"
+            console.print(message, markup=False, soft_wrap=True)
+
+
+def reports_as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
+    """The reports as JSON, with the path of the credentials file."""
+    from services.credentials import credentials_path
+
+    return {
+        "services": [report.model_dump(mode="json") for report in reports],
+        "credentials_file": str(credentials_path(home)),
+    }
+
+
+def secrets_of(home: Path) -> dict[str, str]:
+    """The credentials that `--show-credentials` prints."""
+    from services.credentials import load_credentials
+    from services.prefect_server import prefect_auth_string
+
+    credentials = load_credentials(home)
+    token = credentials.label_studio_token
+    return {
+        "label_studio_email": credentials.label_studio_email,
+        "label_studio_password": credentials.label_studio_password.get_secret_value(),
+        "label_studio_token": token.get_secret_value() if token else "(made by loupe up)",
+        "prefect_auth_string": prefect_auth_string(home),
+    }
+
+
+def _next_steps(home: Path, *, with_prefect: bool) -> dict[str, str]:
+    from services.prefect_server import prefect_profiles
+
+    steps = {"loupe run build-ufine3c": "build a release, or continue a stopped build"}
+    if with_prefect:
+        steps["prefect deployment run build-ufine3c/default --watch"] = "the same, through Prefect"
+        if not _finds_profiles(home):
+            export = f"export PREFECT_PROFILES_PATH={shlex.quote(str(prefect_profiles(home)))}"
+            steps = {export: "for prefect commands in this shell", **steps}
+    return steps | {"loupe status": "show the servers", "loupe down": "stop them; data is kept"}
+
+
+def _finds_profiles(home: Path) -> bool:
+    """Whether `prefect` commands started here find our server through `prefect.toml`."""
+    from services.prefect_server import prefect_profiles
+
+    try:
+        settings = tomllib.loads(Path("prefect.toml").read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError):
+        return False
+    return Path(str(settings.get("profiles_path"))).absolute() == prefect_profiles(home)
+
+
+_MARKS = {"ok": "[green]✓[/]", "absent": "[dim]–[/]", "lacking": "[red]✗[/]"}
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """Check the installation, the servers and the profile.
+
+    Prints how to fix each problem. Exit code 1 if a requirement of the profile is not met.
+    """
+    from profiles.settings import load_settings
+    from services.diagnosis import Verdict, diagnose
+
+    findings = diagnose(load_settings())
+    lacking = [finding for finding in findings if finding.verdict is Verdict.LACKING]
+    if as_json:
+        print_json([finding.model_dump(mode="json") for finding in findings])
+    else:
+        for finding in findings:
+            _print_finding(finding)
+        out.print(_diagnosis(len(lacking)))
+    if lacking:
+        raise typer.Exit(1)
+
+
+def _print_finding(finding: "Finding") -> None:
+    mark, subject = _MARKS[finding.verdict], escape(finding.subject)
+    out.print(f"{mark} [bold]{subject}[/]  {escape(finding.detail)}", soft_wrap=True)
+    if finding.remedy:
+        out.print(f"    [dim]fix:[/] {escape(finding.remedy)}", soft_wrap=True)
+
+
+def _diagnosis(lacking: int) -> str:
+    if lacking:
+        return f"\n[red]The profile cannot run: {lacking} of its requirements are not met.[/]"
+    return "\n[green]The profile can run.[/] It does not need the items marked –."

@@ -1,15 +1,15 @@
-"""`loupe import`: reads a public annotation format, or videos, into the store."""
+"""`loupe import` and `loupe duplicates`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.output import JsonOption, err, print_json
-from schemas.errors import UsageError
+from flows.cli.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
     from flows.engine.context import RunContext
+    from flows.engine.fingerprints import FolderDuplicates
     from flows.engine.report import StageReport
 
 
@@ -21,31 +21,38 @@ def import_(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, coco-captions, "
-            "karpathy-coco, karpathy-flickr30k, json-lines, image-list, ccd, total-text, "
-            "coco-instances, licensed-images or videos.",
+            help="Annotation format: cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, "
+            "coco-captions, karpathy-coco, karpathy-flickr30k, json-lines, image-list, ccd, "
+            "total-text, coco-instances, licensed-images or videos.",
         ),
     ],
     path: Annotated[
         str,
         typer.Argument(
-            help="The annotation file; of videos a folder, a file, a pattern, a list or a URL."
+            help="Annotation file; for videos a folder, a file, a pattern, a list or a URL."
         ),
     ],
     images: Annotated[
         Path | None,
-        typer.Option(help="The folder that image paths are relative to (default: the file's)."),
+        typer.Option(help="Folder that image paths are relative to (default: that of the file)."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The source's name (default: the format's).")
+        str | None, typer.Option(help="Name of the source (default: the name of the format).")
     ] = None,
-    licence: Annotated[str | None, typer.Option(help="Terms that differ from the known.")] = None,
-    citation: Annotated[str | None, typer.Option(help="Citation, if not the known.")] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(help="Licence, if it differs from the known licence of the format."),
+    ] = None,
+    citation: Annotated[
+        str | None,
+        typer.Option(help="Citation, if it differs from the known citation of the format."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import annotations and images; what cannot be used goes to quarantine with its reason.
+    """Import annotations and images, or videos.
 
-    A second time does only what is missing. Exit code 1 where something was quarantined.
+    Records that cannot be used are quarantined with a reason. A second import adds only what is
+    missing. Exit code 1 if a record was quarantined.
     """
     from flows.engine.context import open_context
     from flows.engine.progress import ConsoleProgress
@@ -62,7 +69,7 @@ def import_(
     if as_json:
         print_json(report.as_json())
     if report.rejected:
-        err.print(f"look at what was quarantined with: loupe quarantine {dataset}")
+        err.print(f"show the quarantined records with: loupe quarantine {dataset}")
         raise typer.Exit(1)
 
 
@@ -95,8 +102,66 @@ def _import_videos(
 ) -> "StageReport":
     from flows.engine.build_files import load_video_source
     from flows.ufine6926.video_import import import_videos
+    from schemas.errors import UsageError
 
     if licence is None:
-        raise UsageError("videos state no licence of their own; give their terms with --licence")
+        raise UsageError("videos need a licence; give it with --licence")
     spec = load_video_source(name=name, videos=(address,), licence=licence, citation=citation or "")
     return import_videos(context, spec)[1]
+
+
+def duplicates(
+    folder: Annotated[Path, typer.Argument(help="The folder, searched recursively.")],
+    radius: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=64,
+            help="Compare images whose perceptual hashes differ in at most this many bits "
+            "(default: 10).",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List duplicate images in a folder.
+
+    Finds exact, near and mirrored duplicates. Of each cluster, the largest image is marked as kept
+    (of equally large ones, the first by name). The folder is not changed. Exit code 1 if a file
+    could not be read; it is skipped.
+    """
+    from flows.engine.fingerprints import find_in_folder
+    from flows.engine.progress import ConsoleProgress
+    from schemas.near_duplicates import NearDuplicateSettings
+
+    settings = NearDuplicateSettings()
+    if radius is not None:
+        settings = settings.model_copy(update={"hash_bits": radius})
+    found = find_in_folder(folder, settings, ConsoleProgress(err))
+    if as_json:
+        print_json(found.as_json())
+    else:
+        _show(found)
+    for rejection in found.unreadable:
+        err.print(rejection.detail, markup=False, soft_wrap=True)
+    if found.unreadable:
+        raise typer.Exit(1)
+
+
+def _show(duplicates: "FolderDuplicates") -> None:
+    from flows.engine.fingerprints import way_of
+
+    found, report = duplicates.found, duplicates.found.report
+    for cluster in found.clusters:
+        out.print(cluster.kept, markup=False, soft_wrap=True)
+        for name, pair in zip(cluster.members[1:], cluster.dropped, strict=True):
+            out.print(f"  {way_of(pair):<9} {name}", markup=False, soft_wrap=True)
+    for pair in found.doubtful:
+        line = f"in doubt: {pair.first} and {pair.second} ({way_of(pair)})"
+        out.print(line, markup=False, soft_wrap=True)
+    out.print(
+        f"{report.images:,} images, {report.kept:,} of them different; duplicates: "
+        f"{report.exact:,} exact, {report.near:,} near, {report.mirrored:,} mirrored; "
+        f"pairs in doubt: {report.doubtful:,}",
+        markup=False,
+        soft_wrap=True,
+    )

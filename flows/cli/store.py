@@ -1,51 +1,186 @@
-"""`loupe store`: whether all files of the blob store are there, and right."""
+"""`loupe cost`, `loupe quarantine` and `loupe store check`."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.markup import escape
 
-from flows.cli.output import JsonOption, err, out, print_json
+from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
 from flows.cli.release_opening import progress_bar
 
 if TYPE_CHECKING:
     from db.blob_check import FaultyBlob
+    from db.calls import CostRow
+    from db.store import Store
+    from schemas.records import Rejection
+
+
+def cost(
+    dataset: Annotated[str | None, typer.Argument(help="A dataset (default: all).")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Also forecast what a run of this build file would still use."),
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="Profile for the forecast.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show model calls and their cost.
+
+    Lists calls, tokens, searches, seconds and cost by model.
+    """
+    from db.calls import CostRow, cost_rows
+    from db.store import Store
+    from flows.engine.build_files import load_build
+    from flows.engine.forecast import forecast
+    from profiles.loader import load_profile
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    spent = cost_rows(store, dataset)
+    ahead = []
+    if config is not None:
+        chosen = load_profile(profile or settings.profile)
+        ahead = forecast(store, load_build(config), chosen)
+    if as_json:
+        print_json(
+            {
+                "spent": [row._asdict() for row in spent],
+                "forecast": [row._asdict() for row in ahead],
+            }
+        )
+        return
+    if not spent:
+        out.print("no model calls or searches yet")
+    else:
+        columns = [*(name.replace("_", " ") for name in CostRow._fields)]
+        print_table("Calls of models and searches", columns, map(_cost_row, spent))
+    if ahead:
+        columns = ["model", "calls to make", "tokens in", "tokens out", "cost", "currency"]
+        print_table("Forecast", columns, ahead)
+
+
+def _cost_row(row: "CostRow") -> tuple[object, ...]:
+    """The row; its sums say how many calls have unknown usage."""
+    from flows.engine.report import known_sum
+
+    unknown = row.unknown_usage
+    sums = {
+        "tokens_in": Figure(known_sum(row.tokens_in, unknown)),
+        "tokens_out": Figure(known_sum(row.tokens_out, unknown)),
+        "cost": Figure(known_sum(row.cost, unknown if row.currency else 0)),
+    }
+    return tuple((row._asdict() | sums).values())
+
+
+def quarantine(
+    dataset: Annotated[
+        str | None, typer.Argument(help="A source or dataset (default: all).")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Only this reason.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many records.")] = 20,
+    retry: Annotated[
+        bool,
+        typer.Option(
+            "--retry",
+            help="Release the records of DATASET with this --reason; the next run retries them.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show quarantined records.
+
+    Prints counts by reason, and for one dataset also the records.
+    """
+    from db.quarantine import quarantine_counts, quarantined
+    from db.store import Store
+    from profiles.settings import load_settings
+
+    store = Store.open(load_settings().database_url)
+    if retry:
+        _retry(store, dataset, reason, as_json=as_json)
+        return
+    counts = quarantine_counts(store, dataset, reason)
+    records = list(quarantined(store, dataset, reason, limit)) if dataset else []
+    if as_json:
+        rejections = [record.model_dump(mode="json") for record in records]
+        print_json({"counts": [row._asdict() for row in counts], "records": rejections})
+        return
+    if not counts:
+        out.print("nothing is quarantined")
+        return
+    print_table("Quarantine", ["dataset", "stage", "reason", "inputs"], counts)
+    for record in records:
+        _print_rejection(record)
+
+
+def _retry(store: "Store", dataset: str | None, reason: str | None, *, as_json: bool) -> None:
+    from db.quarantine import put_back
+    from schemas.errors import UsageError
+
+    if dataset is None or reason is None:
+        raise UsageError("--retry needs a dataset and a --reason")
+    inputs = put_back(store, dataset, reason)
+    if as_json:
+        print_json({"dataset": dataset, "reason": reason, "put_back": inputs})
+    elif inputs:
+        records = "1 record" if inputs == 1 else f"{inputs:,} records"
+        message = f"{records} released from quarantine: the next run of {dataset} retries"
+        out.print(escape(message), soft_wrap=True)
+    else:
+        message = f"{dataset} has no quarantined records with the reason {reason}"
+        out.print(escape(message), soft_wrap=True)
+
+
+def _print_rejection(record: "Rejection") -> None:
+    where = ", ".join(
+        f"{key} {record.context[key]}"
+        for key in ("file", "index", "field")
+        if record.context.get(key) not in (None, "")
+    )
+    out.print(f"[bold]{escape(record.reason)}[/bold] {escape(where)}", soft_wrap=True)
+    out.print(f"  {record.detail}", markup=False, soft_wrap=True)
 
 
 T = TypeVar("T")
 
-app = typer.Typer(help="The blob store: check its files, make them again.", no_args_is_help=True)
+app = typer.Typer(help="Check and repair the blob store.", no_args_is_help=True)
 
 _LISTED = 10_000
-"""So many of each kind are told one by one, so that memory has a bound; all are counted."""
+"""At most this many of each kind are listed, to bound memory; all are counted."""
 _SHOWN = 20
 
 
 @app.command()
 def check(
     repair: Annotated[
-        bool, typer.Option("--repair", help="Make again what is missing or damaged.")
+        bool, typer.Option("--repair", help="Restore missing and damaged files.")
     ] = False,
     folders: Annotated[
         list[Path] | None,
         typer.Option(
             "--from",
-            help="A folder with the files of a source, videos, or a backup of the blob store; may "
-            "be given more than once.",
+            help="Folder with source files, videos or a backup of the blob store; can be given "
+            "several times.",
             exists=True,
             file_okay=False,
         ),
     ] = None,
     orphans: Annotated[
-        bool, typer.Option("--orphans", help="List files that nothing names; none is removed.")
+        bool,
+        typer.Option(
+            "--orphans", help="Also list files that no entity refers to; none is removed."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare every file with its digest; exit code 1 if one is missing or damaged at the end.
+    """Compare every file with its digest.
 
-    With --repair it is made again: copied from a release or a backup, read from its source, cut
-    out of its video, drawn or edited again; only bytes with the right digest are put in place.
+    With --repair, missing and damaged files are copied from a release or a backup, read from their
+    source, cropped from their video, or drawn or edited again; only bytes with the right digest are
+    stored. Exit code 1 if a file is still missing or damaged at the end.
     """
     from db.blob_check import BlobCheck
     from flows.engine.blob_repair import mend
@@ -54,12 +189,12 @@ def check(
     from schemas.errors import UsageError
 
     if folders and not repair:
-        raise UsageError("--from names where files are repaired from: say --repair, too")
+        raise UsageError("--from needs --repair")
     context = open_context(load_settings(), flow_run="loupe store check")
     with BlobCheck(context.store, context.blobs) as found:
         with progress_bar("reading files") as advance:
             checked = found.run(advance)
-        repaired, mended = _counted(mend(context, found, folders or ()) if repair else ())
+        count_repaired, repaired = _counted(mend(context, found, folders or ()) if repair else ())
         count, faulty = _counted(found.faulty())
         unnamed, paths = _counted(found.orphans() if orphans else ())
     context.store.close()
@@ -68,20 +203,20 @@ def check(
             "checked": checked,
             "faulty": count,
             "faults": [_as_json(one) for one in faulty],
-            "mended": repaired,
-            "repairs": [{"sha256": one.blob.sha256, "from": one.origin} for one in mended],
+            "mended": count_repaired,
+            "repairs": [{"sha256": one.blob.sha256, "from": one.origin} for one in repaired],
         }
         print_json(document | ({"orphans": unnamed, "orphan_paths": paths} if orphans else {}))
     else:
-        for one in mended[:_SHOWN]:
-            err.print(f"{one.blob.sha256[:12]} is right again: {one.origin}", markup=False)
+        for one in repaired[:_SHOWN]:
+            err.print(f"{one.blob.sha256[:12]} restored: {one.origin}", markup=False)
         for fault in faulty[:_SHOWN]:
             out.print(f"{fault.fault}: {_named(fault)}", markup=False, soft_wrap=True)
         for path in paths[:_SHOWN]:
-            out.print(f"nobody names: {path}", markup=False, soft_wrap=True)
-        out.print(_summary(checked, repaired, count, repair), soft_wrap=True)
+            out.print(f"orphan: {path}", markup=False, soft_wrap=True)
+        out.print(_summary(checked, count_repaired, count, repair), soft_wrap=True)
         if orphans:
-            out.print(f"{unnamed:,} files are named by nothing; none was removed", soft_wrap=True)
+            out.print(f"{unnamed:,} orphaned files; none was removed", soft_wrap=True)
     if count:
         raise typer.Exit(1)
 
@@ -106,17 +241,17 @@ def _as_json(one: "FaultyBlob") -> dict[str, Any]:
 
 
 def _named(one: "FaultyBlob") -> str:
-    return f"{one.blob.sha256} ({one.blob.media_type}), of loupe lineage {one.entity_id[:12]}"
+    return f"{one.blob.sha256} ({one.blob.media_type}), loupe lineage {one.entity_id[:12]}"
 
 
 def _summary(checked: int, repaired: int, left: int, repair: bool) -> str:
-    mended = f", {repaired:,} made again" if repair else ""
-    told = f"{checked:,} files looked at{mended}, {left:,} missing or damaged"
+    restored = f", {repaired:,} restored" if repair else ""
+    result = f"{checked:,} files checked{restored}, {left:,} missing or damaged"
     if not left:
-        return f"[green]{told}[/]"
+        return f"[green]{result}[/]"
     if not repair:
-        return f"[red]{told}[/]: loupe store check --repair"
+        return f"[red]{result}[/]: loupe store check --repair"
     return (
-        f"[red]{told}[/]: name the folder of their source, videos or a backup with --from, or run "
-        "the build again, which draws and downloads what it lacks, and then check again"
+        f"[red]{result}[/]: pass the folder of their source, videos or a backup with --from, or "
+        "run the build again, which draws and downloads missing files, and check again"
     )

@@ -17,25 +17,30 @@ _USUAL_FRAME_RATE = 30.0
 
 
 def track(
-    folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")],
-    video: Annotated[Path | None, typer.Argument(help="A video (or give --detections).")] = None,
+    folder: Annotated[Path, typer.Option("--out", help="Output folder.")],
+    video: Annotated[
+        Path | None, typer.Argument(help="A video, unless --detections is given.")
+    ] = None,
     detections: Annotated[
         Path | None,
         typer.Option(
-            help="A MOTChallenge file: frame, id (not read), left, top, width, height, conf."
+            help="MOTChallenge file: frame, id (ignored), left, top, width, height, conf."
         ),
     ] = None,
     frame_rate: Annotated[
         float | None,
-        typer.Option(help="Frames a second of --detections (default: 30); videos tell their own."),
+        typer.Option(help="Frames per second of --detections (default: 30)."),
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="Profile name or file.")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Profile name or file (default: the configured profile).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Follow people through a video, or through given detections by their motion alone.
+    """Track people in a video or in given detections.
 
-    Writes result.txt in MOTChallenge's format; for a video also crops and tracklets.json, after
-    the noise filter. Exit code 1 where a part could not be used; it is named and left out.
+    Writes result.txt in MOTChallenge format; for a video also crops and tracklets.json, after the
+    noise filter. Detections are associated by motion alone. Exit code 1 if part of the input could
+    not be used; it is skipped.
     """
     from schemas.errors import UsageError
 
@@ -46,7 +51,7 @@ def track(
         _track_detections(detections, folder, _profile(profile), rate, as_json=as_json)
     elif video is not None:
         if frame_rate is not None:
-            raise UsageError("--frame-rate goes with --detections; a video tells its own")
+            raise UsageError("--frame-rate is only for --detections; a video has its own")
         _track_video(video, folder, _profile(profile), as_json=as_json)
 
 

@@ -28,7 +28,7 @@ from sources.demonstration.writing import CITATION, LICENCE
 
 # Reads build files: TOML that says what to build.
 
-_UNKNOWN = "is no key of a build; see docs/build-files.md"
+_KEYS = "docs/build-files.md"
 _Build = TypeVar("_Build", UFine3CBuild, UFine6926Build, RecosBuild, CcdBuild)
 _Source = TypeVar("_Source", SourceSpec, VideoSourceSpec)
 
@@ -86,7 +86,7 @@ def _loaded(path: Path, form: type[_Build]) -> _Build:
         build = form.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(
-            f"build file {path}: {fault_of(error, unknown=_UNKNOWN)}"
+            f"build file {path}: {fault_of(error, form, see=_KEYS)}"
         ) from error
     others = tuple(_resolved_other(one, path.parent) for one in build.against)
     return build.model_copy(update={"against": others})
@@ -114,7 +114,7 @@ def _described(form: type[_Source], values: Mapping[str, Any]) -> _Source:
     try:
         return form.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(f"source: {fault_of(error, unknown=_UNKNOWN)}") from error
+        raise ConfigurationError(f"source: {fault_of(error, form, see=_KEYS)}") from error
 
 
 def at_home(path: str | Path) -> Path:

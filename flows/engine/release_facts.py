@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from db.entities import datasets_of, find
 from db.store import Store
 from schemas.base import Record
 from schemas.errors import ConfigurationError, UsageError
-from schemas.faults import fault_of
+from schemas.faults import fault_of, known_keys, unknown_key
 from schemas.records import Source
-from schemas.release import Creator, ReleaseAbout
+from schemas.release import ReleaseAbout
 from schemas.toml_file import read_toml
 
 _WANTED = {
@@ -97,18 +96,10 @@ def _fault(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return f"{place} is unknown; {_hint(str(first['loc'][-1]), _known_beside(first))}"
+        return unknown_key(place, known_keys(Statements, first["loc"]))
     if wanted := _WANTED.get(first["type"]):
         return f"{place} {wanted}; got {reprlib.repr(first['input'])}"
     return fault_of(error)
-
-
-def _known_beside(fault: ErrorDetails) -> list[str]:
-    """The keys that may stand where an unknown one stands."""
-    above = fault["loc"][:-1]
-    if not above:
-        return ["all", "datasets"]
-    return list(Creator.model_fields if "creators" in above else Statement.model_fields)
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # Reads training files: TOML with the settings of `schemas.cfam.CfamTraining`.
 
-_UNKNOWN = "is no key of a training; see docs/training.md"
+_KEYS = "docs/training.md"
 _DEMONSTRATION = "demo"
 _SHIPPED = Path(__file__).parents[2] / "retrieval" / "cfam"
 
@@ -65,9 +65,8 @@ def load_training(config: str | None) -> CfamTraining:
     try:
         settings = CfamTraining.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(
-            f"training file {path}: {fault_of(error, unknown=_UNKNOWN)}"
-        ) from error
+        fault = fault_of(error, CfamTraining, see=_KEYS)
+        raise ConfigurationError(f"training file {path}: {fault}") from error
     return settings.model_copy(update={"backbone": _resolved(settings.backbone, path.parent)})
 
 

@@ -165,7 +165,7 @@ def test_an_own_file_changes_steps_and_single_queues(tmp_path: Path) -> None:
         ("[rewrites]", "the tables in .* must be of steps, queues; got rewrites"),
         ("[steps.rewritings]", "the steps in .* must be of .*; got rewritings"),
         ("[steps.rewrites]\noverlap = 0", r"\[steps.rewrites\]: overlap: .* got 0"),
-        ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: gold is unknown"),
+        ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: unknown key 'gold'"),
         ("[steps.rewrites]\npolicy = 'often'", r"\[steps.rewrites\]: .*must be 'required'"),
         ("[queues.people]\noverlap = 2", r"\[queues.people\] must be named DATASET-STEP"),
         ("[queues.people-rewrites]\ngold_rate = 2", r"\[queues.people-rewrites\]: gold_rate"),

@@ -23,7 +23,7 @@ from db.store import Store
 from db.tables.work import ModelCall
 from flows.ccd.groups import ACCEPTED_FROM
 from flows.ccd.image_requests import MADE_FOR, ORDERED_BY
-from flows.cli.lineage_tree import lineage_tree
+from flows.cli.lineage import lineage_tree
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from release.reading import read_release

@@ -40,7 +40,7 @@ def test_a_home_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("dataset", "datset", "datset is no key of a build"),
+        ("dataset", "datset", "unknown key 'datset'; did you mean 'dataset'"),
         ("format", "formta", r"sources\.0\.format is missing"),
         ('name = "people"', 'name = "people"\nsplit = "tset"', r"sources\.0\.split: .* got 'tset'"),
         ('"mine"', '"../mine"', r"dataset: String should match .* got '\.\./mine'"),
@@ -116,7 +116,7 @@ def test_one_address_needs_no_list(tmp_path: Path) -> None:
         ('"CC BY 4.0"', '" "', r"sources\.0\.licence: .* got ' '"),
         ("every_nth_frame = 3", "every_nth_frame = 0", "every_nth_frame: .* got 0"),
         ('"walkers"', '"street"', "dataset must be named otherwise than its sources"),
-        ("tracklets_gate", "gate", "gate is no key of a build"),
+        ("tracklets_gate", "gate", "unknown key 'gate'"),
         ('"required"', '"requird"', "tracklets_gate: must be 'required', .* got 'requird'"),
         ('"required"', '"sample:1.5"', "tracklets_gate: .* rate from 0 to 1, got 'sample:1.5'"),
     ],

@@ -256,7 +256,7 @@ def test_the_command_scores_stores_and_writes_the_leaderboard(
     for column in ("mSD released", "median rank"):
         assert column in again.out
     assert re.search(r"│ +\d+(\.5)? │$", again.out, re.MULTILINE)
-    assert "1 of them had been evaluated so before" in again.out
+    assert "1 of them were already evaluated" in again.out
     assert loupe("evaluate", released, "--profile", "builtin").exit_code == 0
     board = loupe("leaderboard", released, "--json").json
     rows = [row["name"] for row in board["boards"][0]["rows"]]

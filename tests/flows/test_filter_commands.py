@@ -141,7 +141,7 @@ def test_the_page_shows_crops_and_escapes_names(
 def test_it_fits_the_terminal(
     loupe: Loupe, world: FilterWorld, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.cli.filter.out._width", columns)
+    monkeypatch.setattr("flows.cli.noise_filter.out._width", columns)
     lines = loupe("filter", "explain", world.tracks[1]).out.splitlines()
     table = [line for line in lines if any(rule.name in line for rule in RULES)]
     assert max(len(line) for line in table) <= columns

@@ -22,7 +22,7 @@ def test_gold_items_from_a_file_are_listed_and_removed(
     file.write_text("\n".join([*map(json.dumps, lines), "nonsense"]))
     added = loupe(*GOLD, "add", QUEUE, file)
     assert added.exit_code == 1
-    assert "2 new gold items, 0 were gold already" in added.out
+    assert "2 gold items added, 0 already existed" in added.out
     assert "line 3: " in added.err
     Desk(home_store).check(first, "a", correct=True)
     listed = {row["entity"]: row for row in loupe(*GOLD, "list", QUEUE, "--json").json}
@@ -61,4 +61,4 @@ def test_an_annotator_is_reinstated(loupe: Loupe, home_store: Store) -> None:
         assert suspended_annotators(connection, QUEUE) == set()
     again = loupe(*command)
     assert again.exit_code == 2
-    assert "is in force in the queue 'people-rewrites'" in again.err
+    assert "is not suspended from the queue 'people-rewrites'" in again.err

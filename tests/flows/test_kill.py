@@ -32,7 +32,7 @@ from tests.servers.processes import REPOSITORY
 
 pytestmark = pytest.mark.xdist_group("kill")  # takes minutes: begin early
 
-MODULES = "flows.cli.main, flows.cli.build, flows.ufine3c.pipeline, openai, pyarrow.parquet"
+MODULES = "flows.cli.main, flows.cli.run, flows.ufine3c.pipeline, openai, pyarrow.parquet"
 KILLS = 20
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.05

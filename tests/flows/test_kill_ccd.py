@@ -25,7 +25,7 @@ from tests.servers.counting_server import CountingServer, counting_server
 
 pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("kill")]
 
-MODULES = "flows.cli.main, flows.cli.build, flows.ccd.pipeline, openai, cv2, pyarrow.parquet"
+MODULES = "flows.cli.main, flows.cli.run, flows.ccd.pipeline, openai, cv2, pyarrow.parquet"
 KILLS = 5
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.1

@@ -17,7 +17,7 @@ from tests.flows.worlds import KEEP_COMPILED, RunningProgram, compile_modules, l
 
 pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("kill")]
 
-MODULES = "flows.cli.main, flows.cli.build, flows.ufine6926.pipeline, av, cv2, pyarrow.parquet"
+MODULES = "flows.cli.main, flows.cli.run, flows.ufine6926.pipeline, av, cv2, pyarrow.parquet"
 KILLS = 6
 CHECKPOINT_FRAMES = 4
 RELEASE = Path("releases") / "walkers-0.1.0"

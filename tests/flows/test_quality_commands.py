@@ -34,13 +34,13 @@ def test_a_sample_is_drawn_looked_at_and_estimated(loupe: Loupe, home_store: Sto
     assert again["strata"] == {"test · street · accept": 30}
     nobody = loupe("quality", "estimate", QUEUE)
     assert nobody.exit_code == 2
-    assert "nobody has looked" in nobody.err
+    assert "has been audited yet" in nobody.err
     first, *others = wanted(home_store, REWRITES)
     desk.answer(first.entity_id, "b", "reject", "second-look")
     for item in others:
         desk.answer(item.entity_id, "b", "accept", "second-look")
     shown = loupe("quality", "estimate", QUEUE).out
-    assert "second look: 1 of 10 wrong, 10.0 % (95 % interval 1.8–40.4 %)" in shown
+    assert "audit: 1 of 10 wrong, 10.0 % (95 % interval 1.8–40.4 %)" in shown
     assert f"wrong: {first.entity_id}" in shown
     found = loupe("quality", "estimate", QUEUE, "--json").json
     assert (found["looked"], found["wrong"], found["wrong_items"]) == (10, 1, [first.entity_id])
@@ -74,7 +74,7 @@ def test_choice_tests_are_drawn_answered_and_compared(loupe: Loupe, described: S
     assert again == drawn
     nobody = loupe(*CHOICES, "result", DATASET)
     assert nobody.exit_code == 2
-    assert "nobody has answered" in nobody.err
+    assert "has been answered yet" in nobody.err
     desk = Desk(described, f"{DATASET}-choices")
     for test_id in drawn["tests"]:
         desk.answer(test_id, "reviewer-1")

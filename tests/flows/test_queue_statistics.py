@@ -44,7 +44,7 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
 
 
 def test_nothing_to_review_is_said(loupe: Loupe) -> None:
-    assert "there is nothing to review yet" in loupe("queue", "stats").out
+    assert "nothing to review yet" in loupe("queue", "stats").out
 
 
 def test_texts_are_compared_by_what_they_state_of_the_person() -> None:

@@ -59,11 +59,20 @@ def test_without_a_file_nothing_is_stated(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("[all", "is not valid TOML"),
-        ("[all]\ntitel = 'x'", "all.titel is unknown; did you mean title?"),
-        ("[dataset.x]\ntitle = 'x'", "dataset is unknown; did you mean datasets?"),
-        ("[datasets.x]\nlicense = 'MIT'", "datasets.x.license is unknown; did you mean licence?"),
-        ("[all]\ncreators = [{ nmae = 'a' }]", "creators.0.nmae is unknown; did you mean name?"),
-        ("[all]\nzzz = 1", "all.zzz is unknown; known are contact, creators, date_released"),
+        ("[all]\ntitel = 'x'", "unknown key 'all.titel'; did you mean 'title'?"),
+        ("[dataset.x]\ntitle = 'x'", "unknown key 'dataset'; did you mean 'datasets'?"),
+        (
+            "[datasets.x]\nlicense = 'MIT'",
+            "unknown key 'datasets.x.license'; did you mean 'licence'?",
+        ),
+        (
+            "[all]\ncreators = [{ nmae = 'a' }]",
+            "unknown key 'all.creators.0.nmae'; did you mean 'name'?",
+        ),
+        (
+            "[all]\nzzz = 1",
+            "unknown key 'all.zzz'; known keys are contact, creators, date_released",
+        ),
         ("[all]\nlicence = 'research only'", "all.licence: must be a licence of SPDX's"),
         ("[all]\nlicence = 'CC BY-ND 4.0'", "such as CC-BY-4.0; got 'CC BY-ND 4.0'"),
         ("[all]\ncreators = 'me'", "all.creators must be a list, [{ … }, { … }]; got 'me'"),

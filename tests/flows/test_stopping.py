@@ -83,7 +83,7 @@ def test_nothing_new_is_sent_and_what_returns_is_stored(
     run.send(number)
     assert run.wait(60) == exit_code, run.output
     assert run.count(WAITING) == 1
-    assert "stopped; nothing half-finished is left" in run.output
+    assert "stopped; nothing is left half-written" in run.output
     assert "Traceback" not in run.output
     assert slow_model.ledger.summary()["total"] == IN_FLIGHT
     assert calls_in(tmp_path / "home") == IN_FLIGHT

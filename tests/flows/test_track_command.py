@@ -110,7 +110,7 @@ def test_a_profile_says_how_to_follow(loupe: Loupe, file: Path, tmp_path: Path) 
         (["--detections", __file__], "is not a MOTChallenge file"),
         ([], "give either a video or --detections"),
         (["{file}", "--detections", "{file}"], "give either a video or --detections"),
-        (["{file}", "--frame-rate", "25"], "--frame-rate goes with --detections"),
+        (["{file}", "--frame-rate", "25"], "--frame-rate is only for --detections"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_in_a_sentence(

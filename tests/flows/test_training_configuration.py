@@ -30,7 +30,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("epochs = 3", "epochs is no key of a training"),
+        ("epochs = 3", "unknown key 'epochs'; see docs/training.md"),
         ("[schedule]\nepochs = 0", "schedule.epochs: Input should be greater than 0, got 0"),
         ("[losses]\ntemperature = 0.0", "losses.temperature: .* got 0"),
         ('device = "gpu"', "device: String should match pattern .*auto.*, got 'gpu'"),

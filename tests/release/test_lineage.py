@@ -10,7 +10,7 @@ import pytest
 
 from db.lineage import ActivityNode, DecisionNode, EntityNode, Lineage, prov_json, trace
 from db.releases import released_entities
-from flows.cli.lineage_tree import lineage_tree
+from flows.cli.lineage import lineage_tree
 from release.lineage import ENTITIES, TABLES
 from release.lineage_reading import NO_PAYLOAD, ReleasedLineage, open_lineage
 from release.verify import verify_release

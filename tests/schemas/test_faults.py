@@ -31,10 +31,10 @@ def error_of(text: str) -> ValidationError:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "fault"),
     [
         ({}, "name is missing"),
-        ({"name": "a", "nmae": "b"}, "nmae is unknown"),
+        ({"name": "a", "nmae": "b"}, "unknown key 'nmae'; did you mean 'name'?"),
         ({"name": ""}, "a name is wanted"),
         ({"name": 3}, "name: Input should be a valid string, got 3"),
         (
@@ -44,20 +44,24 @@ def error_of(text: str) -> ValidationError:
         ({"inner": "x"}, "name is missing"),
     ],
 )
-def test_place_what_and_got(values: object, told: str) -> None:
-    assert fault_of(error_of(json.dumps(values))) == told
+def test_place_what_and_got(values: object, fault: str) -> None:
+    assert fault_of(error_of(json.dumps(values)), Outer) == fault
 
 
 def test_what_is_no_json_and_what_is_long() -> None:
     assert fault_of(error_of("{")).startswith("Invalid JSON: EOF while parsing")
-    told = fault_of(error_of(json.dumps({"name": ["x" * 1000]})))
-    assert told.startswith("name: Input should be a valid string, got ['xxxx")
-    assert (told[-1], len(told) < 130, len(told.splitlines())) == ("…", True, 1)
+    fault = fault_of(error_of(json.dumps({"name": ["x" * 1000]})))
+    assert fault.startswith("name: Input should be a valid string, got ['xxxx")
+    assert (fault[-1], len(fault) < 130, len(fault.splitlines())) == ("…", True, 1)
 
 
-def test_unknown_keys_are_said_as_wanted() -> None:
+def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
     error = error_of('{"name": "a", "b": 1}')
-    assert fault_of(error, unknown="is no key of this") == "b is no key of this"
+    assert fault_of(error) == "unknown key 'b'"
+    assert fault_of(error, Outer) == "unknown key 'b'; known keys are inner, name"
+    assert fault_of(error, Outer, see="the page") == "unknown key 'b'; see the page"
+    inner = error_of('{"name": "a", "inner": [{"count": 1, "cuont": 1}]}')
+    assert fault_of(inner, Outer) == "unknown key 'inner.0.cuont'; did you mean 'count'?"
 
 
 def test_other_errors_say_their_first_line() -> None:

@@ -47,7 +47,7 @@ def test_an_address_is_plain_and_never_a_service_account(name: str) -> None:
     assert (user.lower(), domain) == (user, "localhost")
 
 
-@pytest.mark.parametrize("command", ["show", "leave", "return"])
+@pytest.mark.parametrize("command", ["show", "deactivate", "reactivate"])
 def test_somebody_who_is_not_there_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -65,7 +65,7 @@ def test_a_foreign_label_studio_needs_the_token_of_the_person(
     monkeypatch.setenv("LOUPE_LABEL_STUDIO_TOKEN", "house")
     result = CliRunner().invoke(app, ["annotator", "add", "Anna"])
     assert isinstance(result.exception, UsageError)
-    assert "accounts cannot be made on http://127.0.0.1:1" in str(result.exception)
+    assert "Loupe cannot create accounts on http://127.0.0.1:1" in str(result.exception)
     assert "--token-file" in str(result.exception)
 
 
@@ -100,8 +100,8 @@ def test_the_life_of_an_annotator(
     assert (added["roles"], added["state"]) == (["adjudicator", "annotator"], "active")
     assert password not in loupe("show", "Fay Accounts") + loupe("show", "Fay Accounts", "--json")
     assert password in loupe("show", "Fay Accounts", "--reveal")
-    assert json.loads(loupe("leave", "Fay Accounts", "--json"))["state"] == "left"
-    assert json.loads(loupe("return", "Fay Accounts", "--json"))["state"] == "active"
+    assert json.loads(loupe("deactivate", "Fay Accounts", "--json"))["state"] == "left"
+    assert json.loads(loupe("reactivate", "Fay Accounts", "--json"))["state"] == "active"
 
     store = Store.open(database)
     desks = open_desks(load_settings(), store)

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from schemas.video import Observation
 
 
-app = typer.Typer(help="The noise filter: what it measured, and why.", no_args_is_help=True)
+app = typer.Typer(help="Explain the decisions of the noise filter.", no_args_is_help=True)
 
 ProfileOption = Annotated[
     str | None,
     typer.Option(
-        help="Show what the thresholds of this profile would do "
-        "(default: those that the report was made with)."
+        help="Apply the thresholds of this profile (default: those of the filter report)."
     ),
 ]
 
@@ -38,18 +37,23 @@ def explain(
         str,
         typer.Argument(
             metavar="ID",
-            help="The id of a track, a filter report or a tracklet, the digest of a crop, "
-            "or the first six digits.",
+            help="Id of a track, filter report or tracklet, or digest of a crop; at least its "
+            "first 6 digits.",
         ),
     ],
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Write a page with the crops to this file.", dir_okay=False),
+        typer.Option(
+            "--html", help="Also write an HTML page with the crops to this file.", dir_okay=False
+        ),
     ] = None,
     profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what was measured of every frame of a track, beside the thresholds."""
+    """Show the measurements of each frame of a track.
+
+    Each is shown with the threshold of its rule.
+    """
     from db.blobs import BlobStore
     from db.store import Store
     from flows.ufine6926.filter_explanation import as_document, render_explanation
@@ -72,14 +76,17 @@ def explain(
 @app.command()
 def sheet(
     dataset: Annotated[str, typer.Argument(help="The dataset whose tracks were filtered.")],
-    rule: Annotated[str | None, typer.Option(help="Only this rule, like 'blurred'.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only this rule, e.g. blurred.")] = None,
     out_file: Annotated[
-        Path, typer.Option("--out", help="The page to write.", dir_okay=False)
+        Path, typer.Option("--out", help="The HTML page to write.", dir_okay=False)
     ] = Path("sheet.html"),
     profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a contact sheet: per rule, crops in the order of what was measured."""
+    """Write a contact sheet with the crops of each rule.
+
+    Crops are sorted by the measurement of the rule.
+    """
     from db.blobs import BlobStore
     from db.store import Store
     from flows.ufine6926.filter_explanation import collect, render_sheet, sheet_document

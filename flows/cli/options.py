@@ -1,4 +1,4 @@
-"""What commands on review queues share: how a queue is named, and opened."""
+"""Arguments and options that several commands share."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from db.store import Store
 
 
-QueueArgument = Annotated[str, typer.Argument(help="The queue, like 'ufine3c-rewrites'.")]
+QueueArgument = Annotated[str, typer.Argument(help="The queue, e.g. ufine3c-rewrites.")]
 QueuesArgument = Annotated[
     str | None,
-    typer.Argument(help="The queue, like 'ufine3c-rewrites' (default: all queues in use)."),
+    typer.Argument(help="The queue, e.g. ufine3c-rewrites (default: all queues in use)."),
 ]
 
 
 def opened_queue(name: str) -> "tuple[Store, Queue]":
-    """The store of this installation, and the queue of that name as it is declared.
+    """The store of this installation and the declared queue.
 
     Raises:
         UsageError: there is no such queue.
@@ -30,3 +30,12 @@ def opened_queue(name: str) -> "tuple[Store, Queue]":
     store = Store.open(settings.database_url)
     (queue,) = chosen_queues(store, declared_queues(settings), name)
     return store, queue
+
+
+ReleaseArgument = Annotated[
+    str,
+    typer.Argument(help="Release folder, DATASET (newest version), DATASET@VERSION or release id."),
+]
+SplitOption = Annotated[
+    str | None, typer.Option(help="The split (default: test, or the only split).")
+]

@@ -1,0 +1,213 @@
+"""`loupe train`, `loupe evaluate` and `loupe leaderboard`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.options import ReleaseArgument, SplitOption
+from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from flows.evaluation.leaderboard import Board, Leaderboard
+    from flows.evaluation.run import EvaluationReport
+
+
+def train(
+    release: Annotated[
+        Path,
+        typer.Argument(help="Folder of a release with a train split, or a JSON file of rows."),
+    ],
+    config: Annotated[
+        str | None,
+        typer.Option(help="Training file in TOML, or 'demo' (default: the settings of the paper)."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Output folder (default: trainings/NAME in LOUPE_HOME)."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume from the last checkpoint in the output folder.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train CFAM on a release.
+
+    The best checkpoint is chosen on held-out identities of the train split, never on the test
+    split. On several GPUs: accelerate launch -m flows.cli train …
+    """
+    from flows.engine.progress import ConsoleProgress
+    from flows.evaluation.training import TrainingRequest, run_training
+
+    request = TrainingRequest(str(release), config, str(folder) if folder else None, resume)
+    report = run_training(request, ConsoleProgress(err))
+    if as_json and report.record is not None:
+        print_json(report.as_json())
+    elif report.record is not None:
+        out.print(report.sentence, markup=False, soft_wrap=True)
+
+
+def evaluate(
+    release: ReleaseArgument,
+    profile: Annotated[
+        str | None, typer.Option(help="Score the embedders of this profile (name or file).")
+    ] = None,
+    embedder: Annotated[
+        str | None, typer.Option(help="Score this embedder: builtin or PROVIDER:NAME@REVISION.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Score the CFAM checkpoint in this folder.")
+    ] = None,
+    embeddings: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="IMAGES.npy TEXTS.npy",
+            help="Score these embeddings, in the order of the release; needs --name.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the checkpoint or embeddings on the leaderboard.")
+    ] = None,
+    split: SplitOption = None,
+    check_images: Annotated[
+        bool,
+        typer.Option(
+            "--check-images/--no-check-images",
+            help="First compare each image with its digest, or only its size.",
+        ),
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Score models on a release.
+
+    Embeddings are cached: nothing is embedded twice.
+    """
+    from flows.engine.context import open_context
+    from flows.engine.progress import ConsoleProgress
+    from flows.evaluation.run import EvaluationRequest, run_evaluation
+    from profiles.settings import load_settings
+
+    request = EvaluationRequest(
+        release,
+        profile,
+        None if checkpoint is None else str(checkpoint),
+        split,
+        check_images,
+        embedder,
+        embeddings,
+        name,
+    )
+    context = open_context(load_settings(), progress=ConsoleProgress(err))
+    report = run_evaluation(context, request)
+    if as_json:
+        print_json(report.as_json())
+        return
+    print_evaluations(report)
+    out.print(f"the leaderboard is {report.written.page}", markup=False, soft_wrap=True)
+
+
+def print_evaluations(report: "EvaluationReport") -> None:
+    """The scores of each model that was evaluated."""
+    from flows.evaluation.leaderboard import column_title
+
+    first, *rest = map(column_title, _evaluation_metrics(report))
+    columns = ["model", "direction", first, "95 %", *rest]
+    print_table(f"scores on {report.dataset}", columns, _evaluation_rows(report))
+    for sentence in report.board.unscored.values():
+        out.print(sentence, markup=False, soft_wrap=True)
+    if old := sum(not one.is_new for one in report.stored):
+        out.print(f"{old:,} of them were already evaluated; the stored results are shown")
+
+
+def _evaluation_rows(report: "EvaluationReport") -> Iterator[list[object]]:
+    from flows.evaluation.leaderboard import interval_text, score_text
+
+    metrics = _evaluation_metrics(report)
+    for stored in report.stored:
+        result = stored.evaluation.result
+        for one in result.directions:
+            values = [Figure(score_text(one.scores.get(name), name)) for name in metrics]
+            interval = interval_text(one.scores.get(metrics[0]), metrics[0]) or "–"
+            yield [str(result.model.ref), one.direction, values[0], interval, *values[1:]]
+
+
+def _evaluation_metrics(report: "EvaluationReport") -> tuple[str, ...]:
+    """The columns: the retrieval metrics, and all others that occur."""
+    from flows.evaluation.leaderboard import ordered_metrics
+    from schemas.evaluation import METRICS
+
+    results = (stored.evaluation.result for stored in report.stored)
+    found = {name for result in results for one in result.directions for name in one.scores}
+    return ordered_metrics({*METRICS, *found})
+
+
+def leaderboard(
+    release: ReleaseArgument,
+    split: SplitOption = None,
+    out_folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Output folder (default: in LOUPE_HOME/leaderboards)."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the leaderboard of a release.
+
+    Also writes it as HTML, Markdown and JSON.
+    """
+    from db.store import Store
+    from flows.evaluation.leaderboard import collect, leaderboard_document
+    from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open(settings.database_url)
+    try:
+        board = collect(store, release, split)
+    finally:
+        store.close()
+    written = write_leaderboard(board, out_folder or leaderboard_folder(settings.home, board))
+    if as_json:
+        files = {name: str(path) for name, path in written._asdict().items()}
+        print_json({**leaderboard_document(board), "files": files})
+        return
+    print_boards(board)
+    out.print(f"the page is {written.page}", markup=False, soft_wrap=True)
+
+
+def print_boards(board: "Leaderboard") -> None:
+    """The tables of a leaderboard, on a terminal."""
+    for one in board.boards:
+        print_table(_board_title(board, one), _board_columns(one), _board_rows(one))
+    for sentence in board.unscored.values():
+        out.print(sentence, markup=False, soft_wrap=True)
+
+
+def _board_title(board: "Leaderboard", one: "Board") -> str:
+    manifest = board.manifest
+    return (
+        f"{manifest.dataset} {manifest.version}, {board.split}: {one.direction}, "
+        f"{one.queries:,} queries, gallery of {one.gallery:,}"
+    )
+
+
+def _board_columns(one: "Board") -> list[str]:
+    from flows.evaluation.leaderboard import column_title
+
+    first, *rest = map(column_title, one.metrics)
+    return ["model", first, "95 %", *rest]
+
+
+def _board_rows(one: "Board") -> Iterator[list[object]]:
+    from flows.evaluation.leaderboard import interval_text, score_text
+
+    first, *rest = one.metrics
+    for row in one.rows:
+        values = [Figure(score_text(row.scores.get(name), name)) for name in one.metrics]
+        interval = interval_text(row.scores.get(first), first) or "–"
+        yield [row.name, values[0], interval, *values[1:]]
+    for table in one.published:
+        for published in table.rows:
+            scores = dict(zip(table.metrics, published.scores, strict=True))
+            name = f"{published.model} (published, on {table.dataset} itself)"
+            yield [name, scores.get(first), "–", *map(scores.get, rest)]

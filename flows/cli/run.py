@@ -1,0 +1,210 @@
+"""`loupe run` and `loupe demo`."""
+
+import shutil
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+from flows.cli.output import JsonOption, err, out, print_json
+from flows.cli.withdrawals import warn_of_unfinished
+
+if TYPE_CHECKING:
+    from flows.engine.context import RunContext
+    from flows.engine.report import BuildReport
+    from flows.evaluation.run import EvaluationReport
+    from profiles.settings import Settings
+
+
+class Builder(Protocol):
+    """Builds a dataset from a build file, as far as possible now."""
+
+    def __call__(
+        self, context: "RunContext", config: str | None, profile: str | None, *, wait: bool
+    ) -> "BuildReport":
+        """The report of the run."""
+        ...
+
+
+class FlowName(StrEnum):
+    """The flows that can be run."""
+
+    BUILD_UFINE3C = "build-ufine3c"
+    BUILD_UFINE6926 = "build-ufine6926"
+    BUILD_RECOS = "build-recos"
+    BUILD_CCD = "build-ccd"
+
+
+def run(
+    flow: Annotated[FlowName, typer.Argument(help="The flow.")],
+    config: Annotated[
+        Path | None, typer.Option(help="Build file in TOML (default: the demonstration data).")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Profile name or file (default: the configured profile).")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Stop when model calls have cost this much.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Stop when model calls have used this many tokens.")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for reviews instead of ending.")] = False,
+    in_process: Annotated[
+        bool,
+        typer.Option("--in-process", help="Run in this process, even if a Prefect server is up."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a flow that builds a dataset.
+
+    The run ends when everything is done or waits for review. Run it again to continue: finished
+    work is not repeated.
+    """
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    parameters: dict[str, Any] = {
+        "config": str(config.absolute()) if config else None,
+        "profile": profile,
+        "max_cost": max_cost,
+        "max_tokens": max_tokens,
+        "wait": wait,
+    }
+    if not in_process and (server := _server(settings)):
+        from flows.engine.prefect import run_deployment
+
+        err.print(f"running on the Prefect server at {server.removesuffix('/api')}")
+        run_deployment(f"{flow.value}/default", parameters, settings.home, server)
+        return
+    from flows.engine.context import open_context
+    from flows.engine.ledger import Budget
+    from flows.engine.progress import ConsoleProgress
+
+    context = open_context(
+        settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
+    )
+    warn_of_unfinished(context.store)
+    report = _builder(flow)(context, parameters["config"], profile, wait=wait)
+    show_report(report, as_json=as_json)
+
+
+def _builder(flow: FlowName) -> "Builder":
+    """The function that runs the flow; imports only that flow."""
+    match flow:
+        case FlowName.BUILD_UFINE3C:
+            from flows.ufine3c.pipeline import run_build as build_ufine3c
+
+            return build_ufine3c
+        case FlowName.BUILD_UFINE6926:
+            from flows.ufine6926.pipeline import run_build as build_ufine6926
+
+            return build_ufine6926
+        case FlowName.BUILD_RECOS:
+            from flows.recos.pipeline import run_build as build_recos
+
+            return build_recos
+        case FlowName.BUILD_CCD:
+            from flows.ccd.pipeline import run_build as build_ccd
+
+            return build_ccd
+
+
+def show_report(report: "BuildReport", *, as_json: bool) -> None:
+    """Prints the report of a run."""
+    if as_json:
+        print_json(report.as_json())
+    else:
+        out.print(report.sentence, markup=False, soft_wrap=True)
+
+
+def _server(settings: "Settings") -> str | None:
+    """The API of the Prefect server of this installation, if it answers.
+
+    Another program on its port is not asked, as the request contains the password.
+    """
+    from services.prefect_server import prefect_api_url
+    from services.process import answers
+
+    url = prefect_api_url(settings.home)
+    return url if url and answers(f"{url}/health") else None
+
+
+_NEXT = """{activation}
+Look at it:
+  dataset card           {release}/README.md
+  images                 {release}/images
+  leaderboard            {page}
+  HTML report            loupe release report {release} --out {release}-report
+  verify the files       loupe release verify {release}
+  trace a caption        loupe lineage {caption}
+
+Try next:
+  build your own data    write a build file (docs/build-files.md), then
+                         loupe run build-ufine3c --config my-build.toml
+  build from video       loupe run build-ufine6926
+  add human review       loupe up, and gate = "required" in the build file
+  use real models        --profile small | paper | current (docs/profiles.md)
+  export                 loupe release export DIR --format webdataset | hf | coco | lmdb …
+  withdraw an item       loupe withdraw images/12.jpg --release {release}
+                         --ground privacy --reason "…" --dry-run
+  score a model          loupe evaluate {release} --embedder open_clip:ViT-B-16-quickgelu@openai
+  check the setup        loupe doctor
+"""
+
+
+def demo(
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option(help="Print only the result.")] = False,
+) -> None:
+    """Build and score a small demonstration dataset.
+
+    Needs no network and no GPU: people are drawn, and the built-in models describe them.
+    """
+    from flows.engine.context import open_context
+    from flows.engine.progress import ConsoleProgress, SilentProgress
+    from flows.evaluation.run import EvaluationRequest, run_evaluation
+    from flows.ufine3c.pipeline import run_build
+    from profiles.settings import load_settings
+
+    progress = SilentProgress() if quiet else ConsoleProgress(err)
+    context = open_context(load_settings(), progress=progress)
+    warn_of_unfinished(context.store)
+    report = run_build(context, None, "builtin")
+    scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
+    if as_json:
+        print_json({**report.as_json(), "evaluation": scores.as_json()})
+        return
+    out.print(report.sentence, markup=False, soft_wrap=True)
+    if not quiet:
+        _print_next(context, report, scores)
+
+
+def _print_next(context: "RunContext", report: "BuildReport", scores: "EvaluationReport") -> None:
+    from db.entities import find
+    from flows.cli.evaluation import print_boards
+    from schemas.records import Rewrite
+
+    rewrite = next(find(context.store, report.dataset, Rewrite.kind, states=("accepted",)), None)
+    caption = rewrite.id[:12] if rewrite else "ID"
+    page, release = _relative(scores.written.page), _relative(report.release)
+    text = _NEXT.format(release=release, caption=caption, page=page, activation=_activation())
+    print_boards(scores.board)
+    out.print(text, markup=False, soft_wrap=True)
+
+
+def _activation() -> str:
+    """How to activate the environment, if `loupe` is not on the PATH."""
+    script = Path(sys.executable).parent / "activate"
+    if shutil.which("loupe") is not None or not script.is_file():
+        return ""
+    return f"\nFirst:  source {_relative(script)}\n"
+
+
+def _relative(path: Path | None) -> str:
+    """The path relative to the working directory, if it is below it."""
+    if path is None:
+        return ""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
