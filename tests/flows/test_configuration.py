@@ -1,5 +1,6 @@
 """Build files: relative to where they lie, and refused with the key that is wrong."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,8 @@ def test_a_home_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert build.sources[0].images == Path("/home-of-somebody/data/people")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
+def test_a_wrong_key_is_named(tmp_path: Path) -> None:
+    cases = [
         ("dataset", "datset", "unknown key 'datset'; did you mean 'dataset'"),
         ("format", "formta", r"sources\.0\.format is missing"),
         ('name = "people"', 'name = "people"\nsplit = "tset"', r"sources\.0\.split: .* got 'tset'"),
@@ -48,12 +48,12 @@ def test_a_home_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("[[sources]]", "sources = []\n[[x]]", "sources: Tuple should have at least 1 item"),
         ('"mine"', '"mine', "is not valid TOML"),
         ('"mine"', '"mine"\nidentities_per_source = 0', "identities_per_source: .* got 0"),
-    ],
-)
-def test_a_wrong_key_is_named(tmp_path: Path, old: str, new: str, sentence: str) -> None:
-    with pytest.raises(ConfigurationError, match=sentence) as raised:
-        load_build(write(tmp_path, BUILD.replace(old, new, 1)))
-    assert "build.toml" in str(raised.value)
+    ]
+    for old, new, sentence in cases:
+        with pytest.raises(ConfigurationError) as raised:
+            load_build(write(tmp_path, BUILD.replace(old, new, 1)))
+        assert re.search(sentence, str(raised.value)), new
+        assert "build.toml" in str(raised.value), new
 
 
 def test_two_sources_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -109,9 +109,8 @@ def test_one_address_needs_no_list(tmp_path: Path) -> None:
     assert street.videos == (str(tmp_path / "clips"),)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
+def test_a_wrong_key_of_a_video_build_is_named(tmp_path: Path) -> None:
+    cases = [
         ('licence = "CC BY 4.0"', "", r"sources\.0\.licence is missing"),
         ('"CC BY 4.0"', '" "', r"sources\.0\.licence: .* got ' '"),
         ("every_nth_frame = 3", "every_nth_frame = 0", "every_nth_frame: .* got 0"),
@@ -119,13 +118,11 @@ def test_one_address_needs_no_list(tmp_path: Path) -> None:
         ("tracklets_gate", "gate", "unknown key 'gate'"),
         ('"required"', '"requird"', "tracklets_gate: must be 'required', .* got 'requird'"),
         ('"required"', '"sample:1.5"', "tracklets_gate: .* rate from 0 to 1, got 'sample:1.5'"),
-    ],
-)
-def test_a_wrong_key_of_a_video_build_is_named(
-    tmp_path: Path, old: str, new: str, sentence: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=sentence):
-        load_video_build(write(tmp_path, VIDEO_BUILD.replace(old, new, 1)))
+    ]
+    for old, new, sentence in cases:
+        with pytest.raises(ConfigurationError) as raised:
+            load_video_build(write(tmp_path, VIDEO_BUILD.replace(old, new, 1)))
+        assert re.search(sentence, str(raised.value)), new
 
 
 def test_videos_without_terms_are_refused() -> None:

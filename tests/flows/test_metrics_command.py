@@ -98,9 +98,8 @@ def test_without_anything_it_shows_its_help(loupe: Loupe) -> None:
     assert "missing --" not in told
 
 
-@pytest.mark.parametrize(
-    ("others", "sentence"),
-    [
+def test_what_cannot_be_scored(score: Score) -> None:
+    cases = [
         ({"--gallery": None}, "missing --gallery"),
         ({"--queries": b"no array"}, "queries.npy is no .npy file, is cut, or holds objects"),
         ({"--queries": np.array([{}])}, "queries.npy is no .npy file, is cut, or holds objects"),
@@ -110,13 +109,12 @@ def test_without_anything_it_shows_its_help(loupe: Loupe) -> None:
         ({"--query-ids": np.array([1, 2])}, "must hold an id for each of the 3 rows; got 2"),
         ({"--query-ids": np.ones(3)}, "query-ids.npy must hold integers; got float64"),
         ({"--query-ids": np.array([8, 8, 9])}, "no query has a match"),
-    ],
-)
-def test_what_cannot_be_scored(score: Score, others: dict[str, Any], sentence: str) -> None:
-    finished = score(others=others)
-    assert finished.exit_code == 2
-    assert sentence in finished.err
-    assert "Traceback" not in finished.err
+    ]
+    for others, sentence in cases:
+        finished = score(others=others)
+        assert finished.exit_code == 2, sentence
+        assert sentence in finished.err, sentence
+        assert "Traceback" not in finished.err, sentence
 
 
 def test_a_file_that_is_not_there(loupe: Loupe, tmp_path: Path) -> None:

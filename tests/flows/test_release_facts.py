@@ -55,9 +55,8 @@ def test_without_a_file_nothing_is_stated(tmp_path: Path) -> None:
     assert release_facts(tmp_path / "none.toml", "ufine3c") == (None, {})
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_what_is_wrong_with_a_file_is_named(tmp_path: Path) -> None:
+    cases = [
         ("[all", "is not valid TOML"),
         ("[all]\ntitel = 'x'", "unknown key 'all.titel'; did you mean 'title'?"),
         ("[dataset.x]\ntitle = 'x'", "unknown key 'dataset'; did you mean 'datasets'?"),
@@ -82,15 +81,14 @@ def test_without_a_file_nothing_is_stated(tmp_path: Path) -> None:
         ("[all]\ncreators = [{ given_names = 'Ada' }]", "a person must have family_names; got"),
         ("[datasets.x]\ncreators = [{ name = 'a', given_names = 'b' }]", "either family_names"),
         ("[all]\nhomepage = 'javascript:alert(1)'", "all.homepage: must be a web address"),
-    ],
-)
-def test_what_is_wrong_with_a_file_is_named(tmp_path: Path, text: str, says: str) -> None:
-    path = tmp_path / "releases.toml"
-    path.write_text(text, "utf-8")
-    with pytest.raises(ConfigurationError) as refused:
-        release_facts(path, "ufine3c")
-    assert says in str(refused.value)
-    assert str(refused.value).count("got ") <= 1
+    ]
+    for text, says in cases:
+        path = tmp_path / "releases.toml"
+        path.write_text(text, "utf-8")
+        with pytest.raises(ConfigurationError) as refused:
+            release_facts(path, "ufine3c")
+        assert says in str(refused.value), text
+        assert str(refused.value).count("got ") <= 1, text
 
 
 def test_names_that_nobody_knows_are_told_with_the_nearest(tmp_path: Path) -> None:

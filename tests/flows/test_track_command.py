@@ -100,9 +100,10 @@ def test_a_profile_says_how_to_follow(loupe: Loupe, file: Path, tmp_path: Path) 
     assert loupe(*command, "--profile", profile).json["people"] == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
+def test_what_cannot_be_followed_is_refused_in_a_sentence(
+    loupe: Loupe, file: Path, tmp_path: Path
+) -> None:
+    cases = [
         (["--detections", "nowhere.txt"], "nowhere.txt cannot be read: does not exist"),
         (["--detections", "{file}", "--frame-rate", "0"], "frame rate must be a number above 0"),
         (["--detections", "{file}", "--frame-rate", "nan"], "frame rate must be a number above 0"),
@@ -111,16 +112,13 @@ def test_a_profile_says_how_to_follow(loupe: Loupe, file: Path, tmp_path: Path) 
         ([], "give either a video or --detections"),
         (["{file}", "--detections", "{file}"], "give either a video or --detections"),
         (["{file}", "--frame-rate", "25"], "--frame-rate is only for --detections"),
-    ],
-)
-def test_what_cannot_be_followed_is_refused_in_a_sentence(
-    loupe: Loupe, file: Path, tmp_path: Path, arguments: list[str], sentence: str
-) -> None:
-    given = [argument.format(file=file) for argument in arguments]
-    ran = loupe("track", "--out", tmp_path / "out", *given)
-    assert ran.exit_code == 2
-    assert sentence in ran.err.replace("\n", " ")
-    assert not (tmp_path / "out").exists()
+    ]
+    for arguments, sentence in cases:
+        given = [argument.format(file=file) for argument in arguments]
+        ran = loupe("track", "--out", tmp_path / "out", *given)
+        assert ran.exit_code == 2, arguments
+        assert sentence in ran.err.replace("\n", " "), arguments
+        assert not (tmp_path / "out").exists(), arguments
 
 
 def test_a_video_gives_crops_and_tracklets(loupe: Loupe, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -27,22 +28,21 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert load_training(str(file)).backbone.checkpoint == tmp_path / "clip.pt"
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
+def test_what_is_wrong_is_one_sentence(tmp_path: Path) -> None:
+    cases = [
         ("epochs = 3", "unknown key 'epochs'; see docs/training.md"),
         ("[schedule]\nepochs = 0", "schedule.epochs: Input should be greater than 0, got 0"),
         ("[losses]\ntemperature = 0.0", "losses.temperature: .* got 0"),
         ('device = "gpu"', "device: String should match pattern .*auto.*, got 'gpu'"),
         ("[losses", "is not valid TOML"),
-    ],
-)
-def test_what_is_wrong_is_one_sentence(tmp_path: Path, content: str, sentence: str) -> None:
-    file = tmp_path / "train.toml"
-    file.write_text(content, encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=sentence) as caught:
-        load_training(str(file))
-    assert "\n" not in str(caught.value)
+    ]
+    for content, sentence in cases:
+        file = tmp_path / "train.toml"
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(ConfigurationError) as caught:
+            load_training(str(file))
+        assert re.search(sentence, str(caught.value)), content
+        assert "\n" not in str(caught.value), content
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
