@@ -1,6 +1,6 @@
 """A disk without space or inodes: one sentence, nothing half-made, and the same after making room.
 
-The disks are real ones: file systems in memory (tmpfs) with a limit.
+The disks are file systems in memory (tmpfs) with a limit.
 """
 
 import json
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -53,16 +53,29 @@ for options, copied, argv in steps:
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", disk], check=True)
     for one in copied:
         subprocess.run(["cp", "-r", one, disk], check=True)
-    code, told = run(argv, log)
+    code, message = run(argv, log)
     left = [str(path.relative_to(disk)) for path in disk.rglob("*")]
-    room = "remount,size=64m,nr_inodes=100000"
-    subprocess.run(["mount", "-o", room, "none", disk], check=True)
-    again, _ = run(argv, log)
-    print(json.dumps([code, told, left, again, files(disk / "out")]), flush=True)
+    again = code
+    if code:
+        room = "remount,size=64m,nr_inodes=100000"
+        subprocess.run(["mount", "-o", room, "none", disk], check=True)
+        again, _ = run(argv, log)
+    print(json.dumps([code, message, left, again, files(disk / "out")]), flush=True)
     subprocess.run(["umount", disk], check=True)
 """
-FULL = ("size=8k", "size=40k", "nr_inodes=1", "nr_inodes=3", "nr_inodes=5")
+NO_SPACE, NO_INODES, ROOM = "size=8k", "nr_inodes=3", "size=64m"
+FULL = (NO_SPACE, "size=40k", "nr_inodes=1", NO_INODES, "nr_inodes=5")
 """Too little for the first file, for a later one; for a folder, its content, and a later file."""
+DISKS = {
+    "build": FULL,
+    "report": (NO_SPACE, NO_INODES),
+    "webdataset": (NO_SPACE, NO_INODES),
+    "lmdb": (NO_SPACE, NO_INODES),
+    "hf": (NO_SPACE,),
+    "parquet": (NO_SPACE,),
+    "coco": (NO_INODES,),
+    "published": (NO_INODES,),
+}
 
 
 @pytest.fixture(scope="module")
@@ -86,43 +99,39 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-Tried = list[tuple[int, str, list[str], int, dict[str, str]]]
-TryOn = Callable[..., Tried]
+class Tried(NamedTuple):
+    """A command on a disk: exit code, message, files left; then exit code and files with room."""
+
+    code: int
+    message: str
+    left: list[str]
+    again: int
+    files: dict[str, str]
+
+
+Step = tuple[str, list[Any]]
+"""The disk, and the command."""
+TryOn = Callable[..., list[Tried]]
 
 
 @pytest.fixture
 def try_on(namespace: list[str], made: Path) -> TryOn:
-    """Runs a command on disks: full ones, then the same with room, `copied` lying there before.
+    """Runs commands, each on a disk with the folders `copied`, and once more after making room."""
 
-    Of each: exit code, what was printed and what is left; exit code and files with room.
-    """
-
-    def run(
-        disks: tuple[str, ...], *argv: Any, copied: tuple[Path, ...] = (), **env: Path
-    ) -> Tried:
-        steps = [[one, list(map(str, copied)), list(map(str, argv))] for one in disks]
+    def run(steps: list[Step], *, copied: tuple[Path, ...] = (), **env: Path) -> list[Tried]:
+        given = [[disk, list(map(str, copied)), list(map(str, argv))] for disk, argv in steps]
         variables = {"LOUPE_HOME": made / "home", "PYTHONPATH": Path.cwd(), **env}
+        start = [*namespace, sys.executable, "-c", _RUN]
         done = subprocess.run(
-            [
-                *namespace,
-                sys.executable,
-                "-c",
-                _RUN,
-                made / "disk",
-                made / "log",
-                json.dumps(steps),
-            ],
-            env={
-                "PATH": "/usr/bin:/bin",
-                **{name: str(value) for name, value in variables.items()},
-            },
+            [*start, made / "disk", made / "log", json.dumps(given)],
+            env={"PATH": "/usr/bin:/bin"} | {name: str(one) for name, one in variables.items()},
             capture_output=True,
             text=True,
             check=False,
             timeout=600,
         )
         assert done.returncode == 0, done.stderr
-        return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+        return [Tried(*json.loads(line)) for line in done.stdout.splitlines()]
 
     return run
 
@@ -138,24 +147,29 @@ def commands(made: Path) -> dict[str, list[Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["build", "report", "webdataset", "hf", "coco", "lmdb", "parquet", "published"]
-)
 def test_a_full_disk_is_one_sentence_and_with_room_all_is_as_ever(
-    name: str, made: Path, try_on: TryOn
+    made: Path, try_on: TryOn
 ) -> None:
-    full = FULL if name in ("build", "report", "webdataset") else FULL[:1] + FULL[3:4]
-    *tried, (_, _, _, code, whole) = try_on((*full, "size=64m"), *commands(made)[name])
-    assert code == 0
-    assert whole
-    for disk, (code, told, left, again, files) in zip(full, tried, strict=True):
-        assert code == 1, (disk, told)
-        assert told.startswith("error: "), (disk, told)
-        assert told.count("\n") == 1, (disk, told)
-        place = made / "disk"
-        assert f"{place / 'out'} was not written: no space or no inodes are left in {place}" in told
-        assert left == [], disk
-        assert (again, files) == (0, whole), disk
+    argv = commands(made)
+    steps = [(name, disk) for name, disks in DISKS.items() for disk in (ROOM, *disks)]
+    assert DISKS.keys() == argv.keys()
+    place = made / "disk"
+    whole: dict[str, dict[str, str]] = {}
+    for (name, disk), tried in zip(
+        steps, try_on([(disk, argv[name]) for name, disk in steps]), strict=True
+    ):
+        case = (name, disk, tried.message)
+        if disk == ROOM:
+            whole[name] = tried.files
+            assert (tried.code, bool(tried.files)) == (0, True), case
+            continue
+        assert tried.code == 1, case
+        assert tried.message.startswith("error: "), case
+        assert tried.message.count("\n") == 1, case
+        reason = f"was not written: no space or no inodes are left in {place}"
+        assert f"{place / 'out'} {reason}" in tried.message, case
+        assert tried.left == [], case
+        assert (tried.again, tried.files) == (0, whole[name]), case
 
 
 @pytest.mark.slow
@@ -170,15 +184,18 @@ def test_temporary_files_that_find_no_room_are_one_sentence(
         for number in range(100_000, 140_000)
     ]
     (folder / MANIFEST).write_text(json.dumps(values), "utf-8")
-    for command in ("verify", "report", "export"):
-        out = [] if command == "verify" else ["--out", tmp_path / "out"]
-        form = ["--format", "webdataset"] if command == "export" else []
-        given = ["release", command, folder, *form, *out]
-        ((code, told, left, _, _),) = try_on(("size=64k",), *given, TMPDIR=made / "disk")
-        assert (code, left) == (1, []), told
-        assert told.startswith(f"error: temporary files cannot be written in {made / 'disk'}"), told
-        assert told.count("\n") == 1
-        assert not (tmp_path / "out").exists()
+    out = ["--out", tmp_path / "out"]
+    given = (
+        ["release", "verify", folder],
+        ["release", "report", folder, *out],
+        ["release", "export", folder, "--format", "webdataset", *out],
+    )
+    for tried in try_on([("size=64k", argv) for argv in given], TMPDIR=made / "disk"):
+        assert (tried.code, tried.left) == (1, []), tried.message
+        reason = f"error: temporary files cannot be written in {made / 'disk'}"
+        assert tried.message.startswith(reason), tried.message
+        assert tried.message.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
@@ -186,11 +203,13 @@ def test_a_store_on_the_full_disk_is_as_it_was(made: Path, try_on: TryOn) -> Non
     home, disk, build = made / "home", made / "disk", commands(made)["build"]
     used = sum(path.stat().st_size for path in home.rglob("*") if path.is_file()) >> 10
     inodes = len(list(home.rglob("*")))
-    full = (f"size={used + 170}k", f"size={used + 280}k", f"nr_inodes={inodes + 3}", "size=64m")
-    *tried, (_, _, _, _, whole) = try_on(full, *build, copied=(home,), LOUPE_HOME=disk / "home")
-    for options, (code, told, left, again, files) in zip(full, tried, strict=False):
-        assert (code, told.count("\n")) == (1, 1), (options, told)
-        assert told.startswith("error: ")
-        assert str(disk) in told
-        assert {path.partition("/")[0] for path in left} == {"home"}, options
-        assert (again, files) == (0, whole), options
+    full = (f"size={used + 170}k", f"size={used + 280}k", f"nr_inodes={inodes + 3}")
+    steps = [(one, build) for one in (ROOM, *full)]
+    whole, *found = try_on(steps, copied=(home,), LOUPE_HOME=disk / "home")
+    assert (whole.code, bool(whole.files)) == (0, True)
+    for options, tried in zip(full, found, strict=True):
+        assert (tried.code, tried.message.count("\n")) == (1, 1), (options, tried.message)
+        assert tried.message.startswith("error: ")
+        assert str(disk) in tried.message
+        assert {path.partition("/")[0] for path in tried.left} == {"home"}, options
+        assert (tried.again, tried.files) == (0, whole.files), options
