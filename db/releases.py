@@ -180,6 +180,11 @@ class StoredRelease(NamedTuple):
     built_at: datetime
     mark: StateMark = UNMARKED
 
+    @property
+    def name(self) -> str:
+        """Its dataset and version, as they are shown."""
+        return f"{self.manifest.dataset} {self.manifest.version}"
+
 
 def store_release(
     store: Store,

@@ -1,6 +1,6 @@
-"""Withdrawals that were confirmed: recorded, their steps, and what holders are told."""
+"""Confirmed withdrawals: what they withdraw, their steps, and the notices for holders."""
 
-import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
@@ -10,24 +10,29 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
 from db.entities import AgentKind, AgentRef, NewEntity, pages, register_agents
-from db.releases import REFERRED, acquire_release_lock
+from db.releases import acquire_release_lock
 from db.store import Store, retried
 from db.tables.provenance import Agent, Entity
 from db.tables.releases import Release, ReleaseItem
-from db.tables.withdrawals import Withdrawal, WithdrawalStep, WithdrawnDigest, WithdrawnEntity
 from db.tables.withdrawals import Withdrawal as WithdrawalRow
 from db.tables.withdrawals import WithdrawalNotice as NoticeRow
-from db.withdrawal_graph import CONTRAST, Blob, CascadePolicy, WithdrawalTarget, bond_of
+from db.tables.withdrawals import WithdrawalStep, WithdrawnDigest, WithdrawnEntity
+from db.withdrawal_graph import (
+    CONTRAST,
+    Blob,
+    CascadePolicy,
+    WithdrawalTarget,
+    cascade_policy,
+    contrast_method,
+)
 from schemas.base import canonical_json, digest_of
 from schemas.errors import UsageError
-from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice
-
-# Files that are not taken in again, because they were withdrawn.
+from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice, version_numbers
 
 
 @retried
 def count_refused(store: Store) -> int:
-    """How many entries there are of files that are not taken in again."""
+    """How many withdrawn files there are that are not imported again."""
     query = select(func.count()).select_from(WithdrawnDigest).where(WithdrawnDigest.is_refused)
     with store.read() as connection:
         return connection.execute(query).scalar_one()
@@ -35,24 +40,22 @@ def count_refused(store: Store) -> int:
 
 @retried
 def refused_files(store: Store) -> dict[str, str]:
-    """For each digest that is not taken in again the key of the first withdrawal that says so."""
+    """The digests that are not imported again, each with the key of the first withdrawal of it."""
     query = (
-        select(WithdrawnDigest.sha256, Withdrawal.key)
-        .join(Withdrawal, Withdrawal.id == WithdrawnDigest.withdrawal_id)
+        select(WithdrawnDigest.sha256, WithdrawalRow.key)
+        .join(WithdrawalRow, WithdrawalRow.id == WithdrawnDigest.withdrawal_id)
         .where(WithdrawnDigest.is_refused)
-        .order_by(Withdrawal.id.desc())
+        .order_by(WithdrawalRow.id.desc())
     )
     with store.read() as connection:
         return {row.sha256: row.key for row in connection.execute(query)}
 
 
-# The withdrawals that were confirmed, and what each takes back. They are kept for good.
-
 CONFIRMED, FINISHED = "confirmed", "finished"
 
 
 class WithdrawalRequest(NamedTuple):
-    """What is asked for: what to take back, why, and whether the bytes go as well."""
+    """The target of a withdrawal, its ground, and whether files are erased."""
 
     target: WithdrawalTarget
     ground: Ground
@@ -60,7 +63,7 @@ class WithdrawalRequest(NamedTuple):
 
 
 class StoredWithdrawal(NamedTuple):
-    """A withdrawal that was confirmed; `key` is what notices and decisions call it by."""
+    """A withdrawal that was confirmed; notices and decisions refer to it by its `key`."""
 
     id: int
     key: str
@@ -78,7 +81,7 @@ class StoredWithdrawal(NamedTuple):
 
 
 def key_of(request: WithdrawalRequest, number: int) -> str:
-    """What the withdrawal is called that is the `number`-th (from 0) on the same request."""
+    """The key of the `number`-th withdrawal (from 0) on the same request."""
     target = canonical_json(request.target.model_dump(mode="json"))
     return digest_of("withdrawal", target, request.ground, str(request.erases), str(number))
 
@@ -99,7 +102,7 @@ def list_withdrawals(store: Store) -> list[StoredWithdrawal]:
 
 
 def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
-    """The withdrawal with that number, or whose key begins so.
+    """The withdrawal with that number, or whose key begins with `name`.
 
     Raises:
         UsageError: there is none, or there are several.
@@ -110,9 +113,9 @@ def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
     ]
     if len(found) == 1:
         return found[0]
-    told = ", ".join(f"{one.id} ({one.key[:12]})" for one in known)
+    names = ", ".join(f"{one.id} ({one.key[:12]})" for one in known)
     count = "no withdrawal" if not found else f"{len(found)} withdrawals"
-    raise UsageError(f"{count} can be meant by {name!r}; there are: {told or 'none'}")
+    raise UsageError(f"{count} can be meant by {name!r}; there are: {names or 'none'}")
 
 
 def read_withdrawals(connection: Connection, *those: ColumnElement[bool]) -> list[StoredWithdrawal]:
@@ -123,7 +126,7 @@ def read_withdrawals(connection: Connection, *those: ColumnElement[bool]) -> lis
 
 @retried
 def withdrawn_entities(store: Store, withdrawal: int) -> list[str]:
-    """The ids of what a withdrawal takes back, in order."""
+    """The ids of the entities of a withdrawal, in order."""
     query = select(WithdrawnEntity.entity_id).where(WithdrawnEntity.withdrawal_id == withdrawal)
     with store.read() as connection:
         return sorted(connection.execute(query).scalars())
@@ -142,7 +145,7 @@ def erased_blobs(store: Store, withdrawal: int) -> list[Blob]:
 
 @retried
 def counts_of(store: Store, withdrawal: int) -> list[WithdrawalCount]:
-    """What a withdrawal takes back, by dataset and kind."""
+    """How many entities a withdrawal withdraws, by dataset and kind."""
     query = (
         select(Entity.dataset, Entity.kind, func.count())
         .join(WithdrawnEntity, WithdrawnEntity.entity_id == Entity.id)
@@ -178,32 +181,31 @@ def _stored(row: Sequence[Any]) -> StoredWithdrawal:
     return StoredWithdrawal(id_, key, request, reason, agent, state, confirmed, ended)
 
 
-# The steps of a withdrawal: which were done, what each came to, and when all were.
+# The steps of a withdrawal that were done.
 
 
 class DoneStep(NamedTuple):
-    """A step that was done, what it came to, and when."""
+    """A step that was done, its details, and when."""
 
     step: str
-    told: dict[str, Any]
+    details: dict[str, Any]
     done_at: datetime
 
 
 @retried
-def record_step(store: Store, withdrawal: int, step: str, told: Mapping[str, Any]) -> None:
-    """Notes that a step was done; done again, what was told first stays."""
+def record_step(store: Store, withdrawal: int, step: str, details: Mapping[str, Any]) -> None:
+    """Records that a step was done; where it is recorded already, the first details stay."""
     with store.write() as connection:
-        insert_step(connection, withdrawal, step, told)
+        _insert_step(connection, withdrawal, step, details)
 
 
-def insert_step(
-    connection: Connection, withdrawal: int, step: str, told: Mapping[str, Any]
+def _insert_step(
+    connection: Connection, withdrawal: int, step: str, details: Mapping[str, Any]
 ) -> None:
-    """Notes that a step was done, in a transaction that is open."""
     row = {
         "withdrawal_id": withdrawal,
         "step": step,
-        "told": dict(told),
+        "told": dict(details),
         "done_at": datetime.now(UTC),
     }
     insert_new(connection, WithdrawalStep, [row])
@@ -220,16 +222,16 @@ def steps_of(store: Store, withdrawal: int) -> list[DoneStep]:
 
 
 def confirmed_patches(store: Store, withdrawal: int) -> list[dict[str, Any]]:
-    """The releases to be built, as they were told when the withdrawal was confirmed."""
+    """The releases to build, as they were planned when the withdrawal was confirmed."""
     (first,) = (one for one in steps_of(store, withdrawal) if one.step == CONFIRMED)
-    return list(first.told["patches"])
+    return list(first.details["patches"])
 
 
 @retried
 def finish(store: Store, withdrawal: int, entities: int) -> bool:
-    """Notes that all steps were done on its `entities`; done again, the first time stays.
+    """Records that all steps were done on its `entities`; the first time recorded stays.
 
-    False, and nothing is noted, where it takes back more than so many by now.
+    False, and nothing is recorded, where it has more entities than that by now.
     """
     own = WithdrawalRow.id == withdrawal
     taken = select(func.count()).where(WithdrawnEntity.withdrawal_id == withdrawal)
@@ -245,34 +247,34 @@ def finish(store: Store, withdrawal: int, entities: int) -> bool:
     return True
 
 
-# Records withdrawals: each whole or not at all, and what has come since within the same one.
+# Recording a withdrawal, all of it in one transaction.
 
 DECIDER = AgentRef("software", "loupe-withdrawal")
-"""Who decides in the graph. Who confirmed it is a person by name, which no release may tell."""
-_JUDGEMENT_TAKEN_BACK = "who judged it takes the judgement back"
+"""The agent of the decisions: releases must not name the person who confirmed it."""
+_JUDGEMENT_WITHDRAWN = "who judged it takes the judgement back"
 
 
 class NewWithdrawal(NamedTuple):
-    """All that is recorded of a withdrawal as it is confirmed.
+    """All that is recorded of a withdrawal when it is confirmed.
 
     Attributes:
-        key: what it is called (`key_of`).
-        request: what was asked for.
-        reason: the words of who asked.
+        key: its name (`key_of`).
+        request: what is requested.
+        reason: the words of the person who asked.
         agent: who confirmed it.
-        told: what is noted of it as its first step.
-        entities: what it takes back, by id.
-        reopened: what is to be decided on anew, as the judgement itself is taken back.
-        refused: digests that are not taken in again.
-        erased: files that go.
-        notices: what holders of releases are told.
+        details: those of its first step.
+        entities: the entities to withdraw, by id.
+        reopened: entities to decide on again, as the judgement itself is withdrawn.
+        refused: digests that are not imported again.
+        erased: files to erase.
+        notices: the notices for holders of releases.
     """
 
     key: str
     request: WithdrawalRequest
     reason: str
     agent: AgentRef
-    told: Mapping[str, Any]
+    details: Mapping[str, Any]
     entities: Collection[str]
     reopened: Collection[str]
     refused: Collection[str]
@@ -282,30 +284,80 @@ class NewWithdrawal(NamedTuple):
 
 @retried
 def record_withdrawal(
-    store: Store, new: NewWithdrawal, still_so: Callable[[Connection], bool]
+    store: Store, new: NewWithdrawal, is_unchanged: Callable[[Connection], bool]
 ) -> StoredWithdrawal:
     """Stores a withdrawal with its decisions: all of it, or nothing.
 
-    Withdrawals are recorded, and releases stored, one after the other. `still_so` is asked first,
-    in the same transaction, whether what was confirmed is what would go now.
+    A lock serialises this with the storing of releases. `is_unchanged` is asked first, in the same
+    transaction, whether the plan that was confirmed is still the plan.
 
     Raises:
-        UsageError: it would not; nothing was stored.
+        UsageError: it is not; nothing was stored.
     """
     with store.write() as connection:
         acquire_release_lock(connection)
-        if not still_so(connection):
+        if not is_unchanged(connection):
             raise UsageError(
-                "what hangs on it, or what was released, has changed since it was shown, so "
-                "nothing was withdrawn; run the command again to see what goes now"
+                "what is derived from it, or what was released, has changed since it was shown, "
+                "so nothing was withdrawn; run the command again to see the new plan"
             )
         stored = _insert(connection, new)
-        take_back(connection, stored, new.entities)
+        withdraw_entities(connection, stored, new.entities)
         reopened = [
-            NewDecision(one, "reopen", DECIDER, _JUDGEMENT_TAKEN_BACK) for one in new.reopened
+            NewDecision(one, "reopen", DECIDER, _JUDGEMENT_WITHDRAWN) for one in new.reopened
         ]
         append_decisions(connection, reopened)
     return stored
+
+
+def _insert(connection: Connection, new: NewWithdrawal) -> StoredWithdrawal:
+    """Inserts all of a withdrawal except its entities."""
+    (agent_id,) = register_agents(connection, [new.agent])
+    row = {
+        "key": new.key,
+        "target": new.request.target.model_dump(mode="json"),
+        "ground": new.request.ground,
+        "reason": new.reason,
+        "erases": new.request.erases,
+        "agent_id": agent_id,
+        "state": CONFIRMED,
+        "confirmed_at": datetime.now(UTC),
+    }
+    inserted = connection.execute(insert(WithdrawalRow).returning(WithdrawalRow.id), row)
+    id_ = inserted.scalar_one()
+    _insert_digests(connection, id_, new.refused, new.erased)
+    notices = [
+        {
+            "withdrawal_id": id_,
+            "release_id": one.release,
+            "notice": one.model_dump(mode="json"),
+        }
+        for one in new.notices
+    ]
+    for page in pages(notices):
+        connection.execute(insert(NoticeRow), page)
+    _insert_step(connection, id_, CONFIRMED, new.details)
+    (stored,) = read_withdrawals(connection, WithdrawalRow.id == id_)
+    return stored
+
+
+def _insert_digests(
+    connection: Connection, withdrawal: int, refused: Collection[str], erased: Collection[Blob]
+) -> None:
+    """Adds files to those that a withdrawal refuses or erases; those it has already stay."""
+    media_types = {blob.sha256: blob.media_type for blob in erased}
+    wanted = set(refused)
+    rows = [
+        {
+            "sha256": sha256,
+            "withdrawal_id": withdrawal,
+            "media_type": media_types.get(sha256),
+            "is_refused": sha256 in wanted,
+            "is_erased": sha256 in media_types,
+        }
+        for sha256 in sorted(wanted | media_types.keys())
+    ]
+    insert_new(connection, WithdrawnDigest, rows)
 
 
 @retried
@@ -316,20 +368,22 @@ def extend_withdrawal(
     refused: Collection[str],
     erased: Collection[Blob],
 ) -> None:
-    """Adds to a withdrawal what has come since: entities, with their decisions, and files.
+    """Adds entities, with their decisions, and files to a withdrawal.
 
-    Where there are any entities, one that was finished is open again.
+    With any entities, a finished withdrawal is open again.
     """
     with store.write() as connection:
         acquire_release_lock(connection)
         if entities:
-            opened_again(connection, [withdrawal.id])
-        insert_new(connection, WithdrawnDigest, _digests(withdrawal.id, refused, erased))
-        take_back(connection, withdrawal, entities)
+            reopen_withdrawals(connection, [withdrawal.id])
+        _insert_digests(connection, withdrawal.id, refused, erased)
+        withdraw_entities(connection, withdrawal, entities)
 
 
-def opened_again(connection: Connection, withdrawals: Collection[int]) -> list[StoredWithdrawal]:
-    """These withdrawals, oldest first; none is finished any more, nor becomes so meanwhile."""
+def reopen_withdrawals(
+    connection: Connection, withdrawals: Collection[int]
+) -> list[StoredWithdrawal]:
+    """Locks and opens withdrawals that may be finished; gives them, oldest first."""
     found: list[StoredWithdrawal] = []
     for page in pages(sorted(withdrawals)):
         here = WithdrawalRow.id.in_(page)
@@ -344,140 +398,63 @@ def opened_again(connection: Connection, withdrawals: Collection[int]) -> list[S
     return found
 
 
-def take_back(
+def withdraw_entities(
     connection: Connection, withdrawal: StoredWithdrawal, entity_ids: Collection[str]
 ) -> None:
-    """Adds entities to what a withdrawal takes back, and decides on them.
-
-    What it takes back already stays; on what was withdrawn before it was decided already.
-    """
+    """Adds entities to a withdrawal, and decides on those that are not withdrawn yet."""
     reason = f"withdrawal {withdrawal.key[:12]}: {withdrawal.request.ground}"
-    standing = select(Entity.id).where(Entity.state != "withdrawn").order_by(Entity.id)
+    active = select(Entity.id).where(Entity.state != "withdrawn").order_by(Entity.id)
     for page in pages(sorted(entity_ids)):
         rows = [{"withdrawal_id": withdrawal.id, "entity_id": one} for one in page]
         insert_new(connection, WithdrawnEntity, rows)
-        ids = connection.execute(standing.where(Entity.id.in_(page))).scalars()
+        ids = connection.execute(active.where(Entity.id.in_(page))).scalars()
         append_decisions(connection, [NewDecision(one, "withdraw", DECIDER, reason) for one in ids])
 
 
-def _insert(connection: Connection, new: NewWithdrawal) -> StoredWithdrawal:
-    """Inserts all of a withdrawal but what it takes back of the graph."""
-    id_ = _insert_row(connection, new)
-    for page in pages(_digests(id_, new.refused, new.erased)):
-        connection.execute(insert(WithdrawnDigest), page)
-    for page in pages(_notices(id_, new.notices)):
-        connection.execute(insert(NoticeRow), page)
-    insert_step(connection, id_, CONFIRMED, new.told)
-    (stored,) = read_withdrawals(connection, WithdrawalRow.id == id_)
-    return stored
-
-
-def _insert_row(connection: Connection, new: NewWithdrawal) -> int:
-    (agent_id,) = register_agents(connection, [new.agent])
-    row = {
-        "key": new.key,
-        "target": new.request.target.model_dump(mode="json"),
-        "ground": new.request.ground,
-        "reason": new.reason,
-        "erases": new.request.erases,
-        "agent_id": agent_id,
-        "state": CONFIRMED,
-        "confirmed_at": datetime.now(UTC),
-    }
-    inserted = connection.execute(insert(WithdrawalRow).returning(WithdrawalRow.id), row)
-    return inserted.scalar_one()
-
-
-def _digests(
-    withdrawal: int, refused: Collection[str], erased: Collection[Blob]
-) -> list[dict[str, Any]]:
-    media_types = {blob.sha256: blob.media_type for blob in erased}
-    wanted = set(refused)
-    return [
-        {
-            "sha256": sha256,
-            "withdrawal_id": withdrawal,
-            "media_type": media_types.get(sha256),
-            "is_refused": sha256 in wanted,
-            "is_erased": sha256 in media_types,
-        }
-        for sha256 in sorted(wanted | media_types.keys())
-    ]
-
-
-def _notices(withdrawal: int, notices: Iterable[WithdrawalNotice]) -> list[dict[str, Any]]:
-    return [
-        {
-            "withdrawal_id": withdrawal,
-            "release_id": one.release,
-            "notice": one.model_dump(mode="json"),
-        }
-        for one in notices
-    ]
-
-
-# What a run that is under way makes of things that were withdrawn meanwhile.
-
-_Taken = dict[str, set[int]]
-
-
 def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]) -> None:
-    """Withdraws, in the transaction that stores them, those of `entities` that go with a parent.
+    """Withdraws those of `entities` whose parents are withdrawn and whose roles demand it.
 
-    They are taken back by the same withdrawals as the parent, where their role says so
-    (`db.withdrawal_graph`). Those are open again, to be carried out on what else is left of them.
-    Where nothing was ever withdrawn this is one query.
+    It runs in the transaction that stores them. The withdrawals of the parents are open again, to
+    be carried out on these. Where nothing was ever withdrawn this is one query.
     """
     if connection.exec_driver_sql("SELECT 1 FROM withdrawal LIMIT 1").first() is None:
         return
-    taken = _taken(connection, {parent for one in entities for _, parent in one.parents})
-    if not taken:
-        return
-    late: dict[int, set[str]] = {}
-    while found := _next(entities, taken, late):
-        for withdrawal, id_ in found:
-            late.setdefault(withdrawal, set()).add(id_)
-            taken.setdefault(id_, set()).add(withdrawal)
-    for stored in opened_again(connection, late):
-        take_back(connection, stored, late[stored.id])
-
-
-def _next(
-    entities: Iterable[NewEntity], taken: _Taken, late: dict[int, set[str]]
-) -> list[tuple[int, str]]:
-    """(withdrawal, id) of those whose parents are taken by it, and that are not known to be."""
-    return [
-        (withdrawal, entity.id)
-        for entity in entities
-        for role, parent in entity.parents
-        if parent in taken and _goes(entity, role)
-        for withdrawal in taken[parent]
-        if entity.id not in late.get(withdrawal, ())
-    ]
-
-
-def _goes(entity: NewEntity, role: str) -> bool:
-    way = None
-    if role == CONTRAST:
-        way = (json.loads(entity.payload).get("contrast") or {}).get("way")
-    return bond_of(role, way) is not CascadePolicy.REFERS
-
-
-def _taken(connection: Connection, ids: Iterable[str]) -> _Taken:
-    """The withdrawals, by number, of those among `ids` that were taken back."""
-    found: _Taken = {}
+    by_entity: dict[str, set[int]] = defaultdict(set)
     query = select(WithdrawnEntity.entity_id, WithdrawnEntity.withdrawal_id)
-    for page in pages(sorted(ids)):
+    for page in pages(sorted({parent for one in entities for _, parent in one.parents})):
         for id_, withdrawal in connection.execute(query.where(WithdrawnEntity.entity_id.in_(page))):
-            found.setdefault(id_, set()).add(withdrawal)
-    return found
+            by_entity[id_].add(withdrawal)
+    late: dict[int, set[str]] = defaultdict(set)
+    is_changed = bool(by_entity)
+    while is_changed:  # until no child of a child is added, whatever their order
+        is_changed = False
+        for one in entities:
+            found = {
+                withdrawal
+                for role, parent in one.parents
+                if parent in by_entity and _is_withdrawn_with(one, role)
+                for withdrawal in by_entity[parent]
+                if one.id not in late[withdrawal]
+            }
+            for withdrawal in found:
+                late[withdrawal].add(one.id)
+                by_entity[one.id].add(withdrawal)
+                is_changed = True
+    for stored in reopen_withdrawals(connection, [number for number in late if late[number]]):
+        withdraw_entities(connection, stored, late[stored.id])
 
 
-# The releases that hold what was withdrawn, and what their holders are told.
+def _is_withdrawn_with(entity: NewEntity, role: str) -> bool:
+    """Whether an entity is withdrawn with its parent in a role."""
+    method = contrast_method(entity.payload) if role == CONTRAST else None
+    return cascade_policy(role, method) is not CascadePolicy.KEEP
+
+
+# Releases that hold withdrawn entities, and the notices for their holders.
 
 
 def releases_holding(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
-    """The ids of the releases in which any of these entities stands."""
+    """The ids of the releases that hold any of these entities."""
     found: set[str] = set()
     query = select(ReleaseItem.release_id).distinct()
     for page in pages(sorted(entity_ids)):
@@ -485,72 +462,37 @@ def releases_holding(connection: Connection, entity_ids: Iterable[str]) -> set[s
     return found
 
 
-def releases_beside(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
-    """The ids of all releases of those datasets of which one holds any of these entities."""
+def related_releases(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
+    """The ids of all releases of the datasets of which any release holds these entities."""
     datasets: set[str] = set()
     query = select(Release.dataset).distinct()
     for page in pages(releases_holding(connection, entity_ids)):
         datasets.update(connection.execute(query.where(Release.id.in_(page))).scalars())
-    beside = select(Release.id).where(Release.dataset.in_(datasets))
-    return set(connection.execute(beside).scalars())
-
-
-@retried
-def holding_releases(store: Store, withdrawal: int) -> set[str]:
-    """The ids of the releases in which anything stands that a withdrawal takes back."""
-    query = (
-        select(ReleaseItem.release_id)
-        .distinct()
-        .join(WithdrawnEntity, WithdrawnEntity.entity_id == ReleaseItem.entity_id)
-        .join(Entity, Entity.id == ReleaseItem.entity_id)
-        .where(WithdrawnEntity.withdrawal_id == withdrawal, Entity.kind.not_in(REFERRED))
-    )
-    with store.read() as connection:
-        return set(connection.execute(query).scalars())
+    related = select(Release.id).where(Release.dataset.in_(datasets))
+    return set(connection.execute(related).scalars())
 
 
 @retried
 def notices_of(store: Store, withdrawal: int) -> list[WithdrawalNotice]:
-    """What a withdrawal tells holders of releases, by dataset and version."""
-    query = select(NoticeRow.notice).where(NoticeRow.withdrawal_id == withdrawal)
+    """The notices of a withdrawal, by dataset and version."""
     with store.read() as connection:
-        return _withdrawal_notices_notices(connection.execute(query).scalars())
+        return _notices(connection, NoticeRow.withdrawal_id == withdrawal)
 
 
 @retried
 def all_notices(store: Store) -> list[WithdrawalNotice]:
-    """What holders of all releases are told of all withdrawals, by dataset and version."""
-    query = select(NoticeRow.notice).order_by(NoticeRow.withdrawal_id)
+    """The notices of all withdrawals, by dataset and version."""
     with store.read() as connection:
-        return _withdrawal_notices_notices(connection.execute(query).scalars())
+        return _notices(connection)
 
 
 def dataset_notices(connection: Connection, dataset: str, mark: int) -> list[WithdrawalNotice]:
-    """What holders of all releases of a dataset are told of the withdrawals up to `mark`."""
-    query = select(NoticeRow.notice).where(NoticeRow.withdrawal_id <= mark)
-    found = _withdrawal_notices_notices(
-        connection.execute(query.order_by(NoticeRow.withdrawal_id)).scalars()
-    )
+    """The notices of a dataset of the withdrawals up to `mark`."""
+    found = _notices(connection, NoticeRow.withdrawal_id <= mark)
     return [one for one in found if one.dataset == dataset]
 
 
-@retried
-def renumber_notices(store: Store, withdrawal: int, dataset: str, old: str, new: str) -> None:
-    """Tells holders to use the version `new` where a withdrawal told them to use `old`."""
-    query = select(NoticeRow.release_id, NoticeRow.notice)
-    with store.write() as connection:
-        for row in connection.execute(query.where(NoticeRow.withdrawal_id == withdrawal)).all():
-            if (row.notice["dataset"], row.notice["superseded_by"]) == (dataset, old):
-                connection.execute(
-                    update(NoticeRow)
-                    .where(
-                        NoticeRow.withdrawal_id == withdrawal,
-                        NoticeRow.release_id == row.release_id,
-                    )
-                    .values(notice={**row.notice, "superseded_by": new})
-                )
-
-
-def _withdrawal_notices_notices(rows: Iterable[Mapping[str, Any]]) -> list[WithdrawalNotice]:
-    found = [WithdrawalNotice.model_validate(row) for row in rows]
-    return sorted(found, key=lambda one: (one.dataset, tuple(map(int, one.version.split(".")))))
+def _notices(connection: Connection, *where: ColumnElement[bool]) -> list[WithdrawalNotice]:
+    query = select(NoticeRow.notice).where(*where).order_by(NoticeRow.withdrawal_id)
+    found = [WithdrawalNotice.model_validate(row) for row in connection.execute(query).scalars()]
+    return sorted(found, key=lambda one: (one.dataset, version_numbers(one.version)))

@@ -1,4 +1,4 @@
-"""What was taken back, with all that was derived from it, and what came of that."""
+"""Withdrawals, their entities, files, notices and steps."""
 
 from datetime import datetime
 from typing import Any
@@ -10,11 +10,12 @@ from db.tables.base import Base, Digest, Number
 
 
 class Withdrawal(Base):
-    """Something that was taken back, with everything derived from it: by whom, why, how far it is.
+    """A withdrawal of a target and everything derived from it.
 
-    `key` is made from what was asked for, so that asking again finds the same row; `target` is that
-    as JSON. `ground` is a word of `schemas.withdrawal`, `reason` the words of who asked, which stay
-    here. `erases` says whether bytes go as well. `state` is confirmed, then finished.
+    `key` is computed from the request, so that the same request finds the same row; `target` is the
+    target as JSON. `ground` is a value of `schemas.withdrawal.Ground`; `reason` holds the words of
+    the person who asked, and is stored nowhere else. `erases` says whether files are erased.
+    `state` is confirmed, then finished.
     """
 
     __tablename__ = "withdrawal"
@@ -32,7 +33,7 @@ class Withdrawal(Base):
 
 
 class WithdrawnEntity(Base):
-    """An entity that a withdrawal takes back."""
+    """An entity of a withdrawal."""
 
     __tablename__ = "withdrawn_entity"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
@@ -42,11 +43,11 @@ class WithdrawnEntity(Base):
 
 
 class WithdrawnDigest(Base):
-    """A file that a withdrawal takes back, or a text that it erases: by its digest.
+    """The digest of a file of a withdrawal, or of a text that it erases.
 
-    `media_type` is None where no file of ours has it (videos, images as they came, texts).
-    `is_refused` says that it is not taken in again, `is_erased` that ours goes, on grounds that
-    demand it. Where the withdrawal erases, no vectors of any of them are stored.
+    `media_type` is None where the blob store has no such file (videos, original images, texts).
+    `is_refused` says that it is not imported again, `is_erased` that its blob is erased. Where the
+    withdrawal erases, no vectors of any of them are stored.
     """
 
     __tablename__ = "withdrawn_digest"
@@ -60,7 +61,7 @@ class WithdrawnDigest(Base):
 
 
 class WithdrawalNotice(Base):
-    """What holders of a release are told of a withdrawal, as it was decided with it.
+    """The notice of a withdrawal for the holders of a release.
 
     `notice` is a `schemas.withdrawal.WithdrawalNotice`.
     """
@@ -73,7 +74,7 @@ class WithdrawalNotice(Base):
 
 
 class WithdrawalStep(Base):
-    """A step of a withdrawal that was done, and what it came to."""
+    """A step of a withdrawal that was done, with its details (`told`)."""
 
     __tablename__ = "withdrawal_step"
 

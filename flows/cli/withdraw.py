@@ -1,118 +1,225 @@
-"""`loupe withdraw`: take something back, with all that is derived from it."""
+"""`loupe withdraw`: withdraw an item and everything derived from it."""
 
 import getpass
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from flows.cli.output import JsonOption, err, out, print_json
-from flows.cli.withdraw_options import (
-    AlsoOption,
-    AnnotatorOption,
-    DatasetOption,
-    DryRunOption,
-    EntityArgument,
-    EraseOption,
-    FileOption,
-    GroundOption,
-    IdentityOption,
-    NamedThing,
-    NearOption,
-    ReasonOption,
-    ReleaseOption,
-    ResumeOption,
-    SourceOption,
-    VideoOption,
-    YesOption,
-    ground_called,
-)
 from schemas.errors import LoupeError, UsageError
 
 if TYPE_CHECKING:
+    from db.store import Store
     from db.withdrawal_graph import WithdrawalTarget
-    from db.withdrawals import StoredWithdrawal, WithdrawalRequest
+    from db.withdrawals import StoredWithdrawal
     from flows.engine.context import RunContext
     from flows.withdrawal.plan import WithdrawalPlan
+    from schemas.withdrawal import Ground
 
 
 def withdraw(
-    entity: EntityArgument = None,
-    identity: IdentityOption = None,
-    source: SourceOption = None,
-    video: VideoOption = None,
-    annotator: AnnotatorOption = None,
-    file: FileOption = None,
-    also: AlsoOption = None,
-    dataset: DatasetOption = None,
-    release: ReleaseOption = None,
-    ground: GroundOption = None,
-    reason: ReasonOption = None,
-    erase: EraseOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    resume: ResumeOption = False,
-    near: NearOption = True,
+    entity: Annotated[
+        str | None,
+        typer.Argument(
+            help="What to withdraw: an entity's id, or its first digits; with --release the file "
+            "or number of a row, such as images/12.jpg."
+        ),
+    ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            help="A person: by the name in the source, with --dataset; or by the published id, "
+            "with --release.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="A source, or with --identity the source that uses this name."),
+    ] = None,
+    video: Annotated[str | None, typer.Option(help="A video, by its file name.")] = None,
+    annotator: Annotated[
+        str | None, typer.Option(help="The work of an annotator, by pseudonym.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="With --identity, --source and --video: only there.")
+    ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(
+            help="The release in which the row or person is named: its folder, DATASET (its "
+            "newest), DATASET@VERSION, or the beginning of an id."
+        ),
+    ] = None,
+    ground: Annotated[
+        str | None, typer.Option(help="privacy, copyright, law, consent, quality or other.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="In your words; they stay in the store.")
+    ] = None,
+    erase: Annotated[
+        bool | None,
+        typer.Option(
+            "--erase/--keep-bytes",
+            help="Whether to erase the files. Default: for privacy, copyright and law.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Finish all withdrawals that are not finished.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Take something back, with all that is derived from it, in every dataset and release.
+    """Withdraw an item and everything derived from it, from every dataset and release.
 
-    What would go is shown first, and nothing is done before it is confirmed. A run that was killed
-    is gone on with by the same command, or by --resume.
+    The plan is shown first, and nothing is changed before it is confirmed. After an interruption,
+    the same command, or --resume, finishes the withdrawal.
     """
-    from flows.withdrawal.plan import request_of
+    from flows.withdrawal.plan import plan_withdrawal, request_of
 
-    named = NamedThing(
-        entity, identity, source, video, annotator, file, also or [], dataset, release
-    )
+    given = {
+        "entity": entity,
+        "identity": identity,
+        "source": source if identity is None else None,  # else it says in which source
+        "video": video,
+        "annotator": annotator,
+    }
     with _opened_context() as context:
         if resume:
             _resume(context, as_json)
             return
-        target = named.target(context.store)
-        request = request_of(target, ground_called(ground), erase)
-        alike = _lookalikes(context, file, near, target)
-        plan = _plan(context, request, alike, as_json)
+        target = _target(
+            context.store, given, dataset, release, source if identity is not None else None
+        )
+        request = request_of(target, _ground(ground), erase)
+        plan = plan_withdrawal(context.store, request, context.settings.home)
         if (open_ := plan.unfinished) is not None and not dry_run:
             err.print(f"withdrawal {open_.key[:12]} was confirmed before and is not finished")
             _finish(context, open_, as_json)
             return
         if not as_json:
-            _show(plan, alike)
+            from flows.cli.withdrawal_display import plan_display
+
+            out.print(plan_display(plan))
+        has_reason = bool((reason or "").strip())
         if plan.is_done or dry_run:
-            _end_without(plan, alike, reason, as_json)
+            if as_json:
+                print_json({**plan.as_json(), "done": plan.is_done})
+            elif not plan.is_done:
+                missing = "" if has_reason else ", with a --reason"
+                out.print(f"\nNothing was changed: leave out --dry-run to do it{missing}.")
             return
-        if not (reason or "").strip():
+        if not has_reason:
             raise UsageError("a withdrawal needs a reason, in your words: --reason '…'")
         if not yes:
             _ask(plan)
-        _confirmed(context, plan, str(reason), as_json)
+        _confirm(context, plan, str(reason), as_json)
 
 
-def _plan(
-    context: "RunContext", request: "WithdrawalRequest", alike: list[dict[str, Any]], as_json: bool
-) -> "WithdrawalPlan":
-    """The plan; where a file is not stored and pictures look like it, these are shown first."""
-    from flows.cli.withdrawal_plan_display import alike_display
-    from flows.withdrawal.plan import plan_withdrawal
-
-    try:
-        return plan_withdrawal(context.store, request, context.settings.home)
-    except UsageError:
-        if alike and as_json:
-            print_json({"lookalikes": alike})
-        elif alike:
-            out.print(alike_display(alike))
-        raise
+_NARROWED = ("identity", "source", "video")
+"""What --dataset may narrow."""
+_IN_RELEASE = ("entity", "identity")
+"""What --release may name."""
 
 
-def _confirmed(context: "RunContext", plan: "WithdrawalPlan", reason: str, as_json: bool) -> None:
+def _target(
+    store: "Store",
+    given: dict[str, str | None],
+    dataset: str | None,
+    release: str | None,
+    source: str | None,
+) -> "WithdrawalTarget":
+    """The target that the options name; `source` is that of an identity.
+
+    Raises:
+        UsageError: the options name nothing or several things, or do not go together.
+    """
+    from db.lineage import find_entity_id
+    from db.withdrawal_graph import WithdrawalTarget
+    from flows.withdrawal.releases import (
+        image_in_release,
+        is_file_of_row,
+        person_in_release,
+        refuse_two_meanings,
+    )
+
+    named = [(sort, name) for sort, name in given.items() if name is not None]
+    if len(named) != 1:
+        raise UsageError(
+            "name one thing to withdraw: an entity's id, or one of --identity, --source, --video "
+            "and --annotator"
+        )
+    ((sort, name),) = named
+    if dataset is not None and sort not in _NARROWED:
+        raise UsageError(
+            "--dataset goes with --identity, --source and --video; an id is unique, and an "
+            "annotator's work is withdrawn wherever it is: leave --dataset out"
+        )
+    if release is not None:
+        if sort not in _IN_RELEASE:
+            raise UsageError("--release goes with the file of a row, and with --identity")
+        if dataset or source:
+            raise UsageError("--release determines the dataset and source: leave these out")
+        find = image_in_release if sort == "entity" else person_in_release
+        return find(store, release, name)
+    if sort == "entity":
+        if is_file_of_row(name):
+            raise UsageError(
+                f"{name} is the file of a row: say of which release, with --release FOLDER or "
+                f"--release DATASET@VERSION"
+            )
+        return WithdrawalTarget(sort="entity", name=find_entity_id(store, name))
+    if sort == "identity" and dataset is not None and source is None:
+        refuse_two_meanings(store, dataset, name)
+    return WithdrawalTarget.model_validate(
+        {"sort": sort, "name": name, "dataset": dataset, "source": source}
+    )
+
+
+def _ground(name: str | None) -> "Ground":
+    """The ground of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from typing import get_args
+
+    from schemas.withdrawal import Ground
+
+    grounds: tuple[Ground, ...] = get_args(Ground)
+    for ground in grounds:
+        if ground == name:
+            return ground
+    got = f"; got {name!r}" if name else ""
+    raise UsageError(f"a withdrawal needs a --ground: one of {', '.join(grounds)}{got}")
+
+
+def _ask(plan: "WithdrawalPlan") -> None:
+    """Asks for confirmation by typing the number of entities.
+
+    Raises:
+        UsageError: there is no terminal, or something else was typed.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "there is no terminal to confirm it, so nothing was withdrawn; look at the plan with "
+            "--dry-run, then confirm with --yes"
+        )
+    words = f"withdraw {len(plan.reached)}"
+    if typer.prompt(f"Type {words!r} to confirm, anything else to cancel") != words:
+        raise UsageError("it was not confirmed; nothing was withdrawn")
+
+
+def _confirm(context: "RunContext", plan: "WithdrawalPlan", reason: str, as_json: bool) -> None:
     from db.entities import AgentRef
-    from flows.withdrawal.execution import carry_out  # noqa: F401 - all is there before anything is done
+    from flows.withdrawal.execution import carry_out  # noqa: F401 - fails before anything is done
     from flows.withdrawal.plan import confirm
 
     agent = AgentRef("person", getpass.getuser())
@@ -120,10 +227,10 @@ def _confirmed(context: "RunContext", plan: "WithdrawalPlan", reason: str, as_js
 
 
 def _resume(context: "RunContext", as_json: bool) -> None:
-    """Goes on with all withdrawals; of those that are finished, with what has come since.
+    """Finishes all withdrawals; finished ones are extended by what was derived since.
 
     Raises:
-        LoupeError: one cannot be finished; the first such error, once all others were gone on with.
+        LoupeError: one cannot be finished; the first such error, after all others were tried.
     """
     from db.withdrawals import list_withdrawals
     from flows.withdrawal.plan import sweep
@@ -131,8 +238,10 @@ def _resume(context: "RunContext", as_json: bool) -> None:
     failures: list[LoupeError] = []
     for one in list_withdrawals(context.store):
         if one.is_finished:
-            with _kept(failures):
+            try:
                 sweep(context.store, one)
+            except LoupeError as error:
+                failures.append(error)
     open_ = [one for one in list_withdrawals(context.store) if not one.is_finished]
     if not open_ and not as_json:
         out.print("every withdrawal is finished")
@@ -147,15 +256,6 @@ def _resume(context: "RunContext", as_json: bool) -> None:
         raise failures[0]
 
 
-@contextmanager
-def _kept(failures: list[LoupeError]) -> Iterator[None]:
-    """Puts an error among `failures`, so that others can be gone on with."""
-    try:
-        yield
-    except LoupeError as error:
-        failures.append(error)
-
-
 def _finish(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
     document, failure = _carry_out(context, withdrawal, quiet=as_json)
     if as_json:
@@ -167,19 +267,19 @@ def _finish(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool
 def _carry_out(
     context: "RunContext", withdrawal: "StoredWithdrawal", *, quiet: bool
 ) -> tuple[dict[str, Any], LoupeError | None]:
-    """Does all of its steps, and tells what came of it; all that is known of it then.
+    """Does all of its steps, and shows the result with the residual copies.
 
-    With it, why a step could not be done, if one could not: what is not reached is told all the
-    same.
+    Returns:
+        All that is known of the withdrawal then, and why a step failed, if one did.
     """
     from db.withdrawals import find_withdrawal
+    from flows.cli.withdrawal_display import residual_display, step_text
     from flows.cli.withdrawals import document
-    from flows.cli.withdrawals_display import told_step, unreached_display
     from flows.withdrawal.execution import carry_out
-    from flows.withdrawal.plan import unreached
+    from flows.withdrawal.residual import residual_copies
 
-    def on_step(name: str, told: Any) -> None:
-        err.print(f"[green]✓[/green] {escape(told_step(name, told))}", soft_wrap=True)
+    def on_step(name: str, details: Any) -> None:
+        err.print(f"[green]✓[/green] {escape(step_text(name, details))}", soft_wrap=True)
 
     failure: LoupeError | None = None
     try:
@@ -187,62 +287,14 @@ def _carry_out(
     except LoupeError as error:
         failure = error
     done = find_withdrawal(context.store, withdrawal.key)
-    left = unreached(context.store, context.settings.home, done)
+    left = residual_copies(context.store, context.settings.home, done)
     if not quiet:
-        unfinished = "" if failure is None else ", though not all steps are done"
-        told = f"{done.request.target} is withdrawn{unfinished}; look at it again with: "
-        out.print(escape(f"{told}loupe withdrawals {done.key[:12]}"), soft_wrap=True)
+        unfinished = "" if failure is None else ", but not all steps are done"
+        shown = f"{done.request.target} is withdrawn{unfinished}; to see it again: "
+        out.print(escape(f"{shown}loupe withdrawals {done.key[:12]}"), soft_wrap=True)
         out.print()
-        out.print(unreached_display(left), soft_wrap=True)
+        out.print(residual_display(left), soft_wrap=True)
     return document(context.store, done, left), failure
-
-
-def _show(plan: "WithdrawalPlan", alike: list[dict[str, Any]]) -> None:
-    from flows.cli.withdrawal_plan_display import plan_display
-
-    out.print(plan_display(plan, alike))
-
-
-def _end_without(
-    plan: "WithdrawalPlan", alike: list[dict[str, Any]], reason: str | None, as_json: bool
-) -> None:
-    """Tells that nothing was done."""
-    if as_json:
-        print_json({**plan.as_json(), "lookalikes": alike, "done": plan.is_done})
-    elif not plan.is_done:
-        given = "" if (reason or "").strip() else ", with a --reason"
-        out.print(f"\nNothing was done: leave out --dry-run to do it{given}.")
-
-
-def _ask(plan: "WithdrawalPlan") -> None:
-    """Has it confirmed by typing how much goes.
-
-    Raises:
-        UsageError: there is nobody to ask, or something else was typed.
-    """
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "nobody is here to confirm it, and nothing was withdrawn; look with --dry-run, "
-            "then say --yes"
-        )
-    words = f"withdraw {len(plan.reached)}"
-    if typer.prompt(f"Type {words!r} to do so, anything else to leave it") != words:
-        raise UsageError("it was not confirmed; nothing was withdrawn")
-
-
-def _lookalikes(
-    context: "RunContext", file: Path | None, near: bool, target: "WithdrawalTarget"
-) -> list[dict[str, Any]]:
-    from flows.withdrawal.plan import lookalikes
-
-    if file is None or not near:
-        return []
-    found = lookalikes(context, file)
-    if found is None:
-        told = f"{file} is no picture that can be looked at; it is found by its bytes alone"
-        err.print(escape(told), soft_wrap=True)
-        return []
-    return [one._asdict() for one in found if one.entity_id not in target.also]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`loupe withdrawals`: what was taken back, by whom, why, and how far it is."""
+"""`loupe withdrawals`: list withdrawals, or show one."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,18 +10,18 @@ from flows.cli.release_opening import opened_store
 if TYPE_CHECKING:
     from db.store import Store
     from db.withdrawals import StoredWithdrawal
-    from flows.withdrawal.plan import Unreached
+    from flows.withdrawal.residual import ResidualCopies
 
 
 def withdrawals(
     name: Annotated[
-        str | None, typer.Argument(help="One of them: its number, or its key's first digits.")
+        str | None, typer.Argument(help="One of them: its number, or the first digits of its key.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the withdrawals, or show one: who, when, why, what went, and the steps done."""
+    """List the withdrawals, or show one: who, when, why, what was withdrawn, and its steps."""
     from db.withdrawals import find_withdrawal, list_withdrawals
-    from flows.cli.withdrawals_display import UNFINISHED, files_of
+    from flows.cli.withdrawal_display import UNFINISHED, files_of
 
     with opened_store() as store:
         if name is not None:
@@ -51,11 +51,11 @@ def withdrawals(
 
 def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
     from db.withdrawals import counts_of, notices_of, steps_of
-    from flows.cli.withdrawals_display import unreached_display, withdrawal_display
-    from flows.withdrawal.plan import unreached
+    from flows.cli.withdrawal_display import residual_display, withdrawal_display
+    from flows.withdrawal.residual import residual_copies
     from profiles.settings import load_settings
 
-    left = unreached(store, load_settings().home, withdrawal)
+    left = residual_copies(store, load_settings().home, withdrawal)
     if as_json:
         print_json(document(store, withdrawal, left))
         return
@@ -63,11 +63,13 @@ def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None
     counts, notices = counts_of(store, id_), notices_of(store, id_)
     out.print(withdrawal_display(withdrawal, counts, notices, steps_of(store, id_)))
     out.print()
-    out.print(unreached_display(left), soft_wrap=True)
+    out.print(residual_display(left), soft_wrap=True)
 
 
-def document(store: "Store", withdrawal: "StoredWithdrawal", left: "Unreached") -> dict[str, Any]:
-    """All that is kept of a withdrawal, for programs."""
+def document(
+    store: "Store", withdrawal: "StoredWithdrawal", left: "ResidualCopies"
+) -> dict[str, Any]:
+    """All that is stored of a withdrawal, for programs."""
     from db.withdrawals import counts_of, notices_of, steps_of, withdrawn_entities
 
     id_ = withdrawal.id
@@ -76,17 +78,20 @@ def document(store: "Store", withdrawal: "StoredWithdrawal", left: "Unreached") 
         "entities": withdrawn_entities(store, id_),
         "counts": [one.model_dump(mode="json") for one in counts_of(store, id_)],
         "notices": [one.model_dump(mode="json") for one in notices_of(store, id_)],
-        "steps": [one._asdict() for one in steps_of(store, id_)],
+        "steps": [
+            {"step": one.step, "told": one.details, "done_at": one.done_at}
+            for one in steps_of(store, id_)
+        ],
         "not_reached": left.as_json(),
     }
 
 
 def warn_of_unfinished(store: "Store") -> None:
-    """Says so where a withdrawal was confirmed, and is not carried out to its end."""
+    """Warns of withdrawals that were confirmed and are not finished."""
     from db.withdrawals import list_withdrawals
 
     if open_ := [one.key[:12] for one in list_withdrawals(store) if not one.is_finished]:
-        warn(f"not finished: withdrawal {', '.join(open_)}; go on with: loupe withdraw --resume")
+        warn(f"not finished: withdrawal {', '.join(open_)}; finish with: loupe withdraw --resume")
 
 
 def _summary(withdrawal: "StoredWithdrawal") -> dict[str, Any]:

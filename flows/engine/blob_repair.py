@@ -23,7 +23,7 @@ from flows.ccd.editing import EDITED_FOR
 from flows.engine.context import RunContext
 from flows.recos.captioning import WRITTEN_WITH
 from flows.ufine6926.crops import MARGIN, cut, encode
-from flows.withdrawal.plan import DRAWN
+from flows.withdrawal.residual import DRAWN
 from models.embedding import plain_picture
 from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files

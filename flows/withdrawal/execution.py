@@ -1,6 +1,6 @@
-"""Carries out a confirmed withdrawal, step by step; each step can be done again."""
+"""Carries out a confirmed withdrawal, step by step; each step can be repeated."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from db.entities import datasets_of
 from db.evaluations import forget_examples
 from db.releases import UNMARKED, list_releases
 from db.reviews import tasks_to_erase
-from db.withdrawal_graph import (
+from db.withdrawal_traces import (
     close_reviews,
     drop_checkpoints,
     erase_answers_of,
@@ -27,74 +27,76 @@ from db.withdrawals import (
     counts_of,
     erased_blobs,
     finish,
-    holding_releases,
     list_withdrawals,
     notices_of,
     record_step,
-    renumber_notices,
     steps_of,
     withdrawn_entities,
 )
 from flows.engine.context import RunContext
 from flows.engine.gates import open_desks
 from flows.engine.releasing import release_checks, release_signer
-from flows.withdrawal.plan import ANNOTATOR, Patch, erase_pages, replan, sweep
+from flows.withdrawal.plan import ANNOTATOR, sweep
+from flows.withdrawal.releases import Patch, rows_of, withdrawn_rows
+from flows.withdrawal.residual import erase_pages
 from release.build import build_release
 from release.folder import remove_abandoned
 from release.notices import mark_release, record_notices
 from release.rebuild import rebuild_inputs
 from schemas.errors import LoupeError, UsageError
 from schemas.release import Manifest
-from schemas.withdrawal import WithdrawalNotice
 
-Told = Mapping[str, Any]
-OnStep = Callable[[str, Told], None]
-"""Told the name of each step as it was done, before that is noted, and what it came to."""
+Details = Mapping[str, Any]
+OnStep = Callable[[str, Details], None]
+"""Receives the name and details of each step that was done, before it is recorded."""
 
 
 class Step(NamedTuple):
-    """A step: its name, which is the same whoever does it, and what does it.
+    """A step of a withdrawal.
 
-    One that others `may_overtake` keeps none of them waiting when it cannot be done. One that is
-    done `anew` is so whenever anything is still to be done, as more may have come since.
+    Attributes:
+        name: stays the same across runs.
+        do: does it, and gives its details.
+        may_fail: whether the steps after it are done although it failed.
+        repeats: whether it is done whenever any step is left, as more may have been derived since.
     """
 
     name: str
-    do: Callable[[], Told]
-    may_overtake: bool = False
-    anew: bool = False
+    do: Callable[[], Details]
+    may_fail: bool = False
+    repeats: bool = False
 
 
 def carry_out(
     context: RunContext,
     withdrawal: StoredWithdrawal,
-    on_step: OnStep = lambda _name, _told: None,
+    on_step: OnStep = lambda _name, _details: None,
     desks: Desks | None = None,
 ) -> None:
-    """Does what is still to be done of a withdrawal; of a finished one that is nothing.
+    """Does the steps of a withdrawal that are left; none of a finished one.
 
-    Where a release cannot be built, or the review server is away, everything else is done all the
-    same. The `desks` are those of the settings where none are given.
+    Where a release cannot be built, or the review server does not answer, all other steps are done.
+    The `desks` are those of the settings where none are given.
 
     Raises:
-        LoupeError: a step cannot be done (one sentence says why); run it again when it can.
+        LoupeError: a step failed (one sentence says why); run it again when the cause is removed.
     """
     if withdrawal.is_finished:
         return
     while True:
         work = _Work(context, withdrawal, desks)
-        _do(context, withdrawal, _steps(work, withdrawal), on_step)
-        if finish(context.store, withdrawal.id, work.entities):
+        _do_steps(context, withdrawal, work, on_step)
+        if finish(context.store, withdrawal.id, work.entity_count):
             return
 
 
-def resume_reopened(context: RunContext, on_step: OnStep = lambda _name, _told: None) -> None:
-    """Goes on with withdrawals that were finished until a run under way brought more of them.
+def resume_reopened(context: RunContext, on_step: OnStep = lambda _name, _details: None) -> None:
+    """Carries on with withdrawals that were finished until a concurrent run derived more.
 
-    Others that are not finished are left to whoever carries them out.
+    Others that are not finished are left to the process that confirmed them.
 
     Raises:
-        LoupeError: a step cannot be done; the first such error, after all others were gone on with.
+        LoupeError: a step failed; the first such error, after all withdrawals were carried on with.
     """
     failures: list[LoupeError] = []
     for one in list_withdrawals(context.store):
@@ -109,54 +111,32 @@ def resume_reopened(context: RunContext, on_step: OnStep = lambda _name, _told: 
 
 def _was_finished(context: RunContext, withdrawal: StoredWithdrawal) -> bool:
     done = {one.step for one in steps_of(context.store, withdrawal.id)}
-    steps = _steps(_Work(context, withdrawal), withdrawal)
-    return all(step.name in done for step in steps)
+    return all(step.name in done for step in _Work(context, withdrawal).steps())
 
 
-def _do(
-    context: RunContext, withdrawal: StoredWithdrawal, steps: Iterable[Step], on_step: OnStep
+def _do_steps(
+    context: RunContext, withdrawal: StoredWithdrawal, work: "_Work", on_step: OnStep
 ) -> None:
     done = {one.step for one in steps_of(context.store, withdrawal.id)}
     failures: list[LoupeError] = []
-    for step in steps:
-        if step.name in done and not step.anew:
+    for step in work.steps():
+        if step.name in done and not step.repeats:
             continue
         try:
-            told = step.do()
+            details = step.do()
         except LoupeError as error:
-            if not step.may_overtake:
+            if not step.may_fail:
                 raise
             failures.append(error)
         else:
-            on_step(step.name, told)
-            record_step(context.store, withdrawal.id, step.name, told)
+            on_step(step.name, details)
+            record_step(context.store, withdrawal.id, step.name, details)
     if failures:
         raise failures[0]
 
 
-def _steps(work: "_Work", withdrawal: StoredWithdrawal) -> Iterator[Step]:
-    notices = work.notices()
-    if notices:  # first of all, so that nobody who only reads files takes them for sound
-        yield Step("write notices", work.write_notices, may_overtake=True)
-    for notice in notices:
-        name = f"mark {notice.dataset} {notice.version}"
-        yield Step(name, partial(work.mark, notice.release), may_overtake=True)
-    yield Step("find what came since", work.sweep, anew=True)
-    yield Step("close questions", work.close_questions, anew=True)
-    if withdrawal.request.target.sort == ANNOTATOR:
-        yield Step("count answers no more", work.return_answers)
-    if withdrawal.request.erases:
-        yield Step("delete on the desk", work.erase_tasks, may_overtake=True, anew=True)
-        yield Step("forget vectors", work.forget, anew=True)
-        yield Step("erase files", work.erase, anew=True)
-        yield Step("erase pages", work.erase_pages, anew=True)
-    for patch in work.patches():
-        name = f"{patch.base.manifest.dataset} {patch.version}"
-        yield Step(f"release {name}", partial(work.release, patch), may_overtake=True)
-
-
 class _Work:
-    """What the steps do; each gives what it came to, and done again comes to the same."""
+    """The steps of one withdrawal; each gives its details, and repeated gives the same."""
 
     def __init__(
         self, context: RunContext, withdrawal: StoredWithdrawal, desks: Desks | None = None
@@ -164,54 +144,91 @@ class _Work:
         self._context = context
         self._desks = desks
         self._store = context.store
+        self._id = withdrawal.id
         self._withdrawal = withdrawal
-        self.entities = 0
+        self._request = withdrawal.request
+        self._notices = notices_of(context.store, withdrawal.id)
+        self.entity_count = 0
 
-    def notices(self) -> list[WithdrawalNotice]:
-        """What holders of releases are told."""
-        return notices_of(self._store, self._withdrawal.id)
+    def steps(self) -> Iterator[Step]:
+        """All steps in order: first the notices, so that readers of files are warned."""
+        if self._notices:
+            yield Step("write notices", self._write_notices, may_fail=True)
+        for notice in self._notices:
+            name = f"mark {notice.dataset} {notice.version}"
+            yield Step(name, partial(self._mark, notice.release), may_fail=True)
+        yield Step("find what came since", self._sweep, repeats=True)
+        yield Step("close questions", self._close_questions, repeats=True)
+        if self._request.target.sort == ANNOTATOR:
+            yield Step("count answers no more", self._return_answers)
+        if self._request.erases:
+            yield Step("delete on the desk", self._erase_tasks, may_fail=True, repeats=True)
+            yield Step("forget vectors", self._forget, repeats=True)
+            yield Step("erase files", self._erase, repeats=True)
+            yield Step("erase pages", self._erase_pages, repeats=True)
+        known = {one.manifest.id: one for one in list_releases(self._store)}
+        for one in confirmed_patches(self._store, self._id):
+            patch = Patch(known[one["base"]], one["version"], one["rows"])
+            name = f"release {patch.base.manifest.dataset} {patch.version}"
+            yield Step(name, partial(self._release, patch), may_fail=True)
 
-    def sweep(self) -> Told:
-        """Withdraws what runs side by side have made, since it was shown, of what is withdrawn."""
-        swept = sweep(self._store, self._withdrawal)
-        self.entities = swept.all
-        return {"entities": swept.new}
+    def _write_notices(self) -> Details:
+        """Writes the notices to publish."""
+        home = self._context.settings.home
+        try:
+            paths = record_notices(home, self._notices)
+        except OSError as error:
+            raise UsageError(f"notices cannot be written to {home} ({error.strerror})") from error
+        return {"files": [path.name for path in paths]}
 
-    def close_questions(self) -> Told:
-        """Asks nobody any more about what is withdrawn, nor shows it."""
-        erased = [blob.sha256 for blob in erased_blobs(self._store, self._withdrawal.id)]
-        number = self._withdrawal.id if self._withdrawal.request.erases else None
-        return {"closed": close_reviews(self._store, self._entities(), erased, number)}
+    def _mark(self, release: str) -> Details:
+        """Marks the folder of a release, and erases its files where files are erased."""
+        (stored,) = (one for one in list_releases(self._store) if one.manifest.id == release)
+        own = [one for one in self._notices if one.release == release]
+        try:
+            marked = mark_release(stored.folder, own, erase=self._request.erases)
+        except OSError as error:
+            raise UsageError(f"{stored.folder} cannot be marked ({error.strerror})") from error
+        return {"skipped": marked.skipped, "erased": marked.erased}
 
-    def return_answers(self) -> Told:
-        """Lets an annotator's answers count no more, and the name be forgotten where bytes go."""
-        person = self._withdrawal.request.target.name
+    def _sweep(self) -> Details:
+        """Withdraws what concurrent runs have derived since the plan was made."""
+        added, self.entity_count = sweep(self._store, self._withdrawal)
+        return {"entities": added}
+
+    def _close_questions(self) -> Details:
+        """Closes the questions about withdrawn entities and those that show them."""
+        number = self._id if self._request.erases else None
+        return {"closed": close_reviews(self._store, self._entities(), self._digests(), number)}
+
+    def _return_answers(self) -> Details:
+        """Discounts an annotator's answers; forgets the name where files are erased."""
+        person, is_forgotten = self._request.target.name, False
         answers = return_answers(self._store, person)
-        if self._withdrawal.request.erases:
-            erase_answers_of(self._store, person, self._withdrawal.id)
-        forgotten = self._withdrawal.request.erases and forget_person(self._store, person)
-        return {"answers": answers, "name_forgotten": forgotten}
+        if self._request.erases:
+            erase_answers_of(self._store, person, self._id)
+            is_forgotten = forget_person(self._store, person)
+        return {"answers": answers, "name_forgotten": is_forgotten}
 
-    def erase_tasks(self) -> Told:
-        """Deletes tasks with their answers from the review server, which is away at times."""
-        tasks = tasks_to_erase(self._store, self._withdrawal.id)
+    def _erase_tasks(self) -> Details:
+        """Deletes tasks with their answers from the review server, which may be down."""
+        tasks = tasks_to_erase(self._store, self._id)
         desks = self._desks or open_desks(self._context.settings, self._store)
         return {"tasks": erase(self._store, desks, tasks) if tasks else 0}
 
-    def forget(self) -> Told:
-        """Deletes vectors of what is erased, and how far the work on it had come."""
+    def _forget(self) -> Details:
+        """Deletes the vectors and checkpoints of what is erased."""
         ids = self._entities()
-        erased = [blob.sha256 for blob in erased_blobs(self._store, self._withdrawal.id)]
         texts = text_digests(self._store, ids)
         return {
-            "image_vectors": forget_vectors(self._store, "image", erased),
-            "text_vectors": forget_texts(self._store, self._withdrawal.id, texts),
+            "image_vectors": forget_vectors(self._store, "image", self._digests()),
+            "text_vectors": forget_texts(self._store, self._id, texts),
             "checkpoints": drop_checkpoints(self._store, ids),
         }
 
-    def erase(self) -> Told:
-        """Erases files, but for those that something needs by now that is not withdrawn."""
-        blobs = erased_blobs(self._store, self._withdrawal.id)
+    def _erase(self) -> Details:
+        """Erases files, except those that an entity needs that is not withdrawn."""
+        blobs = erased_blobs(self._store, self._id)
         needed = still_needed(self._store, blobs)
         erased = sum(
             self._context.blobs.erase(blob.sha256, blob.media_type)
@@ -220,46 +237,39 @@ class _Work:
         )
         return {"files": len(blobs) - len(needed), "removed": erased, "needed": sorted(needed)}
 
-    def erase_pages(self) -> Told:
-        """Removes the pages of the datasets that something goes from, and shown examples of it.
-
-        What killed builds left beside releases goes, too, whatever is in it.
-        """
+    def _erase_pages(self) -> Details:
+        """Removes pages of the datasets concerned, examples, and what killed builds left."""
         examples = forget_examples(self._store, self._entities())
-        datasets = {one.dataset for one in counts_of(self._store, self._withdrawal.id)}
+        datasets = {one.dataset for one in counts_of(self._store, self._id)}
         home = self._context.settings.home
         removed = erase_pages(home, datasets, known=datasets_of(self._store))
-        beside = {one.folder.parent for one in list_releases(self._store)} | {home / "releases"}
-        abandoned = [name for folder in sorted(beside) for name in remove_abandoned(folder)]
+        parents = {one.folder.parent for one in list_releases(self._store)} | {home / "releases"}
+        abandoned = [name for folder in sorted(parents) for name in remove_abandoned(folder)]
         return {"removed": removed + abandoned, "evaluations": examples}
 
-    def patches(self) -> list[Patch]:
-        """The releases to be built, as it was decided when the withdrawal was confirmed."""
-        told = confirmed_patches(self._store, self._withdrawal.id)
-        known = {one.manifest.id: one for one in list_releases(self._store)}
-        return [Patch(known[one["base"]], one["version"], one["rows"]) for one in told]
+    def _release(self, patch: Patch) -> Details:
+        """Builds a patch, unless a release has its version already.
 
-    def release(self, patch: Patch) -> Told:
-        """Has a release in the place of an earlier one; its notices name the version it got."""
-        dataset, number = patch.base.manifest.dataset, self._withdrawal.id
-        holding = holding_releases(self._store, number)
-        found = replan(list_releases(self._store, dataset), patch, holding)
-        manifest = self._build(found) if isinstance(found, Patch) else found.manifest
-        if manifest.version != patch.version:
-            renumber_notices(self._store, number, dataset, patch.version, manifest.version)
-            self._tell_anew(dataset)
+        `run_again` says that this release holds some of it: the same command withdraws it from
+        there, too.
+        """
+        releases = list_releases(self._store, patch.base.manifest.dataset)
+        existing = [one for one in releases if one.manifest.version == patch.version]
+        manifest = existing[0].manifest if existing else self._build(patch)
+        rows = [row for one in existing for row in rows_of(self._store, one) or ()]
         return {
             "id": manifest.id,
             "version": manifest.version,
             "images": manifest.statistics.images,
+            "run_again": bool(withdrawn_rows(rows, set(self._entities()))),
         }
 
     def _build(self, patch: Patch) -> Manifest:
-        """Builds a release of the state of an earlier one, but for what is withdrawn."""
+        """Builds a release from the state of an earlier one, without what is withdrawn."""
         manifest, settings = patch.base.manifest, self._context.settings
         inputs = rebuild_inputs(patch.base)
         checks = inputs.checks
-        if checks.nearest is not None:  # of all rows, so of fewer it is another number
+        if checks.nearest is not None:  # computed over all rows, so it changes with fewer
             today = release_checks(
                 self._store, settings, manifest.dataset, progress=self._context.progress
             )
@@ -278,31 +288,8 @@ class _Work:
         )
         return built.manifest
 
-    def mark(self, release: str) -> Told:
-        """Says in the folder of a release what was withdrawn from it; erases what is to go."""
-        (stored,) = (one for one in list_releases(self._store) if one.manifest.id == release)
-        own = [one for one in self.notices() if one.release == release]
-        try:
-            marked = mark_release(stored.folder, own, erase=self._withdrawal.request.erases)
-        except OSError as error:
-            raise UsageError(f"{stored.folder} cannot be marked ({error.strerror})") from error
-        return {"skipped": marked.skipped, "erased": marked.erased}
-
-    def write_notices(self) -> Told:
-        """Keeps notices to be published."""
-        home = self._context.settings.home
-        try:
-            paths = record_notices(home, self.notices())
-        except OSError as error:
-            raise UsageError(f"notices cannot be written to {home} ({error.strerror})") from error
-        return {"files": [path.name for path in paths]}
-
-    def _tell_anew(self, dataset: str) -> None:
-        """Writes notices and marks once more, as what they tell to use instead has changed."""
-        self.write_notices()
-        for notice in self.notices():
-            if notice.dataset == dataset:
-                self.mark(notice.release)
-
     def _entities(self) -> list[str]:
-        return withdrawn_entities(self._store, self._withdrawal.id)
+        return withdrawn_entities(self._store, self._id)
+
+    def _digests(self) -> list[str]:
+        return [blob.sha256 for blob in erased_blobs(self._store, self._id)]

@@ -19,16 +19,13 @@ from schemas.errors import IntegrityError
 from schemas.release import Count, HexSha256, Manifest, Version
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
-# What the lineage in a release tells of what was withdrawn from it since: ids, and no words.
-
-
 def without_withdrawn(
     traced: Lineage, captions: dict[str, str], rows: Iterable[WithdrawnRow]
 ) -> tuple[Lineage, dict[str, str]]:
-    """A lineage, and the captions beside its root, without the words of what was withdrawn.
+    """A lineage, and the captions of its root, without the words of withdrawn entities.
 
-    Where any of it was withdrawn all that it tells of an image or text may tell of that, so that
-    nothing is left of it but ids, kinds and how they hang together.
+    Where any entity was withdrawn, the payloads of all others may describe it, so only ids, kinds
+    and links are left.
     """
     given = list(rows)
     images = {row.entity_id for row in given if row.is_whole}
@@ -43,9 +40,6 @@ def without_withdrawn(
         for id_, node in traced.entities.items()
     }
     return traced._replace(entities=withheld), left
-
-
-# What this installation knows to be withdrawn from a release, for whoever uses it.
 
 
 class ReleaseWithdrawal(Record):
@@ -67,9 +61,7 @@ class ReleaseWithdrawal(Record):
 
 
 def known_notices(settings: Settings) -> tuple[WithdrawalNotice, ...]:
-    """All that this installation knows to be withdrawn.
-
-    It stands in the store, where there is one, and in the notices below the home.
+    """The notices in the store, where there is one, and below the home.
 
     Raises:
         ConfigurationError: the store does not answer.
@@ -85,9 +77,7 @@ def known_notices(settings: Settings) -> tuple[WithdrawalNotice, ...]:
 
 
 def notices_known(home: Path, store: Store) -> tuple[WithdrawalNotice, ...]:
-    """Likewise, of a store that is open.
-
-    What is withdrawn is withdrawn as it stands in the store, before any file says so.
+    """The notices in an open store and below the home; the store goes first.
 
     Raises:
         IntegrityError: a file of notices cannot be read.
@@ -116,7 +106,7 @@ def withdrawal_of(
 
 
 def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWithdrawal | None:
-    """Likewise of the release in `folder`; None too where its manifest cannot be read.
+    """What is withdrawn from the release in `folder`; None where its manifest cannot be read.
 
     Raises:
         IntegrityError: the mark cannot be read.
@@ -127,9 +117,9 @@ def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWit
 
 
 def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
-    """All rows that are withdrawn from the release in `folder`, by its mark and by notices.
+    """All rows withdrawn from the release in `folder`, by its mark and by notices.
 
-    None where its manifest cannot be read; a mark that cannot be read tells of none.
+    Empty where its manifest cannot be read; a mark that cannot be read is ignored.
     """
     given = tuple(known)
     manifest = _manifest_in(folder) if _may_be_withdrawn(folder, given) else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from db.withdrawal_graph import ROLES, CascadePolicy, bond_of, empties
+from db.withdrawal_graph import ROLES, CascadePolicy, cascade_policy, empties
 from schemas.errors import IntegrityError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -112,12 +112,16 @@ def test_every_role_says_why() -> None:
 
 def test_an_unknown_role_is_refused_and_not_passed_over() -> None:
     with pytest.raises(IntegrityError, match="inspired_by"):
-        bond_of("inspired_by")
+        cascade_policy("inspired_by")
 
 
 def test_what_was_found_only_needs_its_anchor() -> None:
-    assert bond_of("contrast_of", "search") is CascadePolicy.NEEDS
-    assert bond_of("contrast_of", "edit") is bond_of("contrast_of") is CascadePolicy.HOLDS
+    assert cascade_policy("contrast_of", "search") is CascadePolicy.REMOVE
+    assert (
+        cascade_policy("contrast_of", "edit")
+        is cascade_policy("contrast_of")
+        is CascadePolicy.ERASE
+    )
 
 
 def test_a_tracklet_goes_with_what_was_made_of_it_and_a_text_does_not() -> None:

@@ -18,7 +18,7 @@ from db.withdrawals import (
     finish,
     key_of,
     record_withdrawal,
-    take_back,
+    withdraw_entities,
     withdrawn_entities,
 )
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
@@ -104,11 +104,11 @@ def test_it_does_not_become_finished_while_more_is_being_stored(
     added, finishing = Event(), Event()
 
     def add(*arguments: Any) -> None:
-        take_back(*arguments)
+        withdraw_entities(*arguments)
         added.set()
         assert finishing.wait(300)
 
-    monkeypatch.setattr("db.withdrawals.take_back", add)
+    monkeypatch.setattr("db.withdrawals.withdraw_entities", add)
     child = rewrite("child", ("rewrite_of", parent.id))
     thread = Thread(target=store_entities, args=(store, [child]))
     thread.start()

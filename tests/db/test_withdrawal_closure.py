@@ -19,7 +19,7 @@ from db.withdrawal_graph import (
     SAME,
     TARGET,
     CascadePolicy,
-    bond_of,
+    cascade_policy,
     closure,
     empties,
     own_digests,
@@ -112,10 +112,10 @@ def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bo
         for child in entities.values():
             for role, parent in child.parents:
                 way = _way(child)
-                bond = bond_of(role, way)
-                if parent in goes and bond is not CascadePolicy.REFERS:
+                bond = cascade_policy(role, way)
+                if parent in goes and bond is not CascadePolicy.KEEP:
                     goes[child.id] = goes.get(child.id, False) or (
-                        goes[parent] and bond is CascadePolicy.HOLDS
+                        goes[parent] and bond is CascadePolicy.ERASE
                     )
                 if reaches and goes.get(child.id) and role == COPY:
                     goes[parent] = True

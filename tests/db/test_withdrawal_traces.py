@@ -6,7 +6,7 @@ from db.annotations import undecided_items
 from db.decisions import NewDecision, append_decisions
 from db.embeddings import find_vectors, register_space, store_vectors
 from db.store import Store
-from db.withdrawal_graph import (
+from db.withdrawal_traces import (
     close_reviews,
     forget_person,
     forget_vectors,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from db.entities import fetch, new_entity
 from db.withdrawals import list_withdrawals
-from flows.withdrawal.plan import unreached
+from flows.withdrawal.residual import residual_copies
 from release.export.exporting import export_release
 from release.export.formats import format_called
 from release.report.writing import write_report
@@ -30,7 +30,7 @@ def test_what_was_made_before_and_files_of_sources_are_named(tmp_path: Path) -> 
     for path in (drawn, drawn.with_name("9.jpg")):
         path.touch()
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    left = unreached(home.store, home.folder, list_withdrawals(home.store)[0])
+    left = residual_copies(home.store, home.folder, list_withdrawals(home.store)[0])
     assert set(left.made) == {beside / "coco", home.folder / "report", beside / "copy"}
     assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}
     assert left.drawn == (drawn,)
@@ -44,7 +44,7 @@ def test_of_a_text_no_file_is_named(tmp_path: Path) -> None:
     plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
     text = next(id_ for id_, one in plan.reached.items() if one.kind == "caption")
     home.withdraw("entity", text, "consent")
-    left = unreached(home.store, home.folder, list_withdrawals(home.store)[0])
+    left = residual_copies(home.store, home.folder, list_withdrawals(home.store)[0])
     assert (left.made, left.originals, left.drawn) == ((), {}, ())
     home.store.close()
 
@@ -57,6 +57,6 @@ def test_what_was_edited_here_is_no_file_of_a_source(tmp_path: Path) -> None:
     made = image.model_copy(update={"file_path": "0-3abc641b"})
     store_entities(home.store, [new_entity(made, DATASET, parents=[("edited_as", ids[0])])])
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    left = unreached(home.store, home.folder, list_withdrawals(home.store)[0])
+    left = residual_copies(home.store, home.folder, list_withdrawals(home.store)[0])
     assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}
     home.store.close()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image as Picture
 from sqlalchemy import insert, select
 
 from db.blobs import BlobStore
@@ -21,7 +20,6 @@ from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, refuse
 from flows.evaluation.leaderboard import collect
 from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
 from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import lookalikes, target_of_file
 from release.notices_files import read_mark, read_notices
 from release.reading import read_release
 from release.rebuild import rebuild_release
@@ -284,24 +282,6 @@ def test_where_nothing_is_left_no_patch_is_built_and_it_is_said(home: Home) -> N
     assert {one.superseded_by for one in notices_of(home.store, last.id)} == {None}
 
 
-def test_a_picture_that_somebody_sent_is_found_by_its_bytes(home: Home, tmp_path: Path) -> None:
-    own = next(iter(images(home, "9").values()))
-    file = tmp_path / "sent.jpg"
-    file.write_bytes(home.world.blobs.read(own.sha256, own.media_type))
-    target = target_of_file(file)
-    plan = home.plan("file", target.name)
-    assert {one.dataset for one in plan.reached.values()} == {DATASET, "icfg-pedes"}
-    again = tmp_path / "saved_again.png"
-    with Picture.open(file) as opened:
-        opened.save(again)
-    with pytest.raises(UsageError, match="nothing is stored"):
-        home.plan("file", target_of_file(again).name)
-    nearest = lookalikes(home.run, again)
-    assert nearest is not None
-    assert nearest[0].distance <= 2
-    assert {nearest[0].file_path, nearest[1].file_path} == {own.file_path}
-
-
 def test_what_an_annotator_wrote_goes_and_what_only_they_judged_is_asked_anew(home: Home) -> None:
     with home.store.write() as connection:
         known = {"server": "s", "user_id": 1, "name": PERSON.name}
@@ -367,8 +347,8 @@ def test_a_folder_that_is_gone_does_not_stand_in_the_way(home: Home, tmp_path: P
     (release,) = plan.affected.releases
     assert len(release.rows) == 2
     (last,) = list_withdrawals(home.store)
-    told = {one.step: one.told for one in steps_of(home.store, last.id)}
-    assert told[f"mark {DATASET} 1.0.0"]["skipped"]
+    details = {one.step: one.details for one in steps_of(home.store, last.id)}
+    assert details[f"mark {DATASET} 1.0.0"]["skipped"]
     assert not verify_release(home.release("1.0.1"))
 
 

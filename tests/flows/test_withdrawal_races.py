@@ -10,13 +10,13 @@ import pytest
 
 from db.entities import NewEntity, find, new_entity
 from db.releases import find_release, list_releases, released_entities, store_release
-from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals, notices_of
+from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals, notices_of, steps_of
 from flows.engine.building import PipelineSpec, run_pipeline
 from flows.engine.report import BuildReport
 from flows.withdrawal.execution import carry_out, resume_reopened
 from flows.withdrawal.plan import WithdrawalPlan
 from release.build import build_release
-from release.notices_files import read_mark, read_notices
+from release.notices_files import followed, read_mark, read_notices
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Image
@@ -67,11 +67,11 @@ def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
     """One has begun to record when the other comes to store: it sees all of what was recorded."""
     from db import withdrawals as withdrawal_recording
 
-    plan, taken = person(home), withdrawal_recording.take_back
+    plan, taken = person(home), withdrawal_recording.withdraw_entities
     built, recording, comes = Event(), Event(), Event()
     refused: list[IntegrityError] = []
 
-    def take_back(*arguments: Any) -> None:
+    def withdraw_entities(*arguments: Any) -> None:
         taken(*arguments)
         recording.set()
         assert comes.wait(300)
@@ -87,7 +87,7 @@ def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
         except IntegrityError as error:
             refused.append(error)
 
-    monkeypatch.setattr(withdrawal_recording, "take_back", take_back)
+    monkeypatch.setattr(withdrawal_recording, "withdraw_entities", withdraw_entities)
     thread = Thread(target=released)
     thread.start()
     assert built.wait(300)
@@ -121,12 +121,12 @@ def test_a_release_that_nobody_was_told_of_is_told_of_by_asking_again(
         unguarded.setattr("db.releases._refuse_withdrawn", lambda *_: None)
         build(home, "2.0.0", inspect)
     plan = person(home)
-    (untold,) = plan.untold
+    (unnoticed,) = plan.unnoticed
     assert not plan.is_done
     assert read_mark(home.release("2.0.0")) is None
     withdrawal = home.confirmed(plan)
     carry_out(home.run, withdrawal)
-    assert untold in {one.release for one in notices_of(home.store, withdrawal.id)}
+    assert unnoticed in {one.release for one in notices_of(home.store, withdrawal.id)}
     assert read_mark(home.release("2.0.0")) is not None
     assert versions(home) == ["1.0.0", "1.0.1", "2.0.0", "2.0.1"]
     assert person(home).is_done
@@ -272,10 +272,10 @@ def test_a_number_that_another_withdrawal_took_is_taken_for_its_own(home: Home) 
     assert not set(released_entities(home.store, release_of(home, "1.0.1"))) & plan.reached.keys()
 
 
-def test_a_number_that_is_taken_by_what_holds_it_is_planned_anew(
+def test_a_number_taken_by_a_release_that_holds_some_of_it_is_reported(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by a release that an earlier Loupe built side by side; holders are told of the other."""
+    """As by a release that an earlier Loupe built side by side: the same command patches it."""
     withdrawal: list[StoredWithdrawal] = []
 
     def inspect(_folder: Path, _manifest: Manifest) -> None:
@@ -285,18 +285,18 @@ def test_a_number_that_is_taken_by_what_holds_it_is_planned_anew(
         unguarded.setattr("db.releases._refuse_withdrawn", lambda *_: None)
         build(home, "1.0.1", inspect)
     carry_out(home.run, withdrawal[0])
-    assert versions(home) == ["1.0.0", "1.0.1", "1.0.2"]
-    (told,) = notices_of(home.store, withdrawal[0].id)
-    assert told.superseded_by == "1.0.2"
-    mark = read_mark(home.release("1.0.0"))
-    assert mark is not None
-    assert [one.superseded_by for one in mark.notices] == ["1.0.2"]
-    published = read_notices(home.folder / "notices" / f"{DATASET}.json").notices
-    assert [one.superseded_by for one in published] == ["1.0.2"]
-    assert not person(home).is_done  # nobody was told of 1.0.1 yet
+    assert versions(home) == ["1.0.0", "1.0.1"]
+    steps = {one.step: one.details for one in steps_of(home.store, withdrawal[0].id)}
+    assert steps[f"release {DATASET} 1.0.1"]["run_again"]
+    assert not person(home).is_done
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
     assert read_mark(home.release("1.0.1")) is not None
     assert versions(home) == ["1.0.0", "1.0.1", "1.0.2"]
+    published = read_notices(home.folder / "notices" / f"{DATASET}.json").notices
+    assert {one.version: one.superseded_by for one in followed(published)} == {
+        "1.0.0": "1.0.2",
+        "1.0.1": "1.0.2",
+    }
     assert person(home).is_done
 
 

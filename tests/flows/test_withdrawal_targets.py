@@ -9,7 +9,7 @@ import pytest
 from db.entities import find
 from db.releases import find_release
 from db.withdrawal_graph import WithdrawalTarget
-from flows.withdrawal.plan import (
+from flows.withdrawal.releases import (
     Person,
     image_in_release,
     person_in_release,

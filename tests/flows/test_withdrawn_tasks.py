@@ -16,10 +16,11 @@ from db.entities import fetch, find
 from db.reviews import review_tasks, tasks_to_erase
 from db.withdrawal_graph import Sort, WithdrawalTarget
 from db.withdrawals import StoredWithdrawal, list_withdrawals
-from flows.cli.withdrawals_display import unreached_display
+from flows.cli.withdrawal_display import residual_display
 from flows.engine.context import RunContext
 from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import Unreached, confirm, plan_withdrawal, request_of, unreached
+from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
+from flows.withdrawal.residual import ResidualCopies, residual_copies
 from schemas.errors import ServiceError
 from schemas.records import Rewrite
 from schemas.withdrawal import Ground
@@ -49,9 +50,9 @@ class Installation(NamedTuple):
         plan = plan_withdrawal(self.world.store, request_of(target, ground, erases))
         return confirm(self.world.store, plan, "asked for", OPERATOR)
 
-    def left(self) -> Unreached:
+    def left(self) -> ResidualCopies:
         (withdrawal,) = list_withdrawals(self.world.store)
-        return unreached(self.world.store, self.run.settings.home, withdrawal)
+        return residual_copies(self.world.store, self.run.settings.home, withdrawal)
 
     def entities_on_desk(self) -> list[str]:
         """What the tasks on the desks are about."""
@@ -96,7 +97,7 @@ def test_while_the_server_is_away_it_is_named_and_answered_tasks_go_when_it_is_b
     assert not list_withdrawals(world.store)[0].is_finished
     assert installed.left().on_desks == {office.server.url: 2}
     assert f"2 tasks of the review server {office.server.url}" in str(
-        unreached_display(installed.left())
+        residual_display(installed.left())
     )
     carry_out(installed.run, answers, desks=office)
     assert list_withdrawals(world.store)[0].is_finished

@@ -1,0 +1,226 @@
+"""Erases what refers to withdrawn entities: questions, answers, vectors, checkpoints, names."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, or_, select, update
+from sqlalchemy.orm import aliased
+
+from db.annotations import ANNOTATED_BY, ANNOTATES, counted_answers
+from db.embeddings import Kind
+from db.engine import insert_new
+from db.entities import AgentRef, pages
+from db.releases import acquire_release_lock
+from db.reviews import WAITING
+from db.store import Store, retried
+from db.tables.embeddings import Embedding, EmbeddingSpace
+from db.tables.provenance import Decision, Derivation, Entity
+from db.tables.review import Annotation, Annotator, Pseudonym, ReviewImage, ReviewTask
+from db.tables.withdrawals import WithdrawnDigest
+from db.tables.work import Checkpoint
+from db.withdrawal_graph import Blob, needed_blobs
+from schemas.base import digest_of, sha256_of
+
+_JUDGED = ("accepted", "rejected", "superseded")
+_VERDICTS = {"accepted": "accept", "rejected": "reject"}
+"""The verdict that confirms a state."""
+_EMBEDDED_TEXTS = ("caption", "rewrite", "confusion")
+
+
+@retried
+def close_reviews(
+    store: Store,
+    entity_ids: Collection[str],
+    digests: Collection[str] = (),
+    erased_by: int | None = None,
+) -> int:
+    """Closes the open questions about entities, and those that show them; gives how many.
+
+    Images with one of the `digests` are removed from all questions. The next push removes closed
+    tasks from the desk. With the number of a withdrawal that erases, all these tasks are noted as
+    to be deleted there, whatever their state, and so are those in whose answers a text was written
+    (`tasks_to_erase`).
+    """
+    closed = 0
+    with store.write() as connection:
+        for page in pages(sorted(entity_ids)):
+            shows = exists().where(
+                ReviewImage.task_key == ReviewTask.key, ReviewImage.image_id.in_(page)
+            )
+            concerned = or_(ReviewTask.entity_id.in_(page), shows)
+            if erased_by is not None:
+                answers = or_(
+                    ReviewTask.state.not_in(WAITING), ReviewTask.purpose == "adjudication"
+                )
+                written_in = and_(ReviewTask.entity_id.in_(_answered_with(page)), answers)
+                _note_to_erase(connection, or_(concerned, written_in), erased_by)
+            closed += connection.execute(
+                update(ReviewTask)
+                .where(ReviewTask.state.in_(WAITING), concerned)
+                .values(state="closed")
+            ).rowcount
+        for page in pages(sorted(digests)):
+            connection.execute(delete(ReviewImage).where(ReviewImage.sha256.in_(page)))
+    return closed
+
+
+def _answered_with(entity_ids: Sequence[str]) -> Select[str]:
+    """The entities that people were shown when they wrote these."""
+    made, asked = aliased(Entity), aliased(Entity)
+    by, about = aliased(Derivation), aliased(Derivation)
+    return (
+        select(asked.id)
+        .join(about, about.parent_seq == asked.seq)
+        .join(by, by.parent_seq == about.child_seq)
+        .join(made, made.seq == by.child_seq)
+        .where(made.id.in_(entity_ids), by.role == ANNOTATED_BY, about.role == ANNOTATES)
+    )
+
+
+def _note_to_erase(connection: Connection, those: ColumnElement[bool], withdrawal: int) -> None:
+    """Notes those tasks that may be on a server as to be deleted there."""
+    may_lie_there = or_(ReviewTask.task_id.is_not(None), ReviewTask.state.in_(WAITING))
+    connection.execute(
+        update(ReviewTask)
+        .where(those, may_lie_there, ReviewTask.erased_by.is_(None))
+        .values(erased_by=withdrawal)
+    )
+
+
+@retried
+def erase_answers_of(store: Store, person: str, withdrawal: int) -> None:
+    """Notes a person's tasks, and the adjudications that show their answers, as to be deleted."""
+    answered = (
+        select(ReviewTask.entity_id)
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .where(Annotation.agent_id == AgentRef("person", person).id)
+    )
+    settled = and_(ReviewTask.purpose == "adjudication", ReviewTask.entity_id.in_(answered))
+    with store.write() as connection:
+        _note_to_erase(connection, or_(ReviewTask.assignee == person, settled), withdrawal)
+
+
+@retried
+def forget_vectors(store: Store, kind: Kind, digests: Iterable[str]) -> int:
+    """Deletes the cached vectors of images or texts in all spaces; gives how many."""
+    deleted = 0
+    with store.write() as connection:
+        spaces = list(connection.execute(select(EmbeddingSpace.key)).scalars())
+        for page in pages(sorted(digests), 200):
+            keys = [digest_of(space, kind, sha256) for space in spaces for sha256 in page]
+            for some in pages(keys):
+                own = delete(Embedding).where(Embedding.key.in_(some))
+                deleted += connection.execute(own).rowcount
+    return deleted
+
+
+@retried
+def forget_texts(store: Store, withdrawal: int, digests: Iterable[str]) -> int:
+    """Deletes the cached vectors of texts that a withdrawal erases; gives how many.
+
+    Vectors of these texts are not stored again, also where the same words are elsewhere: texts are
+    known by their words alone.
+    """
+    texts = sorted(set(digests))
+    rows = [
+        {
+            "sha256": sha256,
+            "withdrawal_id": withdrawal,
+            "media_type": None,
+            "is_refused": False,
+            "is_erased": False,
+        }
+        for sha256 in texts
+    ]
+    with store.write() as connection:
+        acquire_release_lock(connection)
+        for page in pages(rows):
+            insert_new(connection, WithdrawnDigest, page)
+    return forget_vectors(store, "text", texts)
+
+
+def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
+    """The digests of the texts among these entities, by which their vectors are stored."""
+    query = select(Entity.payload).where(Entity.kind.in_(_EMBEDDED_TEXTS))
+    with store.read() as connection:
+        for page in pages(entity_ids):
+            for payload in connection.execute(query.where(Entity.id.in_(page))).scalars():
+                yield sha256_of(json.loads(payload)["text"].encode())
+
+
+@retried
+def drop_checkpoints(store: Store, entity_ids: Iterable[str]) -> int:
+    """Deletes the checkpoints of work on these entities; gives how many."""
+    dropped = 0
+    with store.write() as connection:
+        for page in pages(entity_ids):
+            inputs = select(Entity.seq).where(Entity.id.in_(page))
+            dropped += connection.execute(
+                delete(Checkpoint).where(Checkpoint.input.in_(inputs))
+            ).rowcount
+    return dropped
+
+
+def judged_alone(connection: Connection, person: str) -> list[str]:
+    """The entities whose state depends on a person's judgement alone, in order of id.
+
+    The person decided last, and the state is not confirmed by counted answers of others who all
+    agree with it. Where others disagree, the answers that are left decide again.
+    """
+    last = aliased(Decision)
+    newer = exists().where(last.entity_id == Decision.entity_id, last.id > Decision.id)
+    query = (
+        select(Entity.id, Entity.state)
+        .join(Decision, Entity.id == Decision.entity_id)
+        .where(
+            Decision.agent_id == AgentRef("person", person).id,
+            Entity.state.in_(_JUDGED),
+            ~newer,
+        )
+        .order_by(Entity.id)
+    )
+    states: dict[str, str] = {row.id: row.state for row in connection.execute(query)}
+    answers = counted_answers(connection, None, list(states))
+    return [
+        id_
+        for id_, state in states.items()
+        if {one.answer["verdict"] for one in answers.get(id_, ()) if one.person != person}
+        != {_VERDICTS.get(state)}  # an edited entity has none: its new text is the person's
+    ]
+
+
+@retried
+def return_answers(store: Store, person: str) -> int:
+    """Discounts all answers of a person, and closes the person's open tasks; gives how many."""
+    by_person = exists().where(
+        Annotation.review_task_key == ReviewTask.key,
+        Annotation.agent_id == AgentRef("person", person).id,
+    )
+    answered = ReviewTask.state == "answered", by_person
+    waiting = ReviewTask.state.in_(WAITING), ReviewTask.assignee == person
+    with store.write() as connection:
+        returned = connection.execute(
+            update(ReviewTask).where(*answered).values(state="returned")
+        ).rowcount
+        connection.execute(update(ReviewTask).where(*waiting).values(state="closed"))
+    return returned
+
+
+@retried
+def forget_person(store: Store, pseudonym: str) -> bool:
+    """Erases the name behind a pseudonym for good; False where none was stored."""
+    with store.write() as connection:
+        known = connection.execute(delete(Pseudonym).where(Pseudonym.name == pseudonym)).rowcount
+        named = connection.execute(
+            update(Annotator)
+            .where(Annotator.pseudonym == pseudonym, Annotator.name != pseudonym)
+            .values(name=pseudonym, user_id=-1, state="left")
+        ).rowcount
+    return known + named > 0
+
+
+@retried
+def still_needed(store: Store, blobs: Collection[Blob]) -> set[str]:
+    """The files, by digest, that a picture needs which is not withdrawn."""
+    with store.read() as connection:
+        return set(needed_blobs(connection, blobs))

@@ -1,0 +1,430 @@
+"""Releases that hold withdrawn entities: their rows, and the patches that replace them."""
+
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from db.release_rows import snapshot
+from db.releases import UNMARKED, StoredRelease, StoreVersion, find_release, list_releases
+from db.store import Store
+from db.withdrawal_graph import WithdrawalTarget
+from db.withdrawals import releases_holding
+from release.contents import Contents
+from release.manifest import MANIFEST, read_manifest
+from release.notices import entity_rows, number_in, texts_of
+from release.parquet_rows import shards_among
+from release.reading import read_listed
+from release.scratch import Scratch
+from release.tiers import TIERS
+from schemas.errors import IntegrityError, UsageError
+from schemas.release import Manifest, Version
+from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow, version_numbers
+
+
+class Person(NamedTuple):
+    """A person by the number in the release, and by the name in the source."""
+
+    id: int
+    source: str
+    name: str
+
+
+class RowEntities(NamedTuple):
+    """A row of a release by its entities; `captions` are what it is released with."""
+
+    number: int
+    file_path: str
+    image_id: str
+    captions: tuple[str, ...]
+    others: tuple[str, ...]
+    person: Person
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the image."""
+        return (*self.captions, *self.others)
+
+
+def rows_of(store: Store, release: StoredRelease) -> list[RowEntities] | None:
+    """The rows of a release, from its folder where that is complete, else from the store.
+
+    None where the folder is missing or partly erased, and the release has no store marks.
+
+    Raises:
+        IntegrityError: neither the folder nor the store can be read.
+    """
+    if (release.folder / MANIFEST).is_file():
+        try:
+            if (found := _rows_in_folder(release)) is not None:
+                return found
+        except (IntegrityError, UsageError):  # damaged: the store has the rows
+            if release.mark == UNMARKED:
+                raise
+    return None if release.mark == UNMARKED else list(_rows_in_store(store, release))
+
+
+def _rows_in_folder(release: StoredRelease) -> list[RowEntities] | None:
+    manifest, listed = read_listed(release.folder)
+    shards = [release.folder / path for path in shards_among(listed)]
+    if manifest.id != release.manifest.id or not all(shard.is_file() for shard in shards):
+        return None
+    found = []
+    for row in (row for shard in shards for row in entity_rows(shard)):
+        captions = tuple(row.get("caption_entity_ids") or ())
+        others = texts_of(row)[len(captions) :]
+        path, person = row["file_path"], Person(row["id"], row["source"], row["identity"])
+        found.append(
+            RowEntities(number_in(path), path, row["image_entity_id"], captions, others, person)
+        )
+    return found
+
+
+def _rows_in_store(store: Store, release: StoredRelease) -> Iterator[RowEntities]:
+    """The rows as they were in the store when the release was built."""
+    manifest, past = release.manifest, StoreVersion(release.mark, then_withdrawn=True)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Scratch(Path(folder) / "rows.db")
+        try:
+            with snapshot(store, past) as connection:
+                contents = Contents(connection, manifest.dataset, scratch, manifest.tier)
+                contents.arrange()
+                for row in (found.row for found in contents.rows()):
+                    others = [one.entity_id for one in row.coarse_captions]
+                    others += [one.entity_id for one in row.translations]
+                    yield RowEntities(
+                        row.number,
+                        row.file_path,
+                        row.image_entity_id,
+                        tuple(one.entity_id for one in row.captions),
+                        tuple(others),
+                        Person(row.id, row.source, row.identity),
+                    )
+        finally:
+            scratch.close()
+
+
+# Targets named as holders of a release name them: a row by its file, a person by number.
+
+_FILE = re.compile(r"(?:images/)?((?:[0-9]+_)?[1-9][0-9]*\.[a-z]+)")
+_NUMBER = re.compile(r"[1-9][0-9]{0,11}")
+
+
+def is_file_of_row(name: str) -> bool:
+    """Whether images of releases have names like `name`: `images/12.jpg`, `12.jpg`."""
+    return _FILE.fullmatch(name) is not None
+
+
+def image_in_release(store: Store, release: str, name: str) -> WithdrawalTarget:
+    """The image of a row, named by its file, such as `images/12.jpg`, or by its number.
+
+    `release` is a folder or a name as in `db.releases.find_release`.
+
+    Raises:
+        UsageError: there is no such release or row.
+    """
+    stored = _find_release(store, release)
+    rows = _known_rows(store, stored)
+    file = _FILE.fullmatch(name)
+    found = [
+        row.image_id
+        for row in rows
+        if (file and row.file_path == f"images/{file[1]}")
+        or (_NUMBER.fullmatch(name) and row.number == int(name))
+    ]
+    if len(found) != 1:
+        raise UsageError(
+            f"{stored.name} has no row {name!r}; expected the file of an image, such as "
+            f"'{rows[0].file_path}', or a number from 1 to {len(rows):,}"
+        )
+    return WithdrawalTarget(sort="entity", name=found[0])
+
+
+def person_in_release(store: Store, release: str, number: str) -> WithdrawalTarget:
+    """The person published under `number` (`id`) in a release, by the name in the source.
+
+    Raises:
+        UsageError: there is no such release or person, or its ids number images.
+    """
+    stored = _find_release(store, release)
+    if stored.manifest.statistics.contrasts is not None:
+        raise UsageError(
+            f"in {stored.name} 'id' counts images and no persons: name an image, such as "
+            f"images/1.jpg, with --release"
+        )
+    people = {row.person for row in _known_rows(store, stored) if str(row.person.id) == number}
+    if len(people) != 1:
+        raise UsageError(
+            f"{stored.name} has no person with the id {number!r}; ids are numbers from 1"
+        )
+    (person,) = people
+    return WithdrawalTarget(
+        sort="identity", name=person.name, dataset=stored.manifest.dataset, source=person.source
+    )
+
+
+def refuse_two_meanings(store: Store, dataset: str, name: str) -> None:
+    """Makes sure that `name` is not also the number under which another person is published.
+
+    Sources often name persons by number; releases number them again from 1.
+
+    Raises:
+        UsageError: it is.
+    """
+    newest = {one.manifest.tier: one for one in list_releases(store, dataset)}
+    for stored in newest.values():
+        if stored.manifest.statistics.contrasts is not None:
+            continue
+        for person in sorted({row.person for row in rows_of(store, stored) or ()}):
+            if str(person.id) == name and person.name != name:
+                raise UsageError(
+                    f"{name!r} can mean two persons: the one with that name in a source, and the "
+                    f"one published under that id in {stored.name} (called {person.name!r} by "
+                    f"{person.source}): name one with --source SOURCE, or with --release "
+                    f"{dataset}@{stored.manifest.version} instead of --dataset"
+                )
+
+
+def _find_release(store: Store, name: str) -> StoredRelease:
+    """A release in the store; where `name` is a folder, with that folder."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return find_release(store, name)
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
+    manifest = manifest_in(folder)
+    if manifest is None:
+        raise UsageError(f"{folder / MANIFEST} is not the manifest of a release")
+    for one in list_releases(store, manifest.dataset):
+        if one.manifest.id == manifest.id:
+            return one._replace(folder=folder)
+    raise UsageError(
+        f"{manifest.dataset} {manifest.version} in {folder} was not built here; name a release "
+        f"that `loupe release list` shows"
+    )
+
+
+def _known_rows(store: Store, stored: StoredRelease) -> list[RowEntities]:
+    rows = rows_of(store, stored)
+    if not rows:
+        raise UsageError(
+            f"the rows of {stored.name} are not known any more: its folder {stored.folder} is "
+            f"missing or was partly erased"
+        )
+    return rows
+
+
+def manifest_in(folder: Path) -> Manifest | None:
+    """The manifest in a folder; None where there is none that can be read."""
+    try:
+        return read_manifest(folder)
+    except (ValidationError, ValueError, OSError):
+        return None
+
+
+# Which rows of which releases are withdrawn, and which patches replace the newest ones.
+
+_ANCHOR = re.compile(r"images/([0-9]+)_")
+
+
+class AffectedRelease(NamedTuple):
+    """A release that holds withdrawn entities.
+
+    Attributes:
+        release: as it is stored.
+        rows: its rows that must not be used any more; empty where its rows are not known.
+        is_known: whether its rows are known.
+        superseded_by: the version to use instead; None where nothing is left.
+        undescribed: numbers of the rows whose image is not withdrawn, but that are in no later
+            release because they, or their anchor, have no caption left.
+        people: the ids in the release of those whose images are withdrawn; empty where ids number
+            images.
+    """
+
+    release: StoredRelease
+    rows: tuple[WithdrawnRow, ...]
+    is_known: bool
+    superseded_by: Version | None
+    undescribed: tuple[int, ...] = ()
+    people: tuple[int, ...] = ()
+
+    @property
+    def rows_gone(self) -> int:
+        """How many of its rows are in no later release."""
+        return sum(row.is_whole for row in self.rows) + len(self.undescribed)
+
+    @property
+    def rows_shortened(self) -> int:
+        """How many rows lose some of their texts, and stay."""
+        gone = set(self.undescribed)
+        return sum(not row.is_whole and row.number not in gone for row in self.rows)
+
+    def is_covered_by(self, notices: Iterable[WithdrawalNotice]) -> bool:
+        """Whether these notices name all its rows."""
+        own = [one for one in notices if one.release == self.release.manifest.id]
+        gone = {row.entity_id for one in own for row in one.rows if not row.texts}
+        texts = {text for one in own for row in one.rows for text in row.texts}
+        return bool(own) and all(
+            row.entity_id in gone or (row.texts and texts.issuperset(row.texts))
+            for row in self.rows
+        )
+
+    def notice(self, withdrawal: str, ground: Ground) -> WithdrawalNotice:
+        """The notice for its holders."""
+        manifest = self.release.manifest
+        return WithdrawalNotice(
+            withdrawal=withdrawal,
+            ground=ground,
+            release=manifest.id,
+            dataset=manifest.dataset,
+            version=manifest.version,
+            rows=self.rows,
+            superseded_by=self.superseded_by,
+        )
+
+
+class Patch(NamedTuple):
+    """A release that replaces the newest one of its dataset and tier.
+
+    `rows` is the number of rows left, as far as it is known before the build.
+    """
+
+    base: StoredRelease
+    version: Version
+    rows: int
+
+
+class Affected(NamedTuple):
+    """The releases a withdrawal affects; patches in the order in which they are built."""
+
+    releases: tuple[AffectedRelease, ...]
+    patches: tuple[Patch, ...]
+
+
+_Line = tuple[str, str | None]
+"""A dataset and a tier: the releases that replace each other."""
+
+
+def affected_releases(store: Store, withdrawn: Collection[str]) -> Affected:
+    """The releases that hold any of the entities `withdrawn`, and the patches to build.
+
+    Tiers of a benchmark are patched together where their newest releases are of one state, so that
+    their versions still show it.
+
+    Raises:
+        IntegrityError: a release can be read neither from its folder nor from the store.
+    """
+    known, ids = list_releases(store), frozenset(withdrawn)
+    with store.read() as connection:
+        holding = releases_holding(connection, ids)
+    rows = {one.manifest.id: rows_of(store, one) for one in known if one.manifest.id in holding}
+    found = {id_: withdrawn_rows(own, ids) for id_, own in rows.items() if own is not None}
+    hit = {id_ for id_ in holding if found.get(id_) or rows[id_] is None}
+    newest = {_line(one): one for one in known}
+    patches = list(_patches(store, newest, hit, rows, ids))
+    instead = {_line(one.base): one.version if one.rows else None for one in patches}
+    releases = [
+        AffectedRelease(
+            one,
+            found.get(one.manifest.id, ()),
+            rows[one.manifest.id] is not None,
+            instead.get(_line(one), newest[_line(one)].manifest.version),
+            *_undescribed_and_people(one, rows[one.manifest.id] or [], ids),
+        )
+        for one in known
+        if one.manifest.id in hit
+    ]
+    return Affected(tuple(releases), tuple(one for one in patches if one.rows))
+
+
+def withdrawn_rows(
+    rows: Iterable[RowEntities], withdrawn: Collection[str]
+) -> tuple[WithdrawnRow, ...]:
+    """The rows whose image, or some of whose texts, are among the ids `withdrawn`."""
+    found = []
+    for row in rows:
+        texts = tuple(text for text in row.texts if text in withdrawn)
+        if row.image_id in withdrawn:
+            texts = ()
+        elif not texts:
+            continue
+        found.append(
+            WithdrawnRow(
+                number=row.number, file_path=row.file_path, entity_id=row.image_id, texts=texts
+            )
+        )
+    return tuple(found)
+
+
+def _line(one: StoredRelease) -> _Line:
+    return one.manifest.dataset, one.manifest.tier
+
+
+def _patches(
+    store: Store,
+    newest: Mapping[_Line, StoredRelease],
+    hit: Collection[str],
+    rows: Mapping[str, list[RowEntities] | None],
+    withdrawn: frozenset[str],
+) -> Iterator[Patch]:
+    lines = {line for line, one in newest.items() if one.manifest.id in hit}
+    states = {(dataset, _numbers(newest[dataset, tier])[1]) for dataset, tier in lines if tier}
+    for dataset, tier in sorted(newest, key=_build_order):
+        base = newest[dataset, tier]
+        major, minor, _ = _numbers(base)
+        if (dataset, tier) not in lines and (tier is None or (dataset, minor) not in states):
+            continue
+        together = [
+            _numbers(one)[2]
+            for (name, other), one in newest.items()
+            if name == dataset and (other is None) == (tier is None) and _numbers(one)[1] == minor
+        ]
+        id_ = base.manifest.id
+        own = rows[id_] if id_ in rows else rows_of(store, base)
+        left = base.manifest.statistics.images if own is None else len(_rows_left(own, withdrawn))
+        yield Patch(base, f"{major}.{minor}.{max(together) + 1}", left)
+
+
+def _build_order(line: _Line) -> tuple[str, int]:
+    dataset, tier = line
+    return dataset, -1 if tier is None else [*TIERS].index(tier)  # type: ignore[arg-type]
+
+
+def _numbers(one: StoredRelease) -> tuple[int, ...]:
+    return version_numbers(one.manifest.version)
+
+
+def _undescribed_and_people(
+    release: StoredRelease, rows: Sequence[RowEntities], withdrawn: frozenset[str]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Rows dropped although their image stays, and the ids of people whose images are withdrawn."""
+    left = _rows_left(rows, withdrawn)
+    undescribed = (
+        row.number for row in rows if row.number not in left and row.image_id not in withdrawn
+    )
+    if release.manifest.statistics.contrasts is not None:  # whose ids number images
+        return tuple(undescribed), ()
+    people = {row.person.id for row in rows if row.image_id in withdrawn}
+    return tuple(undescribed), tuple(sorted(people))
+
+
+def _rows_left(rows: Iterable[RowEntities], withdrawn: frozenset[str]) -> set[int]:
+    """The numbers of the rows that are left; none where none of them has a caption.
+
+    A contrastive image, whose file starts with its anchor's number, is dropped with its anchor.
+    """
+    left, described = set[int](), False
+    anchors: set[int] = set()
+    for row in rows:
+        anchor = _ANCHOR.match(row.file_path)
+        is_there = row.image_id not in withdrawn and (anchor is None or int(anchor[1]) in anchors)
+        is_described = is_there and bool(set(row.captions) - withdrawn)
+        if is_described and anchor is None:
+            anchors.add(row.number)
+        if is_described or (is_there and not row.captions):
+            left.add(row.number)
+        described = described or is_described
+    return left if described else set()

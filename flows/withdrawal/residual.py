@@ -1,0 +1,157 @@
+"""Pages that show withdrawn entities, and residual copies that people must remove."""
+
+import shutil
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from db.entities import parents_of
+from db.releases import list_releases
+from db.reviews import tasks_to_erase
+from db.store import Store
+from db.withdrawal_graph import names_of
+from db.withdrawals import StoredWithdrawal, notices_of, withdrawn_entities
+from flows.withdrawal.releases import manifest_in
+from release.export.formats import read_export
+from release.notices_files import NOTICES
+from release.report.record import REPORT, ReportRecord
+
+PAGES = ("reports", "leaderboards")
+"""The folders below the home that hold pages and nothing else.
+
+Of the other folders, releases and notices are marked, and files of the blob store are erased by
+digest; `DRAWN` holds images to import, `trainings` holds models.
+"""
+DRAWN = ("demonstration", "rendered")
+"""The folders below the home that hold images that were drawn here, to be imported."""
+_MADE_HERE = ("downloaded_from", "found_as", "edited_as", "accepted_from", "crop_of")
+"""The roles of pictures made here, of which no source has a file."""
+
+
+def erase_pages(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) -> list[str]:
+    """Removes all pages of these datasets; gives their paths below the home.
+
+    Pages are named after their dataset, and none is read: all of a dataset are removed. Running the
+    build, `loupe evaluate` or `loupe leaderboard` again writes them without withdrawn entities.
+    `known` are the other datasets that there are: a page of `people-two` is not one of `people`.
+    """
+    removed = pages_of(home, datasets, known)
+    for path in (home / page for page in removed):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    return removed
+
+
+def pages_of(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) -> list[str]:
+    """The paths below the home of the pages of these datasets; see `erase_pages`."""
+    wanted = set(datasets)
+    names = wanted.union(known)
+    return [
+        f"{folder}/{path.name}"
+        for folder in PAGES
+        for path in sorted((home / folder).glob("*"))
+        if _dataset_of(path.name, names) in wanted
+    ]
+
+
+def _dataset_of(page: str, names: Collection[str]) -> str | None:
+    """The dataset with the longest name that a page may be named after."""
+    whole = page.lstrip(".")  # one that was being written when its run was killed
+    fitting = (name for name in names if whole.startswith((f"{name}-", f"{name}.")))
+    return max(fitting, key=len, default=None)
+
+
+class ResidualCopies(NamedTuple):
+    """What people must remove or publish themselves.
+
+    Attributes:
+        made: exports, reports and copies of affected releases that lie beside releases.
+        originals: by source, the withdrawn files as the source names them; not what was found,
+            edited or cut here.
+        drawn: those of them that lie below the home.
+        notices: the files to publish.
+        on_desks: by review server, how many tasks are still to be deleted there.
+    """
+
+    made: tuple[Path, ...]
+    originals: dict[str, tuple[str, ...]]
+    drawn: tuple[Path, ...]
+    notices: tuple[Path, ...]
+    on_desks: dict[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is printed for programs."""
+        return {
+            "made_before": [str(path) for path in self.made],
+            "originals": {source: list(files) for source, files in self.originals.items()},
+            "drawn_here": [str(path) for path in self.drawn],
+            "to_publish": [str(path) for path in self.notices],
+            "on_review_servers": self.on_desks,
+        }
+
+
+def residual_copies(store: Store, home: Path, withdrawal: StoredWithdrawal) -> ResidualCopies:
+    """The copies of what was withdrawn that cannot be removed from here, as far as known."""
+    notices = notices_of(store, withdrawal.id)
+    withdrawn = withdrawn_entities(store, withdrawal.id)
+    with store.read() as connection:
+        named = names_of(connection, withdrawn)
+    made = {id_ for role in _MADE_HERE for id_ in parents_of(store, withdrawn, role)}
+    originals: dict[str, set[str]] = {}
+    for id_, one in named.items():
+        if id_ not in made and one.file_path is not None and one.source is not None:
+            originals.setdefault(one.source, set()).add(one.file_path)
+    known = {one.folder.resolve() for one in list_releases(store)}
+    parents = {folder.parent for folder in known} | {home.resolve()}
+    datasets = sorted({one.dataset for one in notices})
+    return ResidualCopies(
+        tuple(_made_from({one.release for one in notices}, parents, known)),
+        {source: tuple(sorted(files)) for source, files in sorted(originals.items())},
+        tuple(_drawn(home, {file for files in originals.values() for file in files})),
+        tuple(home / NOTICES / f"{dataset}.json" for dataset in datasets),
+        dict(sorted(Counter(one.server for one in tasks_to_erase(store, withdrawal.id)).items())),
+    )
+
+
+def _made_from(
+    releases: AbstractSet[str], parents: Iterable[Path], known: Collection[Path]
+) -> Iterator[Path]:
+    """The folders in `parents` made from one of these releases, except `known` ones."""
+    for parent in sorted(parents):
+        for made in sorted(parent.glob("*")):
+            if (
+                made.is_dir()
+                and made.resolve() not in known
+                and not releases.isdisjoint(_releases_in(made))
+            ):
+                yield made
+
+
+def _releases_in(folder: Path) -> Iterator[str]:
+    """The ids of the releases from which an export, a report or a copy in `folder` was made."""
+    with suppress(OSError, ValueError):
+        yield read_export(folder).release
+    with suppress(OSError, ValueError):
+        report = ReportRecord.model_validate_json((folder / REPORT).read_bytes())
+        yield report.release
+        if report.previous is not None:
+            yield report.previous
+    if (manifest := manifest_in(folder)) is not None:
+        yield manifest.id
+
+
+def _drawn(home: Path, files: Collection[str]) -> Iterator[Path]:
+    """The files below the home that were drawn there."""
+    endings: dict[str, set[str]] = {}
+    for file in files:
+        endings.setdefault(file.rpartition("/")[2], set()).add(f"/{file}")
+    for folder in DRAWN if files else ():
+        for path in sorted((home / folder).rglob("*")):
+            wanted = endings.get(path.name, ())
+            if any(path.as_posix().endswith(ending) for ending in wanted):
+                yield path
