@@ -64,7 +64,7 @@ class UnclearAnnotation(NamedTuple):
 
 
 class CountedAnswer(NamedTuple):
-    """The last answer of a task that counts: of whom, and what."""
+    """The last answer of a task that counts, and who gave it."""
 
     entity_id: str
     task_key: str

@@ -17,7 +17,7 @@ from db.withdrawal_graph import WITH_FILES, Blob, own_blobs
 
 _PAGE = 1000
 _AT_ONCE = 8
-"""Files that are read side by side: a bucket answers each of them slowly."""
+"""Files that are read in parallel: a bucket answers each request slowly."""
 _TABLES = """
     PRAGMA journal_mode=OFF;
     CREATE TABLE named (
@@ -27,11 +27,11 @@ _TABLES = """
     CREATE TABLE file (name PRIMARY KEY) WITHOUT ROWID;
 """
 Advance = Callable[[int, int], None]
-"""Is told how many of how many files were looked at."""
+"""Receives how many files were checked, of how many."""
 
 
 class FaultyBlob(NamedTuple):
-    """A file that an entity names and that is not what it should be; `entity_id` is one of them."""
+    """A faulty file, and one of the entities that name it."""
 
     blob: Blob
     fault: BlobFault
@@ -39,10 +39,10 @@ class FaultyBlob(NamedTuple):
 
 
 class BlobCheck:
-    """Which files should be in the blob store, and which of them are not right.
+    """Compares the blob store with the files that entities name.
 
-    It lies in a temporary database on the disk; close it. What only withdrawn entities name is not
-    missed, nor is it an orphan.
+    The lists are in a temporary database on disk; close it. Files that only withdrawn entities name
+    are neither missing nor orphans.
     """
 
     def __init__(self, store: Store, blobs: BlobStore) -> None:
@@ -58,7 +58,7 @@ class BlobCheck:
         self._lists.close()
 
     def run(self, advance: Advance = lambda _done, _total: None) -> int:
-        """Reads every file that is named and notes what is wrong; gives how many there are.
+        """Reads every file that is named and records faults; gives how many files there are.
 
         Raises:
             ServiceError: the blob store does not answer.
@@ -82,7 +82,7 @@ class BlobCheck:
         return total
 
     def faulty(self) -> Iterator[FaultyBlob]:
-        """What is wrong now, in the order of the digests; what is noted as mended is left out."""
+        """The faulty files, by digest, without those repaired since."""
         query = """
             SELECT sha256, media_type, fault, min(entity_id) FROM faulty
             JOIN named USING (sha256, media_type) WHERE live AND (sha256, media_type) > (?, ?)
@@ -99,12 +99,12 @@ class BlobCheck:
         query = "SELECT kind, entity_id FROM named WHERE (sha256, media_type) = (?, ?) AND live"
         return self._lists.execute(f"{query} ORDER BY kind, entity_id", blob).fetchall()
 
-    def mend(self, blob: Blob, data: bytes) -> bool:
-        """Puts a file into its place; False, and nothing is done, where it was withdrawn by now."""
+    def repair(self, blob: Blob, data: bytes) -> bool:
+        """Stores a file again; False, and nothing is stored, where it was withdrawn meanwhile."""
         if not self._is_live(blob):
             self._lists.execute("DELETE FROM faulty WHERE (sha256, media_type) = (?, ?)", blob)
             return False
-        self._blobs.mend(data, blob.media_type)
+        self._blobs.repair(data, blob.media_type)
         self._lists.execute("DELETE FROM faulty WHERE (sha256, media_type) = (?, ?)", blob)
         return True
 

@@ -33,7 +33,7 @@ _SUFFIXES = {
     "text/plain": ".txt",
 }
 _INCOMING = "blob-"
-_MEND = "make it again from its source, a release or a backup with: loupe store check --repair"
+_REPAIR = "make it again from its source, a release or a backup with: loupe store check --repair"
 _PIECE_BYTES = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -90,8 +90,8 @@ class BlobStore:
         self._write(path, data)
         return sha256
 
-    def mend(self, data: bytes, media_type: str) -> str:
-        """As `put`, also where something lies there already: it is replaced.
+    def repair(self, data: bytes, media_type: str) -> str:
+        """Stores bytes as `put` does, and replaces what is there.
 
         Raises:
             ServiceError: as of `put`.
@@ -148,19 +148,19 @@ class BlobStore:
         try:
             data: bytes = self._filesystem.cat_file(path)
         except FileNotFoundError as error:
-            raise MissingBlobError(f"no blob {sha256} is stored at {path!r}; {_MEND}") from error
+            raise MissingBlobError(f"no blob {sha256} is stored at {path!r}; {_REPAIR}") from error
         if (found := sha256_of(data)) != sha256:
             raise BlobMismatchError(
                 f"the blob at {path!r} is damaged: its bytes have the digest {found}, "
-                f"its name says {sha256}; {_MEND}"
+                f"its name says {sha256}; {_REPAIR}"
             )
         return data
 
     def erase(self, sha256: str, media_type: str) -> bool:
         """Removes a blob for good; False where there is none.
 
-        On a local disk it is gone for whoever looks for it, once this returns; copies that a file
-        system, a backup or a bucket with versions keeps are not reached from here.
+        On a local disk no process finds it once this returns; copies in file system snapshots,
+        backups or versioned buckets are not reached.
 
         Raises:
             ServiceError: we may not remove it.

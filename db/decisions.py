@@ -12,8 +12,6 @@ from db.entities import AgentKind, AgentRef, StoredEntity, pages, register_agent
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Entity
 
-# Decisions: appended one after the other; an entity's state is folded from them.
-
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
 
@@ -36,7 +34,7 @@ STATE_AFTER: dict[str, State] = {
 class NewDecision(NamedTuple):
     """A decision that is about to be stored. An `edit` names the entity that takes the place.
 
-    A `reopen` takes back what was decided before: the entity waits for a decision again.
+    A `reopen` revokes earlier decisions: the entity waits for a decision again.
     """
 
     entity_id: str
@@ -172,22 +170,19 @@ def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
             connection.execute(update(Entity).where(Entity.id.in_(ids)).values(state=state))
 
 
-# What a gate decided without anybody looking, under another policy than it has now.
-
-
 @retried
 def decided_under_other_policies(
     store: Store, dataset: str, kind: str, gate: str, policy: str, reason: str
 ) -> list[StoredEntity]:
-    """The entities whose last word is that of `gate` under another policy, oldest first.
+    """The entities decided last by `gate` under another policy, oldest first.
 
     Args:
         store: the provenance store.
         dataset: whose entities.
         kind: which of them.
-        gate: the name of the agent that decides where the policy does.
-        policy: the policy of now, which such an agent has as its revision.
-        reason: how the reasons of the decisions that are meant begin.
+        gate: the name of the agent that applies the policy.
+        policy: the present policy, which the agent has as its revision.
+        reason: what the reasons of these decisions begin with.
     """
     others = select(Agent.id).where(
         Agent.kind == "software", Agent.name == gate, Agent.revision != policy

@@ -95,11 +95,11 @@ def store_vectors(
 ) -> None:
     """Stores `vectors`, of shape (n, dimension), in one transaction; cached ones stay.
 
-    Those of what a withdrawal erases are left out, whoever computed them and of whatever copy.
+    Vectors of files and texts that a withdrawal erases are left out.
     """
     stored = np.ascontiguousarray(vectors, _STORED)
     with store.write() as connection:
-        acquire_release_lock(connection)  # or what is withdrawn meanwhile would not be seen
+        acquire_release_lock(connection)  # so that concurrent withdrawals are seen
         gone = _erased(connection, digests)
         rows = [
             (digest_of(space.key, kind, sha256), space.id, kind, sha256, vector.tobytes())
@@ -110,7 +110,7 @@ def store_vectors(
 
 
 def _erased(connection: Connection, digests: Iterable[str]) -> set[str]:
-    """Those that are taken back by a withdrawal which erases."""
+    """The digests that a withdrawal erases."""
     query = (
         select(WithdrawnDigest.sha256)
         .join(Withdrawal, Withdrawal.id == WithdrawnDigest.withdrawal_id)

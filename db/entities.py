@@ -136,7 +136,7 @@ def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
 
 @retried
 def datasets_of(store: Store) -> list[str]:
-    """The names of all datasets that anything stands in, sorted."""
+    """The names of all datasets that have entities, sorted."""
     with store.read() as connection:
         return sorted(connection.execute(select(Entity.dataset).distinct()).scalars())
 

@@ -15,8 +15,6 @@ from db.tables.provenance import Decision, Entity
 from db.tables.review import Annotation, ReviewTask
 from db.tables.review_quality import GoldCheck, GoldItem, TaskReturn
 
-# Gold items and what annotators made of them.
-
 
 class NewGoldItem(NamedTuple):
     """An item of a queue whose right answer is known; `origin` says from where."""
@@ -179,9 +177,8 @@ def _count(connection: Connection, queue: str) -> int:
     return connection.execute(query).scalar_one()
 
 
-# Returns: an annotator's unconfirmed work goes back to the queue, and what hung on it with it.
-#
-# While a return is in force its annotator gets nothing more from the queue.
+# Revocations: an annotator's unconfirmed work returns to the queue with everything derived from it.
+# While one is in force, its annotator gets no tasks from the queue.
 
 IN_FORCE = "in force"
 LIFTED = "lifted"
@@ -273,7 +270,7 @@ def return_work(
         "returned_at": datetime.now(UTC),
     }
     connection.execute(insert(TaskReturn), row)
-    decisions = _taken_back(connection, tasks, _agent(queue, rule), _reason(accuracy, rule))
+    decisions = _revoked(connection, tasks, _agent(queue, rule), _reason(accuracy, rule))
     append_decisions(connection, decisions)
     set_task_states(connection, tasks, "returned")
     reopened = sum(decision.verdict == "reopen" for decision in decisions)
@@ -282,9 +279,9 @@ def return_work(
 
 @retried
 def reinstate_annotator(store: Store, queue: str, assignee: str) -> int:
-    """Lets an annotator work in a queue again and gives how many returns had stood against that.
+    """Lets an annotator work in a queue again; gives how many revocations were in force.
 
-    What was returned stays returned; what was answered so far is not held against them again.
+    Returned work stays returned; answers given so far do not count against them again.
     """
     changes = {"state": LIFTED, "lifted_at": datetime.now(UTC)}
     chosen = (
@@ -297,7 +294,7 @@ def reinstate_annotator(store: Store, queue: str, assignee: str) -> int:
 
 
 def suspended_annotators(connection: Connection, queue: str) -> set[str]:
-    """Who gets nothing from a queue, because a return against them is in force."""
+    """The annotators who get no tasks from a queue because a revocation is in force."""
     query = select(TaskReturn.assignee).where(
         TaskReturn.queue == queue, TaskReturn.state == IN_FORCE
     )
@@ -324,7 +321,7 @@ def returns(store: Store, queue: str | None = None) -> list[Revocation]:
         return [Revocation._make(row) for row in connection.execute(query)]
 
 
-def _taken_back(
+def _revoked(
     connection: Connection, tasks: Sequence[str], agent: AgentRef, reason: str
 ) -> list[NewDecision]:
     """Undoes those decisions that are the last word on something and rest on these tasks."""

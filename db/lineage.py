@@ -17,15 +17,13 @@ from db.tables.work import ModelCall
 from schemas.base import EntityRecord
 from schemas.errors import UsageError
 
-# Lineage: what an entity was made from, by which activities, and who decided on it.
-
 R = TypeVar("R", bound=EntityRecord)
 SHORTEST_PREFIX = 6
 """How many digits of an id are enough to look for it."""
 
 
 WITHHELD_WHOLE = "*"
-"""Stands in `TracedEntity.withheld` where nothing of the payload is told."""
+"""The value of `TracedEntity.withheld` where the whole payload is withheld."""
 
 
 class ActivityRun(NamedTuple):
@@ -92,7 +90,7 @@ class DecisionNode(NamedTuple):
 
 
 class TracedEntity(NamedTuple):
-    """An entity as lineage tells it; `withheld` names fields of the payload that are not told."""
+    """An entity in a lineage; `withheld` names the fields left out of its payload."""
 
     id: str
     dataset: str
@@ -305,8 +303,8 @@ _AGENT_TYPES = {
 def prov_document(lineage: Lineage) -> ProvDocument:
     """Entities, activities and agents of `lineage` with the relations between them.
 
-    Times, code revisions and flow runs stand in it where they are known: in a release they are not.
-    Decisions are activities of their own: they use the entity that they are about.
+    Times, code revisions and flow runs are included where they are known; releases have none.
+    Decisions are activities that use the entity they decide on.
     """
     document = ProvDocument()
     document.add_namespace(_LOUPE)
@@ -348,15 +346,15 @@ def _add_agent(document: ProvDocument, agent: AgentNode) -> None:
 
 def _add_activity(document: ProvDocument, activity: ActivityNode) -> None:
     name = f"loupe:activity-{activity.id}"
-    told = {
+    values = {
         "prov:label": f"{activity.stage} {activity.version}",
         "loupe:configuration": json.dumps(activity.configuration, sort_keys=True),
     }
     started_at = ended_at = None
     if (run := activity.run) is not None:
         started_at, ended_at = run.started_at, run.ended_at
-        told |= {"loupe:code_revision": run.code_revision, "loupe:flow_run": run.flow_run}
-    document.activity(name, started_at, ended_at, _attributes(told))
+        values |= {"loupe:code_revision": run.code_revision, "loupe:flow_run": run.flow_run}
+    document.activity(name, started_at, ended_at, _attributes(values))
     for agent_id in activity.agent_ids:
         document.wasAssociatedWith(name, f"loupe:agent-{agent_id}")
 
@@ -383,15 +381,15 @@ def _add_call(document: ProvDocument, call: CallNode) -> None:
 def _add_entity(document: ProvDocument, node: EntityNode) -> None:
     entity = node.entity
     name = f"loupe:{entity.id}"
-    told = {
+    values = {
         "prov:type": _LOUPE[entity.kind],
         "loupe:dataset": entity.dataset,
         "loupe:state": entity.state,
         "prov:value": entity.payload,
     }
     if entity.withheld:
-        told["loupe:withheld"] = ", ".join(entity.withheld)
-    document.entity(name, _attributes(told))
+        values["loupe:withheld"] = ", ".join(entity.withheld)
+    document.entity(name, _attributes(values))
     document.wasGeneratedBy(name, f"loupe:activity-{node.activity_id}")
     if node.model_call_key:
         document.wasInfluencedBy(name, f"loupe:call-{node.model_call_key}")

@@ -33,7 +33,7 @@ _EXPANSION = ("neighbours", "near_duplicates")
 
 
 class EmbedderOrigin(NamedTuple):
-    """An embedder (`name@revision`), what for, and its settings as canonical JSON."""
+    """An embedder (`name@revision`), its purpose, and its settings as canonical JSON."""
 
     embedder: str
     purpose: EmbedderPurpose
@@ -41,7 +41,7 @@ class EmbedderOrigin(NamedTuple):
 
 
 def embedder_origins(connection: Connection, ids: Iterable[str]) -> dict[EmbedderOrigin, int]:
-    """How many of the images and captions among `ids` were chosen or validated in which way."""
+    """How many images and captions among `ids` were chosen or validated by each embedder."""
     counted: defaultdict[EmbedderOrigin, int] = defaultdict(int)
     for page in pages(ids):
         for origins in _of_page(connection, page).values():
@@ -56,28 +56,28 @@ def _of_page(connection: Connection, page: Sequence[str]) -> Mapping[str, set[Em
         found[id_].add(_validation(settings))
     for id_, stored in _about(connection, page, "measured", ConfusionCheck.kind):
         check = stored.record(ConfusionCheck)
-        told = canonical_json({"margin": check.margin})
-        found[id_].add(EmbedderOrigin(check.embedder, "confusing_captions", told))
+        chosen = canonical_json({"margin": check.margin})
+        found[id_].add(EmbedderOrigin(check.embedder, "confusing_captions", chosen))
     for id_, stored in _about(connection, page, "matches", ConfusionMatch.kind):
         match = stored.record(ConfusionMatch)
         found[id_].add(EmbedderOrigin(match.embedder, "similar_images", "{}"))
     for id_, settings in _settings(connection, {one: (one,) for one in page}, "expanded_with"):
-        told = canonical_json({name: settings[name] for name in _EXPANSION if name in settings})
-        found[id_].add(EmbedderOrigin(settings["embedder"], "candidates", told))
+        chosen = canonical_json({name: settings[name] for name in _EXPANSION if name in settings})
+        found[id_].add(EmbedderOrigin(settings["embedder"], "candidates", chosen))
     return found
 
 
 def _validation(settings: Mapping[str, Any]) -> EmbedderOrigin:
     limits = settings["discriminability"]
-    told = {name: limits[name] for name in _DISCRIMINABILITY}
-    told["temperature"] = settings["temperature"]
-    return EmbedderOrigin(settings["embedder"], "validated_captions", canonical_json(told))
+    values = {name: limits[name] for name in _DISCRIMINABILITY}
+    values["temperature"] = settings["temperature"]
+    return EmbedderOrigin(settings["embedder"], "validated_captions", canonical_json(values))
 
 
 def _validated_with(
     connection: Connection, captions: Sequence[str]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The captions that were measured, each with the settings that this was done with."""
+    """The measured captions, each with the settings of the measurement."""
     reports: defaultdict[str, list[str]] = defaultdict(list)
     for caption, report in _about(connection, captions, "measures", DiscriminabilityReport.kind):
         reports[report.id].append(caption)
@@ -87,7 +87,7 @@ def _validated_with(
 def _settings(
     connection: Connection, below: Mapping[str, Sequence[str]], role: str
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The settings that the keys of `below` name in a role, for each of what stands beside them."""
+    """The settings that the keys of `below` name in a role, for each of their values."""
     links = list(derived_from(connection, below, (role,)))
     stored = entities_by_id(connection, {parent for _, parent, _ in links})
     for child, parent, _ in links:
@@ -99,7 +99,7 @@ def _settings(
 def _about(
     connection: Connection, ids: Sequence[str], role: str, kind: str
 ) -> Iterator[tuple[str, StoredEntity]]:
-    """(id, what of a kind names it in a role), but for what was withdrawn."""
+    """(id, entity of a kind that names it in a role), without withdrawn entities."""
     parent = aliased(Entity)
     query = (
         select_entities()

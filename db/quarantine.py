@@ -66,11 +66,10 @@ def quarantined(
 
 @retried
 def put_back(store: Store, dataset: str, reason: str) -> int:
-    """Takes the inputs that were rejected for a reason out of quarantine; how many there were.
+    """Releases the inputs that were rejected for a reason from quarantine; gives how many.
 
-    They are pending again: the next run works on them as if they were new, and whatever it finds
-    takes the place of what was found before. Calls that failed for that reason are asked anew; they
-    stay in the bill under other keys.
+    They are pending again: the next run treats them as new, and its results replace the earlier
+    ones. Calls that failed for that reason are repeated; they stay in the bill under other keys.
     """
     own = select(Activity.id).where(Activity.dataset == dataset)
     rejected = Work.status == "rejected", Work.reason == reason, Work.activity_id.in_(own)

@@ -8,7 +8,7 @@ The graph below an image::
                                   or of `crop_of`, a video)
 
 A caption that a model drafted is `prompted_by` a prompt too; people's captions are not. One that a
-person made of a draft is `edited_from` it; one that a model wrote anew is `revised_from` the
+person made of a draft is `edited_from` it; one that a model rewrote is `revised_from` the
 earlier one, and `prompted_by` its own prompt.
 """
 
@@ -67,7 +67,7 @@ class DescribedImage(NamedTuple):
 
 
 class CallRow(NamedTuple):
-    """An answered model call, without its text; it stands for `alike` of them."""
+    """An answered model call without its text; `calls` of them are equal."""
 
     name: str
     revision: str
@@ -76,7 +76,7 @@ class CallRow(NamedTuple):
     tokens_out: int | None
     cost: float | None
     currency: str | None
-    alike: int = 1
+    calls: int = 1
 
 
 class _Node(NamedTuple):
@@ -250,7 +250,7 @@ def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[st
 
 
 def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
-    """For each caption that began as a model's draft that draft, also one that was taken back."""
+    """The model's draft of each caption that began as one, also where the draft was withdrawn."""
     began = {id_: id_ for id_ in ids}
     while above := _edited_captions(connection, set(began.values())):
         began = {id_: above.get(earlier, earlier) for id_, earlier in began.items()}
@@ -283,7 +283,7 @@ def derived_from(
 
 
 def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """Those that a person decided on, and was not taken back since."""
+    """Those that a person decided on, without those reopened since."""
     query = (
         select(Decision.entity_id, Decision.verdict)
         .join(Agent, Agent.id == Decision.agent_id)
@@ -307,7 +307,7 @@ def candidates_of(connection: Connection, ids: Iterable[str]) -> dict[str, Store
 
 
 def released_rows(connection: Connection, release_id: str) -> Iterator[str]:
-    """The ids of the images and of their texts that stand in a release."""
+    """The ids of the images and texts in a release."""
     query = (
         select(Entity.id)
         .join(ReleaseItem, ReleaseItem.entity_id == Entity.id)

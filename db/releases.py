@@ -19,32 +19,30 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest
 from schemas.withdrawal import version_numbers
 
-# Releases are stored, and things are taken back, one after the other.
-
 _LOCK = 7061709
 
 
 def acquire_release_lock(connection: Connection) -> None:
-    """Waits until no other transaction stores a release or takes something back, until its end.
+    """Locks, until the transaction ends, against others that store releases or withdrawals.
 
-    So each sees what the other did: none releases what is being withdrawn, unseen. On SQLite, which
-    has one writer, that is so anyway.
+    So each sees what the other did, and nothing is released while it is being withdrawn. SQLite has
+    one writer, and needs no lock.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
 
-# The store as it was: up to which entity, decision and withdrawal a release was made from.
+# Earlier versions of the store.
 #
 # Entities and decisions are numbered as they are stored and never change, so the last number of
-# each tells a state of the store. What does change is the cached `entity.state`: it is folded anew
-# for all that was decided on since, which is little beside all that there is.
+# each identifies a version. Only the cached `entity.state` changes: it is folded again for the
+# entities decided on since, which are few.
 #
-# `time_travel` puts temporary views over the tables `entity` and `decision`: a reader by that
-# connection sees the earlier state and need not know of it. SQLite looks among temporary names
-# first, PostgreSQL where `search_path` says so; its change also makes PostgreSQL read statements
-# anew that the driver had prepared with the tables. Links between entities need no view: they are
-# part of an entity's id and stored with it, and what reads them goes by way of `entity`.
+# `time_travel` puts temporary views over the tables `entity` and `decision`: readers on that
+# connection see the earlier version without knowing. SQLite looks among temporary names first,
+# PostgreSQL follows `search_path`; changing it also makes PostgreSQL plan prepared statements
+# again. Links between entities need no view: they are part of an entity's id, are stored with it,
+# and are read by way of `entity`.
 
 _STATES = "entity_state_then"
 _STATE_AFTER = tuple(STATE_AFTER.items())
@@ -101,10 +99,10 @@ UNMARKED = StateMark(0, 0, 0)
 
 
 class StoreVersion(NamedTuple):
-    """A state of the store to look back to.
+    """An earlier version of the store.
 
-    What was taken back since counts as taken back, so that it never comes out again; with
-    `then_withdrawn` only what was by then, which is for those who made sure of that otherwise.
+    What was withdrawn since counts as withdrawn, so that it is never released again. With
+    `then_withdrawn` only what was withdrawn by then does; callers must exclude the rest themselves.
     """
 
     mark: StateMark
@@ -194,7 +192,7 @@ def store_release(
     publish: Callable[[], None] = lambda: None,
     mark: StateMark = UNMARKED,
 ) -> bool:
-    """Stores a release with the entities that stand in it; False where it was stored already.
+    """Stores a release with its entities; False where it was stored already.
 
     `publish` puts the folder into its place: it runs inside the transaction, so that a version that
     turns out to be taken is not published, and one that cannot be published is not stored. `mark`
@@ -323,20 +321,20 @@ def find_release(store: Store, name: str) -> StoredRelease:
         for one in releases
         if one.manifest.dataset == dataset and (not at or version == one.manifest.version)
     ]
-    begun = [one for one in releases if name and one.manifest.id.startswith(name)]
+    matching = [one for one in releases if name and one.manifest.id.startswith(name)]
     is_short = len(name) < SHORTEST_PREFIX
-    found = named[-1:] or ([] if is_short else begun)
+    found = named[-1:] or ([] if is_short else matching)
     if len(found) == 1:
         return found[0]
     known = ", ".join(f"{one.manifest.dataset}@{one.manifest.version}" for one in releases)
     count = "no release" if not found else f"{len(found)} releases"
-    digits = f" (of an id {SHORTEST_PREFIX} digits are wanted)" if begun and is_short else ""
+    digits = f" (of an id {SHORTEST_PREFIX} digits are wanted)" if matching and is_short else ""
     raise UsageError(f"{count} can be meant by {name!r}{digits}; there are: {known or 'none yet'}")
 
 
 @retried
 def released_entities(store: Store, release_id: str) -> list[str]:
-    """The ids of the entities that stand in a release, sorted."""
+    """The ids of the entities in a release, sorted."""
     query = select(ReleaseItem.entity_id).where(ReleaseItem.release_id == release_id)
     with store.read() as connection:
         return sorted(connection.execute(query).scalars())
@@ -350,9 +348,9 @@ def _stored(
 
 
 class WithdrawnItems(NamedTuple):
-    """What of a release was taken back: how much, first what, and by which withdrawals.
+    """How many entities of a release are withdrawn, the first of them, and the withdrawals.
 
-    `withdrawals` are (key, ground); empty where it was a decision on the entities themselves.
+    `withdrawals` are (key, ground); empty where a person decided on the entities themselves.
     """
 
     entities: int
@@ -363,7 +361,7 @@ class WithdrawnItems(NamedTuple):
 
 @retried
 def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
-    """What of a release was taken back until now; None where nothing was."""
+    """The withdrawn entities of a release; None where there are none."""
     here = (ReleaseItem.release_id == release_id, Entity.state == "withdrawn")
     items = select(Entity.id).join(ReleaseItem, ReleaseItem.entity_id == Entity.id).where(*here)
     first = items.add_columns(Entity.kind).order_by(Entity.kind != "image", Entity.id).limit(1)

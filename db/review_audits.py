@@ -17,8 +17,6 @@ from db.tables.review import Annotation, Annotator, ReviewTask
 from db.tables.review_quality import SecondLook, SecondLookDraw
 from schemas.quality import LookedDraw, Stratum
 
-# Second looks: samples of accepted items, who had a part in them, and what was found.
-
 PURPOSE = "second-look"
 _EDITED_FROM = "edited_from"
 _COUNTING = ("open", "unclear", "answered")
@@ -27,8 +25,8 @@ _COUNTING = ("open", "unclear", "answered")
 class AcceptedItem(NamedTuple):
     """An accepted item with what a sample can be stratified by.
 
-    `verdict` says how it came to be accepted: `accept` by those who were asked, `adjudicated`,
-    `edit` as somebody's edit, or `policy`, with nobody looking.
+    `verdict` says how it was accepted: `accept` by annotators, `adjudicated`, `edit` as an
+    annotator's edit, or `policy` without review.
     """
 
     entity_id: str
@@ -59,14 +57,14 @@ def accepted_items(store: Store, dataset: str, kind: str) -> Iterator[AcceptedIt
         ids = [entity.id for entity in page]
         edits = parents_of(store, ids, _EDITED_FROM).keys()
         with store.read() as connection:
-            ways = _ways(connection, ids)
+            verdicts = _last_verdicts(connection, ids)
         for entity in page:
             source = json.loads(entity.payload).get("source") or "unstated"
-            verdict = "edit" if entity.id in edits else ways[entity.id]
+            verdict = "edit" if entity.id in edits else verdicts[entity.id]
             yield AcceptedItem(entity.id, entity.split or "unstated", str(source), verdict)
 
 
-def _ways(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+def _last_verdicts(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """How each entity was decided last."""
     query = (
         select(Decision.entity_id, Agent.kind, ReviewTask.purpose)
@@ -77,13 +75,13 @@ def _ways(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
         .order_by(Decision.id)
     )
     return {
-        entity_id: "policy" if kind != "person" else _way(purpose)
+        entity_id: "policy"
+        if kind != "person"
+        else "adjudicated"
+        if purpose == "adjudication"
+        else "accept"
         for entity_id, kind, purpose in connection.execute(query)
     }
-
-
-def _way(purpose: str | None) -> str:
-    return "adjudicated" if purpose == "adjudication" else "accept"
 
 
 @retried

@@ -85,7 +85,7 @@ def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
 def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str, str]:
     """For each entity the key of the first review task about it in a queue, gold aside.
 
-    Which one that is never changes, whatever becomes of it and whoever is asked later.
+    It stays the first whatever its state and the tasks that follow.
     """
     found: dict[str, str] = {}
     query = (
@@ -187,7 +187,7 @@ def close_tasks(store: Store, keys: Iterable[str]) -> int:
 
 
 def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
-    """The states of tasks as they stand in this transaction."""
+    """The states of tasks in this transaction."""
     found: dict[str, str] = {}
     for page in pages(keys):
         query = select(ReviewTask.key, ReviewTask.state).where(ReviewTask.key.in_(page))

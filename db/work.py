@@ -1,4 +1,4 @@
-"""Work: which inputs of a plan are pending, who has claimed them, and what became of them."""
+"""The work of plans: pending inputs, claims on them, results and checkpoints."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
@@ -38,8 +38,6 @@ from db.withdrawals import withdraw_late_children
 from schemas.base import canonical_json, digest_of
 from schemas.records import Rejection
 
-# Work that is tried or judged again: how often it was tried, and verdicts that no longer hold.
-
 
 @retried
 def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, int]:
@@ -59,7 +57,7 @@ def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, in
 
 @retried
 def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int, Rejection]:
-    """Why a plan rejected inputs; none of those that it did not reject."""
+    """The rejections of inputs by a plan, without those that it did not reject."""
     found: dict[int, Rejection] = {}
     with store.read() as connection:
         for page in pages(inputs):
@@ -72,8 +70,8 @@ def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int
 
 
 @retried
-def take_back(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
-    """Forgets that a plan rejected these inputs: they are pending again; how many there were."""
+def drop_rejections(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
+    """Deletes a plan's rejections of these inputs, which are pending again; gives how many."""
     taken = 0
     with store.write() as connection:
         for page in pages(inputs):
@@ -84,11 +82,8 @@ def take_back(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
     return taken
 
 
-# Work: which inputs of a plan are pending, who has claimed them, and what became of them.
-#
-# A *plan* is (stage, version, configuration); its key and an input make the key of a piece of work.
-# Pending is what has no work row. Runs side by side share the pending inputs by claims on chunks
-# (`db.claims`).
+# A *plan* is (stage, version, configuration). An input is pending while the plan has no work row
+# for it. Concurrent runs share the pending inputs by claims on chunks (`db.claims`).
 
 _ENTITY_COLUMNS = (
     "id",
@@ -105,7 +100,7 @@ _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejecti
 
 
 class ParentFilter(NamedTuple):
-    """Asks of an entity that its parent in a role is in one of these states."""
+    """Selects entities whose parent in a role is in one of these states."""
 
     role: str
     states: tuple[str, ...]
@@ -132,7 +127,7 @@ class ClaimedChunk(NamedTuple):
 
 
 class WorkResult(NamedTuple):
-    """What became of one input: new entities and decisions, or a rejection."""
+    """The result of one input: new entities and decisions, or a rejection."""
 
     input: int
     entities: tuple[NewEntity, ...] = ()
@@ -141,7 +136,7 @@ class WorkResult(NamedTuple):
 
 
 class ActivityRecord(NamedTuple):
-    """The run of a plan over one chunk, and who had a part in it."""
+    """The run of a plan over one chunk, and the agents that took part."""
 
     plan_id: int
     dataset: str
@@ -236,13 +231,13 @@ def _has_parent(wanted: ParentFilter) -> ColumnElement[bool]:
 
 
 def _lock_plan(connection: Connection, plan_id: int) -> None:
-    """Claims of one plan are made one after the other (SQLite has one writer anyway)."""
+    """Serialises the claims of one plan; SQLite has one writer, and needs no lock."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(plan_id)))
 
 
 def _subject(plan_id: int, dataset: str) -> str:
-    """What claims on a plan's work on a dataset name."""
+    """The subject of claims on a plan's work on a dataset."""
     return f"plan/{plan_id}/{dataset}"
 
 
@@ -266,7 +261,7 @@ def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
 
 @retried
 def drop_claims(store: Store, *claim_ids: str) -> None:
-    """Gives claims back, of work that is unfinished."""
+    """Releases claims on unfinished work."""
     if claim_ids:
         with store.write() as connection:
             connection.execute(delete(Claim).where(Claim.id.in_(claim_ids)))
@@ -293,8 +288,8 @@ def commit_chunk(
     """Stores a chunk's entities, derivations, decisions and work rows in one transaction.
 
     Inputs that another run has worked on meanwhile (the claim had been taken over) keep its
-    results; those of this run are left out, so that no input has two. What hangs on something that
-    was withdrawn meanwhile is stored as withdrawn.
+    results; those of this run are left out, so that no input has two. Children of entities
+    that were withdrawn meanwhile are stored as withdrawn.
 
     Raises:
         IntegrityError: an entity names a parent that is not stored; nothing was stored.
@@ -392,7 +387,7 @@ def _work_row(plan_id: int, activity_id: int, result: WorkResult) -> tuple[Any, 
     )
 
 
-# Checkpoints: how far the work on one long input has come, so that a killed run goes on there.
+# Checkpoints of long inputs, from which the next run continues after a kill.
 
 
 class StoredCheckpoint(NamedTuple):
@@ -404,7 +399,7 @@ class StoredCheckpoint(NamedTuple):
 
 @retried
 def load_checkpoint(store: Store, plan_id: int, input_: int) -> StoredCheckpoint | None:
-    """The checkpoint of an input of a plan, or None where its work is to begin anew."""
+    """The checkpoint of an input of a plan, or None where it is to be started from scratch."""
     query = select(Checkpoint.position, Checkpoint.state).where(
         Checkpoint.plan_id == plan_id, Checkpoint.input == input_
     )

@@ -33,14 +33,14 @@ class _Total:
     cost: Decimal | None = Decimal(0)
 
     def add(self, call: CallRow) -> None:
-        """Adds calls that are alike; a sum with something unknown in it is unknown."""
-        self.calls += call.alike
-        self.tokens_in = _sum(self.tokens_in, call.tokens_in, call.alike)
-        self.tokens_out = _sum(self.tokens_out, call.tokens_out, call.alike)
+        """Adds equal calls; a sum with an unknown value is unknown."""
+        self.calls += call.calls
+        self.tokens_in = _sum(self.tokens_in, call.tokens_in, call.calls)
+        self.tokens_out = _sum(self.tokens_out, call.tokens_out, call.calls)
         if call.cost is None or self.cost is None:
             self.cost = None
         else:
-            self.cost += Decimal(repr(call.cost)) * call.alike
+            self.cost += Decimal(repr(call.cost)) * call.calls
 
 
 def model_uses(calls: Iterable[CallRow], authors: Iterable[str]) -> tuple[ModelUse, ...]:

@@ -10,7 +10,7 @@ from db.tables.base import Base, Digest, Number
 
 
 class Agent(Base):
-    """Somebody who acts: a person, a model at a revision, a piece of software at a version."""
+    """A person, a model at a revision, or a piece of software at a version."""
 
     __tablename__ = "agent"
 
@@ -21,7 +21,7 @@ class Agent(Base):
 
 
 class Plan(Base):
-    """A stage at a version with a configuration: what an activity carried out (`prov:Plan`)."""
+    """A stage at a version with a configuration: what activities run (`prov:Plan`)."""
 
     __tablename__ = "plan"
 
@@ -47,7 +47,7 @@ class Activity(Base):
 
 
 class Association(Base):
-    """This agent had a part in that activity."""
+    """An agent that took part in an activity."""
 
     __tablename__ = "association"
 
@@ -93,7 +93,7 @@ class Derivation(Base):
 
 
 class Decision(Base):
-    """Accept, reject, edit or withdraw an entity: by whom, when, why. Appended, never changed."""
+    """A verdict on an entity, its agent, time and reason. Appended, never changed."""
 
     __tablename__ = "decision"
 

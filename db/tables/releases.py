@@ -1,4 +1,4 @@
-"""Releases, what stands in them, and what models scored on them."""
+"""Releases, their entities, and evaluations on them."""
 
 from datetime import datetime
 from typing import Any
@@ -12,9 +12,7 @@ from db.tables.base import Base, Digest, Number
 class Release(Base):
     """An immutable snapshot; `id` is the digest of its manifest.
 
-    The marks say up to where the store was read for it (`db.releases`): the last entity, decision
-    and
-    withdrawal that counted.
+    The marks are the last entity, decision and withdrawal that the build read (`db.releases`).
     """
 
     __tablename__ = "release"
@@ -31,7 +29,7 @@ class Release(Base):
 
 
 class ReleaseItem(Base):
-    """An entity that is a row, or stands in a row, of a release."""
+    """An entity that is a row, or part of a row, of a release."""
 
     __tablename__ = "release_item"
 

@@ -42,7 +42,7 @@ class TaskReturn(Base):
 
     `rule` holds floor, window and least as they stood; `accuracy` was found over `answers` gold
     answers; `tasks` is how many answers no longer count. `state` is in force or lifted; gold
-    answers from before `lifted_at` are held against nobody again.
+    answers from before `lifted_at` do not count again.
     """
 
     __tablename__ = "task_return"

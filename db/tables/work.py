@@ -1,4 +1,4 @@
-"""What was done, paid for, half done or is being done, so that nothing is done twice."""
+"""Work done, model calls paid for, checkpoints, and claims on work under way."""
 
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from db.tables.base import Base, Digest, Number
 
 
 class Work(Base):
-    """What became of one input of one plan: done, or rejected with a reason.
+    """The result of one input of one plan: done, or rejected with a reason.
 
     `input` is the `seq` of an entity or, for an import, the index of a record in its file (whose
     digest is part of the plan).
@@ -28,7 +28,7 @@ class Work(Base):
 
 
 class Checkpoint(Base):
-    """How far the work on one input has come; gone as soon as the input has its work row.
+    """The progress of the work on one input; deleted once the input has its work row.
 
     `position` is the first step (the number of a frame) that is still to be done, `state` what has
     to be known to go on from there.
@@ -57,7 +57,7 @@ class Process(Base):
 
 
 class Claim(Base):
-    """A process does what `subject` names, or what has a number from `lower` to `upper` in it."""
+    """A process's claim on a subject, or on the numbers from `lower` to `upper` within it."""
 
     __tablename__ = "claim"
     __table_args__ = (UniqueConstraint("subject", "lower"),)
@@ -70,7 +70,7 @@ class Claim(Base):
 
 
 class ModelCall(Base):
-    """One request to a model and its answer, stored the moment it returned: paid for once.
+    """A request to a model and its answer, stored as soon as it returned, so that it is paid once.
 
     `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that a
     server sent, whatever could be read in it. Tokens and cost that are not known are NULL.

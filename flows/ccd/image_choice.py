@@ -21,7 +21,7 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.work import Pending, WorkResult, register_plan, rejections_of, take_back
+from db.work import Pending, WorkResult, drop_rejections, register_plan, rejections_of
 from flows.ccd.choice_test import write_choice_report
 from flows.ccd.downloading import Found
 from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, Looks, UsedImages, strategies_of_orders
@@ -466,7 +466,7 @@ def _take_back_outdated(store: Store, dataset: str, stage: Stage, searched: Foun
             if rejected[one.seq].context.get(_PICTURES)
             != [picture.id for picture in results_of.pictures(one)]
         ]
-        take_back(store, plan, outdated)
+        drop_rejections(store, plan, outdated)
 
 
 def _no_download(

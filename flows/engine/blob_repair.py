@@ -75,7 +75,7 @@ def mend(context: RunContext, check: BlobCheck, folders: Sequence[Path] = ()) ->
         mended = 0
         for page in pages(check.faulty(), _PAGE):
             for blob, (data, origin) in sources.data_of(page):
-                if check.mend(blob, data):
+                if check.repair(blob, data):
                     mended += 1
                     yield Mended(blob, origin)
         if not mended:

@@ -19,6 +19,7 @@ from schemas.errors import IntegrityError
 from schemas.release import Count, HexSha256, Manifest, Version
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
+
 def without_withdrawn(
     traced: Lineage, captions: dict[str, str], rows: Iterable[WithdrawnRow]
 ) -> tuple[Lineage, dict[str, str]]:

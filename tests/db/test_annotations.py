@@ -95,7 +95,7 @@ def test_the_last_clear_answer_of_each_task_counts(store: Store, item: str) -> N
     }
 
 
-def test_an_unclear_answer_is_told_of_until_it_is_mended(store: Store, item: str) -> None:
+def test_an_unclear_answer_is_reported_until_it_is_corrected(store: Store, item: str) -> None:
     task = Desk(store).give(item, "reviewer-ann")
     receive(store, annotation(task, 1, {"problem": "no verdict was chosen"}), state="unclear")
     (found,) = unclear_annotations(store, QUEUE)
@@ -105,7 +105,7 @@ def test_an_unclear_answer_is_told_of_until_it_is_mended(store: Store, item: str
     assert unclear_annotations(store, QUEUE) == []
 
 
-def test_what_is_quarantined_is_told_of_until_it_is_discarded(store: Store, item: str) -> None:
+def test_a_quarantined_answer_is_reported_until_it_is_discarded(store: Store, item: str) -> None:
     task = Desk(store).give(item, "reviewer-ann")
     forged = annotation(task, 1, {"problem": "somebody else's"})._replace(state="quarantined")
     receive(store, forged, annotation(task, 2, {"verdict": "accept"}))

@@ -98,7 +98,7 @@ def test_a_damaged_blob_is_reported_and_never_served(blobs: BlobStore, blobs_url
             blobs.read(sha256, JPEG)
 
 
-def test_what_is_wrong_with_a_blob_is_found_and_mended(blobs: BlobStore, blobs_url: str) -> None:
+def test_faults_of_a_blob_are_found_and_repaired(blobs: BlobStore, blobs_url: str) -> None:
     sha256 = sha256_of(DATA)
     assert blobs.fault_of(sha256, JPEG) is BlobFault.MISSING
     blobs.put(DATA, JPEG)
@@ -106,11 +106,11 @@ def test_what_is_wrong_with_a_blob_is_found_and_mended(blobs: BlobStore, blobs_u
     assert [name for name, _ in blobs.stored()] == [f"{sha256}.jpg"]
     damage(blobs, blobs_url, DATA[:-1] + b"E")
     assert blobs.fault_of(sha256, JPEG) is BlobFault.DAMAGED
-    assert blobs.mend(DATA, JPEG) == sha256
+    assert blobs.repair(DATA, JPEG) == sha256
     assert blobs.read(sha256, JPEG) == DATA
 
 
-def test_a_blob_of_the_wrong_size_is_written_anew(blobs: BlobStore, blobs_url: str) -> None:
+def test_a_blob_of_the_wrong_size_is_written_again(blobs: BlobStore, blobs_url: str) -> None:
     sha256 = damage(blobs, blobs_url, DATA[:5])
     blobs.put(DATA, JPEG)
     assert blobs.read(sha256, JPEG) == DATA
@@ -134,8 +134,8 @@ def test_a_name_that_is_not_a_digest_is_refused(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     blobs = BlobStore(str(tmp_path / "blobs"))
     sha256 = sha256_of(DATA)
-    in_the_way = tmp_path / "blobs" / "sha256" / sha256[:2] / f"{sha256}.jpg"
-    in_the_way.mkdir(parents=True)
+    obstacle = tmp_path / "blobs" / "sha256" / sha256[:2] / f"{sha256}.jpg"
+    obstacle.mkdir(parents=True)
     with pytest.raises(ServiceError, match=r"cannot write .* Is a directory"):
         blobs.put(DATA, JPEG)
     assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []

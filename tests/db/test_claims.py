@@ -73,7 +73,7 @@ def test_a_heartbeat_that_is_watched_ends_by_the_watchers_own_clock(sqlite_store
     assert not is_taken()
 
 
-def test_claims_are_renewed_while_a_slow_request_is_under_way(store: Store) -> None:
+def test_claims_are_renewed_during_a_slow_request(store: Store) -> None:
     store.claims.lease_seconds = 0.3
     other = Store(store.engine)  # as another process sees it
     other.claims.lease_seconds = 0.3

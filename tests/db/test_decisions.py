@@ -100,7 +100,7 @@ def test_no_decisions_are_no_work(store: Store) -> None:
 
 
 def test_two_who_decide_at_once_leave_the_state_that_their_rows_fold_to(store: Store) -> None:
-    """Whoever comes second must see what the first one did, though it began before it ended."""
+    """The second must see what the first did, although it began before the first ended."""
     entity = caption(1)
     store_entities(store, [entity])
     started = threading.Event()

@@ -1,4 +1,4 @@
-"""Every role that the code derives something in is classified, and none is classified in vain."""
+"""Every role used in the code is classified, and every classified role is used."""
 
 import ast
 import re
@@ -40,8 +40,8 @@ def constants(tree: ast.Module) -> dict[str, str]:
 def said_to_be_roles(tree: ast.Module) -> Iterator[str]:
     """Constants under which a docstring speaks of a role."""
     for node, after in zip(tree.body, tree.body[1:], strict=False):
-        told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        if told and isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+        is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if is_text and isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
             assert isinstance(after, ast.Expr)
             assert isinstance(after.value, ast.Constant)
             if re.search(r"\broles?\b", str(after.value.value)):
@@ -94,7 +94,7 @@ def roles_in_code() -> dict[str, str]:
 
 def test_every_role_in_the_code_is_classified() -> None:
     unknown = {role: module for role, module in roles_in_code().items() if role not in ROLES}
-    assert not unknown, "say in db/withdrawal_graph.py what becomes of a child in these roles"
+    assert not unknown, "classify these roles in db/withdrawal_graph.py"
 
 
 def test_no_role_is_classified_that_the_code_does_not_know() -> None:

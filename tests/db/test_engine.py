@@ -1,4 +1,4 @@
-"""Opening databases: migrations, and what the user is told when one cannot be used."""
+"""Opening databases: migrations, and the error when one cannot be used."""
 
 from pathlib import Path
 

@@ -82,10 +82,10 @@ def test_an_example_of_what_is_withdrawn_by_then_is_not_kept(store: Store) -> No
     store_entities(store, [text])
     with store.write() as connection:
         append_decisions(connection, [NewDecision(text.id, "withdraw", SOFTWARE, "asked")])
-    told = with_examples(("a", "b"), ("c", "b"))
-    (direction,) = told.directions
+    output = with_examples(("a", "b"), ("c", "b"))
+    (direction,) = output.directions
     first, second = direction.hardest
     gone = first.model_copy(update={"query": first.query.model_copy(update={"entity_id": text.id})})
     update = {"directions": (direction.model_copy(update={"hardest": (gone, second)}),)}
-    stored = store_evaluation(store, told.model_copy(update=update))
+    stored = store_evaluation(store, output.model_copy(update=update))
     assert stored.evaluation.result == with_examples(("c", "b"))

@@ -81,28 +81,30 @@ def test_a_change_of_mind_on_a_gold_item_counts_once(store: Store) -> None:
 
 def test_returned_work_is_undone_where_it_decided_alone(store: Store) -> None:
     desk = Desk(store)
-    accepted, edited, decided_anew, withdrawn, kept = store_rewrites(store, 5)
+    accepted, edited, decided_again, withdrawn, kept = store_rewrites(store, 5)
     successor = rewrite(99)
     store_entities(store, [successor])
     desk.decide(accepted, "accept", desk.answer(accepted, "a"))
     edit = desk.answer(edited, "a", "edit")
     desk.decide(edited, "edit", edit, successor.id)
     desk.decide(successor.id, "accept", edit)
-    desk.decide(decided_anew, "reject", desk.answer(decided_anew, "a", "reject"))
-    desk.decide(decided_anew, "accept", desk.answer(decided_anew, "judge", purpose="adjudication"))
+    desk.decide(decided_again, "reject", desk.answer(decided_again, "a", "reject"))
+    desk.decide(
+        decided_again, "accept", desk.answer(decided_again, "judge", purpose="adjudication")
+    )
     desk.decide(withdrawn, "accept", desk.answer(withdrawn, "a"))
     desk.decide(kept, "accept", desk.answer(kept, "a"))
-    tasks = [desk.give(id_, "a").key for id_ in (accepted, edited, decided_anew, withdrawn)]
+    tasks = [desk.give(id_, "a").key for id_ in (accepted, edited, decided_again, withdrawn)]
     with store.write() as connection:
         append_decisions(connection, [NewDecision(withdrawn, "withdraw", SOFTWARE)])
         work = return_work(connection, QUEUE, "a", RULE, ACCURACY, tasks)
     assert work == (4, 2)
-    entities = fetch(store, [accepted, edited, successor.id, decided_anew, withdrawn, kept])
+    entities = fetch(store, [accepted, edited, successor.id, decided_again, withdrawn, kept])
     assert {id_: entity.state for id_, entity in entities.items()} == {
         accepted: "proposed",
         edited: "proposed",
         successor.id: "rejected",
-        decided_anew: "accepted",
+        decided_again: "accepted",
         withdrawn: "withdrawn",
         kept: "accepted",
     }

@@ -43,8 +43,8 @@ def withdraw(store: Store, *ids: str) -> StoredWithdrawal:
     """Recorded, with all steps done."""
     target = WithdrawalTarget(sort="entity", name=ids[0])
     request = WithdrawalRequest(target, "privacy", erases=True)
-    told: dict[str, Any] = {"patches": []}
-    new = NewWithdrawal(key_of(request, 0), request, "r", OPERATOR, told, ids, (), (), (), ())
+    output: dict[str, Any] = {"patches": []}
+    new = NewWithdrawal(key_of(request, 0), request, "r", OPERATOR, output, ids, (), (), (), ())
     recorded = record_withdrawal(store, new, lambda _connection: True)
     assert finish(store, recorded.id, len(ids))
     return find_withdrawal(store, recorded.key)
@@ -113,11 +113,11 @@ def test_it_does_not_become_finished_while_more_is_being_stored(
     thread = Thread(target=store_entities, args=(store, [child]))
     thread.start()
     assert added.wait(300)
-    told: list[bool] = []
-    last = Thread(target=lambda: told.append(finish(store, withdrawal.id, 1)))
+    output: list[bool] = []
+    last = Thread(target=lambda: output.append(finish(store, withdrawal.id, 1)))
     last.start()
     finishing.set()
     thread.join()
     last.join()
-    assert told == [False]
+    assert output == [False]
     assert not find_withdrawal(store, withdrawal.key).is_finished

@@ -1,4 +1,4 @@
-"""Lineage: back to the sources, by whom and by what, and as PROV that others can read."""
+"""Lineage back to the sources, with its agents, and as PROV that other tools read."""
 
 import json
 from datetime import UTC, datetime
@@ -38,10 +38,10 @@ def rewrite(store: Store) -> NewEntity:
     edited = caption(2, [("edited_from", root.id), ("checks", root.id)])
     store_entities(store, [root, edited, bystander])
     request = ChatRequest(purpose="rewrite", prompt="p", prompt_digest="d", subject="s")
-    answer = ChatAnswer(text="said anew", tokens_in=3, tokens_out=4, seconds=1)
+    answer = ChatAnswer(text="rewritten", tokens_in=3, tokens_out=4, seconds=1)
     record_call(store, NewCall(CALL, MODEL, {"seed": 1}, request, answer, DATASET, 0.5, "USD"))
     rewrite = new_entity(
-        Rewrite(source="test", text="said anew", author=str(MODEL)),
+        Rewrite(source="test", text="rewritten", author=str(MODEL)),
         DATASET,
         parents=[("rewrite_of", edited.id)],
         model_call=CALL,

@@ -1,4 +1,4 @@
-"""How often work was tried, verdicts that are taken back, and inputs by the state of a parent."""
+"""Counts of attempts, dropped rejections, and inputs by the state of a parent."""
 
 import pytest
 
@@ -12,9 +12,9 @@ from db.work import (
     commit_chunk,
     count_pending,
     count_plans,
+    drop_rejections,
     register_plan,
     rejections_of,
-    take_back,
     worked_inputs,
 )
 from schemas.records import Rejection
@@ -38,13 +38,13 @@ def test_tries_are_counted_by_the_plans_of_a_stage(store: Store) -> None:
     assert count_plans(store, "never", [1]) == {}
 
 
-def test_what_a_plan_rejected_is_pending_once_it_is_taken_back(store: Store) -> None:
+def test_inputs_are_pending_once_their_rejections_are_dropped(store: Store) -> None:
     plan, other = plan_of(store, 0), plan_of(store, 1)
     done = [WorkResult(1), WorkResult(2, rejection=REFUSED), WorkResult(3, rejection=REFUSED)]
     for one in (plan, other):
         commit_chunk(store, activity_of(one), done)
     assert rejections_of(store, plan, range(1, 2000)) == {2: REFUSED, 3: REFUSED}
-    assert take_back(store, plan, [1, 2]) == 1
+    assert drop_rejections(store, plan, [1, 2]) == 1
     assert worked_inputs(store, plan, [1, 2, 3]) == {1, 3}, "what was done stays done"
     assert worked_inputs(store, other, [1, 2, 3]) == {1, 2, 3}
 

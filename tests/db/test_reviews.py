@@ -115,7 +115,7 @@ def test_images_are_served_while_a_task_waits(store: Store, task: StoredTask) ->
         assert not is_served(store, "%" * 64)
 
 
-def test_a_withdrawn_image_is_shown_to_nobody(store: Store, task: StoredTask) -> None:
+def test_a_withdrawn_image_is_not_served(store: Store, task: StoredTask) -> None:
     assert is_served(store)
     withdraw(store, IMAGE_ENTITY.id)
     assert not is_served(store)
@@ -134,10 +134,10 @@ def test_an_image_that_is_no_entity_is_served_too(store: Store, task: StoredTask
 
 def test_who_decides_on_a_queue_waits_until_others_are_done(store: Store) -> None:
     order = []
-    begun = threading.Event()
+    started = threading.Event()
 
     def other() -> None:
-        begun.set()
+        started.set()
         with store.write() as connection:
             acquire_queue_lock(connection, QUEUE)
             order.append("other")
@@ -146,7 +146,7 @@ def test_who_decides_on_a_queue_waits_until_others_are_done(store: Store) -> Non
         acquire_queue_lock(connection, QUEUE)
         thread = threading.Thread(target=other)
         thread.start()
-        begun.wait()
+        started.wait()
         thread.join(0.3)
         order.append("one")
     thread.join()

@@ -56,7 +56,7 @@ def counted(store: Store) -> int:
     return requests_since(store, SERVICE, DAY.day_began)
 
 
-def test_a_search_under_way_is_waited_for(store: Store) -> None:
+def test_a_search_in_flight_is_waited_for(store: Store) -> None:
     claim_id = reserve(store)
     assert reserve_search(store, new(), DAY) == Busy()
     assert find_search(store, new().key) is None

@@ -1,4 +1,4 @@
-"""What goes with what is taken back, on graphs of all shapes, against a literal recursion."""
+"""The closure of a withdrawal, on graphs of all shapes, against a literal recursion."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -246,11 +246,11 @@ def test_each_thing_says_why_it_goes(store: Store) -> None:
     store_entities(store, [one, same, said, held, crop])
     with store.read() as connection:
         found = closure(connection, [one.id], reaches=True)
-    told = {id_: (reached_.because, reached_.of) for id_, reached_ in found.items()}
-    assert told[one.id] == (TARGET, "")
-    assert told[said.id] == ("describes", one.id)
-    assert told[same.id] == (SAME, one.id)
-    assert told[held.id] == (EMPTY, crop.id)
+    output = {id_: (reached_.because, reached_.of) for id_, reached_ in found.items()}
+    assert output[one.id] == (TARGET, "")
+    assert output[said.id] == ("describes", one.id)
+    assert output[same.id] == (SAME, one.id)
+    assert output[held.id] == (EMPTY, crop.id)
 
 
 def test_a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_apart(

@@ -1,4 +1,4 @@
-"""What a withdrawal leaves no trace of, and whose judgement is taken back."""
+"""What a withdrawal erases besides files, and judgements that are withdrawn."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def judged(store: Store, person: str) -> list[str]:
         return judged_alone(connection, person)
 
 
-def test_what_nobody_else_judged_is_asked_anew_and_what_others_judged_stands(store: Store) -> None:
+def test_items_judged_by_one_person_are_asked_again_and_others_stay(store: Store) -> None:
     alone, shared, others, _ = store_rewrites(store, 4)
     desk = Desk(store)
     desk.decide(alone, "accept", desk.answer(alone, "a"))
@@ -45,7 +45,7 @@ def test_a_rejection_is_a_judgement_too_and_one_that_was_overruled_is_none(store
     assert judged(store, "a") == [rejected]
 
 
-def test_where_others_said_otherwise_the_answers_that_are_left_decide_anew(store: Store) -> None:
+def test_where_others_disagree_the_remaining_answers_decide_again(store: Store) -> None:
     """An adjudicator's word stood above theirs; without it they may come to something else."""
     against, split, behind, edited = store_rewrites(store, 4)
     desk = Desk(store)

@@ -198,11 +198,11 @@ class TakedownWorld:
         folder = self.folder / name
         folder.mkdir()
         truth = load_stills_truth(self._stills.folder)[:stills]
-        told = json.loads(self._stills.annotation_file.read_text(encoding="utf-8"))
+        output = json.loads(self._stills.annotation_file.read_text(encoding="utf-8"))
         names = {one.file_name for one in truth}
-        images = [one for one in told["images"] if one["file_name"] in names]
+        images = [one for one in output["images"] if one["file_name"] in names]
         captions: dict[int, list[str]] = {one["id"]: [] for one in images}
-        for one in told["annotations"]:
+        for one in output["annotations"]:
             if one["image_id"] in captions:
                 captions[one["image_id"]].append(one["caption"])
         for one in images:
@@ -259,10 +259,10 @@ def released_rows(folder: Path) -> Iterator[Row]:
 def _annotations(
     folder: Path, images: Sequence[Mapping[str, Any]], captions: Mapping[int, Iterable[str]]
 ) -> Path:
-    told = [
+    output = [
         {"image_id": image, "caption": text} for image, texts in captions.items() for text in texts
     ]
-    numbered = [{"id": number, **one} for number, one in enumerate(told, 1)]
+    numbered = [{"id": number, **one} for number, one in enumerate(output, 1)]
     path = folder.with_suffix(".json")
     path.write_text(json.dumps({"images": images, "annotations": numbered}), encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""What a withdrawal cannot reach is told with the places that are known."""
+"""Copies that a withdrawal cannot remove are listed."""
 
 import shutil
 from pathlib import Path

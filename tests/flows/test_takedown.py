@@ -144,10 +144,10 @@ def taken(home: Path) -> Iterator[Takedown]:
     )
     done = loupe(*command)
     assert done.exit_code == 1, "the review server is away"
-    told = json.loads(done.stdout)
-    assert told["not_reached"]["on_review_servers"] == {world.office.server.url: 2}
-    carry_out(world.run, find_withdrawal(store, told["key"]), desks=world.office)
-    said = json.loads(loupe("withdrawals", told["key"], "--json").stdout)
+    output = json.loads(done.stdout)
+    assert output["not_reached"]["on_review_servers"] == {world.office.server.url: 2}
+    carry_out(world.run, find_withdrawal(store, output["key"]), desks=world.office)
+    said = json.loads(loupe("withdrawals", output["key"], "--json").stdout)
     assert said["not_reached"]["on_review_servers"] == {}
     yield Takedown(world, copies, shown | thumbnails, stored, command, said)
     store.close()
@@ -176,7 +176,7 @@ def pictures_of(world: TakedownWorld, copies: Path) -> dict[str, bytes]:
 
 
 def thumbnails_of(world: TakedownWorld) -> dict[str, bytes]:
-    """How pages show the person's pictures of tasks: encoded anew, smaller."""
+    """How pages show the person's pictures of tasks: encoded again, smaller."""
     run = world.run
     digests = {sha256_of(row["image"]["bytes"]) for row in world.crops[PERSON]}
     shown = list(find(run.store, TASKS, Image.kind))
@@ -257,7 +257,7 @@ def test_no_picture_of_the_person_is_left_anywhere(taken: Takedown) -> None:
 
 
 def test_what_is_said_of_the_person_is_in_no_file_that_is_released(taken: Takedown) -> None:
-    """Captions of the person's pictures alone; others may be told alike."""
+    """Captions of the person's pictures alone; others may have the same."""
     rows = [row for name in PATCHES for row in taken.rows(name)]
     files = {row["image_entity_id"] for name in PATCHES for row in taken.showing(name)}
     texts = {text for row in rows if row["image_entity_id"] in files for text in row["captions"]}

@@ -1,7 +1,7 @@
 """`loupe withdraw` of an image, a video, a source and an annotator's work, as holders see it.
 
-A street dataset and one of three sources, in one installation. What must go is told from the rows
-as they were released; the releases are then read from their folders alone.
+A street dataset and one of three sources, in one installation. What must be withdrawn is read from
+the rows as they were released; the releases are then read from their folders alone.
 """
 
 import json
@@ -144,8 +144,8 @@ def test_a_video_goes_with_all_that_was_cut_out_of_it(here: Installation) -> Non
     withdraw("--video", "cam1/street.mp4", "--ground", "law")
     assert_gone(here, STREET, lambda row: row["crop"]["video"] == "cam1/street.mp4")
     assert_untouched(here, PEOPLE)
-    told = [one["file_path"] for one in json.loads(listed_videos(here))]
-    assert told == ["cam2/street.mp4", "square.mp4"]
+    output = [one["file_path"] for one in json.loads(listed_videos(here))]
+    assert output == ["cam2/street.mp4", "square.mp4"]
 
 
 def listed_videos(here: Installation) -> str:
@@ -166,9 +166,9 @@ def test_where_all_was_of_one_source_nothing_takes_its_place(here: Installation)
     assert not here.patch(STREET).exists()
     notice = here.notice(STREET)
     assert (len(notice.rows), notice.superseded_by) == (len(here.rows(STREET)), None)
-    told = loupe("release", "verify", here.copies / STREET)
-    assert told.exit_code == 1
-    assert "no version takes its place" in told.output
+    output = loupe("release", "verify", here.copies / STREET)
+    assert output.exit_code == 1
+    assert "no version takes its place" in output.output
 
 
 def test_an_annotator_takes_back_texts_and_no_pictures(here: Installation) -> None:
@@ -209,6 +209,6 @@ def test_a_release_withdrawn_for_its_quality_is_used_with_a_warning(
     assert (exported.exit_code, warning in exported.output) == (0, True)
     scored = loupe("evaluate", old, "--embedder", "builtin")
     assert (scored.exit_code, warning in scored.output) == (0, True), scored.output
-    told = loupe("release", "list")
-    assert "1 row; use 1.0.1" in told.output
+    output = loupe("release", "list")
+    assert "1 row; use 1.0.1" in output.output
     assert warning not in loupe("release", "show", f"{PEOPLE}@1.0.1").output

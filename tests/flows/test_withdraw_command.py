@@ -43,9 +43,9 @@ def test_looking_shows_everything_and_changes_nothing(installed: Home, loupe: Lo
     assert "2 of 12" in shown.out
     assert "1.0.1" in shown.out
     assert "2 files of the blob store" in shown.out
-    told = loupe(*ASKED, "--dry-run", "--json").json
-    assert {one["dataset"] for one in told["entities"]} == {DATASET, "icfg-pedes"}
-    assert [one["version"] for one in told["patches"]] == ["1.0.1"]
+    output = loupe(*ASKED, "--dry-run", "--json").json
+    assert {one["dataset"] for one in output["entities"]} == {DATASET, "icfg-pedes"}
+    assert [one["version"] for one in output["patches"]] == ["1.0.1"]
     assert "nothing was withdrawn" in loupe("withdrawals").out
 
 
@@ -150,10 +150,10 @@ def test_what_was_withdrawn_is_not_imported_again(home: Path, tmp_path: Path, lo
     again = bring("second")
     assert sorted(again) == sorted(set(brought) - {gone})
     assert not context.blobs.has(gone, "image/png")
-    told = loupe("quarantine", "second", "--json")
-    assert "withdrawn" in told.out
+    output = loupe("quarantine", "second", "--json")
+    assert "withdrawn" in output.out
     (withdrawal,) = list_withdrawals(context.store)
-    assert withdrawal.key[:12] in told.out
+    assert withdrawal.key[:12] in output.out
     context.store.close()
 
 
@@ -185,7 +185,7 @@ def start(home: Path) -> RunningProgram:
 
 
 def test_the_plan_names_all_that_goes_and_no_more(installed: Home, loupe: Loupe) -> None:
-    """What is told to be erased of a release, and no other file of it, is gone afterwards."""
+    """The files that the plan erases of a release, and no others, are missing afterwards."""
     page = installed.folder / "reports" / f"{DATASET}-captions.html"
     page.parent.mkdir()
     page.touch()
@@ -194,16 +194,16 @@ def test_the_plan_names_all_that_goes_and_no_more(installed: Home, loupe: Loupe)
     assert "images/5.jpg, images/6.jpg" in shown.out
     assert "dir/0.jpg, dir/1.jpg" in shown.out
     assert f"reports/{page.name}" in shown.out
-    told = loupe(*ASKED, "--dry-run", "--json").json
-    (release,) = told["releases"]
+    output = loupe(*ASKED, "--dry-run", "--json").json
+    (release,) = output["releases"]
     assert f"marked; {len(release['erased'])} files erased" in shown.out
     assert {row["file_path"] for row in release["rows"]} == {"images/5.jpg", "images/6.jpg"}
     assert release["people"] == [3]
-    assert told["pages"] == [f"reports/{page.name}"]
-    images = [one for one in told["entities"] if one["kind"] == "image"]
+    assert output["pages"] == [f"reports/{page.name}"]
+    images = [one for one in output["entities"] if one["kind"] == "image"]
     assert {one["file_path"] for one in images} == {"dir/0.jpg", "dir/1.jpg"}
     assert {one["identity"] for one in images} == {"9"}
-    assert all(one["text"] for one in told["entities"] if one["kind"] in ("caption", "rewrite"))
+    assert all(one["text"] for one in output["entities"] if one["kind"] in ("caption", "rewrite"))
     folder = installed.release("1.0.0")
     before = files_in(folder)
     assert loupe(*ASKED, "--reason", "r", "--yes").exit_code == 0
@@ -231,10 +231,10 @@ def test_at_its_end_it_says_what_it_could_not_reach(installed: Home, loupe: Loup
     export = installed.folder / "releases" / "coco"
     assert loupe("release", "export", old, "--format", "coco", "--out", str(export)).exit_code == 0
     done = loupe(*ASKED, "--reason", "r", "--yes")
-    _, told = done.out.split("Not reached from here")
-    assert str(export) in told
-    assert f"the files that {SOURCE} was imported from: dir/0.jpg, dir/1.jpg" in told
-    assert str(installed.folder / "notices" / f"{DATASET}.json") in told
+    _, output = done.out.split("Not reached from here")
+    assert str(export) in output
+    assert f"the files that {SOURCE} was imported from: dir/0.jpg, dir/1.jpg" in output
+    assert str(installed.folder / "notices" / f"{DATASET}.json") in output
 
 
 def test_a_dry_run_asks_only_for_what_is_missing(installed: Home, loupe: Loupe) -> None:
@@ -242,7 +242,7 @@ def test_a_dry_run_asks_only_for_what_is_missing(installed: Home, loupe: Loupe) 
     assert "with a --reason" not in loupe(*ASKED, "--dry-run", "--reason", "r").out
 
 
-def test_what_is_not_finished_is_not_told_to_be_erased(installed: Home, loupe: Loupe) -> None:
+def test_an_unfinished_withdrawal_is_not_shown_as_erased(installed: Home, loupe: Loupe) -> None:
     store = Store.open(f"sqlite:///{installed.folder / 'loupe.db'}")
     home = installed._replace(world=installed.world._replace(store=store))
     home.confirmed(home.plan("identity", "9", dataset=DATASET, source=SOURCE))
@@ -279,7 +279,7 @@ class Killed(BaseException):
 def test_from_the_moment_it_is_confirmed_no_release_passes_for_sound(
     installed: Home, loupe: Loupe, tmp_path: Path
 ) -> None:
-    """Killed before any step, and then soon after each of them, whoever reads is told."""
+    """Killed before any step, and after each of them, all readers are warned."""
     store = Store.open(f"sqlite:///{installed.folder / 'loupe.db'}")
     home = installed._replace(world=installed.world._replace(store=store))
     run = replace(home.run, store=store)
@@ -289,16 +289,16 @@ def test_from_the_moment_it_is_confirmed_no_release_passes_for_sound(
     old = str(home.release("1.0.0"))
     done: list[str] = []
 
-    def once_more(name: str, _told: object) -> None:
+    def once_more(name: str, _details: object) -> None:
         if name not in done:
             done.append(name)
             raise Killed
 
     while True:
         for folder in (old, str(copy)):
-            told = loupe("release", "verify", folder, "--json")
-            assert told.exit_code == 1, done
-            assert "withdrawn" in {one["fault"] for one in told.json["problems"]}, done
+            output = loupe("release", "verify", folder, "--json")
+            assert output.exit_code == 1, done
+            assert "withdrawn" in {one["fault"] for one in output.json["problems"]}, done
         listed = loupe("release", "list", "--json").json
         assert [one["withdrawal"]["rows"] for one in listed if one["version"] == "1.0.0"] == [2]
         assert "withdrawn in part" in loupe("release", "show", f"{DATASET}@1.0.0").err

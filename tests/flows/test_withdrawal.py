@@ -1,4 +1,4 @@
-"""Taking back: exactly what must go, once, wherever it is, and to the end whatever happens."""
+"""Withdrawals: exactly what must be withdrawn, everywhere, once, and to the end."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,9 +99,9 @@ def test_the_patch_is_the_release_without_what_went(home: Home) -> None:
     assert (patch.version, patch.rows) == ("1.0.1", new.statistics.images)
     assert new.statistics.images == old.statistics.images - 2
     assert not verify_release(home.release("1.0.1"))
-    told = read_notices(home.release("1.0.1") / "withdrawals.json").notices
-    assert [one.superseded_by for one in told] == ["1.0.1"]
-    assert {row.entity_id for row in told[0].rows} == set(images(home, "9"))
+    notices = read_notices(home.release("1.0.1") / "withdrawals.json").notices
+    assert [one.superseded_by for one in notices] == ["1.0.1"]
+    assert {row.entity_id for row in notices[0].rows} == set(images(home, "9"))
 
 
 def test_what_was_accepted_since_is_no_part_of_the_patch(home: Home) -> None:
@@ -134,8 +134,8 @@ def test_the_patch_is_rebuilt_byte_for_byte_after_another_withdrawal(
 def test_a_release_tells_of_all_withdrawals_from_those_before_it(home: Home) -> None:
     home.withdraw("identity", "9", "quality", dataset=DATASET, source=FINE.name)
     home.withdraw("identity", "10", "quality", dataset=DATASET, source=FINE.name)
-    told = read_notices(home.release("1.0.2") / "withdrawals.json").notices
-    assert {(one.version, one.superseded_by) for one in told} == {
+    notices = read_notices(home.release("1.0.2") / "withdrawals.json").notices
+    assert {(one.version, one.superseded_by) for one in notices} == {
         ("1.0.0", "1.0.1"),
         ("1.0.0", "1.0.2"),
         ("1.0.1", "1.0.2"),
@@ -282,7 +282,7 @@ def test_where_nothing_is_left_no_patch_is_built_and_it_is_said(home: Home) -> N
     assert {one.superseded_by for one in notices_of(home.store, last.id)} == {None}
 
 
-def test_what_an_annotator_wrote_goes_and_what_only_they_judged_is_asked_anew(home: Home) -> None:
+def test_an_annotators_texts_go_and_items_only_they_judged_are_asked_again(home: Home) -> None:
     with home.store.write() as connection:
         known = {"server": "s", "user_id": 1, "name": PERSON.name}
         connection.execute(insert(Pseudonym), known)
@@ -341,7 +341,7 @@ def test_what_changed_since_it_was_shown_is_not_withdrawn_unseen(home: Home) -> 
     assert list_withdrawals(home.store) == []
 
 
-def test_a_folder_that_is_gone_does_not_stand_in_the_way(home: Home, tmp_path: Path) -> None:
+def test_a_missing_folder_is_skipped(home: Home, tmp_path: Path) -> None:
     home.release("1.0.0").rename(tmp_path / "elsewhere")
     plan = home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     (release,) = plan.affected.releases
@@ -353,17 +353,17 @@ def test_a_folder_that_is_gone_does_not_stand_in_the_way(home: Home, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("in_the_way", "wanted"),
+    ("obstacle", "wanted"),
     [
         (f"releases/.{DATASET}-1.0.0.WITHDRAWN.json", "cannot be marked"),
         (f".notices.{DATASET}.json", "notices cannot be written"),
     ],
 )
 def test_a_folder_that_cannot_be_written_to_keeps_nothing_else_waiting(
-    home: Home, in_the_way: str, wanted: str
+    home: Home, obstacle: str, wanted: str
 ) -> None:
     """One sentence says so, everything else is done, and what is left is done later."""
-    (home.folder / in_the_way).mkdir()
+    (home.folder / obstacle).mkdir()
     plan = person(home)
     withdrawal = home.confirmed(plan)
     with pytest.raises(UsageError, match=wanted):
@@ -371,7 +371,7 @@ def test_a_folder_that_cannot_be_written_to_keeps_nothing_else_waiting(
     assert home.release("1.0.1").is_dir()
     assert not any(home.world.blobs.has(*blob) for blob in plan.erased)
     assert not list_withdrawals(home.store)[0].is_finished
-    (home.folder / in_the_way).rmdir()
+    (home.folder / obstacle).rmdir()
     carry_out(home.run, withdrawal)
     assert list_withdrawals(home.store)[0].is_finished
     assert read_mark(home.release("1.0.0")) is not None
@@ -430,7 +430,7 @@ def test_killed_after_any_step_it_ends_as_an_undisturbed_one(made: DerivedRecord
         home = made(f"killed {place}")
         withdrawal = home.confirmed(person(home))
 
-        def end(name: str, _told: object, last: str = last) -> None:
+        def end(name: str, _details: object, last: str = last) -> None:
             if name == last:
                 raise Killed
 

@@ -1,4 +1,4 @@
-"""Taking back from benchmarks whose rows hang together: groups, tiers, people in videos."""
+"""Withdrawals from benchmarks with linked rows: groups, tiers, people in videos."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -85,7 +85,7 @@ def test_an_anchor_without_captions_leaves_no_group(made: DerivedRecord) -> None
             left = sum(one.rows for one in plan.affected.patches)
             assert newest.rows_gone == newest.release.manifest.statistics.images - left
         rows.append([one.rows for one in plan.affected.patches])
-        assert len(newest.undescribed) == 3  # the anchor, and the two that stand beside it
+        assert len(newest.undescribed) == 3  # the anchor and its two contrasts
     assert rows == [[3], []]
     assert all(one.is_finished for one in list_withdrawals(home.store))
 

@@ -1,4 +1,4 @@
-"""Vectors of what was erased are not stored again, whoever computes them and of whatever copy."""
+"""Vectors of erased files are not stored again, from any copy."""
 
 import shutil
 from collections.abc import Iterator
@@ -32,8 +32,8 @@ class Told(SilentProgress):
 
 
 @pytest.fixture
-def home(tmp_path: Path, database_url: str) -> Iterator[Home]:
-    made = home_of(tmp_path / "home", url=database_url)
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = home_of(tmp_path / "home")
     yield made
     made.store.close()
 
@@ -47,14 +47,14 @@ def copy(home: Home, tmp_path: Path) -> Path:
 
 def evaluated(home: Home, folder: Path) -> tuple[EvaluationReport, str]:
     """What a model comes to, and what was said."""
-    told = Told()
+    output = Told()
     request = EvaluationRequest(str(folder), embedder="builtin")
-    report = run_evaluation(replace(home.run, progress=told), request)
-    return report, "\n".join(told.said)
+    report = run_evaluation(replace(home.run, progress=output), request)
+    return report, "\n".join(output.said)
 
 
 def digests(home: Home, folder: Path) -> tuple[set[str], set[str]]:
-    """Of the images and texts of the person who is taken back, and those of all others alone."""
+    """The digests of the withdrawn person's images and texts, and those of all others alone."""
     images = [one.record(Image) for one in find(home.store, DATASET, Image.kind)]
     person = {one.sha256 for one in images if (one.source, one.identity) == (SOURCES[1].name, "9")}
     own, others = set[str](), set[str]()

@@ -14,7 +14,7 @@ from tests.release.worlds import DATASET, SOURCES
 
 
 def test_where_there_is_no_store_none_is_made(tmp_path: Path) -> None:
-    """Whoever holds a release verifies it without an installation."""
+    """Holders verify a release without an installation."""
     home = tmp_path / "home"
     assert known_notices(load_settings(home=home)) == ()
     assert not home.exists()
@@ -28,9 +28,9 @@ def test_notices_are_known_from_the_store_before_any_file_tells(tmp_path: Path) 
     settings = load_settings(home=home.folder)
     (notice,) = known = known_notices(settings)
     assert (notice.withdrawal, len(notice.rows)) == (withdrawal.key, 2)
-    told = withdrawal_in(home.release("1.0.0"), known)
-    assert told is not None
-    assert (told.rows, told.superseded_by) == (2, "1.0.1")
+    found = withdrawal_in(home.release("1.0.0"), known)
+    assert found is not None
+    assert (found.rows, found.superseded_by) == (2, "1.0.1")
     stale = notice.model_copy(update={"superseded_by": "0.0.1"})
     record_notices(home.folder, [stale])
     assert known_notices(settings) == known  # the store is the newer one

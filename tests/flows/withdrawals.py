@@ -1,4 +1,4 @@
-"""A small installation with a release to take something back from, and what is left of it."""
+"""A small installation with a release to withdraw from, and what is left of it."""
 
 import atexit
 import shutil
@@ -121,7 +121,7 @@ def _copied(folder: Path) -> Home:
 
 
 def left_of(home: Home) -> dict[str, Any]:
-    """All that stands in the store of a withdrawal, and every file; without times."""
+    """All that the store holds of a withdrawal, and every file; without times."""
     queries: dict[str, Any] = {
         "entities": select(Entity.id, Entity.state),
         "decisions": select(Decision.entity_id, Decision.verdict, Decision.reason),
