@@ -1,8 +1,8 @@
 """The Prefect worker that `loupe up` starts: it runs our deployments, in one way only.
 
 A worker of Prefect's own takes the command, the environment and the folder of a run from whoever
-asks for it. Run this one as `python -m flows.prefect_worker --pool NAME --deployments FILE` in the
-folder that runs are to work in.
+asks for it. Run this one as `python -m flows.prefect_worker --pool NAME --deployments FILE
+--lost-after SECONDS` in the folder that runs are to work in.
 """
 
 import argparse
@@ -48,8 +48,7 @@ JOB_TEMPLATE = {
 }
 """A work pool with nothing to choose: the server refuses job variables, whichever they are."""
 LOST = "Lost"
-"""The state, a kind of crash, of a run whose process was not heard of for `LOST_AFTER`."""
-LOST_AFTER = timedelta(minutes=3)
+"""The state, a kind of crash, of a run whose process has sent nothing for too long."""
 RERUNS = 2
 """How often a crashed run is started again."""
 _RERUN_WITHIN = timedelta(days=1)
@@ -157,11 +156,11 @@ def reason_to_refuse(
     return None
 
 
-async def prepare(client: PrefectClient, pool: str) -> None:
+async def prepare(client: PrefectClient, pool: str, lost_after: timedelta) -> None:
     """Make the work pool and the automation, or change them to what they have to be."""
     created = WorkPoolCreate(name=pool, type=LoupeWorker.type, base_job_template=JOB_TEMPLATE)
     await client.create_work_pool(created, overwrite=True)
-    wanted = lost_runs_automation(pool)
+    wanted = lost_runs_automation(pool, lost_after)
     known = await client.read_automations_by_name(wanted.name)
     # An automation that is made again forgets which runs it was waiting for.
     if [_content(automation) for automation in known] == [_content(wanted)]:
@@ -171,11 +170,11 @@ async def prepare(client: PrefectClient, pool: str) -> None:
     await client.create_automation(wanted)
 
 
-def lost_runs_automation(pool: str) -> AutomationCore:
-    """Has the server mark a run as crashed whose process is not heard of any more."""
+def lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
+    """Has the server mark a run as crashed when its process has sent nothing for `lost_after`."""
     return AutomationCore(
         name=f"{pool}: lost runs",
-        description="Marks a run as crashed whose process is not heard of any more.",
+        description=f"Marks a run as crashed when its process sent nothing for {lost_after}.",
         trigger=EventTrigger(
             after={f"prefect.flow-run.{sign}" for sign in _SIGNS_OF_LIFE},
             expect={"prefect.flow-run.*"},
@@ -183,13 +182,13 @@ def lost_runs_automation(pool: str) -> AutomationCore:
             for_each={"prefect.resource.id"},
             posture=Posture.Proactive,
             threshold=1,
-            within=LOST_AFTER,
+            within=lost_after,
         ),
         actions=[
             ChangeFlowRunState(
                 name=LOST,
                 state=StateType.CRASHED,
-                message=f"Nothing was heard of its process for {LOST_AFTER}.",
+                message=f"Its process sent nothing for {lost_after}.",
             )
         ],
     )
@@ -204,11 +203,11 @@ def _content(automation: AutomationCore) -> dict[str, Any]:
     return {**shown, "trigger": trigger}
 
 
-async def work(pool: str, deployments: Path) -> None:
+async def work(pool: str, deployments: Path, lost_after: timedelta) -> None:
     """Carries out runs until the process is told to end."""
     listed = yaml.safe_load(deployments.read_text(encoding="utf-8"))["deployments"]
     async with get_client() as client:
-        await prepare(client, pool)
+        await prepare(client, pool, lost_after)
     setup_signal_handlers_worker(os.getpid(), "the worker", print)
     await LoupeWorker(pool, frozenset(one["entrypoint"] for one in listed)).start()
 
@@ -218,8 +217,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m flows.prefect_worker", description=__doc__)
     parser.add_argument("--pool", required=True)
     parser.add_argument("--deployments", type=Path, required=True)
+    parser.add_argument("--lost-after", type=float, required=True, metavar="SECONDS")
     options = parser.parse_args(arguments)
-    asyncio.run(work(options.pool, options.deployments))
+    lost_after = timedelta(seconds=options.lost_after)
+    asyncio.run(work(options.pool, options.deployments, lost_after))
 
 
 if __name__ == "__main__":

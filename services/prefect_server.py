@@ -34,9 +34,11 @@ WORK_POOL = "loupe"
 DEPLOYMENTS = Path(__file__).parents[1] / "prefect.yaml"
 _START_SECONDS = 180.0
 _QUERY_SECONDS = 2
-"""How often the worker asks for work; by default whoever starts a run may wait for ten seconds."""
+"""How often the worker asks for work; with Prefect's default a run may start ten seconds late."""
 _HEARTBEAT_SECONDS = 30
 """How often a run says that it is alive: the shortest that Prefect allows."""
+_LOST_AFTER_SECONDS = 180.0
+"""After how long without a sign of life a run counts as crashed; several heartbeats."""
 _PREFECT = (sys.executable, "-m", "prefect")
 _USER = "loupe"
 _SYSTEM_VARIABLES = re.compile(
@@ -80,16 +82,25 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
 
 
 def start_prefect_worker(
-    settings: Settings, server_url: str, working_directory: Path, deployments: Path = DEPLOYMENTS
+    settings: Settings,
+    server_url: str,
+    working_directory: Path,
+    deployments: Path = DEPLOYMENTS,
+    lost_after_seconds: float = _LOST_AFTER_SECONDS,
 ) -> RunningService:
-    """A worker for the `deployments`; makes the work pool `loupe` what it has to be.
+    """A worker for the `deployments`; sets up the work pool `loupe`.
+
+    A run that gives no sign of life for `lost_after_seconds` counts as crashed and is run again.
 
     Raises:
         ServiceError: it could not be started.
         ConfigurationError: the profile of the settings cannot be read.
     """
     home, since = settings.home, datetime.now(UTC)
-    options = ("--pool", WORK_POOL, "--deployments", str(deployments.absolute()))
+    options = (
+        *("--pool", WORK_POOL, "--deployments", str(deployments.absolute())),
+        *("--lost-after", str(lost_after_seconds)),
+    )
     spec = ServiceSpec(
         name=WORKER,
         command=(sys.executable, "-m", "flows.prefect_worker", *options),

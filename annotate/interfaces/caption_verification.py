@@ -1,41 +1,29 @@
-"""The page on which a caption is found to be true of its image, mended, or rejected."""
+"""The page on which a caption is accepted, edited or rejected by comparison with its image."""
 
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.interfaces.image_selection import caption_heading
 from annotate.interfaces.page import (
-    TEXT,
-    LabellingPage,
     TaskContent,
+    TextVerdict,
     finding_list,
     finding_marks,
     image_address,
     marked_text,
-    read_text_verdict,
-    resource,
-    text_verdict_summary,
-    with_text_keys,
 )
-from annotate.interfaces.task_words import caption_heading
 from annotate.items import CaptionItem, load_caption_items
 from db.entities import StoredEntity
 from db.reviews import ShownImage
 from db.store import Store
-from schemas.base import EntityRecord
 from schemas.records import Caption
 
 
-class CaptionVerification(LabellingPage):
+class CaptionVerification(TextVerdict):
     """The labelling interface `caption-verification`."""
 
     name = "caption-verification"
 
-    @cached_property
-    def config(self) -> str:
-        """The page in Label Studio's XML."""
-        return with_text_keys(resource("caption_verification.xml"))
+    record = Caption
 
     def pages(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
@@ -43,38 +31,17 @@ class CaptionVerification(LabellingPage):
         """One page per caption, in order."""
         return [caption_page(item, images_url) for item in load_caption_items(store, entities)]
 
-    def read_annotation(
-        self, result: Sequence[dict[str, Any]], shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
-        """What the regions of an annotation say about the caption that was shown."""
-        return read_text_verdict(result, shown.record(Caption).text)
-
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
-    ) -> tuple[EntityRecord, ...]:
-        """The caption as its reviewer left it, where it was edited."""
-        if answer.verdict != "edit":
-            return ()
-        change = {"text": answer.texts[TEXT], "author": author}
-        return (shown.record(Caption).model_copy(update=change),)
-
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
-        """The answer as a piece of HTML."""
-        return text_verdict_summary(answer, shown.record(Caption).text)
-
 
 def caption_page(item: CaptionItem, images_url: str) -> TaskContent:
-    """What the page of a caption is filled with; a check's suspicions are marked in the text.
+    """The content of a caption's page; what a check flagged is marked in the text.
 
-    Of a caption of a task it says what it is to tell apart, and what speaks against it.
+    For a caption of a task, the heading says what it has to distinguish.
     """
     findings = item.report.findings if item.report is not None else ()
-    # A check compares two texts; the caption that was checked is the one it calls the rewrite.
+    # A check compares two texts; it calls the caption the rewrite.
     marks = finding_marks(findings, "rewrite")
     examined = item.report is not None or item.doubts is not None
-    noticed = (
-        finding_list(findings, item.doubts or ()) if examined else "<p>It was not checked.</p>"
-    )
+    noticed = finding_list(findings, item.doubts or ()) if examined else "<p>Not checked.</p>"
     data = {
         "image": image_address(images_url, item.image.sha256),
         "heading": caption_heading(item.image.task),

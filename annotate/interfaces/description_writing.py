@@ -1,4 +1,4 @@
-"""The page on which a person is described in as much detail as can be seen."""
+"""The page on which a person is described in detail (UFineBench, section 3)."""
 
 import json
 import re
@@ -18,6 +18,7 @@ from annotate.interfaces.page import (
     image_address,
     one_line,
     only_choice,
+    page_config,
     read_rejection,
     resource,
     script_frame,
@@ -29,10 +30,8 @@ from db.store import Store
 from schemas.base import EntityRecord
 from schemas.records import Caption, Image
 
-# Which attributes of a person a description mentions, by the words that people use for them.
-#
-# It is a reminder for writers, not a check of truth: a word says that the writer thought of the
-# attribute. The page for descriptions looks for the same words while they write.
+# The words by which a description mentions an attribute. They remind writers of what is missing;
+# they do not check the truth. The page searches for the same words while people write.
 
 _COLOURS = (
     "black white gr[ae]y(?:ish)? silver red(?:dish)? orange yellow green(?:ish)? blue purple pink "
@@ -93,13 +92,11 @@ def _compiled(attribute: str) -> re.Pattern[str]:
     return re.compile(attribute_pattern(attribute), re.IGNORECASE)
 
 
-# The page on which a person is described in as much detail as can be seen (UFineBench, section 3).
-#
-# Beside the text a frame counts its words and ticks the attributes that it mentions, while the
-# annotator writes; what is missing is also told when the answer is read.
+# While the annotator writes, a frame below the text counts its words and ticks the attributes that
+# it mentions. Missing ones are also listed as a remark when the answer is read.
 
 DRAFT, DRAFT_NOTE = "draft", "draft_note"
-"""The variables of the text that the page opens with, and of whose it is; empty without a draft."""
+"""The variables of the draft and of the note on its author; empty without a draft."""
 
 AIM_WORDS = 80
 """The mean length of UFine6926's descriptions."""
@@ -117,7 +114,7 @@ class DescriptionWriting(LabellingPage):
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML, with the counter in it."""
-        return resource("description_writing.xml").replace("COUNTER", counter_frame())
+        return page_config("description_writing.xml").replace("COUNTER", counter_frame())
 
     def pages(
         self,
@@ -129,11 +126,11 @@ class DescriptionWriting(LabellingPage):
         return [_content(entity, images_url) for entity in entities]
 
     def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
-        """The page with the draft in the text, and above it by whom it is."""
+        """The page with the draft in the text and its author above it."""
         caption = draft.record(Caption)
         note = (
-            f"Draft by {caption.author}, a program: check every word, change what is wrong, "
-            f"add what is missing, or clear it and write your own."
+            f"Draft by the program {caption.author}: check every word, correct what is wrong, "
+            f"add what is missing, or delete it and write your own."
         )
         opening = {DRAFT: caption.text, DRAFT_NOTE: note, OPENED_WITH: draft.id}
         return content._replace(data={**content.data, **opening})

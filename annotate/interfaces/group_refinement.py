@@ -9,7 +9,6 @@ with it, it is taken out (an empty text), and the new group has a doubt that say
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from html import escape
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from annotate.interfaces.page import (
     LabellingPage,
     TaskContent,
     definition_list,
-    instructions,
     marked_captions,
     one_line,
     only_choice,
@@ -40,11 +38,6 @@ class GroupRefinement(LabellingPage):
     """The labelling interface `group-refinement`."""
 
     name = "group-refinement"
-
-    @cached_property
-    def instructions(self) -> str:
-        """What an annotator reads first."""
-        return instructions("group_refinement.html")
 
     def pages(
         self,

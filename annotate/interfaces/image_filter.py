@@ -1,14 +1,17 @@
-"""The page on which a contrastive image is accepted or rejected, beside its anchor."""
+"""The page on which a contrastive image is accepted or rejected, beside its anchor.
+
+The anchor is on the left, the candidate on the right. Below them are the measurements and warnings
+(for edits with a map of what changed, which covers the anchor while the pointer is on it), the
+wanted difference, the candidate's origin, and the problems to tick.
+"""
 
 from collections.abc import Sequence
-from functools import cached_property
 from html import escape
 
 from annotate.interfaces.page import (
     ImageVerdict,
     TaskContent,
     image_address,
-    instructions,
     picture_tag,
     shown_image,
 )
@@ -16,83 +19,11 @@ from db.entities import StoredEntity
 from db.store import Store
 from schemas.proposals import Candidate, EditMeasurement, FoundImage
 
-# What was measured of a candidate, in words, with the picture of what changed, as HTML.
-
-
-def measured_html(candidate: Candidate, images_url: str) -> str:
-    """What changed, what was measured, and what speaks against the candidate.
-
-    The picture of what changed is there twice: small, and as large as the anchor, which the page's
-    style shows in the anchor's place while one points at the small one.
-    """
-    changes = ""
-    if candidate.overlay is not None:
-        tag = picture_tag(candidate.overlay, images_url)
-        changes = (
-            f'<div class="loupe-changes"><div class="loupe-small">{tag}</div>'
-            f'<div class="loupe-large"><h4>What changed, marked on the anchor</h4>{tag}</div></div>'
-        )
-    sentences = measured_in_words(candidate)
-    said = f"<p>{escape(' '.join(sentences))}</p>" if sentences else ""
-    doubts = "".join(f"<li>{escape(doubt)}</li>" for doubt in candidate.doubts)
-    listed = f'<ul class="loupe-doubts">{doubts}</ul>' if doubts else ""
-    return f'<div class="loupe-measured">{changes}<div>{listed}{said}</div></div>'
-
-
-def measured_in_words(candidate: Candidate) -> list[str]:
-    """What was measured, a sentence each; nothing where nothing was."""
-    sentences = [] if candidate.measurement is None else _edit_in_words(candidate.measurement)
-    if candidate.similarity is not None:
-        sentences.append(f"Similarity to the anchor: {candidate.similarity:.2f}.")
-    return sentences
-
-
-def _edit_in_words(measurement: EditMeasurement) -> list[str]:
-    sentences = [f"{percent(measurement.changed_share)} of the picture changed visibly."]
-    if measurement.outside_share is not None:
-        known = f" (known from {measurement.region_by})" if measurement.region_by else ""
-        sentences.append(
-            f"{percent(measurement.outside_share)} of it changed outside the wanted region{known}."
-        )
-    if measurement.apart_share is not None:
-        sentences.append(
-            "The wanted region is unknown: whether the right thing changed, only you can see. "
-            f"{percent(measurement.apart_share)} of the picture changed apart from the largest "
-            "changes."
-        )
-    if measurement.shift is not None:
-        better = "better" if measurement.shift > 0 else "no better"
-        sentences.append(
-            f"The candidate fits the wanted caption {better} than the anchor does "
-            f"({measurement.shift:+.2f})."
-        )
-    return sentences
-
-
-def percent(share: float) -> str:
-    """A share in percents, in whole ones from ten on; a little is said to be less than a tenth."""
-    percents = 100 * share
-    if 0 < percents < 0.1:
-        return "less than 0.1 %"
-    return f"{percents:.0f} %" if percents >= 10 or not percents else f"{percents:.1f} %"
-
-
-# The page on which a contrastive image is accepted or rejected, beside its anchor.
-#
-# Anchor left, candidate right; below them what was measured (of edits with a picture of what
-# changed, which covers the anchor while one points at it) and what speaks against the candidate,
-# the one difference that was wanted, where the candidate is from, and what may be wrong with it.
-
 
 class ImageFilter(ImageVerdict):
     """The labelling interface `image-filter`."""
 
     name = "image-filter"
-
-    @cached_property
-    def instructions(self) -> str:
-        """What an annotator reads first."""
-        return instructions("image_filter.html")
 
     def pages(
         self,
@@ -131,12 +62,70 @@ def _wanted(candidate: Candidate) -> str:
 
 
 def _origin(candidate: Candidate) -> str:
-    """Where the candidate is from, in a line; its address is text, so that nobody wanders off."""
+    """Where the candidate is from, in a line; its address is text, not a link."""
     origin = candidate.origin
     if isinstance(origin, FoundImage):
         creator = origin.creator or "an unknown author"
         found = f"Found by {origin.engine}, result {origin.rank}"
         parts = [found, f"licence {origin.licence}", creator, origin.page]
     else:
-        parts = [f"Edited by {origin.model}", f"told: {origin.instruction}"]
+        parts = [f"Edited by {origin.model}", f"instruction: {origin.instruction}"]
     return " · ".join(map(escape, parts))
+
+
+def measured_html(candidate: Candidate, images_url: str) -> str:
+    """The map of what changed, the measurements, and the warnings, as HTML.
+
+    The map is there twice: small, and as large as the anchor. The page's style shows the large one
+    over the anchor while the pointer is on the small one.
+    """
+    changes = ""
+    if candidate.overlay is not None:
+        tag = picture_tag(candidate.overlay, images_url)
+        changes = (
+            f'<div class="loupe-changes"><div class="loupe-small">{tag}</div>'
+            f'<div class="loupe-large"><h4>What changed, marked on the anchor</h4>{tag}</div></div>'
+        )
+    sentences = measured_in_words(candidate)
+    said = f"<p>{escape(' '.join(sentences))}</p>" if sentences else ""
+    doubts = "".join(f"<li>{escape(doubt)}</li>" for doubt in candidate.doubts)
+    listed = f'<ul class="loupe-doubts">{doubts}</ul>' if doubts else ""
+    return f'<div class="loupe-measured">{changes}<div>{listed}{said}</div></div>'
+
+
+def measured_in_words(candidate: Candidate) -> list[str]:
+    """What was measured, a sentence each; nothing where nothing was."""
+    sentences = [] if candidate.measurement is None else _edit_in_words(candidate.measurement)
+    if candidate.similarity is not None:
+        sentences.append(f"Similarity to the anchor: {candidate.similarity:.2f}.")
+    return sentences
+
+
+def _edit_in_words(measurement: EditMeasurement) -> list[str]:
+    sentences = [f"{percent(measurement.changed_share)} of the picture changed visibly."]
+    if measurement.outside_share is not None:
+        known = f" (known from {measurement.region_by})" if measurement.region_by else ""
+        sentences.append(
+            f"{percent(measurement.outside_share)} of it changed outside the wanted region{known}."
+        )
+    if measurement.apart_share is not None:
+        sentences.append(
+            "The wanted region is unknown: check for yourself that the right thing changed. "
+            f"{percent(measurement.apart_share)} of the picture changed apart from the largest "
+            "changes."
+        )
+    if measurement.shift is not None:
+        better = "better" if measurement.shift > 0 else "no better"
+        sentences.append(
+            f"The candidate fits the wanted caption {better} than the anchor does "
+            f"({measurement.shift:+.2f})."
+        )
+    return sentences
+
+
+def percent(share: float) -> str:
+    """A share in percents, in whole ones from ten on; a little is said to be less than a tenth."""
+    percents = 100 * share
+    if 0 < percents < 0.1:
+        return "less than 0.1 %"
+    return f"{percents:.0f} %" if percents >= 10 or not percents else f"{percents:.1f} %"

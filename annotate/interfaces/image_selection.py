@@ -4,10 +4,31 @@ from collections.abc import Sequence
 from html import escape
 
 from annotate.interfaces.page import ImageVerdict, TaskContent, image_address, shown_image
-from annotate.interfaces.task_words import TOLD_APART
 from db.entities import StoredEntity
 from db.store import Store
+from schemas.retrieval_task import RetrievalTask
 from schemas.similar_images import Selection
+
+DISTINGUISHES = {
+    RetrievalTask.COLOR: "which thing has which colour",
+    RetrievalTask.COUNT: "how many things of each kind there are",
+    RetrievalTask.LOCATION: "where things are",
+    RetrievalTask.FIGURE: "what the people look like",
+    RetrievalTask.OBJECT: "which things there are",
+    RetrievalTask.ACTION: "what is being done",
+    RetrievalTask.SCENE: "what place it is, and when",
+    RetrievalTask.OCR: "what the text in the image says",
+    RetrievalTask.CELEBRITY: "who it is",
+    RetrievalTask.CALCULATION: "the calculation and its result",
+    RetrievalTask.CODE: "what the program does and prints",
+    RetrievalTask.TRANSLATION: "what the text says in the other language",
+}
+"""What the captions of each task use to distinguish their image from others."""
+
+
+def caption_heading(task: RetrievalTask | None) -> str:
+    """The heading above a caption of that task, or of none."""
+    return "Caption" if task is None else f"Caption for the task {task}: {DISTINGUISHES[task]}"
 
 
 class ImageSelection(ImageVerdict):
@@ -30,7 +51,7 @@ def _content(selection: Selection, images_url: str) -> TaskContent:
         "image": image_address(images_url, selection.picture.sha256),
         "task_html": (
             f'<p class="loupe-task"><b>{escape(selection.task)}</b></p>'
-            f"<p>Captions for this task tell images apart by {TOLD_APART[selection.task]}.</p>"
+            f"<p>Captions for this task distinguish images by {DISTINGUISHES[selection.task]}.</p>"
             f'<p class="loupe-origin">From {escape(selection.source)}, '
             f"{escape(selection.proposed_by)}</p>"
         ),

@@ -21,8 +21,9 @@ from schemas.caption_contrast import WORD, PhraseKind, content_words, phrases
 from schemas.errors import ServiceError
 from schemas.faithfulness import Fact, Finding
 from schemas.proposals import Picture
+from schemas.records import Caption, Rewrite
 
-# What a labelling interface is: a page, how to fill it, and how to read what comes back.
+# A labelling interface: a page, how to fill it, and how to read the answers.
 
 
 class TaskContent(NamedTuple):
@@ -70,7 +71,7 @@ class Interface(Protocol):
         ...
 
     def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
-        """The page as it opens for whoever gets a model's draft, marked as that model's."""
+        """The page with a model's draft in it, marked as that model's."""
         ...
 
     def read_annotation(
@@ -93,11 +94,11 @@ class Interface(Protocol):
         ...
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
-        """The answer as a piece of HTML, for whoever settles a conflict; all text is escaped."""
+        """The answer as HTML for an adjudicator; all text is escaped."""
         ...
 
 
-# What the pages have in common: regions, choices, images, and foreign text made harmless.
+# Regions, choices, images, and escaped text.
 
 
 def resource(name: str) -> str:
@@ -106,24 +107,30 @@ def resource(name: str) -> str:
 
 
 _INSTRUCTIONS_STYLE = (
-    ".loupe-told p, .loupe-told ul { margin: 8px 0; } "
-    ".loupe-told ul { list-style: disc; padding-left: 20px; }"
+    ".loupe-instructions p, .loupe-instructions ul { margin: 8px 0; } "
+    ".loupe-instructions ul { list-style: disc; padding-left: 20px; }"
 )
 
 
 def instructions(name: str) -> str:
-    """The instructions in a file beside this one, with the space that Label Studio takes out."""
+    """The instructions in a file beside this one, with the spacing that Label Studio removes."""
     style = f"<style>{_INSTRUCTIONS_STYLE}</style>"
-    return f'<div class="loupe-told">{style}{resource(name).strip()}</div>'
+    return f'<div class="loupe-instructions">{style}{resource(name).strip()}</div>'
+
+
+def page_config(name: str) -> str:
+    """A page's XML from a file beside this one, with the style and the keys common to all pages."""
+    common = f"<Style>\n{resource('common.css')}"
+    return _with_text_keys(resource(name).replace("<Style>\n", common, 1))
 
 
 def script_frame(name: str, document: str) -> str:
     """A frame with a document of ours in it, as HTML for the `value` of a `Markdown` tag.
 
     Label Studio's own tags run no scripts, and its tag for scripted controls (`ReactCode`) is not
-    in the community edition; its `Markdown` tag shows HTML, frames included. What such a script
-    does is a help and no more: a Label Studio that shows no frames has the same page without it.
-    For the same reason no foreign text may ever stand in a `Markdown` tag.
+    in the community edition; its `Markdown` tag shows HTML, frames included. The page must also
+    work without the script, as a Label Studio may not show frames. Because `Markdown` tags run
+    scripts, they must never contain text from users, models or the web.
 
     Args:
         name: the name of the frame's class, for the page's style.
@@ -134,7 +141,7 @@ def script_frame(name: str, document: str) -> str:
     return escape(f'<iframe class="{name}" title="" srcdoc="{inside}"></iframe>')
 
 
-def with_text_keys(config: str) -> str:
+def _with_text_keys(config: str) -> str:
     """The page with keys for its text (class `loupe-write`): Enter goes there, Escape leaves it.
 
     Label Studio's own keys do nothing while the cursor is in a text.
@@ -292,7 +299,7 @@ def validate(config: str, contents: Sequence[TaskContent]) -> None:
             raise ServiceError(f"a page does not fit its interface: {'; '.join(problems)}")
 
 
-# When two people have said the same, and how an answer is told to a third.
+# When two answers agree, and how an answer is shown to an adjudicator.
 
 
 def text_similarity(one: str, other: str) -> float:
@@ -329,7 +336,7 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# What the labelling interfaces have in common; each says what is its own.
+# Base classes of the labelling interfaces.
 
 
 class LabellingPage(ABC):
@@ -341,12 +348,12 @@ class LabellingPage(ABC):
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML."""
-        return resource(f"{self._file_name}.xml")
+        return page_config(f"{self._file_name}.xml")
 
     @cached_property
     def instructions(self) -> str:
         """What an annotator reads first."""
-        return resource(f"{self._file_name}.html")
+        return instructions(f"{self._file_name}.html")
 
     @property
     def _file_name(self) -> str:
@@ -442,12 +449,6 @@ def read_rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAn
         choices={VERDICT: ("reject",), REASON: (reason,)},
         reason=f"{reason}: {note}" if note else reason,
     )
-
-
-def text_verdict_summary(answer: ReviewAnswer, shown_text: str) -> str:
-    """The answer as a piece of HTML."""
-    kept = "" if answer.verdict == "reject" else answer.texts.get(TEXT, shown_text)
-    return definition_list([("Verdict", answer.verdict), ("Text", kept), ("Reason", answer.reason)])
 
 
 def _answer(
@@ -565,7 +566,7 @@ def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
 
 
 def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:
-    """Where the facts of findings stand in the source description, or in the rewrite."""
+    """Marks on the facts of findings in the source description or in the rewrite."""
     facts: list[tuple[Fact | None, Finding]] = [
         (finding.source if side == "source" else finding.rewrite, finding) for finding in findings
     ]
@@ -584,7 +585,7 @@ def finding_list(findings: Sequence[Finding], doubts: Sequence[str] = ()) -> str
         for finding in sorted(findings, key=lambda finding: (finding.minor, finding.change))
     ]
     rows += [f"<li>{escape(doubt)}</li>" for doubt in doubts]
-    return f"<ul>{''.join(rows)}</ul>" if rows else "<p>Nothing stands out.</p>"
+    return f"<ul>{''.join(rows)}</ul>" if rows else "<p>No warnings.</p>"
 
 
 def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
@@ -632,11 +633,37 @@ def _piece(text: str, marks: Sequence[Mark]) -> str:
     return f'<mark class="{styles}"{title}>{escape(text)}</mark>'
 
 
-# What the pages have in common on which an image is accepted, or rejected for stated problems.
+class TextVerdict(LabellingPage):
+    """A text that is accepted, edited, or rejected with a reason."""
+
+    record: ClassVar[type[Caption] | type[Rewrite]]
+
+    def read_annotation(
+        self, result: Sequence[dict[str, Any]], shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
+        """What the regions of an annotation say about the text that was shown."""
+        return read_text_verdict(result, shown.record(self.record).text)
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """The record with the reviewer's text, if it was edited."""
+        if answer.verdict != "edit":
+            return ()
+        change = {"text": answer.texts[TEXT], "author": author}
+        return (shown.record(self.record).model_copy(update=change),)
+
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
+        """The answer as a piece of HTML."""
+        shown_text = shown.record(self.record).text
+        kept = "" if answer.verdict == "reject" else answer.texts.get(TEXT, shown_text)
+        return definition_list(
+            [("Verdict", answer.verdict), ("Text", kept), ("Reason", answer.reason)]
+        )
 
 
 class ImageVerdict(LabellingPage):
-    """A verdict and, where it is a rejection, what is wrong; nothing shown can be changed."""
+    """An image that is accepted, or rejected with a list of problems."""
 
     def read_annotation(
         self,

@@ -1,7 +1,7 @@
-"""The page on which a contrastive strategy is checked: its type, its truth, and whether it works.
+"""The page on which a contrastive strategy is checked: its type, truth and feasibility.
 
-On the left the anchor; on the right its caption, the strategy, what is wrong with it, its type, and
-the verdict. «Edit» opens the texts.
+The anchor is on the left. On the right are its caption, the strategy, the verdict, the type and the
+problems. «Edit» opens the texts.
 """
 
 import xml.etree.ElementTree as ET
@@ -20,11 +20,10 @@ from annotate.interfaces.page import (
     choice_region,
     definition_list,
     image_address,
-    instructions,
     one_line,
     only_choice,
+    page_config,
     read_problems,
-    resource,
     shown_image,
     ticked_problems,
     values,
@@ -44,7 +43,7 @@ TYPE_KEYS = "asdfzxcgq"
 """The keys of the types, in the taxonomy's order: a row of the keyboard for each aspect."""
 
 _OBJECT = "caption"
-_NAMES = ("Detail", "Change", "Caption of the image wanted", "Editing instruction")
+_NAMES = ("Detail", "Change", "Caption of the wanted image", "Editing instruction")
 
 
 class StrategyCheck(LabellingPage):
@@ -55,7 +54,7 @@ class StrategyCheck(LabellingPage):
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML, with the types of the taxonomy in it."""
-        page = ET.fromstring(resource("strategy_check.xml"))  # noqa: S314 - our own file
+        page = ET.fromstring(page_config("strategy_check.xml"))  # noqa: S314 - our own file
         offered = next(tag for tag in page.iter("Choices") if tag.get("name") == TYPE)
         for kind, key in zip(DifferenceType, TYPE_KEYS, strict=True):
             attributes = {"value": kind.value, "hotkey": key, "hint": kind.explanation}
@@ -68,8 +67,7 @@ class StrategyCheck(LabellingPage):
         items = (
             f"<li><b>{escape(kind)}</b>: {escape(kind.explanation)}</li>" for kind in DifferenceType
         )
-        told = instructions("strategy_check.html")
-        return told.replace("TYPES", f"<ul>{''.join(items)}</ul>")
+        return super().instructions.replace("TYPES", f"<ul>{''.join(items)}</ul>")
 
     def pages(
         self,
@@ -118,7 +116,7 @@ class StrategyCheck(LabellingPage):
             [
                 ("Verdict", answer.verdict),
                 ("Type", ", ".join(kind)),
-                ("Wrong with it", ", ".join(answer.choices.get(PROBLEMS, ()))),
+                ("Problems", ", ".join(answer.choices.get(PROBLEMS, ()))),
                 ("Reason", answer.reason),
                 *(texts if answer.verdict != "reject" else ()),
             ]
@@ -147,10 +145,11 @@ def _strategy(strategy: Strategy) -> str:
     rows = [*texts, ("Proposed type", f"{kind}: {kind.definition}")]
     words = len(strategy.editing_instruction.split())
     if words > MOST_INSTRUCTION_WORDS:
-        told = (
-            f"Its instruction has {words} words; above {MOST_INSTRUCTION_WORDS} it is not edited."
+        note = (
+            f"The instruction has {words} words; with more than {MOST_INSTRUCTION_WORDS} no image "
+            "is edited."
         )
-        rows.append(("Note", told))
+        rows.append(("Note", note))
     return _rows(rows)
 
 

@@ -5,7 +5,6 @@ which another person begins, and other tracklets that may show the same person.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from html import escape
 from string import ascii_lowercase
 from typing import Any
@@ -17,7 +16,6 @@ from annotate.interfaces.page import (
     TaskContent,
     choice_region,
     definition_list,
-    instructions,
     only_choice,
     picture_tag,
     read_rejection,
@@ -45,11 +43,6 @@ class TrackletSelection(LabellingPage):
     """The labelling interface `tracklet-selection`."""
 
     name = "tracklet-selection"
-
-    @cached_property
-    def instructions(self) -> str:
-        """What an annotator reads first."""
-        return instructions("tracklet_selection.html")
 
     def pages(
         self,

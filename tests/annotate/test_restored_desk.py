@@ -1,8 +1,10 @@
-"""What a review survives: a Label Studio that is stopped, cut off, set back, or meddled with."""
+"""Reviews while Label Studio is stopped, cut off, restored from a backup, or changed by hand."""
 
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import connect
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -34,6 +36,7 @@ from tests.annotate.office import push
 from tests.annotate.test_label_studio import ApiAnnotator
 from tests.annotate.world import DATASET, World
 from tests.services.fixtures import LabelStudioServer
+from tests.services.migrated import SQLITE, migrate_home
 
 pytestmark = [pytest.mark.label_studio, pytest.mark.xdist_group("restored")]
 NAMES = ("Ann", "Bea")
@@ -42,12 +45,13 @@ YES, NO = accepting("A hat."), rejecting("A hat.")
 
 
 class Site:
-    """A Label Studio of its own on SQLite, which can be stopped, started and set back."""
+    """A Label Studio of its own on SQLite, which can be stopped, started and restored."""
 
     def __init__(self, home: Path, environment: Path) -> None:
         self.home, self._environment = home, environment
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
+        migrate_home(environment, home)
         self.start()
         server = LabelStudioServer(home, self.url, "", SecretStr(""))
         self.workspaces = dict(zip(NAMES, add_workspaces(server.settings, NAMES), strict=True))
@@ -61,26 +65,23 @@ class Site:
         stop(self.home, NAME)
 
     def back_up(self) -> Path:
-        """Stops it, keeps its database as it is now, and starts it again."""
-        self.stop()
+        """A copy of its database as it is now."""
         kept = self.home / "yesterday.sqlite3"
-        shutil.copy(self._database, kept)
-        self.start()
+        with closing(connect(self.home / SQLITE)) as live, closing(connect(kept)) as copy:
+            live.backup(copy)
         return kept
 
-    def set_back(self, kept: Path) -> None:
-        """Makes it what it was when `kept` was kept."""
+    def restore(self, kept: Path) -> None:
+        """Stops it, puts the copy in place of its database, and starts it again."""
         self.stop()
-        shutil.copy(kept, self._database)
+        for name in ("", "-wal", "-shm", "-journal"):
+            Path(f"{self.home / SQLITE}{name}").unlink(missing_ok=True)
+        shutil.copy(kept, self.home / SQLITE)
         self.start()
 
     def token(self, name: str) -> SecretStr:
         """What acts for the workspace of somebody."""
         return self.workspaces[name].credentials.token
-
-    @property
-    def _database(self) -> Path:
-        return self.home / "label-studio" / "label_studio.sqlite3"
 
     def _person(self, workspace: Workspace) -> ApiAnnotator:
         email, password = workspace.credentials.email, workspace.credentials.password
@@ -241,7 +242,7 @@ def test_a_label_studio_set_back_to_yesterday_loses_and_doubles_nothing(review: 
     assert (review.pull().decided, review.received()) == (1, 6)
     since += [review.answer("Bea", item, YES) for item in (half, unseen)]  # nobody pulls these
     numbers = {task.task_id for name in NAMES for task in review.tasks(name).values()}
-    review.site.set_back(yesterday)
+    review.site.restore(yesterday)
 
     found = reconcile(review.world.store, review.desks, review.queue)
     assert (found.on_desk, found.recovered, found.adopted, found.foreign) == (6, 0, 0, ())

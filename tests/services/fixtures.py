@@ -27,7 +27,7 @@ from services.prefect_server import SERVER, WORKER
 from services.process import free_port, stop
 from tests.postgres import Postgres, postgres_programs
 from tests.requirements import REQUIRE_ALL, unavailable
-from tests.services.migrated import migrated_database
+from tests.services.migrated import migrate_home, migrated_database
 
 
 class AnnotatorAccount(NamedTuple):
@@ -104,10 +104,12 @@ def label_studio(
     use it with `label_studio`.
     """
     database_url = ""
+    home = tmp_path_factory.mktemp("label-studio-home")
     if postgres_programs() is not None or REQUIRE_ALL:
         postgres: Postgres = request.getfixturevalue("postgres_server")
         database_url = migrated_database(label_studio_environment, postgres)
-    home = tmp_path_factory.mktemp("label-studio-home")
+    else:
+        migrate_home(label_studio_environment, home)
     service = start_label_studio(home, free_port(), label_studio_environment, database_url)
     try:
         assert service.url is not None

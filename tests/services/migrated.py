@@ -1,13 +1,15 @@
-"""The database of a Label Studio that nobody has been in, made once and copied from then on.
+"""Databases of a Label Studio that nobody has used, made once and copied from then on.
 
-Label Studio's migrations take most of its first start. What they come to hangs on its lock, on what
-we have it run with, and on PostgreSQL: so it is kept beside its environment, under a digest of
-these. (That a first start on an empty database works is shown where Label Studio runs on SQLite.)
+Migrations take most of Label Studio's first start. Their outcome depends on its lock file, on the
+code that we run it with, and on PostgreSQL, so the databases are kept beside its environment under
+a digest of these. (`make soak` also starts one on an empty database.)
 """
 
 import hashlib
 import os
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,41 +18,61 @@ from services.credentials import locked
 from services.label_studio import DESK_SERVER, label_studio_variables
 from tests.postgres import Postgres
 
+SQLITE = Path("label-studio") / "label_studio.sqlite3"
+"""Where a home has Label Studio's SQLite database."""
+
 
 def migrated_database(environment: Path, server: Postgres) -> str:
-    """The URL of a new database in which a Label Studio of that environment may start at once."""
-    return server.url(server.restored(_dump(environment, server)))
+    """The URL of a new PostgreSQL database in which that Label Studio can start at once."""
+
+    def make(target: Path) -> None:
+        name = server.create_database()
+        with TemporaryDirectory(prefix="loupe-migrations-") as home:
+            _migrate(environment, Path(home), server.url(name))
+        server.dump(name, target)
+
+    return server.url(server.restored(_kept(environment, f"postgres-{server.version}", make)))
 
 
-def _dump(environment: Path, server: Postgres) -> Path:
-    """A file of SQL; whoever comes while another process makes it waits for it."""
+def migrate_home(environment: Path, home: Path) -> None:
+    """Gives a new home the SQLite database with which that Label Studio can start at once."""
+
+    def make(target: Path) -> None:
+        with TemporaryDirectory(prefix="loupe-migrations-") as elsewhere:
+            _migrate(environment, Path(elsewhere))
+            shutil.copy(Path(elsewhere) / SQLITE, target)
+
+    label_studio_variables(home)  # makes the folder
+    shutil.copy(_kept(environment, "sqlite", make), home / SQLITE)
+
+
+def _migrate(environment: Path, home: Path, database_url: str = "") -> None:
+    """Any command of Label Studio begins with the migrations."""
+    program = environment / "bin" / "label-studio"
+    variables = label_studio_variables(home, database_url)
+    subprocess.run([program, "version"], env=variables, check=True, capture_output=True)
+
+
+def _kept(environment: Path, kind: str, make: Callable[[Path], None]) -> Path:
+    """The file that `make` writes, made by the first process that needs it."""
     folder = environment.with_name("label-studio-migrated")
     folder.mkdir(exist_ok=True)
-    dump = folder / f"{_fingerprint(environment, server)}.sql"
-    with locked(folder / "lock"):
-        if not dump.exists():
-            for earlier in folder.glob("*.sql"):
+    name = kind.partition("-")[0]
+    file = folder / f"{name}-{_fingerprint(environment, kind)}"
+    with locked(folder / f"{name}.lock"):
+        if not file.exists():
+            for earlier in folder.glob(f"{name}-*"):
                 earlier.unlink()
-            partial = dump.with_suffix(f".{os.getpid()}")
-            server.dump(_migrate(environment, server), partial)
-            partial.replace(dump)
-    return dump
+            partial = folder / f"partial-{name}-{os.getpid()}"
+            make(partial)
+            partial.replace(file)
+    return file
 
 
-def _migrate(environment: Path, server: Postgres) -> str:
-    """The name of a new database after the migrations, which any of its commands begins with."""
-    name = server.create_database()
-    with TemporaryDirectory(prefix="loupe-migrations-") as home:
-        variables = label_studio_variables(Path(home), server.url(name))
-        program = environment / "bin" / "label-studio"
-        subprocess.run([program, "version"], env=variables, check=True, capture_output=True)
-    return name
-
-
-def _fingerprint(environment: Path, server: Postgres) -> str:
+def _fingerprint(environment: Path, kind: str) -> str:
     ours = [*DESK_SERVER.rglob("*.py"), Path(label_studio.__file__), Path(__file__)]
     digest = hashlib.sha256((environment / ".installed-from").read_bytes())
     for file in sorted(ours):
         digest.update(file.read_bytes())
-    digest.update(server.version.encode())
+    digest.update(kind.encode())
     return digest.hexdigest()[:32]

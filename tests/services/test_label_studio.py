@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from services.label_studio import (
     label_studio_token,
     start_label_studio,
 )
-from services.process import LOOPBACK, running, stop
+from services.process import LOOPBACK, free_port, running
 from tests.services.fixtures import LabelStudioServer
 
 
@@ -110,21 +110,15 @@ def test_a_foreign_host_name_is_refused(client: httpx.Client) -> None:
     assert client.get("/health", headers={"Host": "attacker.example"}).status_code == 400
 
 
+@pytest.mark.soak
 @pytest.mark.label_studio
-def test_a_restart_keeps_data_and_tokens(
-    api: httpx.Client, label_studio: LabelStudioServer, label_studio_environment: Path
+def test_a_first_start_makes_the_database(
+    tmp_path: Path, label_studio_environment: Path, stopping: Callable[[str], Path]
 ) -> None:
-    project = create_project(api, "lasting")
-    before = running(label_studio.home, NAME)
-    assert before is not None
-    assert before.port is not None
-    stop(label_studio.home, NAME)
-    after = start_label_studio(
-        label_studio.home, before.port, label_studio_environment, label_studio.database_url
-    )
-    assert after.pid != before.pid
-    with sign_in(label_studio.url, label_studio.token) as again:
-        assert again.get(f"/api/projects/{project}").json()["title"] == "lasting"
+    service = start_label_studio(stopping(NAME), free_port(), label_studio_environment)
+    assert service.url is not None
+    with sign_in(service.url, label_studio_token(tmp_path, service.url).get_secret_value()) as api:
+        assert api.get("/api/projects").raise_for_status().json()["results"] == []
 
 
 @pytest.mark.label_studio

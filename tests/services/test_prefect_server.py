@@ -33,6 +33,8 @@ from services.prefect_server import (
 from services.process import LOOPBACK, PLAIN_HTTP, free_port, recorded, running, stop
 from tests.services.foreign_page import attack
 
+LOST_AFTER_SECONDS = 45.0
+"""Longer than the 30 seconds between heartbeats, and than a busy machine takes to start a run."""
 STUB_FLOW = """
 import os
 import time
@@ -77,7 +79,9 @@ class Prefect(NamedTuple):
         return self.settings.home
 
     def start(self) -> None:
-        start_prefect_worker(self.settings, self.url, self.workplace, self.deployments)
+        start_prefect_worker(
+            self.settings, self.url, self.workplace, self.deployments, LOST_AFTER_SECONDS
+        )
 
     def ask(self, what: str, body: dict[str, Any], method: str = "POST") -> httpx.Response:
         address, login = f"{self.url}/api/{what}", prefect_login(self.home)
@@ -383,7 +387,7 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(1)
+        time.sleep(0.2)
 
 
 def socket_status(url: str, headers: dict[str, str]) -> int:

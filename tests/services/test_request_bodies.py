@@ -1,4 +1,4 @@
-"""What the gate of our Label Studio hands on: one JSON object, which has one reading."""
+"""The gate of our Label Studio passes on one JSON object that every reader reads the same way."""
 
 import json
 from itertools import product
@@ -34,64 +34,66 @@ def test_what_is_handed_on_reads_the_same_in_every_charset_that_python_reads_asc
     assert read_body("", b"", FIELDS) == read_body("text/plain", b"", ()) == {}
 
 
-@pytest.mark.parametrize(
-    "content_type",
-    [
-        "application/json; charset=utf-7",
-        "application/json; charset=unicode_escape",
-        "application/json; charset=utf-8; charset=utf-7",
-        "application/json; charset=utf-7; charset=utf-8",
-        "application/json; x=1; charset=utf-8",
-        "application/json; charset*=utf-8''utf-7",
-        "application/json, application/json; charset=utf-7",
-        "application/x-www-form-urlencoded",
-        "multipart/form-data; boundary=b",
-        "text/plain",
-        "",
-    ],
+REFUSED_TYPES = (
+    "application/json; charset=utf-7",
+    "application/json; charset=unicode_escape",
+    "application/json; charset=utf-8; charset=utf-7",
+    "application/json; charset=utf-7; charset=utf-8",
+    "application/json; x=1; charset=utf-8",
+    "application/json; charset*=utf-8''utf-7",
+    "application/json, application/json; charset=utf-7",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=b",
+    "text/plain",
+    "",
 )
-def test_a_body_in_anything_but_json_in_utf_8_is_refused(content_type: str) -> None:
-    with pytest.raises(BodyRefusedError):
-        read_body(content_type, b'{"lead_time": 1}', FIELDS)
+REFUSED_BODIES = (
+    json.dumps(ANSWER).encode("utf-16"),
+    json.dumps(ANSWER).encode("utf-8-sig"),
+    b'{"lead_time": 1, "lead_time": 2}',
+    b'{"result": [{"value": {}, "value": {"choices": ["accept"]}}]}',
+    b'{"lead_time": 1, "task": 5}',
+    b'{"+AHAAcgBvAGoAZQBjAHQ-": 5}',
+    b'{"\\u0074ask": 5}',
+    b'{"completed_by": 5}',
+    b'{"lead_time": NaN}',
+    b'{"lead_time": 1e999}',
+    b'{"lead_time": "nan"}',
+    b'{"lead_time": true}',
+    b'{"result": "[]"}',
+    b'{"result": {}}',
+    b'{"result": [[]]}',
+    b'{"result": [{"value": "\\ud800"}]}',
+    b'{"result": [{"\\u0000": 1}]}',
+    b'{"result": [{"value": 9223372036854775808}]}',
+    b"[]",
+    b"5",
+    b"{",
+    b"\xff",
+    nested(MOST_LEVELS),
+    nested(600),
+    nested(200_000),
+    b'{"started_at": "' + b"x" * MOST_BYTES + b'"}',
+)
+"""Bodies that two readers could read differently, or not at all."""
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        json.dumps(ANSWER).encode("utf-16"),
-        json.dumps(ANSWER).encode("utf-8-sig"),
-        b'{"lead_time": 1, "lead_time": 2}',
-        b'{"result": [{"value": {}, "value": {"choices": ["accept"]}}]}',
-        b'{"lead_time": 1, "task": 5}',
-        b'{"+AHAAcgBvAGoAZQBjAHQ-": 5}',
-        b'{"\\u0074ask": 5}',
-        b'{"completed_by": 5}',
-        b'{"lead_time": NaN}',
-        b'{"lead_time": 1e999}',
-        b'{"lead_time": "nan"}',
-        b'{"lead_time": true}',
-        b'{"result": "[]"}',
-        b'{"result": {}}',
-        b'{"result": [[]]}',
-        b'{"result": [{"value": "\\ud800"}]}',
-        b'{"result": [{"\\u0000": 1}]}',
-        b'{"result": [{"value": 9223372036854775808}]}',
-        b"[]",
-        b"5",
-        b"{",
-        b"\xff",
-        nested(MOST_LEVELS),
-        nested(600),
-        nested(200_000),
-        b'{"started_at": "' + b"x" * MOST_BYTES + b'"}',
-    ],
-    ids=lambda body: repr(body[:40]),
-)
-def test_a_body_that_two_readers_could_read_differently_or_not_at_all_is_refused(
-    body: bytes,
-) -> None:
-    with pytest.raises(BodyRefusedError):
-        read_body(JSON, body, FIELDS)
+def accepted(content_type: str, body: bytes) -> bool:
+    try:
+        read_body(content_type, body, FIELDS)
+    except BodyRefusedError:
+        return False
+    return True
+
+
+def test_a_body_in_anything_but_json_in_utf_8_is_refused() -> None:
+    body = b'{"lead_time": 1}'
+    assert accepted(JSON, body)
+    assert [kind for kind in REFUSED_TYPES if accepted(kind, body)] == []
+
+
+def test_an_ambiguous_or_unreadable_body_is_refused() -> None:
+    assert [body[:40] for body in REFUSED_BODIES if accepted(JSON, body)] == []
 
 
 def test_no_charset_that_python_knows_carries_a_name_past_the_gate() -> None:

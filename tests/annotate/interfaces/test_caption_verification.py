@@ -8,8 +8,8 @@ import pytest
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.candidates import CHECKS, EXAMINES
 from annotate.interfaces.caption_verification import CaptionVerification
+from annotate.interfaces.image_selection import caption_heading
 from annotate.interfaces.page import TaskContent
-from annotate.interfaces.task_words import caption_heading
 from annotate.items import DESCRIBES
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
 from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
@@ -101,13 +101,13 @@ def test_where_there_was_no_check_the_page_says_so(world: World) -> None:
     data = content_of(world, a_caption(world, HOSTILE)).data
     parsed = ParsedHtml(data["caption_html"])
     assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
-    assert data["findings_html"] == "<p>It was not checked.</p>"
+    assert data["findings_html"] == "<p>Not checked.</p>"
 
 
 def test_doubts_and_the_task_stand_beside_the_caption(world: World) -> None:
     shown = a_caption(world, task=RetrievalTask.COUNT, doubts=(*DOUBTS, HOSTILE))
     data = content_of(world, shown).data
-    assert data["heading"] == "Caption for the task count: how many there are of each kind"
+    assert data["heading"] == "Caption for the task count: how many things of each kind there are"
     parsed = ParsedHtml(data["findings_html"])
     assert parsed.tags == ["ul", "li", "li", "li"]
     assert parsed.text == "".join((*DOUBTS, HOSTILE))
@@ -123,12 +123,12 @@ def test_a_check_and_doubts_stand_together(world: World) -> None:
 
 def test_where_nothing_speaks_against_it_the_page_says_so(world: World) -> None:
     data = content_of(world, a_caption(world, doubts=())).data
-    assert data["findings_html"] == "<p>Nothing stands out.</p>"
+    assert data["findings_html"] == "<p>No warnings.</p>"
 
 
-@pytest.mark.parametrize("task", RetrievalTask)
-def test_every_task_has_its_words(task: RetrievalTask) -> None:
-    assert caption_heading(task).startswith(f"Caption for the task {task}: ")
+def test_every_task_has_a_heading() -> None:
+    for task in RetrievalTask:
+        assert caption_heading(task).startswith(f"Caption for the task {task}: ")
 
 
 def test_an_edited_caption_keeps_its_place_and_tells_its_author(world: World) -> None:
@@ -185,7 +185,7 @@ def test_a_person_mends_a_caption_of_a_task(
     page.press("2")
     page.assert_in_view(".loupe-image", ".loupe-texts li", ".loupe-write", ".lsf-choice", SUBMIT)
     page.assert_apart(".loupe-image", ".loupe-texts", SUBMIT)
-    heading, noticed = "text=Caption for the task text translation", "text=What a program noticed"
+    heading, noticed = "text=Caption for the task text translation", "text=Automatic checks"
     page.assert_in_view(heading, noticed)
     page.assert_apart(heading, noticed, ".loupe-texts li", ".loupe-write", SUBMIT)
     keep_screenshot(page)

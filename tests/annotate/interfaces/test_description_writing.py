@@ -62,7 +62,9 @@ def test_a_draft_opens_the_page_and_says_whose_it_is(sqlite_store: Store) -> Non
     content = content_of(an_image(), sqlite_store)
     assert content.data["draft_note"] == ""
     drafted = PAGE.with_draft(content, a_draft())
-    assert drafted.data["draft_note"].startswith(f"Draft by {DRAFTER}, a program: check every word")
+    assert drafted.data["draft_note"].startswith(
+        f"Draft by the program {DRAFTER}: check every word"
+    )
     assert drafted.data["draft_id"] == a_draft().id
     assert drafted.data["draft"] == DRAFT
     assert drafted.predictions == content.predictions
@@ -84,7 +86,7 @@ def test_a_description_becomes_a_caption_of_its_writer() -> None:
     )
 
 
-def test_what_is_not_mentioned_is_told() -> None:
+def test_missing_attributes_are_a_remark() -> None:
     text = DESCRIPTIONS[0].replace("sneakers", "things").replace("soles", "parts")
     text = text.replace("socks", "ones")
     answer = answer_to(written("text", text))
@@ -182,10 +184,10 @@ def test_a_person_changes_a_draft_that_is_marked_as_one(
     image = an_image()
     blank = content_of(image, sqlite_store, bench.images_url)
     page = bench.open(PAGE, PAGE.with_draft(blank, a_draft()), image.pictures)
-    assert "a program wrote it" in page.read_instructions()
+    assert "which program wrote it" in page.read_instructions()
     page.wait_for_images()
     mark = page.browser_page.locator(".loupe-draft")
-    assert mark.inner_text().startswith(f"Draft by {DRAFTER}, a program")
+    assert mark.inner_text().startswith(f"Draft by the program {DRAFTER}")
     counter = page.browser_page.frame_locator(".loupe-counter")
     counter.get_by_text(f"{count_words(DRAFT)} words", exact=True).wait_for()
     page.press("Enter", "Control+End")

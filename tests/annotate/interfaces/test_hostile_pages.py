@@ -105,6 +105,6 @@ def test_nothing_that_a_stranger_wrote_runs(bench: Bench, tmp_path: Path, step: 
     opened = bench.open(cast("Interface", Adjudicated(page)), content, pictures)
     opened.read_instructions()
     assert "onerror" in json.dumps(content.data)
-    opened.browser_page.wait_for_timeout(2000)
+    opened.browser_page.wait_for_timeout(500)
     ran = [frame.evaluate("window.hacked") for frame in opened.browser_page.frames]
     assert not any(ran), ran

@@ -73,7 +73,7 @@ def test_rejections_agree_whatever_their_reasons() -> None:
 @pytest.mark.parametrize(
     ("found", "origin"),
     [
-        (False, "Edited by painter@1 · told: Repaint it."),
+        (False, "Edited by painter@1 · instruction: Repaint it."),
         (
             True,
             (
@@ -101,7 +101,7 @@ def test_the_page_says_what_was_wanted_and_where_it_is_from(
     assert content.data["candidate"].endswith(f"/{record.image.sha256}")
 
 
-def test_measurements_and_doubts_are_told_in_words(sqlite_store: Store) -> None:
+def test_measurements_and_doubts_are_shown_in_words(sqlite_store: Store) -> None:
     shown = a_candidate(doubts=(HOSTILE, "Too little changed.")).shown
     (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
     measured = ParsedHtml(content.data["measured_html"])
@@ -118,7 +118,7 @@ def test_that_nobody_knows_the_region_is_said() -> None:
     record = a_candidate().shown.record(Candidate)
     measured = EditMeasurement(changed_share=0.2, apart_share=0.012, shift=0.1)
     said = " ".join(measured_in_words(record.model_copy(update={"measurement": measured})))
-    assert "The wanted region is unknown: whether the right thing changed, only you" in said
+    assert "The wanted region is unknown: check for yourself that the right thing changed." in said
     assert "1.2 % of the picture changed apart from the largest changes." in said
     assert "outside the wanted region" not in said
     style = EditMeasurement(changed_share=0.9)
@@ -150,7 +150,7 @@ def test_a_person_rejects_a_candidate_with_the_keyboard(
     shown, pictures = a_candidate(HOSTILE, found=True)
     (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
     page = bench.open(PAGE, content, pictures)
-    assert "Does the candidate differ in just the one detail?" in page.read_instructions()
+    assert "Does the candidate differ in exactly one detail?" in page.read_instructions()
     page.wait_for_images()
     page.press("2", "3", "6")
     page.assert_in_view(".loupe-one", ".loupe-wanted", ".loupe-answer")

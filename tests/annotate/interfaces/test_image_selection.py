@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_selection import ImageSelection
+from annotate.interfaces.image_selection import DISTINGUISHES, ImageSelection
 from annotate.interfaces.page import TaskContent
-from annotate.interfaces.task_words import TOLD_APART
 from db.store import Store
 from schemas.retrieval_task import RetrievalTask
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
@@ -58,17 +57,14 @@ def test_what_contradicts_itself_is_no_answer(
     assert answer == UnclearAnswer(problem=problem)
 
 
-@pytest.mark.parametrize("task", RetrievalTask)
-def test_the_task_and_what_it_is_stand_beside_the_image(
-    sqlite_store: Store, task: RetrievalTask
-) -> None:
-    content = content_of(a_selection(task, HOSTILE), sqlite_store)
-    parsed = ParsedHtml(content.data["task_html"])
-    assert parsed.tags == ["p", "b", "p", "p"]
-    assert task in parsed.text
-    assert TOLD_APART[task] in parsed.text
-    assert HOSTILE in parsed.text
-    assert content.data["image"].endswith(content.images[0].sha256)
+def test_the_task_is_explained_beside_the_image(sqlite_store: Store) -> None:
+    for task in RetrievalTask:
+        content = content_of(a_selection(task, HOSTILE), sqlite_store)
+        parsed = ParsedHtml(content.data["task_html"])
+        assert parsed.tags == ["p", "b", "p", "p"], task
+        for text in (task, DISTINGUISHES[task], HOSTILE):
+            assert text in parsed.text, task
+        assert content.data["image"].endswith(content.images[0].sha256), task
 
 
 @pytest.mark.label_studio

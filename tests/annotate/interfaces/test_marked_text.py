@@ -35,7 +35,7 @@ def test_marks_that_lie_across_each_other_both_show() -> None:
     )
 
 
-def test_words_that_changed_are_told_from_words_that_moved() -> None:
+def test_changed_words_are_marked_and_moved_words_are_not() -> None:
     before = "A woman in a red coat carries a bag."
     after = "In a blue coat, a woman carries a bag."
     removed, inserted = changed_words(before, after)
@@ -69,4 +69,4 @@ def test_grave_findings_come_first() -> None:
     ]
     html = finding_list(findings)
     assert html.index("the bag") < html.index("slim is an &lt;impression&gt;")
-    assert finding_list([]) == "<p>Nothing stands out.</p>"
+    assert finding_list([]) == "<p>No warnings.</p>"

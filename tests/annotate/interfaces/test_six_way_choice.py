@@ -140,7 +140,7 @@ def test_a_person_picks_by_keyboard(
 ) -> None:
     test = a_test(direction, caption=f"{DESCRIPTIONS[0]} {HOSTILE}")
     page = bench.open(PAGE, content_of(test, sqlite_store, bench.images_url), test.pictures)
-    assert "Which of the six belongs to it?" in page.read_instructions()
+    assert "Which of the six matches?" in page.read_instructions()
     page.wait_for_images()
     assert page.chosen() == []
     right = right_place(test)

@@ -118,9 +118,9 @@ def test_two_agree_if_type_and_texts_do() -> None:
 def test_the_page_offers_the_types_of_the_taxonomy() -> None:
     (offered,) = [c for c in parse_config(PAGE.config).controls if c.name == "type"]
     assert list(offered.labels) == [kind.value for kind in DifferenceType]
-    told = ParsedHtml(PAGE.instructions).text
-    assert all(f"{kind}: {kind.explanation}" in told for kind in DifferenceType)
-    assert "TYPES" not in told
+    text = ParsedHtml(PAGE.instructions).text
+    assert all(f"{kind}: {kind.explanation}" in text for kind in DifferenceType)
+    assert "TYPES" not in text
 
 
 def test_an_instruction_that_is_too_long_to_edit_by_is_pointed_out(sqlite_store: Store) -> None:
@@ -128,7 +128,7 @@ def test_an_instruction_that_is_too_long_to_edit_by_is_pointed_out(sqlite_store:
     shown = SHOWN._replace(payload=long.payload())
     (content,) = PAGE.contents(sqlite_store, [shown], "http://b")
     (usual,) = PAGE.contents(sqlite_store, [SHOWN], "http://b")
-    note = "NoteIts instruction has 102 words; above 100 it is not edited."
+    note = "NoteThe instruction has 102 words; with more than 100 no image is edited."
     assert note in ParsedHtml(content.data["strategy_html"]).text
     assert "Note" not in ParsedHtml(usual.data["strategy_html"]).text
 
@@ -148,7 +148,7 @@ def test_two_verify_type_truth_and_feasibility_and_a_third_settles_it(
     queue = load_queues().queue("people", "strategies")
     assert (queue.interface, queue.overlap) == (PAGE.name, 2)
 
-    def told(person: str, said: list[str], minute: int, purpose: str = "review") -> Answer:
+    def answered(person: str, said: list[str], minute: int, purpose: str = "review") -> Answer:
         if len(said) == 2:
             found = answer_to(ticked("verdict", said[0]), ticked("type", said[1]), *texts())
         else:
@@ -164,10 +164,10 @@ def test_two_verify_type_truth_and_feasibility_and_a_third_settles_it(
             independent=PAGE.independent,
         )
 
-    first, second = told("ann", one, 1), told("bea", other, 2)
+    first, second = answered("ann", one, 1), answered("bea", other, 2)
     assert outcome(first).state == "waiting"
     assert outcome(first, second).state == state
-    third = told("cem", ["accept", "Scene Attribute"], 3, "adjudication")
+    third = answered("cem", ["accept", "Scene Attribute"], 3, "adjudication")
     settled = outcome(first, second, third)
     assert settled == Outcome("settled", (third,))
     (made,) = PAGE.successors(SHOWN, third.answer, "cem")
