@@ -1,4 +1,4 @@
-"""How far annotators agree: on what they chose, and on what they wrote."""
+"""Inter-annotator agreement on choices and texts, with intervals."""
 
 import hashlib
 import math
@@ -19,9 +19,8 @@ from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.quality import CONFIDENCE, wilson_interval
 
-# How sure a figure is: intervals for shares, and for whatever is computed over items.
-#
-# All intervals hold 95 %. What cannot be computed is no number but a reason.
+# 95 % intervals for shares and for statistics over items. A figure that cannot be computed has a
+# reason instead.
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -31,7 +30,7 @@ SEED = 20
 """What the bootstrap draws with, so that the same answers give the same interval."""
 
 _TAILS = (100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2)
-_WEIGHTS_AT_ONCE = 1 << 20  # 8 MiB, whatever the number of items
+_WEIGHTS_AT_ONCE = 1 << 20  # 8 MiB, for any number of items
 
 
 class Estimate(Record):
@@ -69,10 +68,10 @@ def share(count: int, of: int) -> Share:
 def estimate(
     value: float, counts: IntArray, statistic: Callable[[FloatArray], FloatArray]
 ) -> Estimate:
-    """`value` with the interval that a bootstrap over items gives it.
+    """`value` with its interval from a bootstrap over items.
 
-    Items are drawn anew `REPLICATES` times, with replacement; the interval holds the middle 95 % of
-    the values found. Items that are alike are drawn together, as a multinomial number of them.
+    Items are resampled `REPLICATES` times with replacement; the interval holds the middle 95 % of
+    the values. Items with the same pattern are drawn together, as a multinomial count.
     Replicates in which the statistic is not defined (all answers the same) are left out.
 
     Args:
@@ -83,7 +82,7 @@ def estimate(
     """
     items = int(counts.sum())
     if items < 2:
-        return Estimate(value=value, items=items, reason="one item tells nothing of the spread")
+        return Estimate(value=value, items=items, reason="one item has no spread")
     drawn = _replicates(counts, statistic)
     if 2 * len(drawn) < REPLICATES:
         reason = "most samples of so few items hold a single category"
@@ -210,18 +209,16 @@ def _words(text: str) -> list[str]:
     return default_process(text).split()
 
 
-# How far annotators agree: on what they chose, and on what they wrote.
+# Agreement on choices and on texts.
 #
-# Every figure comes with an interval from a bootstrap over items, and is None with a reason where
-# it is not defined. Neither the order of the items nor the names of categories and annotators
-# matter.
+# Every figure has a bootstrap interval over items, or is None with a reason. The order of items and
+# the names of categories and annotators do not matter.
 #
-# Where a control lets several things be chosen, the set of them is one category. An annotator whom
-# a control was not shown to (the reason of a rejection, where the others accepted) has not rated
-# the item in it.
+# If a control allows several choices, their set is one category. An annotator who did not see a
+# control (the reason of a rejection, after accepting) has not rated the item in it.
 #
-# The coefficients themselves are those of statsmodels (Cohen, Fleiss) and NLTK (Krippendorff). The
-# replicates of the bootstrap follow the same definitions, for all of them at once.
+# The coefficients are those of statsmodels (Cohen, Fleiss) and NLTK (Krippendorff). The bootstrap
+# replicates are vectorised versions of the same definitions.
 
 Category = tuple[str, ...]
 Facts = Callable[[str], frozenset[Hashable]]
@@ -235,7 +232,7 @@ NO_OVERLAP = "no item was answered by two people"
 
 
 class ItemAnswers(NamedTuple):
-    """What each annotator said of one item."""
+    """The answers of the annotators to one item."""
 
     entity_id: str
     answers: Mapping[str, ReviewAnswer]
@@ -247,7 +244,7 @@ class ChoiceAgreement(Record):
     Attributes:
         control: its name on the page.
         alike: the share of pairs of answers that are the same, from 0 to 1, as a mean over items.
-        cohen: Cohen's kappa (1960), where just two annotators share items.
+        cohen: Cohen's kappa (1960), if exactly two annotators share items.
         fleiss: Fleiss' kappa (1971), over the items with the commonest number of answers.
         krippendorff: Krippendorff's alpha for nominal data, over all items with two or more
             answers.
@@ -405,7 +402,7 @@ def _choice_agreement(control: str, rated: Sequence[Mapping[str, Category]]) -> 
     categories = [tuple(sorted(ratings.values())) for ratings in rated]
     return ChoiceAgreement(
         control=control,
-        alike=_mean([_alike(combinations(chosen, 2)) for chosen in categories]),
+        alike=_mean([_observed_agreement(combinations(chosen, 2)) for chosen in categories]),
         cohen=_cohen_of_two(rated),
         fleiss=_fleiss(categories),
         krippendorff=_krippendorff(categories),
@@ -417,16 +414,18 @@ def _own_choices(
 ) -> OwnChoiceAgreement:
     pairs = [_pairs_of(annotator, ratings) for ratings in rated if annotator in ratings]
     return OwnChoiceAgreement(
-        control=control, alike=_mean([_alike(item) for item in pairs]), kappa=_cohen(pairs)
+        control=control,
+        alike=_mean([_observed_agreement(item) for item in pairs]),
+        kappa=_cohen(pairs),
     )
 
 
 def _pairs_of(annotator: str, given: Mapping[str, P]) -> tuple[tuple[P, P], ...]:
-    """What the annotator gave, beside what each of the others did."""
+    """Pairs of the annotator's value and the value of each other annotator."""
     return tuple((given[annotator], given[other]) for other in sorted(given) if other != annotator)
 
 
-def _alike(pairs: Iterable[tuple[Category, Category]]) -> float:
+def _observed_agreement(pairs: Iterable[tuple[Category, Category]]) -> float:
     return fmean(one == other for one, other in pairs)
 
 
@@ -451,13 +450,13 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
         for one, other in pairs:
             tables[number, kinds[one], kinds[other]] += 1
     left, right = tables.sum(axis=2), tables.sum(axis=1)
-    alike = tables.trace(axis1=1, axis2=2)
+    equal = tables.trace(axis1=1, axis2=2)
 
     def kappa(weights: FloatArray) -> FloatArray:
         lefts, rights = weights @ left, weights @ right
         pairs = lefts.sum(axis=1)
         expected = (lefts * rights).sum(axis=1) / pairs**2
-        return ratio(weights @ alike / pairs - expected, 1 - expected)
+        return ratio(weights @ equal / pairs - expected, 1 - expected)
 
     table = np.tensordot(counts, tables, axes=1)
     return estimate(float(cohens_kappa(table, return_results=False)), counts, kappa)
@@ -474,13 +473,13 @@ def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
     from statsmodels.stats.inter_rater import fleiss_kappa
 
     ratings, counts = _rating_counts(chosen, kinds)
-    alike = ((ratings**2).sum(axis=1) - size) / (size * (size - 1))
+    equal = ((ratings**2).sum(axis=1) - size) / (size * (size - 1))
 
     def kappa(weights: FloatArray) -> FloatArray:
         rated = weights.sum(axis=1)
         shares = weights @ ratings / (rated[:, None] * size)
         expected = (shares**2).sum(axis=1)
-        return ratio(weights @ alike / rated - expected, 1 - expected)
+        return ratio(weights @ equal / rated - expected, 1 - expected)
 
     return estimate(float(fleiss_kappa(np.repeat(ratings, counts, axis=0))), counts, kappa)
 

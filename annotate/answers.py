@@ -1,4 +1,4 @@
-"""What a person can answer in a review queue."""
+"""The answers that people give in a review queue."""
 
 from typing import ClassVar, Literal
 
@@ -13,13 +13,13 @@ class ReviewAnswer(Record):
     """A verdict on what was shown, with all that was chosen and written.
 
     Attributes:
-        verdict: whether the entity stands, stands changed, or falls.
+        verdict: whether the entity is accepted, edited or rejected.
         choices: what was chosen in each control of the page, in the page's order; agreement on
             choices is computed over these, the verdict among them.
         texts: what was written in each control, where it was asked for.
         reason: why it was rejected, for the decision.
-        remark: how the answer was understood where it did not say what its form says.
-        opened_with: the id of the draft that the page opened with; "" where it was blank.
+        remark: how an ambiguous answer was interpreted.
+        opened_with: the id of the draft on the page; "" without one.
     """
 
     verdict: Verdict
@@ -37,7 +37,7 @@ class UnclearAnswer(Record):
 
 
 class QuarantinedAnswer(UnclearAnswer):
-    """An annotation that never counts, whatever it says: another than the assignee speaks."""
+    """An annotation that never counts, because it is not the assignee's."""
 
 
 class AnnotationRecord(EntityRecord):

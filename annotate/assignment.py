@@ -1,7 +1,6 @@
-"""Who gets which item: every item enough people, nobody too many, and all of them together.
+"""Assigns items to annotators: enough people per item, balanced workloads, mixed pairs.
 
-Everything here is computed from what the caller knows of items and workers. The outcome hangs on
-that and on a seed alone, not on the order in which either is given.
+The result depends on the given items, workers and seed, not on their order.
 """
 
 import hashlib
@@ -13,10 +12,9 @@ from schemas.base import digest_of
 
 
 class Worker(NamedTuple):
-    """Somebody who takes items of a queue now, and how busy they are with it.
+    """An annotator of a queue and their workload.
 
-    `open` counts the tasks that wait for them, `today` those that they had today and that wait for
-    them no longer.
+    `open` counts their open tasks, `today` the tasks that they finished today.
     """
 
     pseudonym: str
@@ -27,8 +25,8 @@ class Worker(NamedTuple):
 class Item(NamedTuple):
     """An item of a queue that needs answers.
 
-    `past` names everybody who ever had it in this queue, whatever became of that; `active` counts
-    its open and answered tasks that count now.
+    `past` names all who ever had it in this queue; `active` counts its open and answered tasks that
+    count now.
     """
 
     entity_id: str
@@ -37,7 +35,7 @@ class Item(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """This person is to be asked about that entity; `gold`, to see what they say."""
+    """An entity for an annotator; `gold` marks a test of the annotator."""
 
     entity_id: str
     pseudonym: str
@@ -53,10 +51,10 @@ def assign(
 ) -> list[Assignment]:
     """New assignments, so that as many items as possible get their `overlap` of active people.
 
-    Nobody gets an item that they had before, nor more than `daily_cap` in a day (open, done today
-    and new ones together). Items that some have begun come first, so that they leave the queue;
-    each goes to the least busy. Where two are equally busy, a digest of seed and item decides, so
-    that everybody comes to share items with everybody else, which is what agreement is measured on.
+    Annotators get no item twice, and at most `daily_cap` a day (open, finished today and new ones
+    together). Items that already have answers come first, so that they leave the queue. Each item
+    goes to the least busy; between equally busy people a digest of seed and item decides, so that
+    all pairs of annotators share items, which agreement is measured on.
     """
     rooms = [_Room(worker, daily_cap) for worker in sorted(workers)]
     assignments = []
@@ -76,17 +74,16 @@ def assign(
 
 
 def exhausted(items: Iterable[Item], workers: Sequence[Worker], overlap: int) -> list[Item]:
-    """The items that cannot get their `overlap` of people any more, however long one waits.
+    """The items that can never get their `overlap` of people; an adjudicator has to settle them.
 
-    Too few of those who work in the queue have not had them yet; somebody has to settle them. That
-    a worker has enough for today counts for nothing here.
+    Too few of the queue's annotators have not had them yet. Daily caps do not matter here.
     """
     names = {worker.pseudonym for worker in workers}
     return [item for item in items if item.active + len(names - item.past) < overlap]
 
 
 class _Room:
-    """How busy a worker is, and how many more items they can take today."""
+    """A worker's workload, and how many more items they can take today."""
 
     __slots__ = ("left", "load", "pseudonym")
 

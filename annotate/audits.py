@@ -17,7 +17,7 @@ from schemas.proposals import Picture
 from schemas.quality import OPTIONS, ChoiceTest, Interval, wilson_interval
 from schemas.records import Split
 
-# Stratified samples: every part of a whole in its proportion, drawn by digests.
+# Stratified samples, drawn by digests.
 
 
 def allocate(populations: Mapping[str, int], size: int) -> dict[str, int]:
@@ -54,17 +54,17 @@ def draw(stratum_of: Mapping[str, str], size: int, seed: str) -> list[str]:
     return sorted(drawn, key=places.__getitem__)
 
 
-# A second look at accepted items: drawing the sample, and who still has to look.
+# Audit samples of accepted items.
 #
-# A sample is drawn in proportion from the strata of what is accepted (`allocate`), and looked at by
-# people who had no part in accepting it, on the same page as before. What they find decides
-# nothing: it tells how much of what was accepted is wrong (`schemas.quality`).
+# A sample is drawn in proportion from the strata of the accepted items (`allocate`) and reviewed on
+# the same page by people who had no part in accepting it. Their answers decide nothing; they
+# estimate the share of accepted items that are wrong (`schemas.quality`).
 
 STRATA = ("split", "source", "verdict")
 """What a sample can be stratified by."""
 
 
-def draw_second_look(
+def draw_audit_sample(
     store: Store, queue: Queue, size: int, seed: int, by: Sequence[str] = STRATA
 ) -> DrawnLook:
     """A stratified sample of the accepted items of a queue; the next push asks people about it.
@@ -89,7 +89,7 @@ def draw_second_look(
 
 
 def wanted(store: Store, queue: Queue) -> list[Item]:
-    """The drawn items that nobody looks at yet, for `assign` with an overlap of one."""
+    """The drawn items without a reviewer, for `assign` with an overlap of one."""
     return [Item(look.entity_id, look.past, 0) for look in wanted_looks(store, queue.name)]
 
 
@@ -98,24 +98,23 @@ def _stratum(item: AcceptedItem, by: Sequence[str]) -> str:
     return " · ".join(values[name] for name in by) or "all"
 
 
-# The check by choices of six: can people tell a sample from the five that are most like it?
+# The forced-choice test (6-AFC): can people tell a sample from the five most similar ones?
 #
-# For each of some random samples two tests are made: which of six images a caption belongs to, and
-# which of six captions an image has. The five others are the most similar ones of other identities
-# (CCD, human evaluation of quality). Testers pick; the share of right picks is compared with the
-# published one.
+# Each of some random samples gives two tests: which of six images fits a caption, and which of six
+# captions fits an image. The five distractors are the most similar ones of other identities (CCD,
+# human evaluation of quality). The share of correct choices is compared with the published one.
 
 Direction = Literal["caption-to-image", "image-to-caption"]
 
 ASKS_ABOUT = "asks_about"
 DISTRACTOR = "distractor"
-"""The roles in which a test is derived from the sample that it asks about, and from the others."""
+"""The roles in which a test is derived from its sample and from the distractors."""
 
 PUBLISHED: dict[Direction, tuple[float, float]] = {
     "caption-to-image": (0.965, 0.958),
     "image-to-caption": (0.978, 0.975),
 }
-"""What the two testers of CCD had right."""
+"""The shares of correct choices of the two testers of CCD."""
 
 EXPECTED = 0.95
 """What the authors expect at least."""
@@ -145,21 +144,21 @@ class Sample(NamedTuple):
 
 
 class Similarities(NamedTuple):
-    """What makes images similar, and what captions; rows as in `Sample` and `Caption`."""
+    """The similarity of images and of captions; rows as in `Sample` and `Caption`."""
 
     images: Similarity
     captions: Similarity
 
 
 class DrawnChoices(NamedTuple):
-    """Tests about to be stored, and the samples that there were not five others for."""
+    """Tests to store, and the samples with fewer than five distractors."""
 
     tests: tuple[NewEntity, ...]
     lonely: tuple[str, ...]
 
 
 class ChoiceResult(NamedTuple):
-    """How often a tester picked the right one of six in a direction."""
+    """How often a tester chose correctly in a direction."""
 
     direction: Direction
     tester: str
@@ -168,7 +167,7 @@ class ChoiceResult(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of right picks, 0 to 1."""
+        """The share of correct choices, 0 to 1."""
         return self.correct / self.total
 
     @property
@@ -187,8 +186,8 @@ def draw_choices(
     """
     if len({sample.identity for sample in samples}) < 2 or len(samples) < OPTIONS:
         raise UsageError(
-            f"a choice test needs {OPTIONS} samples of more than one identity; {dataset} has "
-            f"{len(samples)}"
+            f"a forced-choice test needs {OPTIONS} samples of more than one identity; "
+            f"{dataset} has {len(samples)}"
         )
     by_image = {sample.image_id: sample for sample in samples}
     drawn = draw(dict.fromkeys(by_image, "all"), size, f"choices {dataset} {seed}")
@@ -284,7 +283,7 @@ class _TestMaker:
 
 
 def choice_results(store: Store, queue: Queue) -> list[ChoiceResult]:
-    """What each tester had right in each direction, in order; who answered nothing is left out."""
+    """Each tester's score in each direction, in order; testers without answers are left out."""
     directions = {
         entity.id: entity.record(ChoiceTest).direction
         for entity in find(store, queue.dataset, ChoiceTest.kind)

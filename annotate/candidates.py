@@ -1,4 +1,4 @@
-"""What a queue has to decide on, who decides on it, and what the policy decides by itself."""
+"""The entities that a queue has to decide on, and the decisions of its policy."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,23 +12,23 @@ from schemas.faithfulness import FaithfulnessReport
 from schemas.quality import CaptionCheck
 
 CHECKS = "checks"
-"""The role in which an entity stands to the report of its check."""
+"""The role of an entity that a report is about."""
 EXAMINES = "examines"
-"""The role in which a caption stands to what speaks against it."""
+"""The role of a caption that a list of flags is about."""
 
 _PAGE = 500
 _DOUBTED: dict[str, type[proposals.Candidate | proposals.CaptionGroup]] = {
     record.kind: record for record in (proposals.Candidate, proposals.CaptionGroup)
 }
-"""Records that hold what speaks against them."""
+"""Records that contain their own flags."""
 _NOBODY_LOOKED = "nobody looked"
 
 
 class Candidate(NamedTuple):
     """A proposed entity, and whether its check suspects it.
 
-    Of tracklets that is the filter; of what has doubts written in it (candidates and groups of a
-    contrastive benchmark), those. `doubts` are what is known to speak against it, a sentence each.
+    A tracklet's check is the filter; candidates and groups of a contrastive benchmark contain their
+    own doubts. `doubts` are warnings, a sentence each.
     """
 
     entity: StoredEntity
@@ -37,13 +37,13 @@ class Candidate(NamedTuple):
 
 
 def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
-    """The queue's proposed entities, oldest first; where they are to be checked, the checked."""
+    """The queue's proposed entities, oldest first; only checked ones if it asks for checks."""
     for page in pages(proposed(store, queue), _PAGE):
         yield from _judged(store, queue, page)
 
 
 def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator[Candidate]:
-    """A candidate for each entity that may come into the queue by now."""
+    """A candidate for each entity that can enter the queue now."""
     if not queue.checked:
         doubted = latest_flags(store, [entity.id for entity in page])
         for entity in page:
@@ -123,7 +123,7 @@ def needs_review(queue: Queue, candidate: Candidate) -> bool:
 
 
 def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecision]:
-    """The decisions on those candidates that nobody has to look at; each says that nobody did."""
+    """The decisions on candidates without review; each says that nobody looked."""
     return [
         NewDecision(
             candidate.entity.id,

@@ -1,4 +1,4 @@
-"""Turns answers into decisions, by policy or as soon as those about an item are enough."""
+"""Turns answers into decisions as soon as an item has enough of them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,14 +31,14 @@ from db.store import Store
 from db.work import ActivityRecord, store_activity
 from schemas.errors import ServiceError
 
-# How the tasks of projects stand on the desk, compared with the store; and their erasure.
+# The tasks of projects in Label Studio, compared with the store, and their erasure.
 
 
 class Standing(NamedTuple):
     """The tasks in a project: `there` by our key, `foreign` ones by number.
 
-    `adopted` counts those of which it was not known where they are, `duplicates` those that were
-    there twice and of which the copies that nobody had touched were removed.
+    `adopted` counts tasks whose place was unknown, `duplicates` tasks that were there twice and
+    whose untouched copies were removed.
     """
 
     there: dict[str, RemoteTask]
@@ -50,11 +50,10 @@ class Standing(NamedTuple):
 def settle(
     store: Store, desk: AnnotationBackend, project_id: int, stored: Mapping[str, StoredTask]
 ) -> Standing:
-    """Looks at all tasks of a project, notes where ours are, and removes what is there too much.
+    """Lists a project's tasks, records where ours are, and removes surplus ones.
 
-    Ours that are gone lie nowhere from then on. Too much are copies that nobody has touched (they
-    come about when the answer to an import is lost so slowly that the import is still going on
-    while we look), and tasks that were closed.
+    Our missing tasks lose their recorded place. Surplus are untouched copies (they arise when an
+    import is still running after its response was lost) and closed tasks.
     """
     copies: dict[str, list[RemoteTask]] = defaultdict(list)
     foreign = []
@@ -118,7 +117,7 @@ def _erase_of_project(
 
 
 def _worth_keeping(task: RemoteTask) -> tuple[bool, int]:
-    """Orders copies: first those that somebody worked on, then the older ones."""
+    """Orders copies: first those with work in them, then the older ones."""
     return (not task.touched, task.id)
 
 
@@ -145,7 +144,7 @@ def _place(stored: StoredTask) -> tuple[str, int, int | None]:
     return (stored.server, stored.project_id, stored.task_id)
 
 
-# What the answers about one item come to: still waiting, agreed, in conflict, or settled.
+# The outcome of the answers about one item: waiting, agreed, in conflict, or settled.
 
 
 class Answer(NamedTuple):
@@ -159,10 +158,10 @@ class Answer(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the answers come to.
+    """The outcome of the answers about an item.
 
-    `standing` are the answers that decide: none while the item waits or is in conflict, one where
-    people agree or an adjudicator settled it, all where the answers are independent.
+    `standing` are the answers that decide: none while the item waits or is in conflict, one if
+    people agree or an adjudicator settled it, all if the answers are independent.
     """
 
     state: Literal["waiting", "agreed", "conflict", "settled"]
@@ -178,15 +177,15 @@ def resolve(
 ) -> Outcome:
     """The outcome of the answers about one item; their order does not matter.
 
-    The last word of an adjudicator stands above all. Of several opinions of one person the last
-    counts. Below `overlap` people the item waits. Where all agree with the first, the first stands:
-    it is the one that nobody could have copied from.
+    An adjudicator's latest answer overrules all others. Only a person's latest answer counts. With
+    fewer than `overlap` people the item waits. If all agree with the first answer, the first one
+    decides, as it cannot be a copy of another.
 
     Args:
         answers: the answers that count, one a task.
         overlap: how many people have to answer.
         same: whether two answers agree.
-        independent: every answer stands for itself, so that none can conflict.
+        independent: every answer is a result of its own, so that none can conflict.
     """
     in_order = sorted(answers, key=_by_time)
     if settled := [answer for answer in in_order if answer.purpose == "adjudication"]:
@@ -251,7 +250,7 @@ def annotation_entity(
 
 
 def outcomes(queue: Queue, answers: Mapping[str, Sequence[CountedAnswer]]) -> dict[str, Outcome]:
-    """What the answers about each entity come to."""
+    """The outcome of the answers about each entity."""
     interface = interface_of(queue)
     same = partial(interface.same, text_agreement=queue.text_agreement)
     return {
@@ -316,7 +315,7 @@ class DecisionResolver:
         return Decided(counts["agreed"] + counts["settled"], counts["conflict"], counts["waiting"])
 
     def store(self, connection: Connection, made: Iterable[tuple[Answer, NewEntity]]) -> None:
-        """Stores entities as the work of those whose answers made them."""
+        """Stores entities as the work of the people whose answers they come from."""
         by_person: dict[tuple[str, str], list[tuple[datetime, NewEntity]]] = defaultdict(list)
         for answer, entity in made:
             by_person[answer.person, entity.dataset].append((answer.annotated_at, entity))
@@ -360,7 +359,7 @@ class DecisionResolver:
     def _verdicts(
         self, entity_id: str, outcome: Outcome, made: Sequence[DerivedRecord], before: Sequence[str]
     ) -> Iterator[NewDecision]:
-        """The verdict on what was shown, on what was made of it, and on what was made earlier."""
+        """The verdicts on the entity shown, on its new successors, and on earlier successors."""
         kept = [answer for answer in outcome.standing if answer.answer.verdict != "reject"]
         answer = (kept or outcome.standing)[0]
         agent = AgentRef("person", answer.person)
@@ -375,7 +374,7 @@ class DecisionResolver:
                 one.entity.id, "accept", author, reason, None, one.answer.annotation_key
             )
             if draft := one.answer.answer.opened_with:
-                why = "a person's description began as it"
+                why = "a person edited it into their description"
                 yield NewDecision(
                     draft, "edit", author, why, one.entity.id, one.answer.annotation_key
                 )
@@ -385,7 +384,7 @@ class DecisionResolver:
                 earlier,
                 "edit" if successor else "reject",
                 agent,
-                "the task was answered anew",
+                "the task was answered again",
                 successor,
                 answer.annotation_key,
             )

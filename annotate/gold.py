@@ -1,4 +1,4 @@
-"""Gold items: where they come from, how they are mixed in, and what their answers say."""
+"""Gold items: their sources, how they are mixed in, and the accuracy of annotators on them."""
 
 import json
 from collections import defaultdict
@@ -35,30 +35,28 @@ from schemas.base import Record, digest_of
 from schemas.errors import UsageError
 from schemas.quality import Interval, wilson_interval
 
-# Gold items: mixed in among the others so that nobody can tell, and what the answers say.
-#
-# A gold item is one whose right answer is known. Whoever gets it sees a task like any other; what
-# they say is compared with what is known, and decides nothing.
+# A gold item is one whose correct answer is known. It looks like any other task; its answer is
+# compared with the known one and decides nothing.
 
 _DIGEST_RANGE = 1 << 128
 
 
 class Seen(NamedTuple):
-    """What an annotator ever had in a queue: as an ordinary item, and as gold."""
+    """All items that an annotator ever had in a queue, ordinary and gold."""
 
     ordinary: frozenset[str] = frozenset()
     gold: frozenset[str] = frozenset()
 
 
 class Accuracy(NamedTuple):
-    """How many of the gold items that were judged were answered right."""
+    """How many of the answered gold items were answered correctly."""
 
     correct: int
     total: int
 
     @property
     def share(self) -> float:
-        """The share of right answers, 0 to 1; 1 where there are none, as nothing speaks against."""
+        """The share of correct answers, 0 to 1; 1 without answers."""
         return self.correct / self.total if self.total else 1.0
 
     @property
@@ -68,7 +66,7 @@ class Accuracy(NamedTuple):
 
 
 class AccuracyAt(NamedTuple):
-    """The accuracy over the newest answers as it stood when an answer came."""
+    """The accuracy over the newest answers at the time of an answer."""
 
     answered_at: datetime
     accuracy: Accuracy
@@ -81,19 +79,19 @@ def mix(
     seen: Mapping[str, Seen],
     seed: str,
 ) -> list[Assignment]:
-    """The assignments with gold items among them, each annotator's in the order to send them in.
+    """The assignments mixed with gold items, each annotator's in the order to send them in.
 
-    The number of gold items is such that their share in all that the annotator ever had comes as
-    close to `rate` as it can: never more than one item from it while there are gold items left.
-    Which ones, and where they stand, hangs on digests with `seed`, so that neither place nor number
-    tells anything. Nobody gets an item as gold that they had before or get now.
+    The share of gold items in all that an annotator ever had is as close to `rate` as possible:
+    within one item while gold items are left. Digests with `seed` choose the items and places, so
+    that neither place nor number gives them away. Annotators get no gold item that they had
+    before or get now.
 
     Args:
         assignments: the ordinary ones.
         gold: the ids of the queue's gold items.
         rate: the wanted share of gold items, 0 to below 1.
-        seen: what each annotator had before, by pseudonym; who is missing had nothing.
-        seed: makes this draw another than that of another queue.
+        seen: the items that each annotator had before, by pseudonym.
+        seed: makes the draws of different queues differ.
     """
     ordinary: dict[str, list[str]] = defaultdict(list)
     for assignment in assignments:
@@ -121,7 +119,7 @@ class _Deck:
         return unseen[: max(0, self._wanted(rate) - len(self._seen.gold))]
 
     def shuffled_with(self, gold: Sequence[str]) -> list[Assignment]:
-        """Gold and other items in an order that does not know which is which."""
+        """Gold and other items in an order that does not depend on which is which."""
         deck = [
             *(Assignment(entity_id, self._pseudonym) for entity_id in self._ordinary),
             *(Assignment(entity_id, self._pseudonym, gold=True) for entity_id in gold),
@@ -129,10 +127,10 @@ class _Deck:
         return sorted(deck, key=lambda assignment: self._digest("where", assignment.entity_id))
 
     def _wanted(self, rate: float) -> int:
-        """How many gold items there should be in all by now.
+        """How many gold items the annotator should have had in total.
 
-        Rounded up or down by chance: were it always down, the item that comes along whenever ten
-        are full would be known for what it is.
+        Rounded up or down at random: always rounding down would give the gold item away, as it
+        would come whenever ten items are full.
         """
         ordinary = len(self._seen.ordinary | set(self._ordinary))
         chance = int(self._digest("round", str(ordinary)), 16) / _DIGEST_RANGE
@@ -149,7 +147,7 @@ def accuracy(checks: Sequence[StoredCheck], window: int) -> Accuracy:
 
 
 def accuracy_over_time(checks: Sequence[StoredCheck], window: int) -> list[AccuracyAt]:
-    """How the accuracy stood after each answer, oldest first; `checks` come newest first."""
+    """The accuracy after each answer, oldest first; `checks` come newest first."""
     return [
         AccuracyAt(checks[start].answered_at, accuracy(checks[start : start + window], window))
         for start in reversed(range(len(checks)))
@@ -177,7 +175,7 @@ class LineProblem(Record):
 
 
 class AddedGold(Record):
-    """What became gold: `added` are new, `known` were gold before and stay as they were."""
+    """The result of adding gold: `added` are new, `known` were gold before and stay unchanged."""
 
     queue: str
     added: int
@@ -235,7 +233,7 @@ def _lines(path: Path, problems: list[LineProblem]) -> Iterator[_Known]:
                     problems.append(LineProblem(line=number, problem=_said(error)))
                     continue
                 if line.entity in first:
-                    again = f"entity {line.entity} stands in line {first[line.entity]} already"
+                    again = f"entity {line.entity} is already in line {first[line.entity]}"
                     problems.append(LineProblem(line=number, problem=again))
                     continue
                 first[line.entity] = number
@@ -274,18 +272,19 @@ def _said(error: ValidationError) -> str:
     return f"{place}: {first['msg']}, got {got[:80]}"
 
 
-# Drift: when an annotator's gold answers are too often wrong, what of theirs nobody confirmed.
+# Revocation: if an annotator's gold answers are too often wrong, their unconfirmed work is revoked.
 #
-# The rule and each use of it are recorded (`db.gold`); no person is judged by less than `least`
-# gold answers, nor by old ones.
+# The rule and each use of it are recorded (`db.gold`). It needs at least `least` gold answers and
+# looks at the newest ones only.
 
 Same = Callable[[ReviewAnswer, ReviewAnswer], bool]
 
 
 class Rule(NamedTuple):
-    """When an annotator's work returns: too few of their `window` newest gold answers are right.
+    """When an annotator's work is revoked.
 
-    That is fewer than the share `floor`, once there are `least` of them.
+    The share of correct answers among their `window` newest gold answers is below `floor`, and
+    there are at least `least` of them.
     """
 
     floor: float
@@ -306,7 +305,7 @@ class Drift(NamedTuple):
 
 
 def verdict(checks: Sequence[StoredCheck], rule: Rule) -> Drift | None:
-    """What the checks of an annotator, newest first, come to; None while nothing is wrong."""
+    """The drift in an annotator's checks, newest first; None if there is none."""
     found = accuracy(checks, rule.window)
     if found.total < rule.least or found.share >= rule.floor:
         return None
@@ -319,16 +318,16 @@ def unreviewed_answers(
     same: Same,
     in_adjudication: frozenset[str] = frozenset(),
 ) -> list[CountedAnswer]:
-    """Those of the annotator's answers that nobody has confirmed.
+    """The annotator's answers that nobody has confirmed.
 
-    An answer stays where somebody else said the same, or where an adjudicator has decided on the
-    item or is about to.
+    An answer is confirmed if another person gave the same one, or if an adjudicator has decided on
+    the item or has it now.
 
     Args:
-        answers: all that count on the items that the annotator answered, whoever gave them.
+        answers: all answers that count on the annotator's items, from all people.
         assignee: the annotator.
         same: whether two answers agree.
-        in_adjudication: the items that lie with an adjudicator now.
+        in_adjudication: the items that an adjudicator has now.
     """
     others: dict[str, list[CountedAnswer]] = {}
     own: list[CountedAnswer] = []
@@ -353,20 +352,20 @@ def _is_confirmed(answer: CountedAnswer, others: Sequence[CountedAnswer], same: 
     )
 
 
-class Returned(NamedTuple):
-    """What a queue took back from an annotator, and why."""
+class Revoked(NamedTuple):
+    """The work of an annotator that a queue revoked, and why."""
 
     assignee: str
     drift: Drift
     work: ReturnedWork
 
 
-def enforce(connection: Connection, queue: Queue, same: Same) -> list[Returned]:
-    """Takes back the unconfirmed work of everybody who drifts, and whom it had let work so far.
+def enforce(connection: Connection, queue: Queue, same: Same) -> list[Revoked]:
+    """Revokes the unconfirmed work of all annotators who drift and suspends them.
 
-    They get nothing more from this queue until they are reinstated; what waits for them is taken
-    off the desk by the next push. To be called after checks were recorded, in the same transaction;
-    `same` says whether two answers agree.
+    They get nothing more from this queue until they are reinstated; the next push removes their
+    open tasks. Call it after recording checks, in the same transaction; `same` says whether two
+    answers agree.
     """
     found = []
     rule = Rule.of(queue)
@@ -374,12 +373,12 @@ def enforce(connection: Connection, queue: Queue, same: Same) -> list[Returned]:
     for assignee in checked_annotators(connection, queue.name):
         drift = verdict(checks_of(connection, queue.name, assignee), rule)
         if drift is not None and assignee not in stopped:
-            work = _take_back(connection, queue, same, assignee, drift)
-            found.append(Returned(assignee, drift, work))
+            work = _revoke(connection, queue, same, assignee, drift)
+            found.append(Revoked(assignee, drift, work))
     return found
 
 
-def _take_back(
+def _revoke(
     connection: Connection, queue: Queue, same: Same, assignee: str, drift: Drift
 ) -> ReturnedWork:
     tasks = tasks_of(connection, queue.name, assignee)

@@ -1,4 +1,4 @@
-"""What reviewers are shown: texts with their images and checks."""
+"""Texts with their images and checks, as reviewers see them."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -14,13 +14,13 @@ REWRITE_OF = "rewrite_of"
 DESCRIBES = "describes"
 EDITED_FROM = "edited_from"
 INHERITED = (REWRITE_OF, DESCRIBES)
-"""The roles of parents that an edit has in common with what was edited."""
+"""The roles of parents that an edit inherits from the edited entity."""
 
 
 class CaptionItem(NamedTuple):
     """A caption and all that is needed to judge it.
 
-    `doubts` are what speaks against it, None where it was not examined.
+    `doubts` are warnings about it, None if it was not examined.
     """
 
     entity: StoredEntity

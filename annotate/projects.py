@@ -9,23 +9,23 @@ from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
 
 Desks = Callable[[str], AnnotationBackend]
-"""Gives the workspace of an assignee, by pseudonym; `HOUSE` stands for the installation itself."""
+"""Gives the workspace of an assignee, by pseudonym; `HOUSE` is the installation itself."""
 
 
 class Seat(NamedTuple):
-    """Somebody's place in a queue: who is asked, and why."""
+    """A person's place in a queue: the assignee and the purpose."""
 
     assignee: str
     purpose: str
 
     @property
     def shown(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.purpose} by {self.assignee or 'the house'}"
 
 
 def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
-    """The project in which a seat's tasks lie."""
+    """The project of a seat's tasks."""
     interface = interface_of(queue)
     title = f"Loupe · {queue.name}"
     if seat.purpose == "adjudication":
@@ -36,7 +36,7 @@ def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
             adjudication_instructions(interface),
         )
     if seat.purpose == "second-look":
-        title = f"{title} · second look"
+        title = f"{title} · audit sample"
     return ProjectSpec(
         project_marker(queue.name, seat), title, interface.config, interface.instructions
     )

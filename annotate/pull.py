@@ -1,9 +1,8 @@
-"""Turns what people answered into decisions, and compares the desk with the store.
+"""Turns answers into decisions, and compares Label Studio with the store.
 
-Both can be repeated, or killed, at any moment: an annotation is known by its content. How far a
-project was read is kept, so that looking again costs next to nothing; what the desk notifies is a
-hint at most. Where a project holds less than it did (somebody deleted, or the desk was set back to
-an older state), all of it is read anew.
+Both can be killed and repeated at any moment: an annotation is identified by its content. A cursor
+records how far a project was read, so that polling is cheap; webhooks are only hints. If a project
+holds less than before (tasks were deleted, or a backup was restored), all of it is read again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,7 +56,7 @@ def pull(
         code_revision: the revision of our code, for provenance.
         flow_run: the flow run in which this happens, for provenance.
 
-    A workspace that cannot be read keeps nobody else's answers back.
+    A workspace that cannot be read does not hold back the answers of others.
 
     Raises:
         ServiceError: the desk refuses, or stays unavailable, whichever workspace is asked for.
@@ -85,7 +84,7 @@ def pull(
 def reconcile(
     store: Store, desks: Desks, queue: Queue, code_revision: str = "", flow_run: str = ""
 ) -> ReconcileReport:
-    """Compares all tasks and answers on the desk with the store, and mends what can be mended here.
+    """Compares all tasks and answers in Label Studio with the store, and repairs the store.
 
     Raises:
         ServiceError: the desk refuses, or stays unavailable, whichever workspace is asked for.
@@ -163,17 +162,17 @@ class _Unreached:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What to tell people, a sentence a seat."""
+        """The messages, a sentence per seat."""
         return tuple(f"{seat.shown}: {error}" for seat, error in self._faults.items())
 
 
 def discard(
     store: Store, desks: Desks, queue: Queue, annotation_ids: Sequence[int]
 ) -> tuple[Notice, ...]:
-    """Discards answers that count for nothing, by their numbers; gives what they were.
+    """Discards unclear or quarantined answers by their numbers; returns what they were.
 
-    A task that waits for a clear answer goes off the desk with all that is unclear in it; the next
-    push sends it anew. What is discarded stays in the store.
+    A task that waits for a clear answer is removed from Label Studio with its unclear answers; the
+    next push sends it again. Discarded answers stay in the store.
 
     Raises:
         UsageError: a number is none of an unclear or quarantined answer of the queue.
@@ -196,7 +195,7 @@ def discard(
 
 
 def _decide_the_rest(store: Store, queue: Queue, reader: Reader) -> int:
-    """Decides on items that have had enough answers before, and gives how many it were.
+    """Decides on items that already had enough answers; returns how many.
 
     That is so when fewer people are wanted now than when the answers came.
     """
@@ -297,8 +296,8 @@ def _deleted(
 ) -> tuple[Notice, ...]:
     """The annotations of these tasks that were received and are no longer there.
 
-    Those of withdrawn items are meant to be gone. A desk that was set back gives the number of one
-    annotation to another: `seen` holds them with the keys of their tasks.
+    Annotations of withdrawn items are deleted on purpose. A restored Label Studio gives the same
+    number to another annotation, so `seen` holds the numbers with the keys of their tasks.
     """
     detail = "deleted on the desk; what it decided stands"
     with store.read() as connection:
@@ -317,7 +316,7 @@ def _deleted(
 
 
 def unclear(store: Store, queue: str) -> tuple[Notice, ...]:
-    """What counts for nothing in a queue, until it is mended or discarded."""
+    """The unclear and quarantined answers of a queue that are not corrected or discarded yet."""
     return tuple(map(_notice, unclear_annotations(store, queue)))
 
 

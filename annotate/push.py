@@ -1,4 +1,4 @@
-"""Pushes what people have to see: the plan, the assignment, the tasks."""
+"""Plans the tasks of a queue and sends them to Label Studio."""
 
 import time
 from collections import Counter, defaultdict
@@ -47,13 +47,11 @@ from db.store import Store
 from schemas.errors import ServiceError, UsageError
 from schemas.records import Caption, Image
 
-# Drafts by a model that writers are shown: at most one for each image, and to one person only.
-#
-# Descriptions of one image are to be independent of each other. Whoever is asked first may begin
-# with a draft; the others begin with nothing, also where the first one passes.
+# Descriptions of one image should be independent of each other. Only the first person who gets an
+# image sees a model's draft; the others start without one, even if the first one skips.
 
 PROMPTED_BY = "prompted_by"
-"""The role in which a prompt stands to what a model wrote: people's captions have none."""
+"""The role of the prompt of a model's text; people's captions have none."""
 
 _OUT = ("rejected", "withdrawn")
 
@@ -71,7 +69,7 @@ def offered_drafts(
 
 
 def _drafts_of(store: Store, image_ids: Sequence[str]) -> dict[str, StoredEntity]:
-    """For each image the draft that stands first among those that were not taken back."""
+    """For each image the first draft that was not rejected or withdrawn."""
     described = children_of(store, image_ids, DESCRIBES)
     captions = fetch(store, {one for found in described.values() for one in found})
     drafted = parents_of(store, captions, PROMPTED_BY)
@@ -88,15 +86,15 @@ def _place(draft: StoredEntity) -> tuple[int, int]:
     return draft.record(Caption).position, draft.seq
 
 
-# Who is to be asked about what, before anything is sent: the plan of a push.
+# The plan of a push, made before anything is sent.
 
 _COUNTING = (*WAITING, "answered")
 
 
 class Plan(NamedTuple):
-    """New tasks in the order to send them in, and open ones that nobody needs any more.
+    """New tasks in the order to send them in, and open tasks that are obsolete.
 
-    `short` counts the items that wait for more people, or for tomorrow where there is a daily cap.
+    `short` counts the items that wait for more people, or for tomorrow because of a daily cap.
     """
 
     new: tuple[StoredTask, ...] = ()
@@ -105,26 +103,26 @@ class Plan(NamedTuple):
 
 
 class People(NamedTuple):
-    """Who works in a queue: annotators, and those who settle what they disagree on.
+    """The annotators and adjudicators of a queue.
 
-    Where there are no annotators the house is the only one, unless more than one is wanted.
+    Without annotators the house is the only one, unless the queue wants more than one.
     """
 
     annotators: tuple[str, ...]
     adjudicators: tuple[str, ...]
 
     def may(self, purpose: str) -> frozenset[str]:
-        """Who may have tasks of that purpose; the house settles what nobody else can."""
+        """Who may have tasks of that purpose; the house may settle conflicts."""
         if purpose == "adjudication":
             return frozenset((HOUSE, *self.adjudicators))
         return frozenset(self.annotators)
 
 
 def people_of(store: Store, queue: Queue) -> People:
-    """Those who get work from the queue now, by pseudonym.
+    """The people who get work from the queue now, by pseudonym.
 
     Raises:
-        UsageError: the queue names somebody whom nobody knows.
+        UsageError: the queue names an unknown person.
     """
     annotators = _named(queue, queue.annotators, active_annotators(store, "annotator"))
     adjudicators = _named(queue, queue.adjudicators, active_annotators(store, "adjudicator"))
@@ -157,11 +155,11 @@ def _named(
 
 
 def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, StoredTask]) -> Plan:
-    """What a push of the queue should send and take back, given its tasks.
+    """The tasks that a push of the queue should send and remove, given its tasks.
 
     Raises:
-        UsageError: the queue names somebody whom nobody knows, or something waits in it and it
-            wants more people than there are.
+        UsageError: the queue names an unknown person, or items wait in it and it wants more people
+            than there are.
     """
     waiting = [
         candidate.entity.id
@@ -184,7 +182,7 @@ def _obsolete(
     people: People,
     waiting: Sequence[str],
 ) -> Iterable[StoredTask]:
-    """Open tasks of people who get nothing now, and about items that need no answer."""
+    """Open tasks of people who get no work now, and of items that need no answer."""
     answered = Counter(
         task.entity_id
         for task in tasks.values()
@@ -234,7 +232,7 @@ class _Planner:
             self._by_entity[task.entity_id].append(task)
 
     def plan(self, waiting: Sequence[str]) -> Plan:
-        """Tasks for annotators with gold among them, and what an adjudicator has to settle."""
+        """Tasks for annotators mixed with gold items, and tasks for adjudicators."""
         workers = self._workers()
         to_settle = self._to_settle(waiting, workers)
         items = [
@@ -260,7 +258,7 @@ class _Planner:
         return Plan(new, short=len(short))
 
     def _to_settle(self, waiting: Sequence[str], workers: Sequence[Worker]) -> set[str]:
-        """Items on which people disagree, or for which nobody is left to ask."""
+        """Items on which people disagree, or that everybody already had."""
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, waiting)
         found = outcomes(self._queue, answers)
@@ -281,11 +279,11 @@ class _Planner:
         }
 
     def _is_asked(self, entity_id: str) -> bool:
-        """Whether somebody has the item and has not answered yet."""
+        """Whether the item has an open task."""
         return any(task.state in WAITING and not task.gold for task in self._by_entity[entity_id])
 
     def _adjudications(self, entity_ids: Sequence[str]) -> Iterable[StoredTask]:
-        """A task for each: for the least busy adjudicator who had no part in it, else the house."""
+        """Tasks for the least busy adjudicators without a part in the item, else for the house."""
         load = Counter(
             task.assignee
             for task in self._tasks.values()
@@ -346,15 +344,15 @@ def _room_beside_gold(queue: Queue) -> int | None:
 
 
 def _busier(workers: Sequence[Worker], given: Sequence[Assignment]) -> list[Worker]:
-    """The workers as busy as they are once they have what was just given to them."""
+    """The workers with the new assignments added to their workload."""
     more = Counter(assignment.pseudonym for assignment in given)
     return [worker._replace(open=worker.open + more[worker.pseudonym]) for worker in workers]
 
 
-# Sends to the desk what waits for people, and takes off it what needs nobody any more.
+# Sends tasks to Label Studio and removes obsolete ones.
 #
-# It can be repeated, or killed, at any moment. A task carries our own key in its data, so that what
-# is on the desk is recognised whoever put it there and however the answer got lost.
+# It can be killed and repeated at any moment. A task carries our own key in its data, so that it is
+# recognised even if the response to its import was lost.
 
 PUSH_ATTEMPTS = 4
 PAUSE_SECONDS = 0.5
@@ -368,7 +366,7 @@ def push(
     images_url: str,
     pause_seconds: float = PAUSE_SECONDS,
 ) -> PushReport:
-    """Sends what waits in the queue for a person and is not on the desk yet.
+    """Sends the waiting tasks of a queue that are not in Label Studio yet.
 
     Args:
         store: the provenance store.
@@ -378,15 +376,17 @@ def push(
         pause_seconds: how long to wait after a fault.
 
     Raises:
-        UsageError: the queue names somebody whom nobody knows, or wants more people than there are.
+        UsageError: the queue names an unknown person, or wants more people than there are.
         ServiceError: the desk refuses, or stays unavailable.
     """
     stored = review_tasks(store, queue.name)
     plan = make_plan(store, queue, desks(HOUSE).server_name, stored)
-    announce_tasks(store, plan.new, {})  # a plan is made once, however often it is interrupted
+    announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds)
     sent = [pusher.send(seat, tasks) for seat, tasks in _by_seat(stored, plan.new)]
-    closed = _take_back(store, desks, tasks_by_key(store, [task.key for task in plan.obsolete]))
+    closed = _remove_obsolete(
+        store, desks, tasks_by_key(store, [task.key for task in plan.obsolete])
+    )
     new = Counter(_sort_of(task) for task in plan.new)
     return PushReport(
         queue=queue.name,
@@ -421,11 +421,11 @@ def _by_seat(
     ]
 
 
-def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -> int:
-    """Closes tasks and removes them from the desk, but for those just answered; counts them.
+def _remove_obsolete(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -> int:
+    """Closes tasks and removes them from Label Studio; returns how many.
 
-    An answer that came in since the last pull is read by the next one. Comes after the sending,
-    which has noticed by then if the numbers on the desk are no longer what they were.
+    Tasks with an answer since the last pull stay, so that the next pull reads it. It runs after the
+    sending, which notices if task numbers have changed.
     """
     by_project: dict[tuple[str, str, int], list[StoredTask]] = defaultdict(list)
     for task in obsolete.values():
@@ -445,7 +445,7 @@ def _take_back(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -
 def _unread(
     store: Store, desk: AnnotationBackend, project_id: int, keys: Collection[str]
 ) -> set[str]:
-    """Those of the tasks in which there is an answer on the desk that no pull has seen."""
+    """The tasks with an answer in Label Studio that no pull has seen."""
     cursor = load_cursor(store, desk.server_name, project_id)
     since = cursor.read_from if cursor else None
     changed = [task for task in desk.list_tasks(project_id, since) if task.key in keys]
@@ -459,7 +459,7 @@ def _unread(
 
 
 class _Sent(NamedTuple):
-    """What was done for a seat; `known` tasks were there before and wait still."""
+    """The result for a seat; `known` tasks were already there and are still open."""
 
     assignee: str
     project_id: int
@@ -482,7 +482,7 @@ class _Pusher:
         self._pause_seconds = pause_seconds
 
     def send(self, seat: Seat, tasks: Sequence[StoredTask]) -> _Sent:
-        """Brings the project of a seat to hold its open tasks, each once.
+        """Makes the project of a seat hold its open tasks, each once.
 
         Raises:
             ServiceError: the desk refuses, or stays unavailable.
@@ -496,7 +496,7 @@ class _Pusher:
         }
         there, duplicates = set(placed.values()), 0
         wanted = [task for task in tasks if task.state in WAITING]
-        if not _holds(desk, project_id, placed):  # killed before, or lost on the desk
+        if not _holds(desk, project_id, placed):  # a push was killed, or tasks were lost
             there, duplicates = self._settle(desk, project_id, tasks)
         known = sum(task.key in there for task in wanted)
         fault: DeskUnavailableError | None = None
@@ -527,9 +527,9 @@ class _Pusher:
     def _import(
         self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]
     ) -> set[str]:
-        """Sends tasks and notes where they lie; a page is made while the one before is on its way.
+        """Sends tasks and records their places, preparing a batch while the last one is sent.
 
-        What a page shows is stored first: images are served from the moment they are seen.
+        The images of a batch are stored first, so that they are served as soon as people see them.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="import") as sender:
             last: tuple[list[StoredTask], Future[list[int]]] | None = None
@@ -563,7 +563,7 @@ class _Pusher:
         place_tasks(self._store, desk.server_name, project_id, places)
 
     def _contents(self, tasks: Sequence[StoredTask]) -> list[TaskContent]:
-        """The pages of tasks, in order; adjudicators see the answers, too."""
+        """The pages of tasks, in order; those of adjudicators also show the answers."""
         shown = fetch(self._store, [task.entity_id for task in tasks])
         entities = [shown[task.entity_id] for task in tasks]
         contents = self._interface.contents(self._store, entities, self._images_url)
@@ -591,14 +591,14 @@ class _Pusher:
 
 
 def _lies_in(task: StoredTask, server: str, project_id: int) -> bool:
-    """Whether the task was put into that project; closed ones were removed from it."""
+    """Whether the task is in that project; closed ones were removed from it."""
     return task.state != "closed" and (task.server, task.project_id) == (server, project_id)
 
 
 def _holds(desk: AnnotationBackend, project_id: int, placed: Mapping[int, str]) -> bool:
-    """Whether the project holds as many tasks as were put there, and the newest among them.
+    """Whether the project holds as many tasks as were sent, and the newest among them.
 
-    One that was set back to an older state may hold as many: what was removed since is there again.
+    A restored project may hold as many tasks, as removed ones are back.
 
     Args:
         desk: where the project is.

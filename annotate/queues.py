@@ -1,4 +1,4 @@
-"""Review queues: as declared, their policies, items and answers."""
+"""Review queues: their declarations and policies."""
 
 import re
 import tomllib
@@ -16,13 +16,13 @@ from schemas.errors import ConfigurationError, UsageError
 from schemas.faults import fault_of
 from schemas.toml_file import read_toml
 
-# Policies: which entities of a queue people look at, and what is decided without them.
+# Policies: which entities of a queue people review, and which are decided automatically.
 
 _DIGEST_RANGE = 1 << 128
 
 
 class Required(Record):
-    """People look at every entity."""
+    """People review every entity."""
 
     policy: Literal["required"] = "required"
 
@@ -31,10 +31,9 @@ class Required(Record):
 
 
 class Sample(Record):
-    """People look at a share of what the checks found faithful, and at all that they suspect.
+    """People review a share of the entities that pass the checks, and all suspicious ones.
 
-    The draw hangs on each entity's id and `seed` alone: neither order nor what else is in the
-    queue changes it.
+    The draw depends only on each entity's id and `seed`, not on order or other entities.
     """
 
     policy: Literal["sample"] = "sample"
@@ -51,7 +50,7 @@ class Sample(Record):
 
 
 class Auto(Record):
-    """Nobody looks: what the checks found faithful is accepted, what they suspect is rejected."""
+    """No review: entities that pass the checks are accepted, suspicious ones are rejected."""
 
     policy: Literal["auto"] = "auto"
 
@@ -81,21 +80,19 @@ def parse_policy(text: str) -> Policy:
         ) from error
 
 
-# Review queues: which entities, on which page, and who has to say what before it counts.
-#
 # A queue is a dataset and a step. The steps are declared in `queues.toml` beside this file, one
 # table each; a file of the user's own (`queues.toml` in the installation's folder, or
 # `LOUPE_QUEUES_FILE`) changes a step for every dataset under `[steps.STEP]` and for one dataset
 # under `[queues.DATASET-STEP]`.
 
 Purpose = Literal["review", "adjudication", "second-look"]
-"""Why somebody is asked: for a first opinion, to settle a conflict, or to look again.
+"""Why a task is sent: for a first opinion, to settle a conflict, or as part of an audit sample.
 
-Gold items are asked for as `review`: nothing tells them apart.
+Gold items have the purpose `review`, so that they cannot be recognised.
 """
 
 HOUSE = ""
-"""The assignee of tasks in the account of the installation itself, where nobody was added."""
+"""The assignee of tasks in the installation's own account, used if no annotators were added."""
 
 
 def _policy(value: object) -> object:
@@ -103,27 +100,27 @@ def _policy(value: object) -> object:
 
 
 class Step(Record):
-    """What is declared of a step.
+    """The settings of a step.
 
     Attributes:
-        kind: the kind of entity that is looked at.
+        kind: the kind of entity to review.
         interface: the labelling interface, by name.
-        checked: only what a check has reported on comes into the queue.
-        left_out: what was derived from another entity in this role is decided on elsewhere, and
-            does not come into the queue; None for everything of the kind.
-        policy: who looks: `required`, `sample:RATE[:SEED]` or `auto`.
-        marked_always: what the checks suspect goes to people under `sample` too.
-        overlap: how many people answer each item, none knowing what the others say.
+        checked: only entities with a report of a check enter the queue.
+        left_out: entities derived in this role are decided elsewhere and do not enter the queue;
+            None for all of the kind.
+        policy: `required`, `sample:RATE[:SEED]` or `auto`.
+        marked_always: under `sample`, suspicious entities always go to people.
+        overlap: how many people answer each item independently.
         annotators: the names of those who work here; empty for all annotators.
         adjudicators: the names of those who settle conflicts; empty for all adjudicators.
         gold_rate: the share of gold items in what each annotator gets.
-        daily_cap: the most items that an annotator gets in a day; None for no limit.
-        accuracy_floor: the accuracy on gold items below which an annotator's unreviewed work
-            returns to the queue.
-        accuracy_window: how many of the newest gold answers the accuracy is taken over.
-        accuracy_least: how many gold answers there must be before it is judged by.
-        text_agreement: the similarity (0 to 1) from which two texts say the same; at 1 they may
-            differ in white space and case alone, below it in a colour, too.
+        daily_cap: the maximum number of items per annotator and day; None for no limit.
+        accuracy_floor: the accuracy on gold items below which an annotator's unconfirmed work is
+            revoked.
+        accuracy_window: how many of the newest gold answers the accuracy is computed over.
+        accuracy_least: the minimum number of gold answers for that.
+        text_agreement: the similarity (0 to 1) from which two texts agree; at 1 they may differ in
+            white space and case only, below 1 also in a word such as a colour.
     """
 
     kind: str
@@ -169,13 +166,13 @@ class Queue(Step):
 
 
 class Declarations(NamedTuple):
-    """What the shipped file and the user's say of steps, and of single queues."""
+    """The steps and single queues of the shipped file and the user's file."""
 
     steps: Mapping[str, Step]
     queues: Mapping[str, Mapping[str, Any]]
 
     def queue(self, dataset: str, step: str, policy: Policy | None = None) -> Queue:
-        """The queue of a dataset and a step; `policy` stands above the declared one.
+        """The queue of a dataset and a step; `policy` overrides the declared one.
 
         Raises:
             UsageError: the step is not declared.
@@ -191,7 +188,7 @@ class Declarations(NamedTuple):
         """The queue of that name.
 
         Raises:
-            UsageError: no queue can be named so.
+            UsageError: the name is not a queue's.
         """
         dataset, _, step = name.rpartition("-")
         if not dataset or step not in self.steps:

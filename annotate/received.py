@@ -1,4 +1,4 @@
-"""Annotations as they come back from the desk: recognised, read, stored and decided on."""
+"""Annotations from Label Studio: recognised, read, stored and decided on."""
 
 import json
 from collections import defaultdict
@@ -53,7 +53,7 @@ class Notice(Record):
 
 
 class Reading(NamedTuple):
-    """What was found in the annotations of some tasks; `PullReport` explains the words."""
+    """Counts over the annotations of some tasks; `PullReport` explains them."""
 
     accepted: int = 0
     edited: int = 0
@@ -73,10 +73,10 @@ class Reading(NamedTuple):
 
 
 class Received(NamedTuple):
-    """An annotation of ours, with what is needed to read it.
+    """An annotation of one of our tasks, ready to be read.
 
-    `content` is what is kept of it. `problem` says why it cannot be read or must not count; what is
-    `quarantined` is no word of the task's assignee on this task.
+    `content` is the part that is stored. `problem` says why it cannot be read or must not count; a
+    `quarantined` one is not the assignee's answer to this task.
     """
 
     key: str
@@ -89,22 +89,21 @@ class Received(NamedTuple):
     quarantined: bool = False
 
     def notice(self, detail: str) -> Notice:
-        """A notice about it."""
+        """A notice about the annotation."""
         return Notice(entity_id=self.task.entity_id, annotation_id=self.remote.id, detail=detail)
 
 
 class Read(NamedTuple):
-    """An annotation that is new, and what it says."""
+    """A new annotation and its answer."""
 
     received: Received
     answer: ReviewAnswer | UnclearAnswer
 
 
 class Reader:
-    """Reads annotations of one queue; what is new on a page is stored in one transaction.
+    """Reads annotations of one queue and stores the new ones of a page in one transaction.
 
-    The decisions that follow are part of that transaction, so that no answer is ever stored without
-    what it decides.
+    The transaction includes the decisions, so that no answer is stored without them.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class Reader:
         self._decider = DecisionResolver(queue, plan_id, code_revision, flow_run)
 
     def read(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Reading:
-        """What the annotations of these tasks say; what is new in them is decided now."""
+        """Reads the annotations of these tasks, and decides by the new ones."""
         before = annotations_of(self._store, [task.key for task, _ in page])
         reading = Reading()
         skipped: set[str] = set()
@@ -144,7 +143,7 @@ class Reader:
         return reading.plus(self._store_all(new, skipped))
 
     def decide_again(self, entity_ids: Sequence[str]) -> Reading:
-        """Decides on items anew by the answers that count now."""
+        """Decides on items again by the answers that count now."""
         shown = load_shown(self._store, entity_ids)
         with self._store.write() as connection:
             acquire_queue_lock(connection, self._queue.name)
@@ -243,7 +242,7 @@ class Reader:
         return [one for one in read if one.received.key in keys]
 
     def _move(self, connection: Connection, read: Sequence[Read], skipped: set[str]) -> None:
-        """Brings the tasks into the states that follow; a clear answer stands above all others."""
+        """Sets the states of the tasks; a clear answer overrules all others."""
         answered = {one.received.task.key for one in read}
         clear = {one.received.task.key for one in read if isinstance(one.answer, ReviewAnswer)}
         states = task_states(connection, answered | skipped)  # others may have moved them meanwhile
@@ -396,11 +395,11 @@ def _tally(stored: Sequence[Read], states: Mapping[str, str]) -> Reading:
     for received, answer in stored:
         if isinstance(answer, UnclearAnswer):
             if received.task.state == "answered" and not received.quarantined:
-                detail = f"{answer.problem}; the clear answer before it stands"
+                detail = f"{answer.problem}; the clear answer before it still counts"
                 reading = reading.plus(Reading(remarks=(received.notice(detail),)))
-            continue  # otherwise told of at every pull until it is mended, from the store
+            continue  # otherwise every pull reports it until it is corrected
         if states[received.task.entity_id] == "withdrawn":
-            late = received.notice("what it is about was withdrawn before the answer came")
+            late = received.notice("its entity was withdrawn before the answer came")
             reading = reading.plus(Reading(too_late=(late,)))
             continue
         counted = Reading(

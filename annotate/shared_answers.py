@@ -1,4 +1,4 @@
-"""What several people answered of the same items of a queue, for how far they agree."""
+"""Items of a queue that several people answered, to compute their agreement."""
 
 from itertools import groupby
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from db.store import Store
 
 
 class SharedAnswers(NamedTuple):
-    """The items that two or more people gave a first opinion on, and how many people these are."""
+    """The items with first opinions of two or more people, and the number of these people."""
 
     items: tuple[ItemAnswers, ...]
     annotators: int
 
 
 def shared_answers(store: Store, queue: str) -> SharedAnswers:
-    """The first opinions of a queue that stand beside another's, gold items left out."""
+    """The first opinions of a queue on items with two or more of them, without gold items."""
     shared = []
     given = given_answers(store, queue)
     for entity_id, group in groupby(given, key=lambda answer: answer.entity_id):

@@ -52,10 +52,10 @@ _LONGEST_DAYS = 3650
 
 
 class Forecast(Record):
-    """The answers that are still needed, and between which days they will be there.
+    """The answers still needed, and the days between which they are expected.
 
-    `per_day` is the mean number of answers a day over the last `days` days. Where nothing can be
-    said, the dates are None and `reason` says why.
+    `per_day` is the mean number of answers a day over the last `days` days. Without a
+    forecast, the dates are None and `reason` says why.
     """
 
     answers_needed: int
@@ -67,13 +67,13 @@ class Forecast(Record):
 
 
 def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Forecast:
-    """When the answers will be there.
+    """When the answers are expected.
 
     Args:
         answers_needed: how many are still needed.
         per_day: how many came on each full day since the first one, oldest first; only the last
             `RECENT_DAYS` are looked at.
-        today: the day from which on they are waited for; it is counted as one to come.
+        today: the first day of the forecast.
     """
     recent = np.asarray(per_day[-RECENT_DAYS:], dtype=np.int64)
     days = len(recent)
@@ -98,7 +98,7 @@ def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Foreca
 
 
 def _days_needed(answers: int, recent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
-    """In how many days they are there in a good and in a bad future, at least one."""
+    """The days needed in a good and in a bad simulated future, at least one."""
     generator = np.random.default_rng(SEED)
     came = np.zeros(_FUTURES, dtype=np.int64)
     needed = np.zeros(_FUTURES, dtype=np.int64)
@@ -111,25 +111,25 @@ def _days_needed(answers: int, recent: np.ndarray[tuple[int], np.dtype[np.int64]
     return [int(days) for days in np.percentile(needed, _RANGE, method="inverted_cdf")]
 
 
-# What the statistics of a review queue say.
+# The statistics of a review queue.
 #
-# Days are those of UTC. Gold items, adjudications and second looks are kept apart from first
-# opinions, of which all rates, lead times and agreement are made.
+# Days are UTC. Rates, lead times and agreement are computed from first opinions; gold items,
+# adjudications and audit samples are counted separately.
 
 
 class ItemCounts(Record):
-    """What became of the items that go to people; the first five add up to all of them.
+    """The state of the items that go to people; the first five add up to all of them.
 
     Attributes:
-        waiting: nobody has them yet.
-        open: somebody has them, nobody has answered.
-        answered: some of their answers are there, not all.
-        conflicting: all answers are there and disagree, or somebody has to settle them.
-        decided: what people said has been decided.
-        suspect: those not yet decided which their check suspects.
-        accepted: decided ones that stand as they were shown.
-        edited: decided ones in whose place an edit stands.
-        rejected: decided ones that fell.
+        waiting: not assigned yet.
+        open: assigned, without an answer.
+        answered: some answers are there, not all.
+        conflicting: all answers are there and disagree, or an adjudicator has to settle them.
+        decided: decided by people.
+        suspect: undecided items that their check flagged.
+        accepted: decided, accepted unchanged.
+        edited: decided, replaced by an edit.
+        rejected: decided, rejected.
     """
 
     waiting: int = 0
@@ -154,7 +154,7 @@ class DayOfWork(Record):
 
 
 class LeadTime(Record):
-    """How long an answer takes, in seconds, over the `known` answers of which it is known."""
+    """How long an answer takes, in seconds, over the `known` answers with a lead time."""
 
     known: int
     median_seconds: float | None
@@ -162,7 +162,7 @@ class LeadTime(Record):
 
 
 class Verdicts(Record):
-    """Which share of the first opinions accepted, edited or rejected the item."""
+    """The shares of first opinions that accept, edit or reject the item."""
 
     accepted: Share
     edited: Share
@@ -170,10 +170,10 @@ class Verdicts(Record):
 
 
 class Work(Record):
-    """What was done: first opinions with their lead time and verdicts, and all answers by day.
+    """Work done: first opinions with their lead time and verdicts, and all answers by day.
 
-    `days` has only those on which anything came. `waiting`, `skipped` and `returned` count tasks
-    for first opinions, gold items included as nobody can tell them apart.
+    `days` has only days with answers. `waiting`, `skipped` and `returned` (revoked) count tasks for
+    first opinions, gold items included.
     """
 
     answers: int
@@ -200,8 +200,8 @@ class GoldDay(Record):
 class GoldAccuracy(Record):
     """The accuracy on gold items, in all and day by day.
 
-    `recent` is taken over the `window` newest answers, whoever gave them; where an annotator's
-    falls below `floor`, their unreviewed work returns to the queue.
+    `recent` is computed over the `window` newest answers of all people; if an annotator's own falls
+    below `floor`, their unconfirmed work is revoked.
     """
 
     accuracy: Share
@@ -211,7 +211,7 @@ class GoldAccuracy(Record):
 
 
 class Return(Record):
-    """A use of the rule: whose work returned to the queue, when and why."""
+    """A revocation: whose work was revoked, when and why."""
 
     annotator: str
     returned_at: datetime
@@ -223,7 +223,7 @@ class Return(Record):
 
 
 class AnnotatorStatistics(Record):
-    """What one annotator did; `name` is None unless names were asked for."""
+    """One annotator's work; `name` is None unless names are requested."""
 
     annotator: str
     name: str | None
@@ -234,9 +234,9 @@ class AnnotatorStatistics(Record):
 
 
 class UnclearTask(Record):
-    """An answer that counts for nothing: whose task it lies on, and what is wrong.
+    """An answer that does not count: its task's assignee and its problem.
 
-    `state` is unclear, where the task waits for a clear one, or quarantined.
+    `state` is `unclear` (the task waits for a clear answer) or `quarantined`.
     """
 
     annotation_id: int
@@ -247,7 +247,7 @@ class UnclearTask(Record):
 
 
 class QueueStatistics(Record):
-    """What became of a queue until `at`."""
+    """The state of a queue at `at`."""
 
     queue: str
     at: datetime
@@ -263,7 +263,7 @@ class QueueStatistics(Record):
     annotators: tuple[AnnotatorStatistics, ...]
 
 
-# The answers of annotators, counted: how many, on which days, how fast, and what they said.
+# Counts of answers: how many, on which days, how fast, and with which verdicts.
 
 
 class Tally:
@@ -396,18 +396,18 @@ class PullReport(Record):
         edited: new answers that change what was shown.
         rejected: new answers that reject.
         known: answers that were received before.
-        skipped: tasks that somebody did not want; others are asked.
-        decided: items that are decided now, by the new answers or because fewer are wanted.
-        conflicts: items on which the new answers do not agree; an adjudicator is asked.
-        returned: answers that no longer count, because their author's gold answers were too bad.
-        unclear: answers that are none (their tasks stay open), and those that are quarantined, as
-            it is not the task's assignee who speaks; told of until mended or discarded.
-        remarks: answers that were understood otherwise than their form says.
-        deleted: answers that are gone from the desk; what they decided stands, as only a decision
-            undoes a decision.
-        too_late: answers about something that was withdrawn meanwhile.
-        foreign: tasks that are none of ours.
-        unreached: whose answers could not be read now, and why.
+        skipped: tasks that their assignees skipped; others get them.
+        decided: items that are decided now, by the new answers or because fewer are needed.
+        conflicts: items on which the new answers disagree; an adjudicator gets them.
+        returned: revoked answers: their author's accuracy on gold items was too low.
+        unclear: unclear answers (their tasks stay open) and quarantined ones, which are not the
+            assignee's; reported until corrected or discarded.
+        remarks: ambiguous answers and how they were interpreted.
+        deleted: answers deleted in Label Studio; their decisions stay, as only a decision reverses
+            a decision.
+        too_late: answers about withdrawn entities.
+        foreign: tasks that are not ours.
+        unreached: workspaces that could not be read now, and why.
     """
 
     queue: str
@@ -428,19 +428,19 @@ class PullReport(Record):
 
 
 class ReconcileReport(Record):
-    """How store and desk compare.
+    """The result of comparing Label Studio with the store.
 
     Attributes:
         queue: the queue.
-        on_desk: our tasks on the desk.
-        adopted: tasks that were on the desk without our knowing where.
-        missing: entities whose open tasks are not on the desk: the next push sends them.
-        duplicates: tasks that were there twice; the copy that nobody had touched was removed.
-        foreign: tasks that are none of ours.
+        on_desk: our tasks in Label Studio.
+        adopted: tasks whose place was unknown.
+        missing: entities whose open tasks are not in Label Studio; the next push sends them.
+        duplicates: tasks that were there twice; the untouched copy was removed.
+        foreign: tasks that are not ours.
         recovered: answers that no pull had seen.
-        deleted: answers that are gone from the desk; what they decided stands.
-        decided: items that were decided now.
-        unreached: whose tasks could not be looked at now, and why; nothing of theirs is `missing`.
+        deleted: answers deleted in Label Studio; their decisions stay.
+        decided: items that are decided now.
+        unreached: workspaces that could not be read now, and why; their tasks are not `missing`.
     """
 
     queue: str
@@ -455,9 +455,7 @@ class ReconcileReport(Record):
     unreached: tuple[str, ...] = ()
 
 
-# The statistics of a review queue: what became of its items, who did what, and how well.
-#
-# People go by pseudonym; their names are added where they are asked for.
+# People have pseudonyms; their names are added on request.
 
 Stage = Literal["waiting", "open", "answered", "conflicting", "decided"]
 _OUTCOMES = {"accepted": "accepted", "superseded": "edited", "rejected": "rejected"}
@@ -530,7 +528,7 @@ class _Answers:
 
 
 def _items(store: Store, queue: Queue) -> tuple[ItemCounts, int]:
-    """What became of the items, and how many answers those that are not decided still need."""
+    """The state of the items, and how many answers the undecided ones still need."""
     asked = item_progress(store, queue.name)
     counts: Counter[str] = Counter()
     needed = 0

@@ -1,7 +1,7 @@
 """The statistics of review queues as one HTML page that needs nothing else.
 
-Charts are SVG in the page itself, drawn in percents of whatever room there is; every figure in a
-table is a `<data>` element that says where the same figure stands in `loupe queue stats --json`.
+Charts are inline SVG in percent of the available width. Every figure in a table is a `<data>`
+element that names the key of the same figure in `loupe queue stats --json`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _TEMPLATE = "statistics_page.html.j2"
 
 
 class Bar(NamedTuple):
-    """A stacked bar of a day: where it stands, and its parts from the bottom, all in percents."""
+    """A stacked bar of a day: its place, and its parts from the bottom, all in percent."""
 
     left: float
     width: float
@@ -78,7 +78,7 @@ class Scale(NamedTuple):
 
 
 def render_page(statistics: Sequence[QueueStatistics]) -> str:
-    """The page; queues stand in the order in which they are given."""
+    """The page, with the queues in the given order."""
     environment = page_environment("annotate")
     environment.filters.update(
         number=lambda value: f"{value:,}",
@@ -169,7 +169,7 @@ KIND_NAMES = {
     "reviews": "first opinions",
     "gold": "gold items",
     "adjudications": "adjudications",
-    "second_looks": "second looks",
+    "second_looks": "audit samples",
 }
 
 
@@ -205,7 +205,7 @@ def nice_scale(largest: int) -> tuple[int, int]:
 
 
 def progress(items: ItemCounts) -> list[Piece]:
-    """What became of the items, as parts of a bar."""
+    """The states of the items, as parts of a bar."""
     names = ("accepted", "edited", "rejected", "conflicting", "answered", "open", "waiting")
     return _pieces((name, getattr(items, name)) for name in names)
 

@@ -1,7 +1,6 @@
-"""The page of whoever settles a conflict: the same page, and above it the answers side by side.
+"""The adjudicator's page: the annotators' page with their answers side by side above it.
 
-Nothing tells who gave an answer, or who was first. What an answer says that another does not is
-marked.
+The answers are anonymous and in an order that reveals nothing. Words that differ are marked.
 """
 
 import re
@@ -32,7 +31,7 @@ def adjudication_config(interface: Interface) -> str:
 
 
 def adjudication_instructions(interface: Interface) -> str:
-    """What an adjudicator reads first: what to do, then what the annotators were told."""
+    """The adjudicator's instructions, followed by those of the annotators."""
     return instructions("adjudication.html") + interface.instructions
 
 
@@ -41,7 +40,7 @@ def adjudication_data(
 ) -> dict[str, str]:
     """The values of the panel: the answers as «Answer A», «Answer B» …, differences marked.
 
-    Their order hangs on a digest of what they say and of what was shown, so it tells nothing.
+    A digest of their content and of the entity gives the order, so it reveals nothing.
     """
     ordered = sorted(answers, key=lambda answer: digest_of(shown.id, answer.model_dump_json()))
     summaries = [interface.summary(answer, shown) for answer in ordered]

@@ -1,7 +1,7 @@
-"""The page that shows a caption between its own image and one it could be confused with (ReCoS).
+"""The page that shows a caption with its own image and a similar one (ReCoS).
 
-Only a caption that fits its own image and not the other is accepted: one that fits both would make
-a right answer count as wrong.
+A caption is accepted only if it fits its own image and not the other: with one that fits both, a
+correct search result would count as wrong.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ OUTCOMES = {
     "other": "fits the other image only",
     "neither": "fits neither image",
 }
-"""The choices by their aliases; the first is what a caption must do."""
+"""The choices by their aliases; only the first accepts the caption."""
 
 
 class ConfusingCaption(LabellingPage):
@@ -59,7 +59,7 @@ class ConfusingCaption(LabellingPage):
         """Which images the caption fits."""
         outcome = only_choice(result, FIT)
         if outcome not in OUTCOMES:
-            return UnclearAnswer(problem="it was not chosen which images the caption fits")
+            return UnclearAnswer(problem="no choice of the images that the caption fits")
         choices = {FIT: (outcome,)}
         if outcome == "own":
             return ReviewAnswer(verdict="accept", choices=choices)
@@ -79,7 +79,7 @@ class ConfusingCaption(LabellingPage):
 def confusion_page(
     confusion: Confusion, images_url: str, doubts: Sequence[str] = ()
 ) -> TaskContent:
-    """What the page is filled with; what speaks against the caption stands below it."""
+    """The page's content; warnings about the caption are below it."""
     data = {
         "own": image_address(images_url, confusion.own.sha256),
         "other": image_address(images_url, confusion.other.sha256),

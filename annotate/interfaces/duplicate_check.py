@@ -1,7 +1,7 @@
-"""The page that shows two images side by side that may be one and the same.
+"""The page that shows two possibly identical images side by side.
 
-What a program cannot tell by look and embedding, people decide: accepted are two different images,
-rejected is what shows the same twice.
+People decide where hashes and embeddings are uncertain: two different images are accepted, two
+copies of the same image are rejected.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class DuplicateCheck(LabellingPage):
             return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
         if verdict == "reject":
             return ReviewAnswer(verdict="reject", choices={VERDICT: ("reject",)}, reason=SAME)
-        return UnclearAnswer(problem="it was not chosen whether the images differ")
+        return UnclearAnswer(problem="no choice of whether the images differ")
 
     def summary(
         self,
@@ -73,12 +73,12 @@ def _content(asked: DuplicateQuestion, images_url: str) -> TaskContent:
 
 
 def _measured(asked: DuplicateQuestion) -> str:
-    """What a program found, in a line."""
-    parts = ["The program is in doubt"]
+    """The measurements, in a line."""
+    parts = ["Automatic checks are uncertain"]
     if asked.distance is not None:
-        parts.append(f"their looks differ by {asked.distance:.3f}")
+        parts.append(f"visual distance {asked.distance:.3f}")
     if asked.similarity is not None:
-        parts.append(f"what they show is alike by {asked.similarity:.3f}")
+        parts.append(f"similarity of content {asked.similarity:.3f}")
     if asked.mirrored:
-        parts.append("one looks mirrored")
+        parts.append("one may be mirrored")
     return " · ".join(parts)

@@ -1,11 +1,11 @@
 """The page on which the captions of a whole group of images are judged together.
 
-One column per image, one row per coarse caption; words that tell an image from the others are
-marked, and what speaks against captions stands above them. Where a group has a second language, the
-translation stands below each caption, in smaller type. «Edit» turns all of them into text fields.
+There is one column per image and one row per coarse caption. Words that distinguish an image are
+marked, and warnings about captions are listed above them. In a group with a second language, each
+caption has its translation below it in smaller type. «Edit» turns all of them into text fields.
 
-A caption that is edited is no longer what its translation says: unless the translation is edited
-with it, it is taken out (an empty text), and the new group has a doubt that says so.
+An edited caption no longer matches its translation. Unless the translation is edited too, it is
+removed (an empty text), and the new group gets a doubt that says so.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,10 +67,10 @@ class GroupRefinement(LabellingPage):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """The group with its new captions, where they were edited.
+        """The group with its new captions, if they were edited.
 
-        What spoke against the old ones is gone: whoever edited them has read it. Translations that
-        were taken out are doubts of the new group.
+        The old doubts are dropped, as the editor has read them. Removed translations become doubts
+        of the new group.
         """
         if answer.verdict != "edit":
             return ()
@@ -80,13 +80,13 @@ class GroupRefinement(LabellingPage):
             member.model_copy(update=_column(texts, group, column))
             for column, member in enumerate(group.members)
         )
-        change = {"members": members, "author": author, "doubts": _taken_out(group, texts)}
+        change = {"members": members, "author": author, "doubts": _removed(group, texts)}
         return (group.model_copy(update=change),)
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
         """The answer as a piece of HTML: of the texts, those that were changed."""
         changed = [
-            (cell.name, answer.texts[cell.control] or "(taken out)")
+            (cell.name, answer.texts[cell.control] or "(removed)")
             for cell in _cells(shown.record(CaptionGroup))
             if answer.texts.get(cell.control, cell.text) != cell.text
         ]
@@ -104,7 +104,7 @@ class _Cell(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What people call it: `B2`, or `B2 translated`."""
+        """Its name for people: `B2`, or `B2 translated`."""
         return f"{caption_name(self.row, self.column)}{' translated' if self.translated else ''}"
 
 
@@ -133,7 +133,7 @@ def _column(texts: Mapping[str, str], group: CaptionGroup, column: int) -> dict[
     return column_texts
 
 
-def _taken_out(group: CaptionGroup, texts: Mapping[str, str]) -> tuple[str, ...]:
+def _removed(group: CaptionGroup, texts: Mapping[str, str]) -> tuple[str, ...]:
     """A doubt for each caption that has no translation, in a group that has a second language."""
     return tuple(
         f"Caption {caption_name(cell.row, cell.column)} has no translation: it was edited."
@@ -154,7 +154,7 @@ def _content(group: CaptionGroup, images_url: str) -> TaskContent:
 
 
 def _row(group: CaptionGroup, row: int) -> dict[str, Any]:
-    """What is shown of a coarse caption: the row as HTML, and the texts of its fields."""
+    """The row of a coarse caption as HTML, and the texts of its fields."""
     translated = group.second_language is not None
     texts = [member.captions[row] for member in group.members]
     translations = [member.translations[row] for member in group.members] if translated else []
@@ -165,7 +165,7 @@ def _row(group: CaptionGroup, row: int) -> dict[str, Any]:
 
 
 def _doubts(doubts: Sequence[str]) -> str:
-    """What speaks against captions; an empty element where nothing does."""
+    """The warnings about captions; an empty element if there are none."""
     items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
     return f'<ul class="loupe-doubts">{items}</ul>' if doubts else "<span></span>"
 
@@ -186,7 +186,7 @@ def _difference(member: GroupMember) -> str:
 
 
 def _captions(fine: Sequence[str], differences: Sequence[DifferenceType | None]) -> str:
-    """The fine captions of a row with what tells them apart."""
+    """The fine captions of a row with the distinguishing words marked."""
     same = not_told_apart(fine, differences)
     cells = "".join(
         f"<p>{marked}{_warning(others)}</p>"
@@ -204,7 +204,7 @@ def _warning(same: Sequence[int]) -> str:
     if not same:
         return ""
     letters = " and ".join(map(image_letter, same))
-    return f' <span class="loupe-warning">nothing tells it from {letters}</span>'
+    return f' <span class="loupe-warning">not distinct from {letters}</span>'
 
 
 def _edit(result: Sequence[dict[str, Any]], group: CaptionGroup) -> ReviewAnswer | UnclearAnswer:
@@ -229,7 +229,7 @@ def _edit(result: Sequence[dict[str, Any]], group: CaptionGroup) -> ReviewAnswer
             choices={VERDICT: ("accept",)},
             remark="an edit that changed nothing",
         )
-    remark = f"translations taken out, as captions changed: {', '.join(outdated)}"
+    remark = f"translations removed because their captions changed: {', '.join(outdated)}"
     return ReviewAnswer(
         verdict="edit",
         choices={VERDICT: ("edit",)},

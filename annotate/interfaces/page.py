@@ -1,4 +1,4 @@
-"""What the labelling pages have in common: regions, choices, images, forms, marked text."""
+"""The base of all labelling pages: regions, choices, images, forms, marked text."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -27,9 +27,9 @@ from schemas.records import Caption, Rewrite
 
 
 class TaskContent(NamedTuple):
-    """What the page is filled with: values of its variables, pre-annotations, and the images.
+    """The content of a page: values of its variables, pre-annotations, and the images.
 
-    `images` are all whose addresses are in `data`: the image server hands out no others.
+    `images` are all images with an address in `data`: the image server serves no others.
     """
 
     data: dict[str, Any]
@@ -40,13 +40,13 @@ class TaskContent(NamedTuple):
 class Interface(Protocol):
     """A labelling interface. It has no state; one object serves all queues.
 
-    Every page tells annotators what to do (`instructions`), has keys for its choices, and opens
-    with a pre-annotation where something is known. Foreign text is escaped before it is shown.
+    Every page has instructions, keys for its choices, and a pre-annotation if something is known.
+    Text from outside is escaped.
     """
 
     @property
     def name(self) -> str:
-        """What queues call it."""
+        """Its name in queue declarations."""
         ...
 
     @property
@@ -56,12 +56,12 @@ class Interface(Protocol):
 
     @property
     def instructions(self) -> str:
-        """What an annotator reads first, as HTML."""
+        """The instructions for annotators, as HTML."""
         ...
 
     @property
     def independent(self) -> bool:
-        """Whether every answer stands for itself (two descriptions), so that none can conflict."""
+        """Whether every answer is a result of its own, such as a description; none can conflict."""
         ...
 
     def contents(
@@ -77,7 +77,7 @@ class Interface(Protocol):
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
     ) -> ReviewAnswer | UnclearAnswer:
-        """What an annotation's regions say about the entity that was shown."""
+        """The answer in an annotation's regions about the entity that was shown."""
         ...
 
     def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
@@ -87,9 +87,9 @@ class Interface(Protocol):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """What an accepted or edited entity becomes: records that take its place, or none.
+        """The records that replace an accepted or edited entity, if any.
 
-        Where the interface is `independent`, what the answer adds to it.
+        If the interface is `independent`, the records that the answer adds.
         """
         ...
 
@@ -151,14 +151,14 @@ def _with_text_keys(config: str) -> str:
 
 
 def image_address(images_url: str, sha256: str) -> str:
-    """Where the annotator's browser finds an image."""
+    """The address of an image for the annotator's browser."""
     return f"{images_url.rstrip('/')}/{sha256}"
 
 
 class Control(NamedTuple):
-    """Something on a page that answers; `offered` is None where each task has choices of its own.
+    """A control of a page; `offered` is None if each task has choices of its own.
 
-    `name` is a pattern, since a page may repeat a control for each row of its data.
+    `name` is a pattern, as a page may repeat a control for each row of its data.
     """
 
     name: re.Pattern[str]
@@ -169,7 +169,7 @@ class Control(NamedTuple):
 
 
 _VALUES = {"choices": "choices", "textarea": "text"}
-"""What the value of a region is called, by the region's type."""
+"""The key of a region's value, by the region's type."""
 _SHOWN_CHARACTERS = 60
 
 
@@ -197,10 +197,7 @@ def _offered(tag: ET.Element) -> frozenset[str] | None:
 
 
 def malformed(config: str, result: Any) -> str:
-    """Why the page cannot have made these regions; "" where it can.
-
-    Each region is looked at by itself; the first that is wrong is named.
-    """
+    """Why the page cannot have made these regions, naming the first wrong one; "" if it can."""
     if not isinstance(result, list):
         return f"an answer must be a list of regions; got {_shown(result)}"
     chosen: set[str] = set()
@@ -211,7 +208,7 @@ def malformed(config: str, result: Any) -> str:
 
 
 def _malformed_region(config: str, region: Any, chosen: set[str]) -> str:
-    """What is wrong with a region; `chosen` collects the controls with one choice only."""
+    """The problem of a region; `chosen` collects the controls with a single choice."""
     if not isinstance(region, dict):
         return f"must be an object; got {_shown(region)}"
     name = region.get("from_name")
@@ -238,12 +235,12 @@ def _malformed_region(config: str, region: Any, chosen: set[str]) -> str:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is a text that can be stored."""
+    """Whether it is text that can be stored."""
     return isinstance(value, str) and not re.search("[\0\ud800-\udfff]", value)
 
 
 def _shown(value: Any) -> str:
-    """A value in a message; deep ones are cut before they are walked through."""
+    """A value for a message; nested ones are only counted."""
     if isinstance(value, list | dict):
         return f"a {type(value).__name__} of {len(value)}"
     return ascii(value)[:_SHOWN_CHARACTERS]
@@ -260,13 +257,13 @@ def values(result: Sequence[dict[str, Any]], control: str, kind: str) -> list[st
 
 
 def only_choice(result: Sequence[dict[str, Any]], control: str) -> str | None:
-    """What was chosen in a control, or None where nothing or more than one thing was."""
+    """The choice in a control, or None without exactly one."""
     chosen = values(result, control, "choices")
     return chosen[0] if len(chosen) == 1 else None
 
 
 def one_line(text: str) -> str:
-    """The text with single spaces, and without characters that cannot be seen."""
+    """The text with single spaces and without invisible characters."""
     visible = "".join(
         character for character in text if character.isprintable() or character.isspace()
     )
@@ -284,7 +281,7 @@ def choice_region(control: str, target: str, *choices: str) -> dict[str, Any]:
 
 
 def validate(config: str, contents: Sequence[TaskContent]) -> None:
-    """Checks pre-annotations against a page before Label Studio has to.
+    """Checks that pre-annotations fit a page.
 
     Raises:
         ServiceError: one does not fit.
@@ -296,23 +293,23 @@ def validate(config: str, contents: Sequence[TaskContent]) -> None:
     for guess in guesses:
         problems = interface.validate_prediction(guess, return_errors=True)
         if problems:
-            raise ServiceError(f"a page does not fit its interface: {'; '.join(problems)}")
+            raise ServiceError(f"a pre-annotation does not fit its page: {'; '.join(problems)}")
 
 
 # When two answers agree, and how an answer is shown to an adjudicator.
 
 
 def text_similarity(one: str, other: str) -> float:
-    """How alike two texts are, 0 to 1; neither case nor white space counts."""
+    """The similarity of two texts, 0 to 1, ignoring case and white space."""
     from rapidfuzz.distance import Levenshtein
 
     return Levenshtein.normalized_similarity(_plain(one), _plain(other))
 
 
 def same_answer(one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-    """Whether two answers come to the same: equal choices, and texts that are alike.
+    """Whether two answers agree: equal choices and similar texts.
 
-    Two rejections do, whatever the reasons: what was shown falls either way.
+    Two rejections always agree, even with different reasons.
     """
     if one.verdict == other.verdict == "reject":
         return True
@@ -325,7 +322,7 @@ def same_answer(one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -
 
 
 def definition_list(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and values as HTML, both escaped; rows without a value are left out."""
+    """Names and values as escaped HTML; rows without a value are left out."""
     items = [
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows if value.strip()
     ]
@@ -340,7 +337,7 @@ def _plain(text: str) -> str:
 
 
 class LabellingPage(ABC):
-    """A page and its instructions in files named after it, answers compared as most are."""
+    """A page whose XML and instructions are in files named after it."""
 
     name: ClassVar[str]
     independent: ClassVar[bool] = False
@@ -352,7 +349,7 @@ class LabellingPage(ABC):
 
     @cached_property
     def instructions(self) -> str:
-        """What an annotator reads first."""
+        """The instructions for annotators."""
         return instructions(f"{self._file_name}.html")
 
     @property
@@ -370,7 +367,7 @@ class LabellingPage(ABC):
     def with_draft(
         self,
         content: TaskContent,
-        draft: StoredEntity,  # noqa: ARG002 - what is written on most pages begins with nothing
+        draft: StoredEntity,  # noqa: ARG002 - most pages have no drafts
     ) -> TaskContent:
         """The page as it is."""
         return content
@@ -382,16 +379,16 @@ class LabellingPage(ABC):
         """One page per entity, in order; not validated yet."""
 
     def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether the verdicts are the same, and the texts alike."""
+        """Whether the verdicts are equal and the texts similar."""
         return same_answer(one, other, text_agreement)
 
     def successors(
         self,
-        shown: StoredEntity,  # noqa: ARG002 - it stands as it is, or falls
+        shown: StoredEntity,  # noqa: ARG002 - it is accepted or rejected unchanged
         answer: ReviewAnswer,  # noqa: ARG002
         author: str,  # noqa: ARG002
     ) -> tuple[EntityRecord, ...]:
-        """Nothing: what was shown stands as it is, or falls."""
+        """Nothing: the entity is accepted or rejected unchanged."""
         return ()
 
 
@@ -399,7 +396,7 @@ class LabellingPage(ABC):
 
 
 def shown_image(picture: Picture) -> ShownImage:
-    """The picture as one that the image server has to hand out."""
+    """The picture as one that the image server has to serve."""
     return ShownImage(picture.sha256, picture.media_type, picture.image_id)
 
 
@@ -408,9 +405,7 @@ def picture_tag(picture: Picture, images_url: str) -> str:
     return f'<img src="{escape(image_address(images_url, picture.sha256))}" alt="">'
 
 
-# The form below a text: accept it, edit it, or reject it with a reason.
-#
-# The pages that have it name their controls so: `text`, `verdict`, `reason` and `note`.
+# The form below a text. Its pages name their controls `text`, `verdict`, `reason` and `note`.
 
 TEXT, VERDICT, REASON, NOTE = "text", "verdict", "reason", "note"
 
@@ -418,10 +413,10 @@ TEXT, VERDICT, REASON, NOTE = "text", "verdict", "reason", "note"
 def read_text_verdict(
     result: Sequence[dict[str, Any]], shown_text: str
 ) -> ReviewAnswer | UnclearAnswer:
-    """What the regions of an annotation say about the text that was shown.
+    """The answer in an annotation's regions about the text that was shown.
 
-    A changed text counts as an edit also where «accept» was chosen, an unchanged one as accepted
-    also where «edit» was. An empty text or a missing verdict is no answer.
+    A changed text counts as an edit even with the verdict «accept», an unchanged one as accepted
+    even with «edit». An empty text or a missing verdict is unclear.
     """
     verdict = only_choice(result, VERDICT)
     if verdict == "reject":
@@ -439,7 +434,7 @@ def read_text_verdict(
 
 
 def read_rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
-    """The rejection that the regions of an annotation tell, with its reason and its note."""
+    """The rejection in an annotation's regions, with its reason and its note."""
     reason = only_choice(result, REASON)
     if reason is None:
         return UnclearAnswer(problem="rejected without a reason")
@@ -459,23 +454,21 @@ def _answer(
     )
 
 
-# The part of a form in which everything is ticked that is wrong with what is shown.
-#
-# The pages that have it name their controls so: `verdict`, `problems` and `note`.
+# The problems of a rejection. Its pages name their controls `verdict`, `problems` and `note`.
 
 PROBLEMS = "problems"
 
 
 def ticked_problems(result: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """What an annotation says is wrong, in the page's order."""
+    """The problems ticked in an annotation, in the page's order."""
     return tuple(values(result, PROBLEMS, "choices"))
 
 
 def read_problems(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
-    """The rejection that an annotation tells, with all that is wrong as its reason."""
+    """The rejection in an annotation, with its problems as the reason."""
     problems = ticked_problems(result)
     if not problems:
-        return UnclearAnswer(problem="rejected, but nothing is ticked as wrong")
+        return UnclearAnswer(problem="rejected, but no problem is ticked")
     note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
     reason = ", ".join(problems)
     return ReviewAnswer(
@@ -486,11 +479,11 @@ def read_problems(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAns
 
 
 def accepted_despite(problems: Sequence[str]) -> UnclearAnswer:
-    """An acceptance that contradicts itself is no answer."""
-    return UnclearAnswer(problem=f"accepted, but ticked as wrong: {', '.join(problems)}")
+    """A contradictory acceptance is unclear."""
+    return UnclearAnswer(problem=f"accepted, but problems are ticked: {', '.join(problems)}")
 
 
-# What tells captions apart, as marks in their text.
+# Marks on the words that distinguish captions.
 
 _MARKS = {
     PhraseKind.OTHER_IMAGE: "compares",
@@ -500,11 +493,11 @@ _MARKS = {
 
 
 def marked_captions(captions: Sequence[str]) -> list[str]:
-    """Each caption as HTML in which the words are marked that tell it from the others.
+    """Each caption as HTML with its distinguishing words marked.
 
-    Marked `loupe-own` are words of no other caption, `loupe-shared` those that only some others
-    have, `loupe-compares` phrases that speak of another image, `loupe-absent` those that name what
-    is not there. Function words tell nothing.
+    `loupe-own` marks words of no other caption, `loupe-shared` words of some others,
+    `loupe-compares` phrases about another image, `loupe-absent` phrases that name something absent.
+    Function words are not marked.
     """
     having = Counter(word for caption in captions for word in content_words(caption))
     return [_marked(caption, having, len(captions)) for caption in captions]
@@ -526,7 +519,7 @@ def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
     return "".join(pieces) + escape(caption[position:])
 
 
-# Foreign text as HTML, with stretches of it marked: suspected facts, and words that changed.
+# Escaped text with marks on suspicious facts and changed words.
 
 REMOVED, INSERTED = "removed", "inserted"
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")
@@ -534,7 +527,7 @@ _CHANGES = {"added": "added", "lost": "left out", "contradicted": "contradicts"}
 
 
 class Mark(NamedTuple):
-    """A stretch of a text (end exclusive), its style, and what is said when one points at it."""
+    """A span of a text (end exclusive), its style and its tooltip."""
 
     start: int
     end: int
@@ -549,7 +542,7 @@ class _Word(NamedTuple):
 
 
 def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
-    """`text` as a paragraph of HTML; marks may lie across each other."""
+    """`text` as a paragraph of HTML; marks may overlap."""
     within = [(place, mark) for place, mark in enumerate(marks) if mark.start < len(text)]
     edges = {0, len(text)}
     opening: dict[int, list[tuple[int, Mark]]] = defaultdict(list)
@@ -578,7 +571,7 @@ def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"
 
 
 def finding_list(findings: Sequence[Finding], doubts: Sequence[str] = ()) -> str:
-    """The messages of findings as HTML, the grave ones first, and what else is doubted."""
+    """The messages of findings as HTML, major ones first, followed by doubts."""
     rows = [
         f'<li><mark class="loupe-{_style(finding)}">{_CHANGES[finding.change]}</mark> '
         f"{escape(finding.message)}</li>"
@@ -589,9 +582,9 @@ def finding_list(findings: Sequence[Finding], doubts: Sequence[str] = ()) -> str
 
 
 def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
-    """The words of `before` that are gone in `after`, and those of `after` that are new.
+    """Marks on the words of `before` missing in `after`, and on the new words of `after`.
 
-    A word that only moved is neither: a rewrite may say the same in another order.
+    Words that only moved are not marked.
     """
     old, new = _words(before), _words(after)
     return _more_often(old, new, REMOVED), _more_often(new, old, INSERTED)
@@ -602,7 +595,7 @@ def _words(text: str) -> list[_Word]:
 
 
 def _more_often(words: Sequence[_Word], elsewhere: Sequence[_Word], style: str) -> list[Mark]:
-    """Marks on what is not elsewhere; of a word that is there less often, on the last ones.
+    """Marks on words that are not elsewhere; on the last ones if they are there less often.
 
     Neighbouring words share a mark.
     """

@@ -1,7 +1,7 @@
-"""The page of a choice test: a caption and six images, or an image and six captions; one is right.
+"""The page of a forced-choice test: a caption and six images, or an image and six captions.
 
-Nothing on the page, nor in what is sent to it, tells which one: the order of the options is drawn
-by the digest of the test's id, and the answer stays here.
+Neither the page nor its data reveal the correct one: a digest of the test's id gives the order of
+the options, and the answer is not sent.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _NUMBERS = tuple(str(number) for number in range(1, OPTIONS + 1))
 
 
 def option_order(test_id: str) -> list[int]:
-    """Which option stands in each of the six places, the same for everybody."""
+    """The option in each of the six places, the same for everybody."""
     return sorted(
         range(OPTIONS), key=lambda option: digest_of("option-order", test_id, str(option))
     )
@@ -36,7 +36,7 @@ def option_order(test_id: str) -> list[int]:
 class SixWayChoice(LabellingPage):
     """The labelling interface `six-way-choice`.
 
-    Answers are independent: two testers who differ are a finding, not a conflict to be settled.
+    Answers are independent: two testers who differ are not a conflict to settle.
     """
 
     name = "six-way-choice"
@@ -54,15 +54,15 @@ class SixWayChoice(LabellingPage):
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
     ) -> ReviewAnswer | UnclearAnswer:
-        """The place that was picked; the test is accepted where the right option stands there."""
+        """The chosen place; the test is accepted if it has the correct option."""
         picked = only_choice(result, PICK)
         if picked not in _NUMBERS:
-            return UnclearAnswer(problem="none of the six was picked")
+            return UnclearAnswer(problem="none of the six was chosen")
         right = _NUMBERS[option_order(shown.id).index(shown.record(ChoiceTest).answer)]
         choices = {PICK: (picked,)}
         if picked == right:
             return ReviewAnswer(verdict="accept", choices=choices)
-        reason = f"number {picked} was picked; the right one was {right}"
+        reason = f"number {picked} was chosen; the correct one was {right}"
         return ReviewAnswer(verdict="reject", choices=choices, reason=reason)
 
     def same(
@@ -71,7 +71,7 @@ class SixWayChoice(LabellingPage):
         other: ReviewAnswer,
         text_agreement: float,  # noqa: ARG002 - there is no text
     ) -> bool:
-        """Whether both picked the same option."""
+        """Whether both chose the same option."""
         return one.choices == other.choices
 
     def summary(
@@ -80,7 +80,7 @@ class SixWayChoice(LabellingPage):
         shown: StoredEntity,  # noqa: ARG002 - the number stands on the page
     ) -> str:
         """The answer as a piece of HTML, without saying whether it is right."""
-        return definition_list([("Picked", number) for number in answer.choices[PICK]])
+        return definition_list([("Chosen", number) for number in answer.choices[PICK]])
 
 
 def choice_page(entity: StoredEntity, images_url: str) -> TaskContent:

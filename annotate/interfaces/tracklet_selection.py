@@ -1,7 +1,7 @@
 """The page on which a tracklet is kept, thinned out, split or dropped.
 
-On the left all its frames, each a switch that drops it; on the right the verdict, the frames at
-which another person begins, and other tracklets that may show the same person.
+The frames are on the left, each a switch that drops it. On the right are the verdict, the frames at
+which another person starts, and other tracklets that may show the same person.
 """
 
 from collections.abc import Sequence
@@ -58,13 +58,13 @@ class TrackletSelection(LabellingPage):
     ) -> ReviewAnswer | UnclearAnswer:
         """What the regions of an annotation say about the tracklet that was shown.
 
-        Cuts count only where it is split, and that it is the same person as elsewhere only where it
-        is not: it would not be clear who is.
+        Cuts count only in a split; «same person» counts only without one, as it would not be clear
+        which part is meant.
         """
         tracklet = shown.record(Tracklet)
         for control, options in _offered(tracklet).items():
             if unknown := set(values(result, control, "choices")) - set(options):
-                problem = f"{control} must be of what the page offers; got {min(unknown)!a}"
+                problem = f"{control} must hold choices that the page offers; got {min(unknown)!a}"
                 return UnclearAnswer(problem=problem)
         verdict = only_choice(result, VERDICT)
         if verdict == "reject":
@@ -76,10 +76,10 @@ class TrackletSelection(LabellingPage):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """The tracklet without the dropped frames, or its parts; nothing where nothing changed.
+        """The tracklet without the dropped frames, or its parts; nothing if nothing changed.
 
         A tracklet that shows the same person as others names them. The parts of a split keep all
-        others as possible: who is the same person is to be asked of each of them.
+        candidates, so that each part is asked about them.
         """
         if answer.verdict != "edit":
             return ()
@@ -136,7 +136,7 @@ def _images(tracklet: Tracklet) -> tuple[ShownImage, ...]:
 
 
 def _named(frames: Sequence[TrackletFrame]) -> list[tuple[TrackletFrame, str | None, str]]:
-    """The frames, each with its key (where there are keys enough) and the name it is called by."""
+    """The frames, each with its key (None when keys run out) and its name."""
     keys: list[str | None] = [*FRAME_KEYS[: len(frames)]]
     keys += [None] * (len(frames) - len(keys))
     return [
@@ -156,7 +156,7 @@ def _numbered(others: Sequence[OtherTracklet]) -> list[tuple[OtherTracklet, str]
 
 
 def _few(frames: Sequence[TrackletFrame]) -> Sequence[TrackletFrame]:
-    """A few frames, from the whole length."""
+    """A few frames, spread over the whole length."""
     step = max(1, -(-len(frames) // _FRAMES_OF_OTHERS))
     return frames[::step]
 
@@ -196,7 +196,8 @@ def _cut(frame: TrackletFrame, key: str | None, name: str) -> dict[str, Any]:
 
 def _other_switch(other: OtherTracklet, key: str, images_url: str) -> dict[str, Any]:
     pictures = "".join(picture_tag(frame.crop, images_url) for frame in _few(other.frames))
-    html = f'<span class="loupe-other">{pictures}<i>[{key}] alike {other.similarity:.2f}</i></span>'
+    label = f"<i>[{key}] similarity {other.similarity:.2f}</i>"
+    html = f'<span class="loupe-other">{pictures}{label}</span>'
     return _option(other.tracklet_id, html, key)
 
 
@@ -205,7 +206,7 @@ def _option(value: str, html: str, key: str | None) -> dict[str, Any]:
 
 
 def _predictions(tracklet: Tracklet) -> list[dict[str, Any]]:
-    """What the filter suspects, already ticked; the verdict is left to the person."""
+    """The filter's suspicions, already ticked; the verdict is left to the person."""
     suspected = [str(frame.frame) for frame in tracklet.frames if frame.suspicions]
     later = {frame.frame for frame in tracklet.frames[1:]}
     switches = [str(number) for number in tracklet.switches if number in later]
@@ -232,19 +233,19 @@ def _selection(
         SAME: _chosen(result, SAME, offered[SAME]) if verdict == KEEP else (),
     }
     if verdict == SPLIT and not choices[CUTS]:
-        return UnclearAnswer(problem="split, but nowhere")
+        return UnclearAnswer(problem="split without a frame to split at")
     parts = _parts(tracklet, choices)
     if not parts:
         return UnclearAnswer(problem="all frames are dropped, but the tracklet is not")
     changed = verdict == SPLIT or choices[DROPPED] or choices[SAME]
-    remark = "a split of which one part is left" if verdict == SPLIT and len(parts) == 1 else ""
+    remark = "only one part of the split is left" if verdict == SPLIT and len(parts) == 1 else ""
     return ReviewAnswer(verdict="edit" if changed else "accept", choices=choices, remark=remark)
 
 
 def _chosen(
     result: Sequence[dict[str, Any]], control: str, offered: Sequence[str]
 ) -> tuple[str, ...]:
-    """What was ticked, in the order in which it was offered."""
+    """The ticked options in the page's order."""
     ticked = set(values(result, control, "choices"))
     return tuple(option for option in offered if option in ticked)
 
@@ -252,7 +253,7 @@ def _chosen(
 def _parts(
     tracklet: Tracklet, choices: dict[str, tuple[str, ...]]
 ) -> list[tuple[TrackletFrame, ...]]:
-    """The frames that are left, cut before each of the cuts; parts without frames are none."""
+    """The remaining frames, split before each cut; empty parts are left out."""
     dropped = set(choices.get(DROPPED, ()))
     cuts = set(choices.get(CUTS, ()))
     parts: list[list[TrackletFrame]] = [[]]

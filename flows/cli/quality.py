@@ -34,11 +34,11 @@ def draw(
 
     The sample is stratified. The next push sends it to people who did not review those items.
     """
-    from annotate.audits import draw_second_look, wanted
+    from annotate.audits import draw_audit_sample, wanted
 
     store, chosen = opened_queue(queue)
     names = tuple(name.strip() for name in by.split(",") if name.strip())
-    drawn = draw_second_look(store, chosen, size, seed, names)
+    drawn = draw_audit_sample(store, chosen, size, seed, names)
     waiting = len(wanted(store, chosen))
     if as_json:
         print_json({"queue": chosen.name, **drawn._asdict(), "waiting": waiting})

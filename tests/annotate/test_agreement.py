@@ -173,7 +173,7 @@ def test_one_item_has_a_figure_but_no_interval() -> None:
     (found,) = agreement(items_of([{"a": "x", "b": "y"}])).choices
     assert found.alike.value == 0
     assert found.alike.low is None
-    assert found.alike.reason == "one item tells nothing of the spread"
+    assert found.alike.reason == "one item has no spread"
 
 
 ratings = st.lists(

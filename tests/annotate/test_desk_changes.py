@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from annotate.audits import draw_second_look
+from annotate.audits import draw_audit_sample
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
 from db.annotators import set_annotator_state
@@ -236,7 +236,7 @@ def test_an_answer_that_becomes_unclear_is_told_of_and_the_one_before_stands(
     pull(world.store, office, ONE)
     office(HOUSE).annotate(task.id, rejecting(REWRITE, reason=None), number)
     (remark,) = pull(world.store, office, ONE).remarks
-    assert "the clear answer before it stands" in remark.detail
+    assert "the clear answer before it still counts" in remark.detail
     assert states(world) == {"accepted": 1}
 
 
@@ -265,7 +265,7 @@ def test_nobody_is_shown_gold_or_second_looks_that_were_withdrawn(
         agent = AgentRef("person", "curator")
         append_decisions(connection, [NewDecision(one, "accept", agent) for one in gold + accepted])
     add_gold_items(world.store, ONE.name, [NewGoldItem(one, RIGHT, "file") for one in gold])
-    draw_second_look(world.store, ONE, 6, 1)
+    draw_audit_sample(world.store, ONE, 6, 1)
     queue = ONE.model_copy(update={"gold_rate": 0.5})
     push(world.store, office, queue)
     withdraw(world, *gold, *accepted)

@@ -104,7 +104,7 @@ def test_a_files_good_lines_become_gold_and_the_others_are_named(
     assert (report.added, report.known) == (2, 0)
     problems = {one.line: one.problem for one in report.problems}
     assert sorted(problems) == [3, 4, 5, 6, 7, 8, 10]
-    assert "stands in line 1 already" in problems[4]
+    assert "is already in line 1" in problems[4]
     assert "there is no entity" in problems[5]
     assert "must be a rewrite of people" in problems[6]
     assert "withdrawn" in problems[7]

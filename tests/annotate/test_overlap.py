@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from annotate.audits import draw_second_look
+from annotate.audits import draw_audit_sample
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
 from db.annotations import annotations_of
@@ -262,7 +262,7 @@ def test_a_second_look_is_asked_of_somebody_else(world: World, office: MemoryOff
     push(world.store, office, queue)
     work(world.store, office, ann, says_accept)
     pull(world.store, office, queue)
-    assert draw_second_look(world.store, queue, 6, seed=1, by=()).drawn == 6
+    assert draw_audit_sample(world.store, queue, 6, seed=1, by=()).drawn == 6
     assert push(world.store, office, queue).pushed == 0
     bea = hire(world.store, office, "bea")
     assert push(world.store, office, queue).pushed == 6

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import delete, select, update
 
-from annotate.audits import draw_second_look, wanted
+from annotate.audits import draw_audit_sample, wanted
 from annotate.queues import shipped
 from db.decisions import NewDecision
 from db.releases import StoredRelease, find_release
@@ -73,7 +73,7 @@ def plain(out: Path, world: World, version: str, **options: Any) -> BuiltRelease
 
 def look_again(world: World, seed: int) -> None:
     queue = shipped().queue(DATASET, "rewrites")
-    draw_second_look(world.store, queue, 4 + seed, seed=seed)
+    draw_audit_sample(world.store, queue, 4 + seed, seed=seed)
     desk = Desk(world.store, queue.name)
     for item in wanted(world.store, queue):
         desk.answer(item.entity_id, f"reviewer-{seed}", "reject", "second-look")

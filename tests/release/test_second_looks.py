@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from annotate.audits import draw_second_look, wanted
+from annotate.audits import draw_audit_sample, wanted
 from annotate.queues import shipped
 from release.build import build_release
 from release.manifest import read_manifest
@@ -16,7 +16,7 @@ REWRITES = shipped().queue(DATASET, "rewrites")
 
 def look_again(world: World, *, wrong: int) -> None:
     """Somebody looks at twenty accepted rewrites again."""
-    draw_second_look(world.store, REWRITES, 20, seed=1, by=("split",))
+    draw_audit_sample(world.store, REWRITES, 20, seed=1, by=("split",))
     desk = Desk(world.store, REWRITES.name)
     for number, item in enumerate(wanted(world.store, REWRITES)):
         verdict: Verdict = "reject" if number < wrong else "accept"
@@ -51,7 +51,7 @@ def test_the_same_looks_give_the_same_bytes(world: World, tmp_path: Path) -> Non
 
 
 def test_without_looks_nothing_is_said_of_them(world: World, tmp_path: Path) -> None:
-    draw_second_look(world.store, REWRITES, 5, seed=1)
+    draw_audit_sample(world.store, REWRITES, 5, seed=1)
     build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
     statistics = json.loads((tmp_path / "out/manifest.json").read_bytes())["statistics"]
     assert "second_looks" not in statistics

@@ -59,7 +59,7 @@ def test_only_a_caption_that_fits_its_own_image_alone_stands(outcome: str) -> No
 
 def test_without_an_outcome_there_is_no_answer() -> None:
     answer = PAGE.read_annotation([], a_confusion().shown)
-    assert answer == UnclearAnswer(problem="it was not chosen which images the caption fits")
+    assert answer == UnclearAnswer(problem="no choice of the images that the caption fits")
 
 
 def test_foreign_text_becomes_text(sqlite_store: Store) -> None:

@@ -31,15 +31,15 @@ def test_different_images_stand_and_the_same_fall(verdict: str) -> None:
 @pytest.mark.parametrize("chosen", [(), ("neither",), ("accept", "reject")])
 def test_without_a_verdict_there_is_no_answer(chosen: tuple[str, ...]) -> None:
     answer = PAGE.read_annotation([ticked("verdict", *chosen)], a_duplicate_question().shown)
-    assert answer == UnclearAnswer(problem="it was not chosen whether the images differ")
+    assert answer == UnclearAnswer(problem="no choice of whether the images differ")
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({}, ["differ by 0.031", "alike by 0.948", "mirror"]),
-        ({"mirrored": False, "distance": None}, ["alike by 0.948"]),
-        ({"mirrored": False, "similarity": None}, ["differ by 0.031"]),
+        ({}, ["distance 0.031", "content 0.948", "mirror"]),
+        ({"mirrored": False, "distance": None}, ["content 0.948"]),
+        ({"mirrored": False, "similarity": None}, ["distance 0.031"]),
     ],
 )
 def test_the_page_shows_both_and_what_was_measured(

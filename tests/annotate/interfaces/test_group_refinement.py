@@ -81,7 +81,7 @@ def test_an_edit_that_changed_nothing_is_an_acceptance() -> None:
     ("regions", "problem"),
     [
         ([], "no verdict was chosen"),
-        ([ticked("verdict", "reject")], "rejected, but nothing is ticked as wrong"),
+        ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         ([ticked("verdict", "edit"), *texts(text_0_1="  ")], "edited, but caption B1 is empty"),
         ([ticked("verdict", "edit"), *texts()[:-1]], "edited, but caption C2 is empty"),
     ],
@@ -115,7 +115,7 @@ def translated_answer(*regions: dict[str, Any]) -> ReviewAnswer:
 
 def test_a_translation_that_was_not_edited_with_its_caption_is_taken_out() -> None:
     answer = translated_answer(*texts(text_1_2="A grey bike."), *translations())
-    assert answer.remark == "translations taken out, as captions changed: C2"
+    assert answer.remark == "translations removed because their captions changed: C2"
     (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
     assert isinstance(made, CaptionGroup)
     old = TRANSLATED_GROUP.members
@@ -124,7 +124,7 @@ def test_a_translation_that_was_not_edited_with_its_caption_is_taken_out() -> No
     assert made.doubts == ("Caption C2 has no translation: it was edited.",)
     assert CaptionGroup.model_validate_json(made.payload()) == made
     text = ParsedHtml(PAGE.summary(answer, TRANSLATED)).text
-    assert text == "VerdicteditC2A grey bike.C2 translated(taken out)"
+    assert text == "VerdicteditC2A grey bike.C2 translated(removed)"
 
 
 def test_a_translation_that_was_edited_with_its_caption_stays() -> None:
@@ -191,7 +191,7 @@ def test_a_caption_that_tells_nothing_apart_is_pointed_out(sqlite_store: Store) 
     members = (GROUP.members[0], GROUP.members[1].model_copy(update={"captions": same}))
     payload = GROUP.model_copy(update={"members": members}).payload()
     (content,) = PAGE.contents(sqlite_store, [SHOWN._replace(payload=payload)], "http://b")
-    assert "nothing tells it from B" in content.data["rows"][1]["html"]
+    assert "not distinct from B" in content.data["rows"][1]["html"]
 
 
 def test_foreign_text_is_text(sqlite_store: Store) -> None:

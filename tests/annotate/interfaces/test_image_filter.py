@@ -51,10 +51,10 @@ def test_what_an_annotation_says(regions: Regions, answer: ReviewAnswer) -> None
     ("regions", "problem"),
     [
         ([], "no verdict was chosen"),
-        ([ticked("verdict", "reject")], "rejected, but nothing is ticked as wrong"),
+        ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         (
             [ticked("verdict", "accept"), ticked("problems", "licence")],
-            "accepted, but ticked as wrong: licence",
+            "accepted, but problems are ticked: licence",
         ),
     ],
 )

@@ -43,10 +43,10 @@ def test_all_that_is_wrong_is_the_reason() -> None:
     ("regions", "problem"),
     [
         ([], "no verdict was chosen"),
-        ([ticked("verdict", "reject")], "rejected, but nothing is ticked as wrong"),
+        ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         (
             [ticked("verdict", "accept"), ticked("problems", "people")],
-            "accepted, but ticked as wrong: people",
+            "accepted, but problems are ticked: people",
         ),
     ],
 )

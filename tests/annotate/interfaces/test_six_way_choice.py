@@ -65,12 +65,12 @@ def test_the_right_pick_passes_and_every_other_fails() -> None:
         assert answer.verdict == ("accept" if place == right else "reject")
         assert answer.choices == {"pick": (str(place),)}
         if place != right:
-            assert answer.reason == f"number {place} was picked; the right one was {right}"
+            assert answer.reason == f"number {place} was chosen; the correct one was {right}"
 
 
 def test_without_a_pick_there_is_no_answer() -> None:
     assert PAGE.read_annotation([], a_test().shown) == UnclearAnswer(
-        problem="none of the six was picked"
+        problem="none of the six was chosen"
     )
 
 
@@ -125,7 +125,7 @@ def test_testers_agree_where_they_pick_the_same() -> None:
     assert isinstance(third, ReviewAnswer)
     assert PAGE.same(first, third, 0.9)
     assert not PAGE.same(first, second, 0.9)
-    assert PAGE.summary(second, shown) == "<dl><dt>Picked</dt><dd>2</dd></dl>"
+    assert PAGE.summary(second, shown) == "<dl><dt>Chosen</dt><dd>2</dd></dl>"
     assert PAGE.successors(shown, second, "reviewer-1") == ()
 
 

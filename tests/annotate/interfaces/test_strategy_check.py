@@ -91,9 +91,9 @@ def test_a_rejection_says_what_is_wrong() -> None:
         ([ticked("verdict", "accept")], "no type was chosen"),
         (
             [ticked("verdict", "accept"), PROPOSED, ticked("problems", "infeasible")],
-            "accepted, but ticked as wrong: infeasible",
+            "accepted, but problems are ticked: infeasible",
         ),
-        ([ticked("verdict", "reject")], "rejected, but nothing is ticked as wrong"),
+        ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         (
             [ticked("verdict", "edit"), PROPOSED, *texts(detail=" \u200b")],
             "edited, but empty: detail",

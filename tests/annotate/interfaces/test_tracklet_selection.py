@@ -106,10 +106,10 @@ def test_a_dropped_tracklet_is_rejected_with_its_reason() -> None:
         ([], "no verdict was chosen"),
         ([ticked("verdict", "keep", "split")], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected without a reason"),
-        ([ticked("verdict", "split")], "split, but nowhere"),
+        ([ticked("verdict", "split")], "split without a frame to split at"),
         (
             [ticked("verdict", "split"), ticked("cuts", NUMBERS[0])],
-            f"cuts must be of what the page offers; got {NUMBERS[0]!r}",
+            f"cuts must hold choices that the page offers; got {NUMBERS[0]!r}",
         ),
         (
             [ticked("verdict", "keep"), ticked("dropped", *NUMBERS)],

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from annotate.audits import STRATA, draw_second_look, wanted
+from annotate.audits import STRATA, draw_audit_sample, wanted
 from annotate.queues import shipped
 from db.decisions import NewDecision, append_decisions
 from db.entities import new_entity
@@ -77,45 +77,45 @@ def test_accepted_items_tell_how_they_came_to_be(desk: Desk) -> None:
 
 def test_the_sample_is_in_proportion_and_stays_as_it_was(desk: Desk) -> None:
     street, park = accept(desk, 30), accept(desk, 10, "park", first=100)
-    drawn = draw_second_look(desk.store, REWRITES, 8, seed=1, by=("source",))
+    drawn = draw_audit_sample(desk.store, REWRITES, 8, seed=1, by=("source",))
     assert (drawn.drawn, drawn.strata, drawn.is_new) == (8, {"park": 10, "street": 30}, True)
     items = {item.entity_id for item in wanted(desk.store, REWRITES)}
     assert (len(items & set(street)), len(items & set(park))) == (6, 2)
     accept(desk, 5, first=200)
-    again = draw_second_look(desk.store, REWRITES, 8, seed=1, by=("source",))
+    again = draw_audit_sample(desk.store, REWRITES, 8, seed=1, by=("source",))
     assert again == drawn._replace(is_new=False)
     assert {item.entity_id for item in wanted(desk.store, REWRITES)} == items
-    draw_second_look(desk.store, REWRITES, 8, seed=2, by=("source",))
+    draw_audit_sample(desk.store, REWRITES, 8, seed=2, by=("source",))
     assert {item.entity_id for item in wanted(desk.store, REWRITES)} > items
 
 
 def test_strata_are_named_by_what_they_are(desk: Desk) -> None:
     accept(desk, 2)
     by_policy(desk, 1)
-    drawn = draw_second_look(desk.store, REWRITES, 3, seed=1)
+    drawn = draw_audit_sample(desk.store, REWRITES, 3, seed=1)
     assert drawn.strata == {"test · street · accept": 2, "test · street · policy": 1}
-    assert draw_second_look(desk.store, REWRITES, 1, seed=1, by=()).strata == {"all": 3}
+    assert draw_audit_sample(desk.store, REWRITES, 1, seed=1, by=()).strata == {"all": 3}
     with pytest.raises(UsageError, match="split, source, verdict; got colour"):
-        draw_second_look(desk.store, REWRITES, 3, seed=1, by=("colour",))
+        draw_audit_sample(desk.store, REWRITES, 3, seed=1, by=("colour",))
 
 
 def test_nothing_accepted_is_nothing_to_draw(desk: Desk) -> None:
     with pytest.raises(UsageError, match="nothing of queue 'people-rewrites' is accepted"):
-        draw_second_look(desk.store, REWRITES, 3, seed=1)
+        draw_audit_sample(desk.store, REWRITES, 3, seed=1)
 
 
 def test_whoever_had_a_part_in_an_item_is_not_asked_again(desk: Desk) -> None:
     (plain,) = accept(desk, 1)
     desk.answer(plain, "c")
     _, edited = edit(desk, 50)
-    draw_second_look(desk.store, REWRITES, 2, seed=1)
+    draw_audit_sample(desk.store, REWRITES, 2, seed=1)
     past = {item.entity_id: item.past for item in wanted(desk.store, REWRITES)}
     assert past == {plain: {"a", "c"}, edited: {"b"}}
 
 
 def test_an_item_is_asked_for_until_somebody_has_it(desk: Desk) -> None:
     (only,) = accept(desk, 1)
-    draw_second_look(desk.store, REWRITES, 1, seed=1)
+    draw_audit_sample(desk.store, REWRITES, 1, seed=1)
     desk.give(only, "b", "second-look")
     assert wanted(desk.store, REWRITES) == []
     desk.close(only, "b")
@@ -127,7 +127,7 @@ def test_an_item_is_asked_for_until_somebody_has_it(desk: Desk) -> None:
 
 def test_what_was_withdrawn_is_not_looked_at(desk: Desk) -> None:
     (only,) = accept(desk, 1)
-    draw_second_look(desk.store, REWRITES, 1, seed=1)
+    draw_audit_sample(desk.store, REWRITES, 1, seed=1)
     with desk.store.write() as connection:
         append_decisions(connection, [NewDecision(only, "withdraw", SOFTWARE)])
     assert wanted(desk.store, REWRITES) == []
@@ -135,7 +135,7 @@ def test_what_was_withdrawn_is_not_looked_at(desk: Desk) -> None:
 
 def test_what_is_found_makes_an_error_rate(desk: Desk) -> None:
     street, park = accept(desk, 6), accept(desk, 4, "park", first=100)
-    draw_second_look(desk.store, REWRITES, 10, seed=1, by=("source",))
+    draw_audit_sample(desk.store, REWRITES, 10, seed=1, by=("source",))
     assert looked(desk) == []
     for entity_id in [*street[:5], *park[:2]]:
         desk.answer(entity_id, "b", "accept", "second-look")
@@ -153,12 +153,12 @@ def test_what_is_found_makes_an_error_rate(desk: Desk) -> None:
 
 def test_the_newest_draw_in_which_somebody_looked_counts(desk: Desk) -> None:
     items = accept(desk, 10)
-    draw_second_look(desk.store, REWRITES, 4, seed=1, by=())
+    draw_audit_sample(desk.store, REWRITES, 4, seed=1, by=())
     for item in wanted(desk.store, REWRITES):
         desk.answer(item.entity_id, "b", "accept", "second-look")
     (first,) = looked(desk)
     assert first.drawn == 4
-    draw_second_look(desk.store, REWRITES, 10, seed=2, by=())
+    draw_audit_sample(desk.store, REWRITES, 10, seed=2, by=())
     for item in wanted(desk.store, REWRITES):
         desk.answer(item.entity_id, "b", "reject", "second-look")
     (second,) = looked(desk)
@@ -176,7 +176,7 @@ def test_the_sentence_is_as_the_card_has_it() -> None:
 
 def test_counts_of_strata_are_kept_from_the_time_of_the_draw(desk: Desk) -> None:
     accept(desk, 5)
-    drawn = draw_second_look(desk.store, REWRITES, 2, seed=1, by=("verdict",))
+    drawn = draw_audit_sample(desk.store, REWRITES, 2, seed=1, by=("verdict",))
     accept(desk, 5, first=300)
     desk.answer(wanted(desk.store, REWRITES)[0].entity_id, "b", "accept", "second-look")
     (draw,) = looked(desk)
