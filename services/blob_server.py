@@ -1,8 +1,8 @@
-"""Hands single images to Label Studio's page in the browser, and nothing else to nobody.
+"""Serves images to Label Studio's pages in the browser, and nothing else.
 
-`GET /blobs/<sha256>` answers only for images of open review tasks: whoever knows the digest of any
-other blob learns not even that it exists. Run it as `python -m services.blob_server --port N`; the
-installation is the one that the `LOUPE_` variables name.
+`GET /blobs/<sha256>` answers only for images of open review tasks: the digest of another blob does
+not even reveal that it exists. Run it as `python -m services.blob_server --port N`; the `LOUPE_`
+variables name the installation.
 """
 
 import argparse

@@ -53,8 +53,6 @@ from services.environments import ENVIRONMENT_NAMES, is_installed
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
 
-# What a check of this installation found, and the command that mends it.
-
 EXTRAS = {
     "torch": ("torch", "transformers", "open_clip", "diffusers"),
     "gpu": ("vllm",),
@@ -64,7 +62,7 @@ EXTRAS = {
 
 
 class Verdict(StrEnum):
-    """`lacking` stops the profile in force; `absent` is only needed for something else."""
+    """`lacking` stops the active profile; `absent` is only needed for something else."""
 
     OK = "ok"
     ABSENT = "absent"
@@ -72,7 +70,7 @@ class Verdict(StrEnum):
 
 
 class Finding(Record):
-    """What one check found; `remedy` is a command, empty where there is nothing to mend."""
+    """The result of a check; `remedy` is a command, empty if nothing is wrong."""
 
     subject: str
     verdict: Verdict
@@ -160,7 +158,7 @@ def _check_search(search: ImageSearchSpec) -> Finding:
 
 
 def _check_embedder(embedder: EmbedderSpec) -> Finding:
-    """Evaluation alone needs embedders: what they lack stops nobody who builds a dataset."""
+    """Only evaluation needs embedders: building a dataset works without them."""
     if isinstance(embedder, BuiltinEmbedder | BuiltinStillsEmbedder):
         return _has(embedder, "built in")
     if missing := [path for path in _files_of(embedder) if not path.exists()]:
@@ -187,7 +185,7 @@ def _files_of(embedder: EmbedderSpec) -> list[Path]:
 
 
 def _check_detector(detector: BuiltinDetector | FairMOTDetector) -> Finding:
-    """Videos alone need a detector: what it lacks stops nobody who has none."""
+    """Only videos need a detector: everything else works without one."""
     if isinstance(detector, BuiltinDetector):
         return _has(detector, "built in")
     if not detector.checkpoint.is_file():
@@ -252,14 +250,12 @@ def _has(model: _Model, detail: str) -> Finding:
     return Finding(subject=_subject(model), verdict=Verdict.OK, detail=detail)
 
 
-# What this installation has, what it lacks, and the command that mends it.
-
 _SAMPLED_FILES = 50
 _POSTGRES_FOLDER = Path("/usr/lib/postgresql")
 
 
 def diagnose(settings: Settings) -> list[Finding]:
-    """All findings, in the order in which they are best read."""
+    """All findings, in reading order."""
     return [finding for check in _CHECKS for finding in check(settings)]
 
 

@@ -67,7 +67,7 @@ def bring_up(
         settings: the installation.
         components: what to start.
         working_directory: where flows run: relative paths in their parameters start here.
-        report: is told each step in a sentence.
+        report: called with a sentence for each step.
 
     Raises:
         ServiceError: a server could not be started; those before it stay up.
@@ -152,7 +152,7 @@ def _bring_up_prefect(settings: Settings, working_directory: Path, report: Repor
 
 
 def _registration(server: RunningService, working_directory: Path) -> str:
-    """What a registration depends on; a server started anew may have been updated meanwhile."""
+    """What a registration depends on; a restarted server may have been updated."""
     digest = hashlib.sha256(prefect_server.DEPLOYMENTS.read_bytes()).hexdigest()
     return f"{digest}\n{server.place}\n{working_directory}\n"
 

@@ -1,4 +1,4 @@
-"""Our own Label Studio: its environment, its accounts, what it is allowed to do."""
+"""Our own Label Studio: its environment, hardening, token and accounts."""
 
 import json
 import os
@@ -36,18 +36,16 @@ from services.process import (
     start,
 )
 
-# Our own Label Studio: its environment, what it is allowed to do, and a token to talk to it.
-
 NAME = "label-studio"
 DESK_SERVER = Path(__file__).parent / "desk_server"
-"""What Label Studio runs with: closed workspaces, and their accounts."""
+"""Our settings of Label Studio: closed workspaces and their accounts."""
 # 25 s on an idle machine; migrations are slow where many share two cores.
 _FIRST_START_SECONDS = 600.0
 _INHERITED = re.compile(r"PATH|HOME|LANG|LC_.*|TZ|TMPDIR|SSL_CERT_.*|.*_proxy|.*_PROXY")
 
 
 class LabelStudioAccess(NamedTuple):
-    """Where a Label Studio is and the token that it accepts."""
+    """The URL of a Label Studio and a token for it."""
 
     url: str
     token: SecretStr
@@ -92,7 +90,7 @@ def start_label_studio(
 def label_studio_variables(
     home: Path, database_url: str = "", ssrf_protection: bool = True
 ) -> dict[str, str]:
-    """The environment of Label Studio's own programs; it holds secrets."""
+    """The environment variables of Label Studio's programs; they include secrets."""
     data = private_folder(home, "label-studio")
     return {
         **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
@@ -110,7 +108,7 @@ def label_studio_access(settings: Settings) -> LabelStudioAccess:
 
     Raises:
         ConfigurationError: a URL without a token.
-        ServiceError: our own does not run, or lets us not in.
+        ServiceError: our own does not run, or refuses us.
     """
     if settings.label_studio_url:
         if settings.label_studio_token is None:
@@ -126,14 +124,14 @@ def label_studio_access(settings: Settings) -> LabelStudioAccess:
 
 
 def label_studio_address(settings: Settings) -> str:
-    """Where the Label Studio of the settings is, or would be if it were running."""
+    """The URL of the Label Studio of the settings, running or not."""
     service = running(settings.home, NAME)
     own = service.url if service is not None else None
     return settings.label_studio_url or own or f"http://{LOOPBACK}:{settings.label_studio_port}"
 
 
 def label_studio_name(settings: Settings) -> str:
-    """What the store calls the Label Studio of the settings: our own keeps its name on any port."""
+    """The name of the settings' Label Studio in the store; our own has one name on any port."""
     return settings.label_studio_url.rstrip("/") or NAME
 
 
@@ -155,24 +153,24 @@ def label_studio_token(home: Path, url: str) -> SecretStr:
             log_in(client, credentials.label_studio_email, credentials.label_studio_password)
             token = _create_token(client)
         except httpx.HTTPError as error:
-            message = f"Label Studio at {url} does not answer as it should: {error}"
+            message = f"Label Studio at {url} gave an unexpected answer: {error}"
             raise ServiceError(message) from error
         save_token(home, token)
         return token
 
 
 def personal_token(url: str, email: str, password: SecretStr) -> SecretStr:
-    """A new personal access token of a person, got as they would get it; older ones end.
+    """A new personal access token of a person, which replaces older ones.
 
     Raises:
-        ServiceError: Label Studio does not answer, or does not let them in.
+        ServiceError: Label Studio does not answer, or refuses the login.
     """
     with httpx.Client(base_url=url, trust_env=False, timeout=60, verify=PLAIN_HTTP) as client:
         try:
             log_in(client, email, password)
             return _create_token(client)
         except httpx.HTTPError as error:
-            message = f"Label Studio at {url} does not answer as it should: {error}"
+            message = f"Label Studio at {url} gave an unexpected answer: {error}"
             raise ServiceError(message) from error
 
 
@@ -182,7 +180,7 @@ def _is_accepted(client: httpx.Client, token: SecretStr) -> bool:
 
 
 def log_in(client: httpx.Client, email: str, password: SecretStr) -> None:
-    """Log in as a browser would: the only way to a first token."""
+    """Log in as a browser does, which a first token needs."""
     page = "/user/login/"
     client.get(page).raise_for_status()
     form = {
@@ -202,8 +200,8 @@ def log_in(client: httpx.Client, email: str, password: SecretStr) -> None:
 def _create_token(client: httpx.Client) -> SecretStr:
     """A new token of the user who is logged in.
 
-    Label Studio allows a user one token and shows it in full only once: one that we do not hold, or
-    no longer, has to go first.
+    Label Studio allows one token per user and shows it in full only once, so that an older one has
+    to be revoked first.
     """
     for lost in client.get("/api/token/").raise_for_status().json():
         client.post("/api/token/blacklist/", json={"refresh": lost["token"]}).raise_for_status()
@@ -211,10 +209,10 @@ def _create_token(client: httpx.Client) -> SecretStr:
 
 
 def _hardening(ssrf_protection: bool) -> dict[str, str]:
-    """What Label Studio may not do.
+    """Settings that restrict Label Studio.
 
-    It reads every variable with its prefix first and then without (`DEBUG`, `HOST`, `PASSWORD`),
-    which is why it inherits next to nothing of our own environment.
+    It reads every variable with its prefix first and then without (`DEBUG`, `HOST`, `PASSWORD`), so
+    it inherits only a few variables of our own environment.
     """
     return {
         "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": str(ssrf_protection).lower(),
@@ -232,7 +230,7 @@ def _hardening(ssrf_protection: bool) -> dict[str, str]:
 
 
 def _identity(credentials: Credentials) -> dict[str, str]:
-    """The first user and the signing key, where other users of the machine cannot read them."""
+    """The first user and the signing key, which other users of the machine cannot read."""
     return {
         "LABEL_STUDIO_USERNAME": credentials.label_studio_email,
         "LABEL_STUDIO_PASSWORD": credentials.label_studio_password.get_secret_value(),
@@ -260,11 +258,11 @@ def _database(url: str) -> dict[str, str]:
     }
 
 
-# People's accounts on the Label Studio that we run: each in a workspace of their own.
+# Annotators' accounts on our own Label Studio, each in a workspace of its own.
 #
-# A workspace is an organisation with two members: the person, and a service account through which
-# Loupe exchanges tasks and answers. Accounts are made by a program inside Label Studio's
-# environment (`desk_server/`), because its interface for programs knows one organisation only.
+# A workspace is an organisation with two members: the person, and a service account with which
+# Loupe exchanges tasks and answers. A program inside Label Studio's environment (`desk_server/`)
+# makes the accounts, because Label Studio's API supports one organisation only.
 
 _DOMAIN = "localhost"
 _NAME_CHARACTERS = 60
@@ -273,7 +271,7 @@ _RESERVED = ("loupe",)
 
 
 class Workspace(NamedTuple):
-    """A person's account, and what acts for them."""
+    """A person's account and the credentials of its workspace."""
 
     user_id: int
     credentials: WorkspaceCredentials
@@ -285,8 +283,8 @@ def add_workspaces(settings: Settings, names: Sequence[str]) -> list[Workspace]:
     A name that has one already keeps its account and work, and gets a new password and token.
 
     Raises:
-        UsageError: a name cannot be made into an address.
-        ServiceError: Label Studio does not do it.
+        UsageError: a name gives no address.
+        ServiceError: Label Studio refuses.
     """
     people = [_new_person(name) for name in names]
     made = _ask(settings, "make", people)
@@ -322,10 +320,10 @@ def adopt_workspace(url: str, token: SecretStr) -> Workspace:
 
 
 def let_in(settings: Settings, email: str, allowed: bool) -> None:
-    """Lets a person log in to our Label Studio, or not any more; work that was done stays.
+    """Enables or disables a person's login to our Label Studio; their work stays.
 
     Raises:
-        ServiceError: Label Studio does not do it.
+        ServiceError: Label Studio refuses.
     """
     _ask(settings, "set_active", [{"email": email, "active": allowed}])
 
@@ -334,7 +332,7 @@ def address_of(name: str) -> str:
     """The e-mail address that a person logs in with, made from their name.
 
     Raises:
-        UsageError: nothing can be made of the name.
+        UsageError: the name gives no address.
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
@@ -357,7 +355,7 @@ def _new_person(name: str) -> dict[str, Any]:
 
 
 def _ask(settings: Settings, command: str, people: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lets the program inside Label Studio's environment do it; secrets pass through pipes."""
+    """Runs the program inside Label Studio's environment; secrets pass through pipes."""
     variables = label_studio_variables(settings.home, settings.label_studio_database_url)
     python = environment_python(settings.environments / "label-studio")
     try:

@@ -36,7 +36,7 @@ _START_SECONDS = 180.0
 _QUERY_SECONDS = 2
 """How often the worker asks for work; with Prefect's default a run may start ten seconds late."""
 _HEARTBEAT_SECONDS = 30
-"""How often a run says that it is alive: the shortest that Prefect allows."""
+"""The interval of a run's heartbeats: the shortest that Prefect allows."""
 _LOST_AFTER_SECONDS = 180.0
 """After how long without a sign of life a run counts as crashed; several heartbeats."""
 _PREFECT = (sys.executable, "-m", "prefect")
@@ -124,7 +124,7 @@ def register_deployments(
     """Register every deployment of `deployments`; runs will work in `working_directory`.
 
     Raises:
-        ServiceError: `prefect deploy` failed; ends with what it said.
+        ServiceError: `prefect deploy` failed; ends with its output.
     """
     done = subprocess.run(
         (*_PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", str(deployments)),
@@ -149,7 +149,7 @@ def prefect_api_url(home: Path) -> str | None:
 
 
 def prefect_profiles(home: Path) -> Path:
-    """The file, for its owner only, with which `prefect` commands find and enter our server."""
+    """The Prefect profile, readable by its owner only, with our server's URL and password."""
     return home / "prefect" / "profiles.toml"
 
 
@@ -159,7 +159,7 @@ def prefect_auth_string(home: Path) -> str:
 
 
 def prefect_login(home: Path) -> httpx.BasicAuth:
-    """What the API of our server asks for."""
+    """The login for the API of our server."""
     user, _, password = prefect_auth_string(home).partition(":")
     return httpx.BasicAuth(user, password)
 
@@ -176,7 +176,7 @@ def prefect_environment(home: Path, server_url: str) -> dict[str, str]:
 
 
 def worker_variables(settings: Settings) -> dict[str, str]:
-    """What runs get of our environment: what models and stores need, and no more.
+    """The environment variables that runs get: only those that models and stores need.
 
     Keys are passed on where the profile names them, or `LOUPE_WORKER_VARIABLES`.
 
@@ -219,7 +219,7 @@ def _profile(home: Path, server_url: str) -> str:
 
 
 def _has_polled(home: Path, server_url: str, since: datetime) -> bool:
-    """Whether our worker has spoken to the server since that moment."""
+    """Whether our worker has contacted the server since that moment."""
     pool = f"{server_url}/api/work_pools/{WORK_POOL}/workers/filter"
     try:
         answer = httpx.post(

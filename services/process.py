@@ -33,24 +33,24 @@ from services.credentials import (
 
 LOOPBACK = "127.0.0.1"
 PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""What `httpx` is to verify certificates of our own servers with: they have none, it trusts nobody.
+"""The TLS context for our own servers, which have no certificates; it trusts nobody.
 
-By default every client and every single call reads the certificates of all authorities first, which
-takes twenty times longer than the call.
+By default every client and every single call loads all CA certificates first, which takes twenty
+times longer than the call.
 """
 _LOG_LINES_IN_ERRORS = 15
 _PORT_RELEASE_SECONDS = 5.0
-"""What a killed server's threads may take to let go of its port after its first thread is gone."""
+"""How long a killed server's port may stay in use."""
 _FREE_PORTS = range(20_000, 32_000)
-"""Below the ports that systems give to outgoing connections, which would take them meanwhile."""
+"""Below the ephemeral ports, which outgoing connections could take in the meantime."""
 
 
 class ServiceSpec(Record):
-    """How to start a server. Secrets belong into `environment`: command lines are public.
+    """How to start a server. Secrets belong in `environment`: command lines are public.
 
-    `port` is None for a process that listens nowhere. `port_option` is the option of `loupe up`
-    that chooses another port. What a server writes can be read by its owner alone, but where it
-    `keeps_umask` because it writes what users asked for, too.
+    `port` is None for a process without a port. `port_option` is the option of `loupe up` for
+    another port. Only the owner can read a server's files, unless it `keeps_umask` because it also
+    writes files that users asked for.
     """
 
     name: str
@@ -77,7 +77,7 @@ class RunningService(Record):
 
 
 class ServiceState(StrEnum):
-    """What can be said of a server without asking it anything."""
+    """The state of a server according to its record and process."""
 
     RUNNING = "running"
     CRASHED = "crashed"
@@ -87,8 +87,7 @@ class ServiceState(StrEnum):
 def start(home: Path, spec: ServiceSpec, is_ready: Callable[[], bool]) -> RunningService:
     """The server, started and ready; one that runs already is left as it is.
 
-    What a crashed predecessor left behind is ended first. Callers that come at the same time wait
-    for each other.
+    Processes left by a crashed predecessor are ended first. Concurrent callers wait for each other.
 
     Raises:
         ServiceError: the port is taken, the server died, or it was not ready in time.
@@ -128,7 +127,7 @@ def state(home: Path, name: str) -> ServiceState:
 def stop(home: Path, name: str, grace_seconds: float = 10.0) -> bool:
     """End the server and every process it started, by id: TERM, then KILL. True if any was alive.
 
-    The server goes first, so that it can take leave of its children in order.
+    The server goes first, so that it can end its children itself.
     """
     service = recorded(home, name)
     if service is None:
@@ -161,7 +160,7 @@ def recorded(home: Path, name: str) -> RunningService | None:
 
 
 def answers(url: str, timeout_seconds: float = 2.0) -> bool:
-    """Whether a GET of `url`, on this machine, brings a success."""
+    """Whether a GET of `url`, on this machine, succeeds."""
     try:
         return httpx.get(
             url, timeout=timeout_seconds, trust_env=False, verify=PLAIN_HTTP
@@ -174,7 +173,7 @@ def require_free_port(port: int, option: str | None = None, patience_seconds: fl
     """Nothing, if `port` can be listened on now or within `patience_seconds`.
 
     Raises:
-        ServiceError: it is taken; says by whom, where the system tells.
+        ServiceError: it is taken; names the process if the system shows it.
     """
     deadline = time.monotonic() + patience_seconds
     while not _can_listen(port):
@@ -188,10 +187,10 @@ def require_free_port(port: int, option: str | None = None, patience_seconds: fl
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on at this moment.
+    """A free port of the loopback interface.
 
     Raises:
-        ServiceError: none of those that are asked for is free.
+        ServiceError: none is free.
     """
     for port in random.SystemRandom().sample(_FREE_PORTS, len(_FREE_PORTS)):
         if _can_listen(port):
@@ -223,7 +222,7 @@ def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.
         except OSError as error:
             raise ServiceError(f"{spec.name} could not be started: {error}") from error
     place = place_of(process.pid)  # before it is collected: one that ended at once has a place, too
-    # Whoever starts a process has to collect it, or it stays a zombie while we live.
+    # A parent has to wait for its child, or the child stays a zombie.
     threading.Thread(target=process.wait, name=f"reap-{spec.name}", daemon=True).start()
     service = RunningService(
         name=spec.name,

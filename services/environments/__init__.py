@@ -1,8 +1,8 @@
-"""Virtual environments of their own, for servers that cannot share the project's.
+"""Virtual environments for servers that cannot share the project's.
 
-Label Studio pins older releases of what Prefect needs, and vLLM on a CPU is a community build that
-only tests use. Each environment is installed from a committed lock with hashes; how a lock is made
-stands in the `.in` file beside it.
+Label Studio pins older releases of Prefect's dependencies, and vLLM on a CPU is a community build
+that only tests use. Each environment is installed from a committed lock with hashes; the `.in` file
+beside a lock says how to make it.
 """
 
 import fcntl
@@ -34,14 +34,14 @@ def environments_root() -> Path:
 
 
 def ensure_environment(name: EnvironmentName, root: Path) -> Path:
-    """The folder of environment `name` under `root`, installed now if it is not there as locked.
+    """The folder of environment `name` under `root`, installed now unless it matches its lock.
 
-    Several processes may call this at once: whoever comes second waits, then finds it done. An
-    installation that was interrupted, or that is from another lock or Python, is made anew.
+    Concurrent callers wait for each other. An interrupted installation, or one from another lock or
+    Python, is replaced.
 
     Raises:
         ConfigurationError: `uv` is not installed.
-        ServiceError: the installation failed; the message ends with what `uv` said.
+        ServiceError: the installation failed; the message ends with the output of `uv`.
     """
     folder = root.absolute() / name
     lock_file = _LOCKS / f"{name}.txt"

@@ -74,7 +74,7 @@ def fault_proxy(target: str, choose: Chooser, slow_seconds: float = 0.0) -> Iter
                 self.end_headers()
                 self.wfile.write(content)
             except OSError:
-                self.close_connection = True  # whoever asked has gone
+                self.close_connection = True  # the client has gone
 
         def _reset(self) -> None:
             """Ends the connection with RST instead of FIN."""

@@ -143,7 +143,7 @@ class MemoryDesk:
         return self.annotate(task_id, about, annotation_id)
 
     def move_annotation(self, annotation_id: int, task_id: int) -> None:
-        """Puts an answer on another task, as Label Studio did for whoever named one."""
+        """Puts an answer on another task, as Label Studio does for a request that names one."""
         found = [
             annotation
             for tasks in self.tasks.values()

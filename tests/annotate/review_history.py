@@ -203,7 +203,7 @@ class History:
                 connection.execute(update(Entity).where(chosen).values(state=state))
 
     def write(self) -> None:
-        """Stores what was told so far."""
+        """Stores the history so far."""
         with self.store.write() as connection:
             for table in (ReviewTask, Annotation, GoldItem, GoldCheck, TaskReturn):
                 if rows := self._rows.get(table):
@@ -314,7 +314,7 @@ class _Script:
         self.history.check(key, person, correct, at)
 
     def _unfinished(self, entity_id: str, one: Person, other: Person, number: int) -> None:
-        """Open, half answered, skipped by one, or taken back from one."""
+        """Open, half answered, skipped by one, or revoked from one."""
         match number % 4:
             case 0:
                 self.history.task(entity_id, one.pseudonym)

@@ -122,10 +122,10 @@ def test_whoever_has_less_to_do_gets_more() -> None:
     assert Counter(one.pseudonym for one in found) == {"free": 20, "busy": 10}
 
 
-def test_what_was_begun_is_finished_before_anything_new() -> None:
-    begun = Item("begun", frozenset({"a"}), 1)
-    found = assign([*fresh(20), begun], [Worker("a", 0, 0), Worker("b", 0, 0)], 2, 1, "")
-    assert Assignment("begun", "b") in found
+def test_items_with_answers_come_first() -> None:
+    started = Item("started", frozenset({"a"}), 1)
+    found = assign([*fresh(20), started], [Worker("a", 0, 0), Worker("b", 0, 0)], 2, 1, "")
+    assert Assignment("started", "b") in found
 
 
 def test_another_seed_is_another_draw() -> None:

@@ -217,7 +217,7 @@ def test_an_answered_task_that_is_listed_again_with_a_skip_stays_answered(
         assert states_of[ann] == "answered"
 
 
-def test_a_skip_is_told_of_once(world: World, office: MemoryOffice) -> None:
+def test_a_skip_is_reported_once(world: World, office: MemoryOffice) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
     fill(world, 1)
     push(world.store, office, TWO)
@@ -226,7 +226,7 @@ def test_a_skip_is_told_of_once(world: World, office: MemoryOffice) -> None:
     assert [pull(world.store, office, TWO).skipped for _ in range(2)] == [1, 0]
 
 
-def test_an_answer_that_becomes_unclear_is_told_of_and_the_one_before_stands(
+def test_an_answer_that_becomes_unclear_is_reported_and_the_one_before_counts(
     world: World, office: MemoryOffice
 ) -> None:
     fill(world, 1)
@@ -291,7 +291,7 @@ def test_reconcile_decides_what_has_enough_answers(world: World, office: MemoryO
     push(world.store, office, ONE)
     work(world.store, office, ann, says_accept)
     pull(world.store, office, ONE)
-    with world.store.write() as connection:  # a database that was mended by hand
+    with world.store.write() as connection:  # a database that was repaired by hand
         connection.execute(update(Entity).values(state="proposed").where(Entity.kind == "rewrite"))
     assert reconcile(world.store, office, ONE).decided == 2
 

@@ -221,7 +221,7 @@ def test_two_annotators_disagree_and_an_adjudicator_settles_it(
 
 
 def judge_both(person: Person, verdict_on_plain: str) -> None:
-    """Mends the one rewrite, and says `verdict_on_plain` of the other."""
+    """Corrects one rewrite, and gives the other the verdict `verdict_on_plain`."""
     judged = []
     for _ in range(2):
         judged.append(person.shown())
@@ -237,7 +237,7 @@ def judge_both(person: Person, verdict_on_plain: str) -> None:
 
 
 def settle(person: Person, names: list[str]) -> None:
-    """Looks at both answers, sees nobody's name, and mends the text."""
+    """Looks at both answers, sees no names, and corrects the text."""
     title = f"Loupe · {QUEUE.name} · conflicts"
     assert person.projects() == [title]
     assert "Annotators disagree" in person.open(title)

@@ -118,9 +118,7 @@ def test_a_files_good_lines_become_gold_and_the_others_are_named(
     assert (again.added, again.known) == (0, 2)
 
 
-def test_a_file_that_is_not_there_is_told_in_a_sentence(
-    sqlite_store: Store, tmp_path: Path
-) -> None:
+def test_a_missing_file_is_reported_in_a_sentence(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the gold file .*known\.jsonl cannot be read"):
         add_gold_file(sqlite_store, REWRITES, tmp_path / "known.jsonl")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe{")

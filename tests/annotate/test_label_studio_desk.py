@@ -44,7 +44,7 @@ def workplace(
 
 @contextmanager
 def signed_in(url: str, token: SecretStr) -> Iterator[httpx.Client]:
-    """A program that acts for whoever has the token."""
+    """A program with somebody's token."""
     with httpx.Client(base_url=url, trust_env=False, timeout=120) as client:
         refresh = {"refresh": token.get_secret_value()}
         access = client.post("/api/token/refresh/", json=refresh).raise_for_status().json()

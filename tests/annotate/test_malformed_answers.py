@@ -1,4 +1,4 @@
-"""Answers that no page makes: none stops a pull, none counts, and the lead is told of each."""
+"""Answers that no page makes: none stops a pull, none counts, and each is reported."""
 
 import random
 from collections import Counter
@@ -154,8 +154,8 @@ def spoil(world: World, answers: int, seed: int) -> None:
         good += 1
         report = pull(world.store, office, queue)
         assert report.accepted + report.edited + report.rejected == 1, (step, report)
-        (told,) = report.unclear
-        assert told.detail
+        (notice,) = report.unclear
+        assert notice.detail
         assert pull(world.store, office, queue).unclear == report.unclear, step
     found = states(world)
     assert found == {"clear": good, "unclear": each * len(GENUINE)}
@@ -232,9 +232,9 @@ def test_an_answer_counts_only_if_the_tasks_assignee_gave_it(world: World) -> No
     forged = office(bea).annotate(foreign, accepting(REWRITE), user_id=anns)
     report = pull(world.store, office, TWO)
     assert (report.accepted, report.decided) == (1, 0)
-    (told,) = report.unclear
-    assert told.annotation_id == forged
-    assert told.detail == f"made or changed by {ann}, but the task is for {bea} alone"
+    (notice,) = report.unclear
+    assert notice.annotation_id == forged
+    assert notice.detail == f"made or changed by {ann}, but the task is for {bea} alone"
     (entity,) = find(world.store, DATASET, "rewrite")
     assert entity.state == "proposed"
 
@@ -284,10 +284,10 @@ def test_an_answer_that_was_seen_on_another_task_does_not_count_there(world: Wor
     office(ann).move_annotation(moved, second)
     report = pull(world.store, office, ONE)
     assert report.accepted == 0
-    (told,) = report.unclear
-    assert told.annotation_id == moved
-    assert "it was an answer to another task before" in told.detail
-    assert pull(world.store, office, ONE).unclear == (told,)
+    (notice,) = report.unclear
+    assert notice.annotation_id == moved
+    assert "it was an answer to another task before" in notice.detail
+    assert pull(world.store, office, ONE).unclear == (notice,)
 
 
 def test_one_person_who_answers_twice_is_not_two_people() -> None:

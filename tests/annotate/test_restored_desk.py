@@ -278,7 +278,7 @@ def test_a_label_studio_set_back_to_yesterday_loses_and_doubles_nothing(review: 
     assert sorted(notice.entity_id for notice in found.deleted) == gone
 
 
-def test_a_project_that_was_deleted_is_made_anew_with_what_is_open(review: Review) -> None:
+def test_a_deleted_project_is_made_again_with_its_open_tasks(review: Review) -> None:
     pulled, unseen, untouched = hats(review, 1, 2, 3)
     review.push()
     for name in NAMES:

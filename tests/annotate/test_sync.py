@@ -275,7 +275,7 @@ def test_a_skipped_task_stays_open(world: World, office: MemoryOffice, desk: Mem
     assert push(world.store, office, QUEUE).known == 1
 
 
-def test_an_answer_that_is_skipped_later_stands_and_is_told_of(
+def test_an_answer_that_is_skipped_later_counts_and_is_reported(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     shown, annotation = answered(world, office, accepting(REWRITE))
@@ -288,7 +288,7 @@ def test_an_answer_that_is_skipped_later_stands_and_is_told_of(
     assert state_of(world, shown) == "accepted"
 
 
-def test_a_deleted_annotation_is_told_of_and_its_decision_stands(
+def test_a_deleted_annotation_is_reported_and_its_decision_stays(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     shown, annotation = answered(world, office, accepting(REWRITE))
@@ -299,7 +299,7 @@ def test_a_deleted_annotation_is_told_of_and_its_decision_stands(
     assert state_of(world, shown) == "accepted"
 
 
-def test_an_unclear_answer_stays_open_until_it_is_mended(
+def test_an_unclear_answer_stays_open_until_it_is_corrected(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     shown, annotation = answered(world, office, editing("  "))

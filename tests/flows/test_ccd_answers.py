@@ -143,7 +143,7 @@ def test_no_anchor_is_lost_whatever_is_answered(
     answered = next(one for one in whole if "answer" in one.context)
     assert answered.context["answer"] == f"{CUT} again", "the raw answer of the last round"
     unanswered = next(one for one in whole if "raw" in one.context)
-    assert "told to answer 400" in unanswered.context["raw"]
+    assert "instructed to answer 400" in unanswered.context["raw"]
     parts = [one for one in lost if "strategy" in one.context]
     kept = strategies[partly]
     assert [one.context["strategy"] for one in parts] == [kept + 1, kept + 2, kept + 3]

@@ -160,7 +160,7 @@ def test_what_a_lasting_status_means(
     assert isinstance(failure, ChatFailure)
     assert (failure.reason, failure.retriable) == (reason, retriable)
     assert f"status {status}" in failure.detail
-    assert "told to answer" in failure.raw
+    assert "instructed to answer" in failure.raw
 
 
 def test_a_server_that_does_not_answer_in_time(counting: CountingServer) -> None:

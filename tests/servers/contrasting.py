@@ -44,7 +44,7 @@ def spoiled(spoil: Spoil) -> Complete:
 
 
 def remembered(complete: Complete) -> Complete:
-    """The same completions, each thought of once: whoever is killed asks again."""
+    """The same completions, each computed once: a killed process asks again."""
     known: dict[str, dict[str, Any]] = {}
 
     def completed(request: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def remembered(complete: Complete) -> Complete:
 
 
 def sometimes_cut(request: dict[str, Any], text: str) -> str:
-    """Cuts a third of first answers short, and a fifth of those to questions asked anew."""
+    """Cuts off a third of first answers, and a fifth of answers to repeated questions."""
     share = int(hashlib.sha256(prompt_text(request).encode()).hexdigest()[:8], 16)
     return text[: len(text) // 2] if share % (5 if is_repair(request) else 3) == 0 else text
 
@@ -84,8 +84,8 @@ def contrast_answer(request: dict[str, Any]) -> str:
         return outcome.text
     captions = json.loads(outcome.text)[CAPTIONS_FIELD]
     translations = [translation(caption) for caption in captions]
-    told = {CAPTIONS_FIELD: captions, TRANSLATIONS_FIELD: translations}
-    return json.dumps(told, ensure_ascii=False)
+    answer = {CAPTIONS_FIELD: captions, TRANSLATIONS_FIELD: translations}
+    return json.dumps(answer, ensure_ascii=False)
 
 
 def translation(caption: str) -> str:
@@ -107,7 +107,7 @@ def asks_for_captions(request: dict[str, Any]) -> bool:
 
 
 def is_repair(request: dict[str, Any]) -> bool:
-    """Whether an answer was no use, and is asked for anew."""
+    """Whether an answer was unusable and is requested again."""
     return "\n<problem>\n" in prompt_text(request)
 
 

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat server that counts, and fails when told to.
+"""An OpenAI-compatible chat server that counts, and fails on demand.
 
 It answers every request deterministically, from the request alone, and counts how often it saw each
 distinct request. As a process of its own it outlives whatever is killed in a test::
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(length)
-        if len(body) < length:  # whoever was sending it has been killed
+        if len(body) < length:  # the sender was killed
             self.close_connection = True
             return
         if self.path == "/v1/chat/completions":
@@ -231,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "status":
                 after = fault.retry_after_seconds
                 headers = {} if after is None else {"Retry-After": str(after)}
-                error = {"error": {"message": f"told to answer {fault.status}"}}
+                error = {"error": {"message": f"instructed to answer {fault.status}"}}
                 self._send_json(error, fault.status, headers)
             case "slow":
                 time.sleep(fault.seconds)
@@ -362,7 +362,7 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0, help="seconds before each answer")
     arguments = parser.parse_args()
     with CountingServer(arguments.port, arguments.state, arguments.delay) as server:
-        print(server.base_url, flush=True)  # noqa: T201 - whoever started this wants the address
+        print(server.base_url, flush=True)  # noqa: T201 - the parent process reads the address
         server.serve_forever()
 
 

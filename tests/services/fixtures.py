@@ -80,7 +80,7 @@ class LabelStudioServer(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the tests may have settings of their own; tests start from the defaults."""
+    """Tests start from the default settings, not from those of the environment."""
     for name in list(os.environ):
         if name.startswith("LOUPE_") and name != "LOUPE_ENVIRONMENTS":
             monkeypatch.delenv(name)

@@ -14,7 +14,7 @@ from services.process import free_port
 
 
 class ModelServer(http.server.BaseHTTPRequestHandler):
-    """Lists its models to whoever has the key."""
+    """Lists its models to clients with the key."""
 
     key: ClassVar[str] = "sesame"
 
@@ -84,7 +84,7 @@ def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, base_ur
     assert (finding.verdict, finding.remedy) == (Verdict.LACKING, "export MODEL_KEY=…")
 
 
-def test_a_key_that_is_refused_is_told_from_one_that_is_taken(
+def test_a_refused_key_is_distinguished_from_an_accepted_one(
     monkeypatch: pytest.MonkeyPatch, base_url: str
 ) -> None:
     monkeypatch.setenv("MODEL_KEY", "wrong")

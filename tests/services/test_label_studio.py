@@ -42,7 +42,7 @@ def test_the_token_is_that_of_our_user(api: httpx.Client, label_studio: LabelStu
 
 
 @pytest.mark.label_studio
-def test_a_token_is_kept_and_made_anew_when_it_is_lost(label_studio: LabelStudioServer) -> None:
+def test_a_token_is_kept_and_replaced_when_it_is_lost(label_studio: LabelStudioServer) -> None:
     home, url = label_studio.home, label_studio.url
     before = load_credentials(home)
     assert label_studio_token(home, url) == before.label_studio_token

@@ -81,7 +81,7 @@ def browser(server: LabelStudioServer, person: AnnotatorAccount) -> Iterator[htt
 
 
 def fill(keeper: httpx.Client, person: httpx.Client) -> Belongings:
-    """Makes a project with all that can be in one; whoever keeps the workspace lets `person` in."""
+    """Makes a project with everything that one can hold, to which `person` has access."""
 
     def made(client: httpx.Client, path: str, body: Any, **query: str) -> Any:
         return client.post(path, json=body, params=query).raise_for_status().json()
@@ -126,7 +126,7 @@ def workplace(
 
 
 class Operation(NamedTuple):
-    """A request that Label Studio's own description tells of."""
+    """A request in Label Studio's own API schema."""
 
     method: str
     path: str

@@ -48,10 +48,10 @@ def stub(word: str = "nothing") -> str:
     return word
 
 @flow(name="endless")
-def endless(begun: str) -> None:
-    with Path(begun).open("a") as file:
+def endless(marker: str) -> None:
+    with Path(marker).open("a") as file:
         file.write(f"{os.getpid()}\\n")
-    if len(Path(begun).read_text().split()) < 2:
+    if len(Path(marker).read_text().split()) < 2:
         time.sleep(3600)
 """
 STUB_DEPLOYMENTS = """
@@ -110,11 +110,11 @@ class Prefect(NamedTuple):
         states = self.ask(f"flow_run_states/?flow_run_id={run}", {}, "GET").json()
         return [state["name"] for state in states]
 
-    def begin_endless(self, begun: str) -> tuple[str, int]:
+    def start_endless(self, marker: str) -> tuple[str, int]:
         """A run that is under way for good, and the process that it is in."""
         create = f"deployments/{self.deployment('endless')}/create_flow_run"
-        run = str(self.ask(create, {"parameters": {"begun": begun}}).json()["id"])
-        path = self.workplace / begun
+        run = str(self.ask(create, {"parameters": {"marker": marker}}).json()["id"])
+        path = self.workplace / marker
         wait_until(lambda: path.exists() and bool(path.read_text().strip()))
         return run, int(path.read_text())
 
@@ -327,7 +327,7 @@ def test_a_crashed_run_is_started_again_at_most_twice(
 def test_a_run_whose_worker_and_process_were_killed_is_run_again_to_its_end(
     prefect: Prefect,
 ) -> None:
-    run, process = prefect.begin_endless("killed.txt")
+    run, process = prefect.start_endless("killed.txt")
     worker = recorded(prefect.home, WORKER)
     assert worker is not None
     psutil.Process(worker.pid).kill()
@@ -342,7 +342,7 @@ def test_a_run_whose_worker_and_process_were_killed_is_run_again_to_its_end(
 
 @pytest.mark.prefect
 def test_a_cancelled_run_ends_and_is_not_started_again(prefect: Prefect) -> None:
-    run, process = prefect.begin_endless("cancelled.txt")
+    run, process = prefect.start_endless("cancelled.txt")
     profiles = {"PREFECT_PROFILES_PATH": str(prefect_profiles(prefect.home))}
     prefect.command("flow-run", "cancel", run, **profiles)
     assert prefect.ended(run)["type"] == "CANCELLED"
@@ -355,7 +355,7 @@ def test_secrets_of_the_environment_reach_runs_by_name_only(
     monkeypatch.setenv("OPENAI_API_KEY", "named by the profile")
     monkeypatch.setenv("MY_KEY", "named by the user")
     monkeypatch.setenv("SOMEBODYS_SECRET", "named by nobody")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of no use without S3")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "needed for S3 only")
     settings = load_settings(home=tmp_path, profile="paper", worker_variables="MY_KEY")
     names = set(worker_variables(settings))
     assert {"OPENAI_API_KEY", "MY_KEY"} <= names

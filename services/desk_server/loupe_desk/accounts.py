@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 def make(people: list[Record]) -> list[Record]:
-    """Makes the workspaces of `people`, or mends them; a service's earlier tokens end here."""
+    """Makes or repairs the workspaces of `people`; a service's earlier tokens are revoked."""
     from django.db import transaction
 
     with transaction.atomic():
@@ -37,7 +37,7 @@ def set_active(people: list[Record]) -> list[Record]:
 
 
 def describe(people: list[Record]) -> list[Record]:
-    """How the accounts of `people` stand."""
+    """The state of the accounts of `people`."""
     return [_described(_user(person["email"])) for person in people]
 
 

@@ -1,9 +1,8 @@
-"""What a request of somebody who labels may carry: one JSON object, in one reading.
+"""The body of an annotator's request: one JSON object that can be read in one way only.
 
-The gate decides by what it reads in a body, and Label Studio acts on what it reads there itself. So
-that both read the same, everything that could be read in two ways is refused (other charsets,
-duplicate names, byte order marks, numbers that are none), and Label Studio gets the body written
-anew from what the gate has read.
+The gate decides by its own reading of a body, and Label Studio acts on its own. So that both read
+the same, everything ambiguous is refused (other charsets, duplicate names, byte order marks, NaN
+and infinity), and Label Studio gets a body serialised again from the gate's reading.
 """
 
 import json

@@ -148,7 +148,7 @@ def _refusal(detail: str) -> HttpResponse:
 
 
 def only_labels(user: Any) -> bool:
-    """Whether somebody works in a workspace that is not theirs to run."""
+    """Whether the user is in a workspace that they do not manage."""
     return bool(user.is_authenticated and not user.is_superuser and not _owns_workspace(user))
 
 

@@ -1,7 +1,7 @@
-"""What whoever only labels is not shown: what the gate would refuse them anyway.
+"""Hides from annotators what the gate would refuse them.
 
-The community edition knows no roles and draws every button for everybody. Hiding them is a
-courtesy, done by names that a new version may change; it is the gate that refuses.
+The community edition has no roles and shows every button to everybody. Hiding them is a courtesy
+that depends on element names, which a new version may change; the gate is what protects.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class LabellingView:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """The answer; in a page for somebody who only labels, less is to be seen."""
+        """The response; annotators' pages show less."""
         answer = self._get_response(request)
         is_page = answer.get("Content-Type", "").startswith("text/html") and not answer.streaming
         if is_page and only_labels(request.user):

@@ -293,9 +293,9 @@ def a_duplicate_question(**values: object) -> Proposal:
     """Two images that may be the same."""
     first, _ = photograph(2)
     second = in_other_colours(2)
-    told = {"mirrored": True, "distance": 0.0312, "similarity": 0.9481, **values}
+    fields = {"mirrored": True, "distance": 0.0312, "similarity": 0.9481, **values}
     record = DuplicateQuestion.model_validate(
-        {"first": first.picture, "second": second.picture, "embedder": "embedder@1", **told}
+        {"first": first.picture, "second": second.picture, "embedder": "embedder@1", **fields}
     )
     return proposal(record, first, second)
 

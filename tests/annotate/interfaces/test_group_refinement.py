@@ -90,7 +90,7 @@ def test_what_is_no_answer(regions: Regions, problem: str) -> None:
     assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
 
 
-def test_two_agree_if_all_their_captions_are_alike() -> None:
+def test_two_agree_if_all_their_captions_are_similar() -> None:
     one = answer_to(ticked("verdict", "edit"), *texts(text_1_2="A grey bike on the walk."))
     alike = answer_to(ticked("verdict", "edit"), *texts(text_1_2="a grey bike on the walk"))
     unlike = answer_to(ticked("verdict", "edit"), *texts(text_1_2="Snow."))

@@ -134,7 +134,7 @@ def test_an_edit_takes_the_place_of_the_rewrite(world: World) -> None:
     )
 
 
-def test_edits_agree_where_their_texts_are_alike() -> None:
+def test_edits_agree_if_their_texts_are_similar() -> None:
     one, other = edited("A red coat and a bag."), edited("a  red coat and a bag")
     assert PAGE.same(one, other, 0.95)
     assert not PAGE.same(one, edited("A blue coat and no bag at all."), 0.95)

@@ -75,7 +75,7 @@ def test_without_a_pick_there_is_no_answer() -> None:
 
 
 def test_the_order_hides_the_answer() -> None:
-    """Over many tests the right option stands in every place about equally often."""
+    """Over many tests the correct option is in every place about equally often."""
     places = Counter(option_order(digest_of("test", str(n))).index(2) for n in range(600))
     assert set(places) == set(range(OPTIONS))
     assert all(60 < count < 140 for count in places.values())
