@@ -41,7 +41,7 @@ def beside_quotes(text: str) -> str:
     return QUOTED.sub(" ", text)
 
 
-# A model's own answer, quoted to it as data when it is asked anew.
+# A model's own answer, quoted to it as data when it is asked once more.
 
 _MOST_CHARACTERS = 6000
 
@@ -90,17 +90,17 @@ _CHATTER = re.compile(
 
 def refusal_in(text: str) -> str | None:
     """The words by which a model refuses, or None where `text` refuses nothing."""
-    match = _REFUSAL.search(_told(text))
+    match = _REFUSAL.search(_unquoted(text))
     return (match["clause"] or match["own"]) if match else None
 
 
 def chatter_in(text: str) -> str | None:
-    """What a model says to whoever asked before it answers («Sure! Here is the caption:»)."""
-    match = _CHATTER.search(_told(text))
+    """What a model says before it answers («Sure! Here is the caption:»)."""
+    match = _CHATTER.search(_unquoted(text))
     return match.group() if match else None
 
 
-def _told(text: str) -> str:
+def _unquoted(text: str) -> str:
     return beside_quotes(text).replace("’", "'")
 
 
@@ -133,8 +133,8 @@ def words_of(text: str) -> Words:
 
 # Finds the one JSON object of an answer, among reasoning, chatter, fences and template marks.
 #
-# Only what is around the object is looked through: what stands in its texts is the answer, whatever
-# it looks like. A caption may quote `<think>`, three backticks, or a template's `</s>`.
+# Only the text around the object is searched: the texts in it are the answer, whatever they look
+# like. A caption may quote `<think>`, three backticks, or a template's `</s>`.
 
 REASONING = ("think", "thinking", "reasoning", "thought", "analysis", "scratchpad")
 """The tags between which models think before they answer."""
@@ -255,7 +255,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # Texts in the fields of a model's answer: as they are, in the language of a caption, or refused.
 #
 # Nothing but white space is changed in a text: a caption may quote asterisks, tags and notes, and
-# whoever takes something out of it says what no model said. What cannot be used is refused.
+# without them it would not be what the model wrote. What cannot be used is refused.
 
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
 """Marks without width that change nothing of a text: soft hyphen, byte order mark …"""
@@ -433,7 +433,7 @@ def translation_fault(text: str, name: str, caption: str, language: str) -> Faul
 
 
 def shown(text: str) -> str:
-    """The beginning of a text, quoted, as it stands in messages."""
+    """The beginning of a text, quoted, for messages."""
     return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
 
 
@@ -471,7 +471,7 @@ def _line_fault(line: str, name: str) -> Fault | None:
     if not words_of(line):
         return Fault("no_words", f"{name} holds no words: {shown(line)}.")
     if (around := _AROUND.search(line)) is not None:
-        return Fault("markup", f"{name} stands in markup: {shown(around.group())}.")
+        return Fault("markup", f"{name} is wrapped in markup: {shown(around.group())}.")
     if _is_json(line):
         return Fault("markup", f"{name} holds JSON again: {shown(line)}.")
     if (refusal := refusal_in(line)) is not None:

@@ -276,7 +276,7 @@ def check_grammar(
 
     Args:
         text: a caption.
-        settings: what is not held against it.
+        settings: what is not reported.
         known_words: words that are right in this caption, as names among what is known of it.
     """
     plain = _without(_QUOTED, text) if settings.quotes else text

@@ -8,7 +8,7 @@ from schemas.profile import ContrastSettings
 def uncalibrated_threshold_warning(
     settings: ContrastSettings, found: ChoiceCalibration
 ) -> str | None:
-    """What to say of the bounds of the choice; None where they were measured with the embedder.
+    """A warning on the bounds of the choice; None where they were measured with the embedder.
 
     Args:
         settings: the bounds in force, and whose they are.
@@ -25,8 +25,8 @@ def uncalibrated_threshold_warning(
     )
 
 
-def told_of_edits(settings: ContrastSettings) -> str | None:
-    """What to say of the bounds of the check of edits; None likewise."""
+def edit_bounds_warning(settings: ContrastSettings) -> str | None:
+    """A warning on the bounds of the check of edits; None where they were measured."""
     check = settings.edit_check
     if _are_measured(settings) or check.least_shift is None:
         return None

@@ -17,7 +17,13 @@ from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from flows.recos.task_images import stored_picture
-from schemas.caption_contrast import WORD, caption_name, content_words, image_letter, not_told_apart
+from schemas.caption_contrast import (
+    WORD,
+    caption_name,
+    content_words,
+    image_letter,
+    not_distinguished,
+)
 from schemas.proposals import CaptionGroup
 from schemas.records import Rejection
 from schemas.requests import StyleLimits
@@ -124,9 +130,9 @@ class GroupCheck(NamedTuple):
 
     Attributes:
         doubts: sentences for people, the first captions first; `CaptionGroup.doubts`.
-        unusable: captions with which the group cannot be released, whoever accepted it: they speak
-            of another image, or two images have the same. The context has `caption` (A1 is the
-            first caption of the anchor), `row` and `column`, both from 0.
+        unusable: captions with which the group cannot be released, even if it was accepted: they
+            speak of another image, or two images have the same. The context has `caption` (A1 is
+            the first caption of the anchor), `row` and `column`, both from 0.
     """
 
     doubts: tuple[str, ...]
@@ -134,11 +140,10 @@ class GroupCheck(NamedTuple):
 
 
 def check_group(group: CaptionGroup, limits: StyleLimits = _LIMITS) -> GroupCheck:
-    """What the words of a group's captions tell against it.
+    """What the words of a group's captions show to be wrong with it.
 
-    Captions are held against the coarse caption that they were made from and against those of the
-    other images that were made from the same. What the images show is not looked at: see
-    `two_way_check`.
+    Captions are compared with the coarse caption that they were made from and with those of the
+    other images that were made from the same. The images are not looked at: see `two_way_check`.
     """
     return GroupCheck(
         doubts=(*_wording_doubts(group, limits), *_contrast_doubts(group), *_repeated(group)),
@@ -166,7 +171,7 @@ def _contrast_doubts(group: CaptionGroup) -> Iterator[str]:
     differences = [member.difference for member in group.members]
     for row in range(len(group.coarse_captions)):
         captions = [member.captions[row] for member in group.members]
-        for column, others in enumerate(not_told_apart(captions, differences)):
+        for column, others in enumerate(not_distinguished(captions, differences)):
             if others:
                 name, letters = caption_name(row, column), " and ".join(map(image_letter, others))
                 yield f"Caption {name} says nothing that tells it from {letters}."
@@ -261,19 +266,19 @@ class CaptionPreference(NamedTuple):
     def sentence(self) -> str:
         """What is wrong, for people; empty where nothing is."""
         name, own = caption_name(self.row, self.column), image_letter(self.column)
-        told = []
+        problems = []
         if self.prefers_other_image:
-            told.append(
+            problems.append(
                 f"fits image {image_letter(self.nearest_image)} as well as its own or better "
                 f"({self.nearest_similarity:.3f} and {self.similarity:.3f})"
             )
         if self.loses_own_image:
-            told.append(
+            problems.append(
                 f"fits image {own} no better than caption "
                 f"{caption_name(self.row, self.best_caption)} does "
                 f"({self.similarity:.3f} and {self.best_similarity:.3f})"
             )
-        return f"Caption {name} {', and '.join(told)}, says the embedder." if told else ""
+        return f"Caption {name} {', and '.join(problems)}, says the embedder." if problems else ""
 
 
 def check_preferences(text_vectors: Vectors, image_vectors: Vectors) -> list[CaptionPreference]:
@@ -285,7 +290,7 @@ def check_preferences(text_vectors: Vectors, image_vectors: Vectors) -> list[Cap
 
     Args:
         text_vectors: of k coarse captions × n images, of unit length, of shape (k, n, d).
-        image_vectors: of the images, likewise, of shape (n, d), n at least 2.
+        image_vectors: of the images, of unit length, of shape (n, d), n at least 2.
 
     Raises:
         ValueError: the shapes do not fit, or a value is no finite number.
@@ -323,20 +328,17 @@ def _cosines(text_vectors: Vectors, image_vectors: Vectors) -> NDArray[np.float6
     return cosines.round(_DECIMALS)
 
 
-# What speaks against the captions of groups: their words, and what the embedder makes of them.
-
-
 def refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
-    """Rejects accepted groups that cannot be released, whoever accepted them, and says why.
+    """Rejects accepted groups that cannot be released, and says why.
 
-    What people write into a group is checked here first. Who answers anew, with other captions,
-    makes another group, which is looked at again.
+    What people write into a group is checked here first. A new answer with other captions makes
+    another group, which is checked again.
     """
     refused: list[tuple[int, tuple[StoredEntity, Rejection]]] = []
     for group in find(context.store, dataset, CaptionGroup.kind, states=("accepted",)):
         for rejection in check_group(group.record(CaptionGroup)).unusable[:1]:
-            told = {**rejection.context, "group": group.id, "anchor": group.group}
-            refused.append((group.seq, (group, rejection.model_copy(update={"context": told}))))
+            context_ = {**rejection.context, "group": group.id, "anchor": group.group}
+            refused.append((group.seq, (group, rejection.model_copy(update={"context": context_}))))
     report = _quarantined(context, dataset, refused)
     decisions = [
         NewDecision(group.id, "reject", context.software, f"it cannot be released: {why.detail}")

@@ -132,7 +132,7 @@ SERIES = ("accepted", "rejected", "not judged", "near-duplicate")
 
 
 class PlacedValue(NamedTuple):
-    """A value, where it stands in percents from the left, and what it is."""
+    """A value, its place in percent from the left, and its name."""
 
     place: float
     value: float

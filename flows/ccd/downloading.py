@@ -229,7 +229,7 @@ class HitDownloads:
     def _results(
         self, hits: Sequence[StoredEntity], downloader: ImageDownloader
     ) -> Iterator[tuple[int, Result]]:
-        """What became of each hit, by its place."""
+        """The result of each hit, by its place."""
         web: list[int] = []
         for place, entity in enumerate(hits):
             record = entity.record(FoundHit)
@@ -275,7 +275,7 @@ class HitDownloads:
             ),
             source_sha256=image.source_sha256,
             contents=contents_key(self._contents),
-            **_way(image),
+            **_retrieval(image),
         )
         parents = [(DOWNLOADED_FROM, entity.id), (IMPORTED_FROM, source.id)]
         made = new_entity(record, self._dataset, parents=parents)
@@ -315,15 +315,15 @@ def contents_key(contents: Mapping[str, int | None]) -> str:
 
 
 def _left(report: StageReport) -> ServiceError | None:
-    """What to say of hits that are left for later; None where there are none."""
+    """The error on hits that are left for later; None where there are none."""
     if not report.deferred:
         return None
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
-    told = "".join(f"; {reason}: {detail}" for reason, detail in sorted(report.details.items()))
+    details = "".join(f"; {reason}: {detail}" for reason, detail in sorted(report.details.items()))
     return ServiceError(
-        f"{report.deferred.total()} images could not be downloaded for now ({reasons}){told}; what "
-        f"came is stored, run again later: an address is given up after {MOST_ATTEMPTS} tries in "
-        f"different hours"
+        f"{report.deferred.total()} images could not be downloaded for now ({reasons}){details}; "
+        f"what came is stored, run again later: an address is given up after {MOST_ATTEMPTS} tries "
+        f"in different hours"
     )
 
 
@@ -334,8 +334,8 @@ def _is_answer(result: Result) -> bool:
     )
 
 
-def _way(image: DownloadedImage | InspectedImage) -> dict[str, object]:
-    """Where on the web a picture was in the end, and how it was come by."""
+def _retrieval(image: DownloadedImage | InspectedImage) -> dict[str, object]:
+    """Where on the web a picture was found after redirects, and what robots.txt said."""
     if isinstance(image, InspectedImage):
         return {}
     return {"url": image.url, "redirects": image.redirects, "robots": image.robots}

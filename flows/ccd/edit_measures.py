@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Two pictures of the same size, laid over each other as well as they go.
 #
-# A diffusion model makes the whole picture anew: it may come back moved or zoomed by a pixel or
-# two, and a little warmer. None of that is an edit, so it is taken off before pixels are compared.
+# A diffusion model redraws the whole picture: it may come back moved or zoomed by a pixel or two,
+# and a little warmer. None of that is an edit, so it is removed before pixels are compared.
 
 Lab = NDArray[np.float32]
 """A picture in CIELAB, of shape (height, width, 3): L* from 0 to 100, a* and b* about as wide."""
@@ -151,7 +151,7 @@ Mask = NDArray[np.bool_]
 _AROUND_PX = 5
 """How wide the place is that a pixel is compared with, in pixels of the comparison."""
 _GRAIN_PX = 3
-"""What is thinner than this, in pixels of the comparison, is an edge that was drawn anew."""
+"""What is thinner than this, in pixels of the comparison, is an edge that was redrawn."""
 _JOINED_PX = 7
 """Changes this near to each other are one."""
 
@@ -193,8 +193,8 @@ def change_between(
     """Where `edited` differs visibly from `anchor`.
 
     Both are smoothed, and a pixel has changed if its colour is none that the other picture has
-    around that place: so noise, blocks of a compression and edges that were drawn anew a pixel
-    beside do not count. What is left of those is thin and is taken out.
+    around that place: so noise, compression blocks and edges that were redrawn a pixel away
+    do not count. What is left of those is thin and is taken out.
     """
     size = compared_size(*anchor.size, settings.side_px)
     one = lab_of(anchor, size)
@@ -275,7 +275,7 @@ _AREAS = {
     DifferenceType.ENTITY_EMOTION: 1,
     DifferenceType.EVENT_TYPE: 1,
     DifferenceType.ENTITY_RELATION: 2,  # what moves leaves one place and takes another
-    DifferenceType.EVENT_ATTRIBUTE: 2,  # who does it, and to whom
+    DifferenceType.EVENT_ATTRIBUTE: 2,  # who does it, and who it is done to
 }
 """How many changed areas a difference is expected to have; the other types concern all of it."""
 _SAME_COLOUR = 20.0
@@ -302,9 +302,9 @@ def measure_edit(
 ) -> EditMeasurement:
     """How much of the anchor an edit changed, and how much of that where it was not wanted.
 
-    What was wanted cannot be read off what was done: where nobody knows a region, none is made up,
-    and what is told is how much changed in further places. The region is told as one box around all
-    of its boxes; what lies between these is outside.
+    What was wanted cannot be inferred from what was done: where no region is known, none is made
+    up, and the measurement states how much changed in further places. The region is given as one
+    box around all of its boxes; what lies between these is outside.
 
     Args:
         anchor: the picture before.
@@ -327,12 +327,12 @@ def measure_edit(
         explained = [area.box for area in _explained_areas(change, difference)]
         return measured.model_copy(update={"apart_share": _outside(change.mask, explained)})
     boxes = [scaled_box(region, anchor.size, change.size) for region in regions]
-    told = {
+    outside = {
         "outside_share": _outside(change.mask, boxes),
         "region_xyxy": _around(regions),
         "region_by": region_by,
     }
-    return measured.model_copy(update=told)
+    return measured.model_copy(update=outside)
 
 
 def caption_shift(anchor: Vector, candidate: Vector, caption: Vector, wanted: Vector) -> float:
@@ -471,7 +471,7 @@ def _percent(share: float) -> str:
 # The anchor with what an edit changed marked on it.
 
 _TINT = np.array([230, 159, 0], np.float32)
-"""Orange (Okabe and Ito, 2008): told from grey in every kind of colour vision."""
+"""Orange (Okabe and Ito, 2008): distinct from grey in every kind of colour vision."""
 _TINT_SHARE = 0.6
 _PALE = 0.55
 """How much white lies on what did not change."""

@@ -151,8 +151,8 @@ class RecordedEditor:
     """An editor whose every picture is stored.
 
     Model, parameters, seed, instruction and image are an edit's identity: with equal ones, the
-    picture that is stored is given. An edit that failed is tried anew; what may be tried again for
-    ever is tried in `MOST_ATTEMPTS` runs, so that one picture does not keep the others waiting.
+    picture that is stored is given. An edit that failed is tried again, in at most
+    `MOST_ATTEMPTS` runs, so that one picture does not keep the others waiting.
     """
 
     def __init__(self, context: RunContext, dataset: str, spec: ImageEditorSpec) -> None:
@@ -334,8 +334,8 @@ def edit_images(
     """Carries out every order for an edit; each gives a candidate, or the reason why not.
 
     Where nothing changed an edit is tried once more with another seed. What was edited once is
-    measured and judged anew where the settings for that change, and not edited again. What the
-    editor could not make for now is left for later, as the report tells; the rest is done.
+    measured and judged again where the settings for that change, and not edited again. What the
+    editor could not make for now is left for later and counted in the report; the rest is done.
 
     Raises:
         ModelError: the editor or the embedder cannot go on at all.
@@ -443,7 +443,7 @@ class _Editing:
         self._editor = RecordedEditor(context, dataset, settings.editor)
 
     def results(self, orders: Sequence[_Order]) -> list[StageResult]:
-        """What became of each order."""
+        """The result of each request."""
         found: dict[int, StageResult] = {}
         open_: dict[int, Strategy] = {}
         for place, order in enumerate(orders):
@@ -535,8 +535,10 @@ class _Editing:
                 return Deferred(number, edited.reason, edited.detail)
             return WorkResult(number, rejection=_failed(strategy, edited))
         if isinstance(edited.verdict, Rejection):
-            told = {**edited.verdict.context, "instruction": strategy.editing_instruction}
-            return WorkResult(number, rejection=edited.verdict.model_copy(update={"context": told}))
+            context = {**edited.verdict.context, "instruction": strategy.editing_instruction}
+            return WorkResult(
+                number, rejection=edited.verdict.model_copy(update={"context": context})
+            )
         candidate = Candidate(
             source=strategy.source,
             anchor=strategy.anchor,
@@ -593,7 +595,7 @@ def _opened(data: bytes) -> Pictures.Image:
 
 
 def _failed(strategy: Strategy, failure: EditFailure) -> Rejection:
-    told = {"instruction": strategy.editing_instruction, "anchor": strategy.anchor.sha256}
+    context = {"instruction": strategy.editing_instruction, "anchor": strategy.anchor.sha256}
     return Rejection(
-        stage=EDITED_IMAGES_STAGE, reason=failure.reason, detail=failure.detail, context=told
+        stage=EDITED_IMAGES_STAGE, reason=failure.reason, detail=failure.detail, context=context
     )

@@ -1,7 +1,7 @@
-"""Does with captions what was decided on the groups that they were written in.
+"""Applies the decisions on groups to the captions that were written in them.
 
-A group is judged as a whole: its captions are accepted or rejected with it, by whoever judged it.
-Where a person changed captions, those that were changed make way for new ones; the others stay.
+A group is judged as a whole: its captions are accepted or rejected with it, by the same judge.
+Captions that a person changed are replaced by new ones; the others stay.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,11 +33,11 @@ from schemas.records import Caption
 STAGE = "apply_group_decisions"
 VERSION = "1"
 _PAGE = 200
-_JUDGED_ANEW = "its group was judged anew"
+_JUDGED_AGAIN = "its group was judged again"
 
 
 class _Judged(NamedTuple):
-    """A group as it was written, as it stands now (None: rejected), and who judged it."""
+    """A group as it was written, as it is now (None: rejected), and who judged it."""
 
     written: StoredEntity
     standing: StoredEntity | None
@@ -55,7 +55,7 @@ class _Change(NamedTuple):
 def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
     """Brings all captions up to date with the decisions on their groups.
 
-    Groups that cannot be released are rejected first, whoever accepted them.
+    Groups that cannot be released are rejected first, even if they were accepted.
     """
     store = context.store
     report = refuse_unusable_groups(context, dataset)
@@ -179,4 +179,4 @@ def _decisions(
         yield NewDecision(caption.id, "reject", judged.judge, reason)
     for one in earlier:
         if one.state == "accepted" and (new is None or one.id != new.id):
-            yield NewDecision(one.id, "reject", judged.judge, _JUDGED_ANEW)
+            yield NewDecision(one.id, "reject", judged.judge, _JUDGED_AGAIN)

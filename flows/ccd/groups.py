@@ -25,19 +25,17 @@ from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.records import Contrast, Image, Source
 from schemas.video import StageSettings
 
-# Which candidates stand: one image a strategy, made as the settings are now.
-
 
 def sync_active_candidates(
     context: RunContext, dataset: str, in_force: Mapping[str, NewEntity | None]
 ) -> None:
-    """Takes back candidates that do not stand any more, and puts back those that do again.
+    """Retires candidates that are not active any more, and restores those that are again.
 
-    Of a strategy that is not accepted none stands. Of several the first one does that was not
-    turned down: who accepts after all what was found does without what was edited in its stead.
-    One that was measured or judged with other settings makes way, unless people decided on it and
-    its picture would be made the same now; a picture that people turned down is not shown them
-    again because it was measured anew.
+    A strategy has at most one active candidate, and none unless it is accepted: the first that was
+    not rejected, so that accepting a found image after all retires the one edited in its place. A
+    candidate that was measured or judged with other settings is retired, unless people decided on
+    it and its picture would be made the same now. A picture that people rejected is not shown again
+    because it was measured again.
 
     Args:
         context: the run.
@@ -135,7 +133,7 @@ _MAKE, _FORM = "make_contrastive_images", "form_groups"
 
 
 def make_images(context: RunContext, dataset: str) -> StageReport:
-    """Makes an image of every candidate that was accepted; takes back those that no longer are."""
+    """Makes an image of every accepted candidate; retires images whose candidate no longer is."""
     store = context.store
     accepted = list(find(store, dataset, Candidate.kind, states=("accepted",)))
     origins = _Origins(store, accepted)
@@ -166,7 +164,7 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
 
 
 def form_groups(context: RunContext, dataset: str) -> StageReport:
-    """Groups each anchor with its live contrastive images; takes back groups that are none now."""
+    """Groups each anchor with its live contrastive images; retires groups that are outdated."""
     store = context.store
     groups = list(_groups(store, dataset))
     stage = Stage(
@@ -216,7 +214,7 @@ def _number(group: ContrastGroup) -> int:
 
 
 def _made(number: int, candidate: StoredEntity, image: NewEntity, judge: AgentRef) -> WorkResult:
-    """An image, accepted by whoever accepted its candidate."""
+    """An image, accepted by the judge of its candidate."""
     reason = f"as its candidate {candidate.id[:12]} was judged"
     return WorkResult(number, (image,), (NewDecision(image.id, "accept", judge, reason),))
 
@@ -297,13 +295,11 @@ def _anchor_id(candidate: StoredEntity) -> str:
     return anchor
 
 
-# Which captions of groups stand: those of today's groups, written with today's settings.
-
-
 def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> None:
-    """Takes back groups of captions that do not stand any more, puts back those that do again.
+    """Retires groups of captions that are not active any more, and restores those that are again.
 
-    They stand as long as their images are a group and `settings_id` is what they were written with.
+    A group of captions is active while its images are a group and it was written with the settings
+    `settings_id`.
     """
     store = context.store
     groups = [one.id for one in find(store, dataset, CaptionGroup.kind)]
@@ -319,11 +315,8 @@ def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> N
     reconcile_edits(context, dataset, CaptionGroup.kind, stands)
 
 
-# Which anchors of a benchmark of contrastive images come to a group, and where others are lost.
-
-
 def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
-    """How many live anchors there are, and how many of them have not come past each step."""
+    """How many live anchors there are, and how many of them were lost at each step."""
     anchors = {one.id for one in anchors_of(store, dataset) if one.state in LIVE}
     steps: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "without a strategy": (Strategy.kind, ("accepted",)),
@@ -338,10 +331,10 @@ def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
     return len(anchors), lost
 
 
-def told_of_anchors(store: Store, dataset: str) -> str:
+def attrition_sentence(store: Store, dataset: str) -> str:
     """The same in a sentence."""
     count, lost = anchor_attrition(store, dataset)
     whole = count - sum(lost.values())
-    told = f"{whole:,} of {count:,} anchors came to a group with captions"
+    sentence = f"{whole:,} of {count:,} anchors came to a group with captions"
     at = ", ".join(f"{number:,} {step}" for step, number in lost.items() if number)
-    return f"{told}; left out: {at}" if at else told
+    return f"{sentence}; left out: {at}" if at else sentence

@@ -51,10 +51,10 @@ from schemas.records import Image, Rejection
 
 # Of the first results the one most similar to the anchor, but not the anchor again.
 #
-# CCD takes the most similar of five. That one is often the anchor itself, cropped or saved anew: it
-# differs in nothing, and a caption of the anchor is true of it. So near-duplicates are left out
-# first, then what is above a ceiling (which near-duplicates that no fingerprint finds are, too);
-# and a result below a floor has nothing in common with the anchor but words.
+# CCD takes the most similar of five. That one is often the anchor itself, cropped or saved again: a
+# caption of the anchor is true of it. So near-duplicates are left out first, then results above a
+# ceiling (among them near-duplicates that no fingerprint finds). A result below a floor has nothing
+# in common with the anchor but words.
 
 STAGE = "choose_candidates"
 VERSION = "1"
@@ -73,7 +73,7 @@ class Choice(NamedTuple):
     Attributes:
         place: which of the results it is, from 0.
         similarity: its cosine to the anchor.
-        considered: what became of each result that was looked at, in their order.
+        considered: the verdict on each result that was looked at, in their order.
     """
 
     place: int
@@ -92,8 +92,8 @@ def choose_candidate(
 
     Reasons of a rejection: `no_results`; `too_similar`, where all of them are near-duplicates of
     the anchor or above the ceiling; `already_used`, where there are others, and each is an image of
-    the dataset already; `too_different` otherwise. Its context holds the bounds and
-    what became of each result.
+    the dataset already; `too_different` otherwise. Its context holds the bounds and the verdict on
+    each result.
 
     Args:
         anchor: the embedding of the anchor; of any length but 0.
@@ -260,7 +260,7 @@ def anchor_duplicates(
 LOST_SHARE = 0.05
 LEAST_KNOWN = 20
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""The quantiles that are told."""
+"""The quantiles that are reported."""
 _CALIBRATION_DECIMALS = 3
 
 
@@ -311,7 +311,7 @@ def unrelated_similarities(
 
     Args:
         anchors: embeddings of unit length, of shape (a, d).
-        results: likewise, of shape (n, d).
+        results: embeddings of unit length, of shape (n, d).
         owners: for each result the row of its anchor, of shape (n,).
     """
     cosines = np.asarray(anchors, np.float64) @ np.asarray(results, np.float64).T
@@ -436,7 +436,7 @@ def choose_candidates(
         for order in orders:
             if not results_of.is_answered(order):
                 results[order.id] = Deferred(order.seq, _NOT_SEARCHED)
-            elif not results_of.hits(order):  # which the search has told
+            elif not results_of.hits(order):  # the search has rejected it
                 results[order.id] = WorkResult(order.seq)
             elif not results_of.is_looked_at(order):
                 results[order.id] = Deferred(order.seq, _NOT_DOWNLOADED)
@@ -475,11 +475,11 @@ def _no_download(
     """That a search gave results, and why none of them is there to be chosen."""
     reasons = results_of.refusals(order)
     count = len(results_of.hits(order))
-    told = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
+    listed = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
     rejection = Rejection(
         stage=STAGE,
         reason="no_download",
-        detail=f"none of {count} results could be downloaded ({told})",
+        detail=f"none of {count} results could be downloaded ({listed})",
         context={
             "query": strategy.record(Strategy).contrastive_caption,
             "reasons": reasons,
@@ -498,7 +498,7 @@ class _Search(NamedTuple):
 
     @property
     def anchor_id(self) -> str:
-        """The image that the pictures are held against."""
+        """The image that the pictures are compared with."""
         return self.strategy.record(Strategy).anchor.image_id or ""
 
     @property
@@ -533,7 +533,7 @@ class _Choosing:
         self._looks = Looks(context)
 
     def results(self, searches: Sequence[_Search]) -> dict[str, WorkResult]:
-        """What became of each search, by the id of its order."""
+        """The result of each search, by the id of its request."""
         used = self._used_images()
         rows = self._rows(searches)
         results: dict[str, WorkResult] = {}
@@ -572,7 +572,7 @@ class _Choosing:
         return rows
 
     def _result(self, search: _Search, rows: _Rows, used: UsedImages) -> WorkResult:
-        """The candidate, or why there is none, and what became of each result."""
+        """The candidate, or why there is none, and the verdict on each result."""
         anchor, results = rows.pictures[0], rows.pictures[1:]
         anchor_picture = search.strategy.record(Strategy).anchor
         looks = [self._looks.of(one) for one in (anchor_picture, *search.pictures)]
@@ -597,8 +597,8 @@ class _Choosing:
         if isinstance(outcome, Rejection):
             query = search.strategy.record(Strategy).contrastive_caption
             considered_ids = [one.id for one in search.found]
-            told = {**outcome.context, "query": query, _PICTURES: considered_ids}
-            rejection = outcome.model_copy(update={"context": told})
+            context = {**outcome.context, "query": query, _PICTURES: considered_ids}
+            rejection = outcome.model_copy(update={"context": context})
             return WorkResult(order.seq, (looked_at,), rejection=rejection)
         found = search.found[outcome.place]
         used.add(search.strategy.id, _picture_of(found))
@@ -673,7 +673,7 @@ def _picture_of(found: StoredEntity) -> Picture:
 # Says how similar results are to their anchors, and where the bounds of the choice should lie.
 
 _MOST_SEARCHES = 200
-"""Searches whose results are held against other anchors: their pairs are more than enough."""
+"""Searches whose results are compared with other anchors: their pairs are more than enough."""
 _ACCEPTED = {"accepted": True, "rejected": False}
 
 

@@ -37,11 +37,11 @@ VERSION = "1"
 
 
 def order_images(
-    context: RunContext, dataset: str, way: Way, waiting: Collection[str] = ()
+    context: RunContext, dataset: str, method: Way, waiting: Collection[str] = ()
 ) -> StageReport:
-    """Orders an image in this way for every accepted strategy without a candidate that stands.
+    """Requests an image by this method for every accepted strategy without an active candidate.
 
-    The strategies in `waiting` are left out: what an earlier way gives them is not known yet.
+    The strategies in `waiting` are left out: an earlier method may still give them an image.
     """
     sync_active_requests(context, dataset)
     strategies = _strategies_to_serve(context.store, dataset)
@@ -52,12 +52,12 @@ def order_images(
         name=STAGE,
         version=VERSION,
         dataset=dataset,
-        configuration={"dataset": dataset, "way": way},
-        label=f"order images ({way})",
+        configuration={"dataset": dataset, "way": method},
+        label=f"order images ({method})",
     )
 
     def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [WorkResult(number, (_order(strategy, way),)) for number, strategy in items]
+        return [WorkResult(number, (_order(strategy, method),)) for number, strategy in items]
 
     return run_stream(context, stage, open_, work, total=len(open_))
 
@@ -140,12 +140,12 @@ def strategies_of_orders(store: Store, orders: Sequence[StoredEntity]) -> dict[s
     return {order: strategies[many[0]] for order, many in found.items()}
 
 
-def _order(strategy: StoredEntity, way: Way) -> NewEntity:
+def _order(strategy: StoredEntity, method: Way) -> NewEntity:
     return new_entity(
-        ImageRequest(way=way),
+        ImageRequest(way=method),
         strategy.dataset,
         parents=[(ORDERED_BY, strategy.id)],
-        group=way,
+        group=method,
     )
 
 
@@ -168,9 +168,9 @@ class Looks:
 
 
 class UsedImages:
-    """Anchors and candidates that stand, by whom they are for: an anchor, or a strategy.
+    """Active anchors and candidates, by their owner: an anchor or a strategy.
 
-    Found images are held against them by bytes and by look.
+    Found images are compared with them by bytes and by fingerprint.
 
     Args:
         looks: of the run.

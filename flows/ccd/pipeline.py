@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from annotate.projects import Desks
 from annotate.queues import Queue, parse_policy
-from flows.ccd.bounds import told_of_edits, uncalibrated_threshold_warning
+from flows.ccd.bounds import edit_bounds_warning, uncalibrated_threshold_warning
 from flows.ccd.downloading import DownloaderMaker, find_images
 from flows.ccd.editing import EDITED_IMAGES_STAGE as EDITING
 from flows.ccd.editing import edit_images, edit_settings
 from flows.ccd.fine_captions import apply_group_decisions
-from flows.ccd.groups import form_groups, make_images, sync_active_candidates, told_of_anchors
+from flows.ccd.groups import attrition_sentence, form_groups, make_images, sync_active_candidates
 from flows.ccd.image_choice import calibrate_choices, choose_candidates
 from flows.ccd.image_requests import order_images, sync_active_requests, waiting_strategies
 from flows.ccd.refining import refine_captions
@@ -80,7 +80,7 @@ def build_dataset(
         steps.report.count_costs(context.store)
         if steps.report.waiting:
             return steps.report
-    context.progress.say(told_of_anchors(context.store, build.dataset))
+    context.progress.say(attrition_sentence(context.store, build.dataset))
     release(context, steps.report, build, build.version, embedder=profile.contrast.embedder)
     return steps.report
 
@@ -149,7 +149,7 @@ class _Steps:
         self._keep_standing_candidates()
         self.report.stages.append(order_images(context, dataset, way, self._left_for_later))
         if way == "edit":
-            self._say(told_of_edits(settings))
+            self._say(edit_bounds_warning(settings))
             edited = edit_images(context, dataset, settings, self._embedder, self._build.seed)
             self.report.stages.append(edited)
             self._stopped = self._stopped or left_unanswered(settings.editor.ref, edited)

@@ -90,11 +90,11 @@ def request_refinement(
         ValueError: there are not as many images as the brief says.
     """
     if len(images) != brief.images:
-        raise ValueError(f"the brief tells of {brief.images} images; got {len(images)}")
+        raise ValueError(f"the brief describes {brief.images} images; got {len(images)}")
     text = brief.text()
     return ChatRequest(
         purpose=REFINEMENT_PURPOSE,
-        prompt=prompt.render(**_told(brief)),
+        prompt=prompt.render(**_prompt_values(brief)),
         prompt_digest=prompt.digest,
         subject=text,
         images=tuple(images),
@@ -105,7 +105,7 @@ def request_refinement(
 def request_repair(
     request: ChatRequest, answer: ChatAnswer, rejection: Rejection, prompt: Prompt
 ) -> ChatRequest:
-    """The request for captions anew, after `answer` to `request` was rejected.
+    """The request to send once more, after `answer` to `request` was rejected.
 
     Args:
         request: what was asked, by `request_refinement`.
@@ -113,12 +113,12 @@ def request_repair(
         rejection: why it is no use.
         prompt: `repair_captions`.
     """
-    told = _told(RefinementBrief.parse(request.subject))
+    values = _prompt_values(RefinementBrief.parse(request.subject))
     return request.model_copy(
         update={
             "purpose": REFINEMENT_REQUEST_REPAIR_PURPOSE,
             "prompt": prompt.render(
-                **told, problem=rejection.detail, answer=quoted_answer(answer.text)
+                **values, problem=rejection.detail, answer=quoted_answer(answer.text)
             ),
             "prompt_digest": prompt.digest,
         }
@@ -137,7 +137,7 @@ def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
     return object_schema(dict.fromkeys(fields, texts))
 
 
-def _told(brief: RefinementBrief) -> dict[str, str]:
+def _prompt_values(brief: RefinementBrief) -> dict[str, str]:
     return {
         "images": str(brief.images),
         "brief": brief.text(),
@@ -256,7 +256,7 @@ class _Group(NamedTuple):
     coarse: tuple[StoredEntity, ...]
 
     def brief(self, row: int, second_language: str | None) -> RefinementBrief:
-        """What a model is told of one of the coarse captions."""
+        """The brief on one of the coarse captions."""
         contrasts = [image.record(Image).contrast for image in self.images[1:]]
         return RefinementBrief(
             images=len(self.images),
@@ -267,7 +267,7 @@ class _Group(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """One of the coarse captions of a group, and what a model is told of it."""
+    """A group, and the brief on one of its coarse captions."""
 
     group: _Group
     brief: RefinementBrief

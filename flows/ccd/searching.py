@@ -429,7 +429,7 @@ class OrderSearches:
 
     They end at a limit, at settings that the service does not accept, and where it is gone: what
     was found until then is kept, and the rest is left for another run. A service that has ended for
-    good answers no order any more: these are rejected, and may be served in another way.
+    good answers no order any more: these are rejected, and may be served by another method.
 
     Args:
         context: the run.
@@ -450,7 +450,7 @@ class OrderSearches:
         self._gone: SearchFailure | None = None
         self._failures = 0
         self._unreadable: list[Rejection] = []
-        self._is_told = False
+        self._has_said_end = False
 
     def run(self) -> Searched:
         """Searches for every order that stands and that a limit lets it."""
@@ -470,9 +470,9 @@ class OrderSearches:
         try:
             report = run_stage(self._context, stage, orders, self._work)
         finally:
-            told = self._tell_unreadable()
+            unreadable = self._quarantine_unreadable()
         plan = register_plan(self._context.store, SEARCH, VERSION, stage.configuration)
-        return Searched(plan, (report, *told), self._reached or left_unanswered(ref, report))
+        return Searched(plan, (report, *unreadable), self._reached or left_unanswered(ref, report))
 
     def _work(self, orders: Sequence[StoredEntity]) -> list[StageResult]:
         strategies = strategies_of_orders(self._context.store, orders)
@@ -517,24 +517,25 @@ class OrderSearches:
             return _rejected(order, "no_results", detail, {"query": query})
         results = "1 result" if count == 1 else f"{count} results"
         detail = f"{name} gave {results} for the query {query!r}, none of them readable."
-        told = [one.model_dump(mode="json") for one in answer.unreadable]
-        return _rejected(order, "no_readable_results", detail, {"query": query, "results": told})
+        unreadable = [one.model_dump(mode="json") for one in answer.unreadable]
+        context = {"query": query, "results": unreadable}
+        return _rejected(order, "no_readable_results", detail, context)
 
     def _failed(self, order: StoredEntity, query: str, failure: SearchFailure) -> StageResult:
         if failure.reason == _ENDED:
-            if not self._is_told:
+            if not self._has_said_end:
                 self._context.progress.say(f"{failure.detail}; what it found before is used")
-                self._is_told = True
+                self._has_said_end = True
             return _rejected(order, _ENDED, failure.detail, {"query": query})
         if not failure.retriable:
-            told = {"query": query, "raw": failure.raw}
-            return _rejected(order, failure.reason, failure.detail, told)
+            context = {"query": query, "raw": failure.raw}
+            return _rejected(order, failure.reason, failure.detail, context)
         self._failures += 1
         if failure.reason == "misconfigured" or self._failures >= _MOST_FAILURES:
             self._gone = failure
         return Deferred(order.seq, failure.reason, failure.detail)
 
-    def _tell_unreadable(self) -> tuple[StageReport, ...]:
+    def _quarantine_unreadable(self) -> tuple[StageReport, ...]:
         """Counts the results that name no image, and keeps them in quarantine."""
         if not self._unreadable:
             return ()
@@ -555,8 +556,8 @@ class OrderSearches:
 
 def _number(rejection: Rejection) -> int:
     """A number for an unreadable result: the same for the same order and rank."""
-    told = rejection.context
-    return int(digest_of(str(told["order"]), str(told["rank"]))[:15], 16)
+    context = rejection.context
+    return int(digest_of(str(context["order"]), str(context["rank"]))[:15], 16)
 
 
 def _unreadable(

@@ -172,7 +172,7 @@ def request_strategies(
 def request_repair(
     request: ChatRequest, answer: ChatAnswer, rejection: Rejection, prompt: Prompt
 ) -> ChatRequest:
-    """The request for strategies anew, after `answer` to `request` was rejected.
+    """The request to send once more, after `answer` to `request` was rejected.
 
     Args:
         request: what was asked, by `request_strategies`.
@@ -254,7 +254,7 @@ def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead 
 
 
 def _listed(answer: ChatAnswer) -> list[Any] | Rejection:
-    """What stands in the list of strategies."""
+    """The list of strategies, unparsed."""
     found = answer_object(answer, STAGE)
     if isinstance(found, Rejection):
         return found
@@ -417,7 +417,7 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
 
 
 class _Asked(NamedTuple):
-    """An anchor, and what a model is told of it."""
+    """An anchor, and the brief on it."""
 
     anchor: StoredEntity
     brief: StrategyBrief
@@ -468,9 +468,9 @@ def _drafts(
 
 
 def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
-    """Makes a strategy of each draft that was understood; the others go to quarantine.
+    """Makes a strategy of each parsed draft; the others go to quarantine.
 
-    Strategies that were proposed with other settings are taken back, and put back with these.
+    Strategies that were proposed with other settings are retired, and restored when those return.
     """
     context, dataset = strategist.context, strategist.dataset
     stage = Stage(

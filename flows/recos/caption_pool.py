@@ -1,4 +1,4 @@
-"""The images of v0, and the captions that were first written of them, as they are held together."""
+"""The images of v0, and the captions that were first written of them."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,11 +18,11 @@ from schemas.records import Caption
 
 
 class CaptionPool:
-    """What captions are held against, and the captions themselves.
+    """The images that captions are compared with, and the captions.
 
     Attributes:
         images: the images of v0 that were not turned down.
-        place: where each image stands among them, by its id.
+        place: the position of each image among them, by its id.
         captions: the captions as they were first written, by id, in the order of images and
             positions; those that were withdrawn are left out.
         image_of: the image of each caption, also of those that are left out.

@@ -1,4 +1,4 @@
-"""Has captions written anew that are too general or too detailed."""
+"""Revises captions that are too general or too detailed."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

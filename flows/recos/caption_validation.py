@@ -41,11 +41,9 @@ from schemas.quality import CaptionCheck
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
 from schemas.video import StageSettings
 
-# Which captions stay as they were validated, though what they were held against is withdrawn.
-#
-# How well a caption tells its image apart depends on all images that there were, so that of fewer
-# it comes out otherwise. What people have decided on, and what was released, does not change by
-# that.
+# Captions stay as they were validated, though an image they were compared with is withdrawn: how
+# well a caption distinguishes its image depends on all images, and what people have decided on or
+# what was released must not change with that.
 
 VALIDATED_WITH = "validated_with"
 """The role in which the settings of a validation stand to what came of it."""
@@ -59,15 +57,15 @@ def active_images(
     """The images whose captions were validated before something of that validation was withdrawn.
 
     None where nothing was. `image_of` gives the image of each caption as it was first written,
-    `pool` has the images that captions are held against now.
+    `pool` has the images that captions are compared with now.
     """
     standing: set[str] = set()
     for settings in find(store, dataset, StageSettings.kind):
-        told = settings.record(StageSettings)
-        if told.stage != STAGE:
+        record = settings.record(StageSettings)
+        if record.stage != STAGE:
             continue
         came = list(find_children(store, settings.id, VALIDATED_WITH))
-        is_whole = pool.keys() >= set(told.values["images"])
+        is_whole = pool.keys() >= set(record.values["images"])
         if not is_whole or any(one.state == "withdrawn" for one in came):
             standing.update(_measured(store, came, image_of))
     return frozenset(standing)
@@ -92,12 +90,12 @@ REVISED_FROM = "revised_from"
 
 
 class ValidatedWith(NamedTuple):
-    """How captions were validated: `told` are these settings as an entity, `prompt` as well.
+    """How captions were validated; `entity` holds these settings, `prompt` the prompt of revisions.
 
     `temperature` is what similarities were divided by, `embedder` what made the embeddings.
     """
 
-    told: NewEntity
+    entity: NewEntity
     prompt: NewEntity
     settings: DiscriminabilitySettings
     temperature: float
@@ -155,7 +153,7 @@ class CaptionOutcomes:
         for attempt in history.attempts[1:]:
             parents = [
                 (PROMPTED_BY, self._with.prompt.id),
-                (VALIDATED_WITH, self._with.told.id),
+                (VALIDATED_WITH, self._with.entity.id),
                 (REVISED_FROM, earlier),
             ]
             call = self._reviser.call_of(history.key, attempt.text)
@@ -180,7 +178,7 @@ class CaptionOutcomes:
         return CaptionCheck(doubts=tuple(doubts))
 
     def _about(self, record: EntityRecord, role: str, caption_id: str) -> NewEntity:
-        parents = [(role, caption_id), (VALIDATED_WITH, self._with.told.id)]
+        parents = [(role, caption_id), (VALIDATED_WITH, self._with.entity.id)]
         return new_entity(record, self._captioner.dataset, parents=parents)
 
 
@@ -195,8 +193,6 @@ def _rounds(number: int) -> str:
     return "1 round" if number == 1 else f"{number} rounds"
 
 
-# Holds captions against the images that they could be mistaken for; has some written anew.
-#
 # The whole loop is one computation (`flows.recos.validation_loop`): what a model answered and what
 # an embedder gave is in the store, so that a run that was stopped computes it again at no cost, and
 # comes to the same. What came of each image is then committed as any other work.
@@ -208,8 +204,8 @@ _SIDE_PX = 160
 class Validation(NamedTuple):
     """What came of all captions, and where that can be looked at.
 
-    `page` is None where captions stand as they were validated before, and were not held against
-    anything again.
+    `page` is None where captions stay as they were validated before, and nothing was compared
+    again.
     """
 
     report: StageReport
@@ -230,7 +226,7 @@ def validate_captions(
     Where something was withdrawn since, captions of the images that were validated before stand as
     they are (`flows.recos.caption_validation`).
 
-    Runs side by side do this one after the other: what one had written anew, the next finds stored.
+    Runs side by side do this one after the other: what one had revised, the next finds stored.
 
     Raises:
         DegenerateCriterionError: the criterion does not tell the captions apart.
@@ -273,7 +269,7 @@ class _Loop:
         pool = self._pool
         if len(pool.images) <= self._settings.k:
             raise ConfigurationError(
-                f"captions of {self._captioner.dataset!r} are to be held against "
+                f"captions of {self._captioner.dataset!r} are to be compared with "
                 f"{self._settings.k} other images each (captioning.discriminability.k), and v0 has "
                 f"{len(pool.images)}; take more images, or a smaller k"
             )
@@ -284,7 +280,7 @@ class _Loop:
         self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
 
     def run(self) -> ValidationOutcome:
-        """Validates, asks anew, validates again."""
+        """Validates, has failing captions revised, validates again."""
         drafts, rewrite = self._pool.drafts, self._reviser.rewrite
         return run_validation(drafts, self._measure, rewrite, self._settings, self._temperature)
 
@@ -307,7 +303,7 @@ class _Loop:
             name=STAGE,
             version=VERSION,
             dataset=self._captioner.dataset,
-            configuration={"settings": validated.told.id},
+            configuration={"settings": validated.entity.id},
             agents=(self._captioner.agent,),
             workers=1,
             label="validate captions",
@@ -329,7 +325,7 @@ class _Loop:
     def _validated(self) -> ValidatedWith:
         """How captions were validated, as it is stored."""
         embedder = str(self._embedder.ref)
-        told = self._captioner.settings_of(
+        entity = self._captioner.settings_of(
             STAGE,
             VERSION,
             self._prompt,
@@ -340,7 +336,7 @@ class _Loop:
             captions=sorted(self._pool.captions),
         )
         prompt = self._captioner.store_prompt(self._prompt)
-        return ValidatedWith(told, prompt, self._settings, self._temperature, embedder)
+        return ValidatedWith(entity, prompt, self._settings, self._temperature, embedder)
 
     def show(self, outcome: ValidationOutcome) -> Path:
         """Writes the page that shows what came of the captions."""

@@ -41,8 +41,6 @@ from schemas.quality import Confusion
 from schemas.records import Caption, Rejection
 from schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
 
-# Asks a model for the confusing caption of a similar image, and reads its answer.
-
 STAGE = CONFUSION_PURPOSE
 VERSION = "2"
 
@@ -90,11 +88,9 @@ def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str
     return refused_answer(answer, STAGE, text) if isinstance(text, Fault) else text
 
 
-# Which captions can be confused with which images, and what still stands of what was made of it.
-#
 # A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. People may
 # change a caption of v0 when v1 is there already: then the pair is another one. What was written
-# and asked for the pair of before is taken out of the way, and put back when that caption returns.
+# and asked for the earlier pair is retired, and restored when that caption returns.
 
 CONFUSES = "confuses"
 """The role of the caption of v0 in whose words one of v1 is written."""
@@ -112,7 +108,7 @@ class Pair(NamedTuple):
 
     @property
     def key(self) -> PairKey:
-        """What it is called here."""
+        """The ids of its image of v1 and its caption."""
         return self.similar.id, self.caption.id
 
     @property
@@ -128,17 +124,17 @@ class WrittenCaption(NamedTuple):
     pair: PairKey
 
 
-def load_pairs(store: Store, dataset: str, begun: BaseTier) -> list[Pair]:
+def load_pairs(store: Store, dataset: str, base: BaseTier) -> list[Pair]:
     """Every live image of v1 with every accepted caption of its image, in the order of both."""
     similar = [one for one in images_of_tier(store, dataset, "v1") if one.state in LIVE]
     partner = parents_of(store, [one.id for one in similar], SIMILAR_TO)
-    images = {image.id: image for image in begun.images}
+    images = {image.id: image for image in base.images}
     return [
         Pair(one, images[image_id], caption)
         for one in similar
         for image_id in partner[one.id]
         if image_id in images
-        for caption in begun.captions[image_id]
+        for caption in base.captions[image_id]
     ]
 
 
@@ -154,7 +150,7 @@ def load_written(store: Store, dataset: str) -> list[WrittenCaption]:
 
 
 class Standing:
-    """What of all that was written and asked is of a pair that there still is."""
+    """Which captions and questions belong to a pair that still exists."""
 
     def __init__(self, pairs: Iterable[Pair], written: Iterable[WrittenCaption]) -> None:
         self._pairs = {pair.key for pair in pairs}
@@ -166,7 +162,7 @@ class Standing:
         }
 
     def has_caption(self, caption_id: str) -> bool | None:
-        """Whether a confusing caption stands; None for captions that are none."""
+        """Whether a confusing caption is active; None for other captions."""
         pair = self._of_caption.get(caption_id)
         return None if pair is None else pair in self._pairs
 
@@ -179,17 +175,17 @@ class Standing:
         return pair in self._pairs and similar_id in self._described
 
 
-def load_standing(store: Store, dataset: str, begun: BaseTier) -> Standing:
-    """What stands now."""
-    return Standing(load_pairs(store, dataset, begun), load_written(store, dataset))
+def load_standing(store: Store, dataset: str, base: BaseTier) -> Standing:
+    """The pairs, captions and questions that are active now."""
+    return Standing(load_pairs(store, dataset, base), load_written(store, dataset))
 
 
-def sync_active(context: RunContext, dataset: str, begun: BaseTier) -> None:
+def sync_active(context: RunContext, dataset: str, base: BaseTier) -> None:
     """Retires captions and open questions of pairs that are no more; reopens those that are again.
 
     Questions that were answered keep their answers.
     """
-    pairs = load_pairs(context.store, dataset, begun)
+    pairs = load_pairs(context.store, dataset, base)
     before = Standing(pairs, load_written(context.store, dataset))
     reconcile_superseded(
         context, dataset, Caption.kind, lambda one: before.has_caption(one.id), states=LIVE
@@ -205,16 +201,14 @@ def sync_active(context: RunContext, dataset: str, begun: BaseTier) -> None:
     reconcile_superseded(context, dataset, Confusion.kind, is_open)
 
 
-# Writes the captions of v1: in the words of captions of v0, and true of their own images only.
-
 _SAME_WORDS = "The model described the similar image in the same words."
 
 
-def write_confusing_captions(captioner: Captioner, begun: BaseTier) -> StageReport:
-    """Has for every image of v1 a caption written to each caption of its image of v0.
+def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageReport:
+    """Has a caption of every image of v1 written for each caption of its image of v0.
 
-    Work hangs on both: a caption of v0 that people changed later has one written to it, and nothing
-    is asked again of the others.
+    Work depends on both: a caption of v0 that people changed later gets a new one, and nothing is
+    asked again for the others.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
@@ -224,7 +218,7 @@ def write_confusing_captions(captioner: Captioner, begun: BaseTier) -> StageRepo
     prompt = load_prompt(captioner.settings.confusion_prompt)
     settings = captioner.settings_of(STAGE, VERSION, prompt)
     parents = [(PROMPTED_BY, captioner.store_prompt(prompt).id), (WRITTEN_WITH, settings.id)]
-    pairs = load_pairs(context.store, dataset, begun)
+    pairs = load_pairs(context.store, dataset, base)
     written = {one.pair for one in load_written(context.store, dataset)}
     items = [(pair.number, pair) for pair in pairs if pair.key not in written]
 

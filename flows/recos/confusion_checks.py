@@ -69,15 +69,12 @@ def truth_differs(caption: str, own: RenderedTruth | None, other: RenderedTruth 
 
 
 def what_is_shown(truth: RenderedTruth) -> str:
-    """What was drawn, in a word: images of which this differs show something else.
-
-    However alike they look.
-    """
+    """What was drawn, in a word: where it differs, images show something else."""
     return _folded(truth.question)
 
 
 def _names(caption: str, value: str) -> bool:
-    """Whether a value stands in a caption as a whole, no part of a longer word or number."""
+    """Whether a caption holds a value as a whole, not as part of a longer word or number."""
     pattern = rf"(?<![\w.,/]){re.escape(_folded(value))}(?![\w/]|[.,]\d)"
     return bool(_folded(value)) and re.search(pattern, _folded(caption)) is not None
 
@@ -88,14 +85,14 @@ def _folded(text: str) -> str:
 
 # How much nearer a caption must be to its own image before another one surely does not fit it.
 #
-# Cosines of captions and images that belong together differ: images are near to all captions or far
-# from all, and captions likewise. So of each cosine the image's usual similarity to captions that
-# are not its own is taken off, and in the calibration the caption's to images that are not its own,
-# too. What is left says how well the two fit, and over D it is known how that spreads where they do
-# fit. If t fitted x′ as it fits x, the difference of both would be that of two draws from this
-# spread. The margin is what only `missed_share` of such differences exceed. Captions differ in how
-# well they fit more than images do to one caption, so the margin is rather too wide than too
-# narrow: it sends more to people than it must, and overlooks less than it may.
+# Cosines of captions and images that belong together differ: some images are near to all captions
+# or far from all, and so are some captions. So the image's usual similarity to captions that are
+# not its own is subtracted from each cosine, and in the calibration the caption's to images that
+# are not its own, too. What is left says how well the two fit, and over D it is known how that
+# spreads where they do fit. If t fitted x′ as it fits x, the difference of both would be that of
+# two draws from this spread. The margin is what only `missed_share` of such differences exceed.
+# Captions differ in how well they fit more than images do to one caption, so the margin is rather
+# too wide than too narrow: it sends more to people than it must, and overlooks less than it may.
 
 Vectors = NDArray[Any]
 """Embeddings of unit length, of shape (n, d)."""
@@ -202,8 +199,8 @@ def _fits(images: Vectors, captions: Vectors, owners: Owners) -> NDArray[np.floa
 
 # Whether t fits x and not x′, and t′ fits x′ and not x, as far as an embedder can tell.
 #
-# A caption that fits both images makes a benchmark wrong: whoever finds the other image is said to
-# be mistaken. What an embedder is not sure of goes to people.
+# A caption that fits both images makes a benchmark wrong: finding the other image would count as an
+# error. What an embedder is not sure of goes to people.
 
 STAGE = "check_confusions"
 VERSION = "1"

@@ -69,14 +69,14 @@ _SENTENCES = {
 def check_pairs(
     context: RunContext,
     dataset: str,
-    begun: BaseTier,
+    base: BaseTier,
     judge: Judge,
     embedder: CachedEmbedder,
     settings: ConfusionSettings,
 ) -> StageReport:
     """Measures every pair of captions whose new one waits, and proposes what is to be asked."""
-    pairs = list(_pairs(context.store, dataset, begun))
-    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    pairs = list(_pairs(context.store, dataset, base))
+    numbers = {image.id: number for number, image in enumerate(base.images)}
     checks = _measured(context, pairs, numbers, judge, embedder, settings) if pairs else []
     facts = facts_of(context.store, [pair.similar.id for pair in pairs])
     known = _known_apart(context.store, pairs)
@@ -101,15 +101,15 @@ def check_pairs(
     return run_stream(context, stage, sorted(items, key=lambda one: one[0]), work, len(items))
 
 
-def follow_answers(context: RunContext, queue: Queue, begun: BaseTier) -> int:
-    """Does what was decided on the questions; gives how many images of v1 fell away.
+def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
+    """Applies the answers to the questions; gives how many images of v1 were rejected.
 
-    A new caption is accepted or rejected as it was judged, by whoever judged it. Where a caption of
-    v0 fits the image of v1, that image is rejected, whatever is said of it. So is an image of which
-    no caption is left. Answers about captions that stand no more are not followed.
+    A new caption is accepted or rejected as it was judged, by the same judge. Where a caption of v0
+    fits the image of v1, that image is rejected, and so is an image without any caption left.
+    Answers about captions that are not active any more are not applied.
     """
     store = context.store
-    standing = load_standing(store, queue.dataset, begun)
+    standing = load_standing(store, queue.dataset, base)
     asked = list(find(store, queue.dataset, Confusion.kind))
     ids = [one.id for one in asked]
     captions, images = parents_of(store, ids, ASKS_ABOUT), parents_of(store, ids, ASKS_WITH)
@@ -187,9 +187,9 @@ class _Pair(NamedTuple):
     confusing: StoredEntity
 
 
-def _pairs(store: Store, dataset: str, begun: BaseTier) -> Iterator[_Pair]:
+def _pairs(store: Store, dataset: str, base: BaseTier) -> Iterator[_Pair]:
     """All pairs whose confusing caption is still to be decided on."""
-    pairs = {pair.key: pair for pair in load_pairs(store, dataset, begun)}
+    pairs = {pair.key: pair for pair in load_pairs(store, dataset, base)}
     for one in load_written(store, dataset):
         if one.entity.state == "proposed" and one.pair in pairs:
             pair = pairs[one.pair]

@@ -47,7 +47,7 @@ class RoundHistogram(NamedTuple):
 
 
 class DiscriminabilityReportData(NamedTuple):
-    """What is told of a validation.
+    """The figures of a validation.
 
     Attributes:
         dataset: what the captions are of.
@@ -133,7 +133,7 @@ def report_document(report: DiscriminabilityReportData) -> dict[str, Any]:
     return {
         "dataset": report.dataset,
         "captions": report.captions,
-        "written_anew": report.written_anew,
+        "written_anew": report.revised,
         "for_people": report.for_people,
         "k": report.settings.k,
         "eta": report.settings.eta,

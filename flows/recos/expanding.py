@@ -96,9 +96,6 @@ def expand_images(
     return Expansion(new, left.doubtful, report)
 
 
-# Which images leave where people found pairs of them to be the same.
-
-
 def leaving_images(
     order: Sequence[str], same: Iterable[tuple[str, str]], protected: Collection[str] = ()
 ) -> dict[str, str]:
@@ -112,15 +109,15 @@ def leaving_images(
         same: pairs of them, in any order.
         protected: ids of those that stay in any case.
     """
-    alike: dict[str, set[str]] = defaultdict(set)
+    partners: dict[str, set[str]] = defaultdict(set)
     for one, other in same:
-        alike[one].add(other)
-        alike[other].add(one)
+        partners[one].add(other)
+        partners[other].add(one)
     places = {image: place for place, image in enumerate(order)}
     stays: set[str] = set()
     leaves: dict[str, str] = {}
     for image in order:
-        standing = sorted(alike[image] & stays, key=places.__getitem__)
+        standing = sorted(partners[image] & stays, key=places.__getitem__)
         if standing and image not in protected:
             leaves[image] = standing[0]
         else:
@@ -128,10 +125,8 @@ def leaving_images(
     return leaves
 
 
-# Asks of images of v2 that may be the same as others whether they are, and lets go those that are.
-#
-# Look and embedding leave pairs in doubt. Of two that people find the same one leaves: never one of
-# v1, which has captions, else the one with fewer pixels.
+# Fingerprint and embedding leave pairs in doubt. Of two images that people find the same, one
+# leaves: never one of v1, which has captions, else the one with fewer pixels.
 
 DUPLICATE_QUESTIONS_STAGE = "ask_of_duplicates"
 DUPLICATE_QUESTIONS_VERSION = "1"
@@ -151,7 +146,7 @@ def ask_of_duplicates(
     members: Mapping[str, StoredEntity],
     embedder: str,
 ) -> StageReport:
-    """Proposes a question for each pair; takes back open ones of pairs that are in doubt no more.
+    """Proposes a question for each pair; retires open ones of pairs that are in doubt no more.
 
     Nobody is asked of two images of v1: both have captions, and stay.
 
@@ -186,9 +181,9 @@ def ask_of_duplicates(
 
 
 def follow_duplicates(context: RunContext, queue: Queue) -> int:
-    """Rejects the images that leave, as whoever answered; gives how many these are.
+    """Rejects the images that leave, in the name of who answered; gives their number.
 
-    Where people answer otherwise later, what had left is back.
+    An image that had left comes back where people change the answer.
     """
     store = context.store
     asked = list(find(store, queue.dataset, DuplicateQuestion.kind, states=("rejected",)))
@@ -282,16 +277,16 @@ def expand_gallery(
     nothing, and compares nothing, unless v1 or the sources have changed: then what is new joins,
     and what is no neighbour now is retired.
     """
-    begun = _load_begun(context.store, dataset)
+    base = _load_v1(context.store, dataset)
     chosen_with = {
         "neighbours": neighbours,
         "near_duplicates": settings.model_dump(mode="json"),
         "embedder": embedder,
     }
-    told = {**chosen_with, "inputs": begun.digest_with(pool)}
-    if earlier := _earlier_counts(context.store, dataset, told):
+    values = {**chosen_with, "inputs": base.digest_with(pool)}
+    if earlier := _earlier_counts(context.store, dataset, values):
         return earlier, [StageReport(_LABEL)]
-    v1, turned_down = _in_pool(begun, pool)
+    v1, turned_down = _in_pool(base, pool)
     near = _neighbours(pool, sorted(v1), neighbours, turned_down)
     found = expand_images(
         near,
@@ -315,10 +310,10 @@ def expand_gallery(
     stored = fetch(context.store, wanted)
     members = v1 | {one: stored[copy.id] for one, copy in copies.items()}
     asked = ask_of_duplicates(context, dataset, found.doubtful, members, embedder)
-    told |= {"counts": counts, "images": _standing(context.store, dataset)}
+    values |= {"counts": counts, "images": _standing(context.store, dataset)}
     get_or_create_entity(
         context,
-        StageSettings(stage=EXPANSION_STAGE, version=EXPANSION_VERSION, values=told),
+        StageSettings(stage=EXPANSION_STAGE, version=EXPANSION_VERSION, values=values),
         dataset,
     )
     return found.report, [copied, asked]
@@ -357,9 +352,11 @@ def _retire_others(context: RunContext, dataset: str, wanted: Container[str]) ->
     reconcile_superseded(context, dataset, Image.kind, is_current, states=("proposed", "rejected"))
 
 
-def _earlier_counts(store: Store, dataset: str, told: Mapping[str, Any]) -> ExpansionReport | None:
-    """What came of an expansion of the same with the same settings, if its images still stand."""
-    now = {**told, "images": _standing(store, dataset)}
+def _earlier_counts(
+    store: Store, dataset: str, values: Mapping[str, Any]
+) -> ExpansionReport | None:
+    """The counts of an earlier expansion with the same inputs and settings and the same images."""
+    now = {**values, "images": _standing(store, dataset)}
     for one in find(store, dataset, StageSettings.kind):
         record = one.record(StageSettings)
         if (record.stage, record.version) != (EXPANSION_STAGE, EXPANSION_VERSION):
@@ -375,7 +372,7 @@ def _standing(store: Store, dataset: str) -> str:
     return digest_of(*sorted(active_images(store, images_of_tier(store, dataset, "v2"))))
 
 
-class _Begun(NamedTuple):
+class _V1Images(NamedTuple):
     """The images of v1, by the image of a source that each is a copy of.
 
     Attributes:
@@ -402,7 +399,7 @@ class _Begun(NamedTuple):
         )
 
 
-def _load_begun(store: Store, dataset: str) -> _Begun:
+def _load_v1(store: Store, dataset: str) -> _V1Images:
     images = [image for tier in ("v0", "v1") for image in images_of_tier(store, dataset, tier)]
     originals = originals_of(store, images)
     captions = captions_of(store, [image.id for image in images])
@@ -413,15 +410,15 @@ def _load_begun(store: Store, dataset: str) -> _Begun:
     }
     turned_down = {originals[image.id] for image in images} - live.keys()
     rejected = {originals[image.id] for image in images if image.state not in LIVE}
-    return _Begun(live, frozenset(turned_down), frozenset(rejected))
+    return _V1Images(live, frozenset(turned_down), frozenset(rejected))
 
 
-def _in_pool(begun: _Begun, pool: Pool) -> tuple[dict[str, StoredEntity], frozenset[str]]:
+def _in_pool(base: _V1Images, pool: Pool) -> tuple[dict[str, StoredEntity], frozenset[str]]:
     """The images of v1 that can be compared; and all that are turned down, with their like."""
-    pool.alike.look_up(begun.rejected)
-    like = {other for one in begun.rejected for other in pool.alike.get(one, ())}
-    turned_down = begun.turned_down | (like - begun.live.keys())
-    return {one: image for one, image in begun.live.items() if one in pool.place}, turned_down
+    pool.alike.look_up(base.rejected)
+    like = {other for one in base.rejected for other in pool.alike.get(one, ())}
+    turned_down = base.turned_down | (like - base.live.keys())
+    return {one: image for one, image in base.live.items() if one in pool.place}, turned_down
 
 
 def _neighbours(

@@ -106,7 +106,7 @@ def follow_selections(context: RunContext, queue: Queue) -> None:
 def _captions_following(
     context: RunContext, decisions: Sequence[NewDecision]
 ) -> Iterator[NewDecision]:
-    """Takes back captions of images that are rejected after all; opens them again with these."""
+    """Rejects the captions of images that are rejected after all, and reopens them with these."""
     rejected = {one.entity_id: one.verdict == "reject" for one in decisions}
     below = children_of(context.store, list(rejected), DESCRIBES)
     captions = fetch(context.store, {one for many in below.values() for one in many})

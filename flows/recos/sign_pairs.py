@@ -54,10 +54,8 @@ from schemas.sign_pairs import (
 )
 from sources.rendered import FontShelf, RenderOptions
 
-# Asks a model for further pairs of texts for signs, and reads its answer pair by pair.
-#
-# Nobody can check by code whether a translation is right: what is checked is whether it can be
-# drawn, is in its language, and is new. It stays the model's word.
+# Code cannot check whether a translation is right: what is checked is whether it can be drawn, is
+# in its language, and is new.
 
 STAGE = SIGN_PAIRS_PURPOSE
 VERSION = "1"
@@ -82,9 +80,8 @@ def answer_schema(count: int) -> dict[str, Any]:
 
 def request_sign_pairs(count: int, taken: Iterable[SignPair], prompt: Prompt) -> ChatRequest:
     """The request for `count` pairs, other than those that are `taken`."""
-    told = tuple(f"{pair.chinese} = {pair.english}" for pair in taken)
-    brief = SignPairsBrief(count=count, taken=told)
-    text = brief.text()
+    texts = tuple(f"{pair.chinese} = {pair.english}" for pair in taken)
+    text = SignPairsBrief(count=count, taken=texts).text()
     return ChatRequest(
         purpose=SIGN_PAIRS_PURPOSE,
         prompt=prompt.render(
@@ -112,7 +109,7 @@ def read_sign_pairs(
     An answer that is no use as a whole is one rejection. Reasons are those of `answer_object`,
     `only_field` and `read_line` (`flows.answers`), and `wrong_type`, `wrong_count` (more than
     were wanted), `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in
-    Latin letters), `no_glyph`, and `duplicate_text` (one of the texts is taken, or stands in an
+    Latin letters), `no_glyph`, and `duplicate_text` (one of the texts is taken, or is in an
     earlier pair of the answer).
     """
     found = answer_object(answer, STAGE)
@@ -175,7 +172,7 @@ def _pair_fault(pair: SignPair, known: set[str], undrawable: Undrawable) -> Faul
         return Fault("wrong_language", detail)
     for text in (pair.chinese, pair.english):
         if text.casefold() in known:
-            return Fault("duplicate_text", f"The text {shown(text)} stands in another pair.")
+            return Fault("duplicate_text", f"The text {shown(text)} is in another pair.")
     if (letter := undrawable(pair)) is not None:
         return Fault("no_glyph", f"A typeface has no glyph for {letter!r}.")
     return None
@@ -190,11 +187,8 @@ def _refused(value: object, fault: Fault) -> Rejection:
     return Rejection(stage=STAGE, reason=fault.reason, detail=fault.detail, context=context)
 
 
-# Has the model that writes captions write further pairs of texts for signs to translate.
-#
-# Every answer is stored as it comes, so that a run again asks nothing twice and draws from the same
-# pairs. What is drawn from them is derived from them, and they name their call: their translations
-# are a model's word.
+# Every answer is stored as it comes, so that another run asks nothing twice and draws from the same
+# pairs. What is drawn from them is derived from them, and they name their call.
 
 _ROUND = 1000  # items of a round are numbered from here
 _Item = SignPair | Rejection | StageResult
@@ -239,7 +233,7 @@ def write_sign_pairs(
 ) -> tuple[FurtherPairs, list[StageReport]]:
     """Has further pairs written, `MOST_PAIRS` at most at once, until there are enough of use.
 
-    What is no use goes to quarantine; the model is asked for as many anew, until an answer brings
+    What is no use goes to quarantine; the model is asked for as many more, until an answer brings
     nothing new. Where pairs are missing then, the run says so and goes on.
 
     Raises:
@@ -264,7 +258,7 @@ def write_sign_pairs(
 
 
 class _Writing:
-    """The pairs of one run: what is asked, and what becomes of the answers."""
+    """The requests of one run, and the pairs in their answers."""
 
     def __init__(self, writer: DatasetModel, wanted: int, options: RenderOptions) -> None:
         self.written = FurtherPairs()

@@ -209,19 +209,19 @@ def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[Store
 
 
 def load_judge(
-    context: RunContext, begun: BaseTier, embedder: CachedEmbedder, settings: ConfusionSettings
+    context: RunContext, base: BaseTier, embedder: CachedEmbedder, settings: ConfusionSettings
 ) -> Judge:
     """Embeds the captions of v0, and finds the margin."""
-    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    numbers = {image.id: number for number, image in enumerate(base.images)}
     captions = [
-        (numbers[image.id], one) for image in begun.images for one in begun.captions[image.id]
+        (numbers[image.id], one) for image in base.images for one in base.captions[image.id]
     ]
     wordings = tuple(one.record(Caption).text for _, one in captions)
     texts = embedder.embed_texts(wordings)
-    rows = embed_stored(context, embedder, begun.images)
+    rows = embed_stored(context, embedder, base.images)
     owners = np.array([number for number, _ in captions], np.int64)
-    tasks = {task: number for number, task in enumerate(sorted({task_of(i) for i in begun.images}))}
-    groups = np.array([tasks[task_of(image)] for image in begun.images], np.int64)
+    tasks = {task: number for number, task in enumerate(sorted({task_of(i) for i in base.images}))}
+    groups = np.array([tasks[task_of(image)] for image in base.images], np.int64)
     calibration = calibrate(rows, texts, owners, settings, str(embedder.ref), groups=groups)
     return Judge(rows, texts, wordings, owners, Background(texts, owners), calibration)
 
@@ -229,7 +229,7 @@ def load_judge(
 def match_images(
     context: RunContext,
     dataset: str,
-    begun: BaseTier,
+    base: BaseTier,
     pool: Pool,
     judge: Judge,
 ) -> StageReport:
@@ -243,7 +243,7 @@ def match_images(
     standing = {one.id for one in earlier if one.state in LIVE}
     found_for = {partner[one][0] for one in standing}
     fallen = Counter(partner[one.id][0] for one in earlier if one.id not in standing)
-    open_ = [image for image in begun.images if image.id not in found_for]
+    open_ = [image for image in base.images if image.id not in found_for]
     stage = Stage(
         name=STAGE,
         version=VERSION,
@@ -258,9 +258,9 @@ def match_images(
     looking = [
         image for image in open_ if fallen[image.id] < MOST_MATCHES and image.seq not in done
     ]
-    matches = _matches(context, dataset, looking, earlier, begun, pool, judge)
+    matches = _matches(context, dataset, looking, earlier, base, pool, judge)
     items = [
-        (image.seq, _found(image, begun.originals[image.id], fallen[image.id], matches))
+        (image.seq, _found(image, base.originals[image.id], fallen[image.id], matches))
         for image in open_
     ]
 
@@ -275,7 +275,7 @@ def _matches(
     dataset: str,
     looking: Sequence[StoredEntity],
     earlier: Sequence[StoredEntity],
-    begun: BaseTier,
+    base: BaseTier,
     pool: Pool,
     judge: Judge,
 ) -> Matches:
@@ -286,7 +286,7 @@ def _matches(
     closed = set(originals_of(context.store, taken).values())
     pool.alike.look_up(closed)
     closed |= {other for one in closed for other in pool.alike.get(one, ())}
-    candidates = _candidates(looking, begun, pool, judge, closed)
+    candidates = _candidates(looking, base, pool, judge, closed)
     pool.alike.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
     return match_similar_images(candidates, pool.alike)
 
@@ -310,10 +310,10 @@ def _found(image: StoredEntity, original: str, fallen: int, matches: Matches) ->
 
 
 def _candidates(
-    looking: Sequence[StoredEntity], begun: BaseTier, pool: Pool, judge: Judge, closed: set[str]
+    looking: Sequence[StoredEntity], base: BaseTier, pool: Pool, judge: Judge, closed: set[str]
 ) -> Mapping[str, list[Candidate]]:
     """For each image, by its original, those that it may be confused with, nearest first."""
-    places = np.array([pool.place[begun.originals[image.id]] for image in looking], np.int64)
+    places = np.array([pool.place[base.originals[image.id]] for image in looking], np.int64)
     if not len(places):
         return {}
     found = nearest_rows(
@@ -324,7 +324,7 @@ def _candidates(
         gallery_groups=pool.sources,
         excluded=places,
     )
-    numbers = {image.id: number for number, image in enumerate(begun.images)}
+    numbers = {image.id: number for number, image in enumerate(base.images)}
     candidates: dict[str, list[Candidate]] = {}
     for row, image in enumerate(looking):
         near = [
@@ -333,9 +333,9 @@ def _candidates(
             if place >= 0 and pool.images[place].id not in closed
         ][:_CANDIDATES]
         others = [place for place, _ in near]
-        own = pool.truths.get(begun.originals[image.id])
+        own = pool.truths.get(base.originals[image.id])
         sure = _surely_others(numbers[image.id], own, others, pool, judge)
-        candidates[begun.originals[image.id]] = [
+        candidates[base.originals[image.id]] = [
             Candidate(pool.images[place].id, similarity)
             for (place, similarity), is_sure in zip(near, sure, strict=True)
             if is_sure
@@ -346,7 +346,7 @@ def _candidates(
 def _surely_others(
     number: int, truth: RenderedTruth | None, places: Sequence[int], pool: Pool, judge: Judge
 ) -> NDArray[np.bool_]:
-    """Which images none of the captions of image `number` fits, as far as is known or can be told.
+    """Which images none of the captions of image `number` fits, as far as is known.
 
     `truth` is what was drawn into that image, where it was.
     """

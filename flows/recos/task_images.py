@@ -49,7 +49,7 @@ def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
 
 
 def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
-    """The images that first stand in a version, whatever was decided on them; none withdrawn."""
+    """The images that a version added, whatever was decided on them; none withdrawn."""
     found = find_in_groups(store, dataset, Image.kind, [tier])
     return [image for image in found if image.state != "withdrawn"]
 
@@ -199,10 +199,7 @@ def _with_categories(
     return OrderedImages("categories", found, unknown)
 
 
-# Takes the images that tasks begin with out of their sources, into the dataset that is built.
-#
-# Of every image only the picture is taken, not what its source says of it: captions are written
-# anew.
+# Only the picture of every image is taken, not the captions of its source: new ones are written.
 
 STAGE = "take_task_images"
 VERSION = "1"

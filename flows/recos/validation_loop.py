@@ -16,7 +16,7 @@ STAGE = "validate_captions"
 
 
 class Step(StrEnum):
-    """What becomes of a caption next."""
+    """The next step of a caption."""
 
     PASS = "pass"  # noqa: S105 - no password
     REVISE = "revise"
@@ -55,7 +55,7 @@ class CaptionHistory(NamedTuple):
 
     @property
     def round(self) -> int:
-        """How often the caption was written anew."""
+        """How often the caption was revised."""
         return len(self.attempts) - 1
 
     def tried(self, verdict: CaptionVerdict) -> tuple[str, ...]:
@@ -67,10 +67,10 @@ class CaptionHistory(NamedTuple):
         return min(reversed(self.attempts), key=lambda one: _beyond(one.dis, interval))
 
     def next_step(self, settings: DiscriminabilitySettings) -> Step:
-        """What becomes of the caption: it passes, is written anew, or goes to people.
+        """Whether the caption passes, is revised, or goes to people.
 
-        It goes to people when it was written anew as often as the settings allow, or when the model
-        gave nothing that could be used: the same request would get the same answer.
+        It goes to people when it was revised as often as the settings allow, or when the model gave
+        nothing that could be used: the same request would get the same answer.
         """
         if self.current.verdict is CaptionVerdict.PASS:
             return Step.PASS
@@ -125,9 +125,6 @@ def _beyond(dis: float, interval: AcceptedInterval) -> float:
     return max(interval.lower - dis, dis - interval.upper, 0.0)
 
 
-# Captions held against their likes, and written anew where they fail, round by round.
-
-
 class Draft(NamedTuple):
     """A caption to be validated: its unique name, its image and that image's task, its text."""
 
@@ -164,19 +161,19 @@ def run_validation(
 ) -> ValidationOutcome:
     """Validates captions until each passes or goes to people.
 
-    A caption is written anew at most `settings.rounds` times, so no more than that times the number
-    of captions is asked for. Only what changed is measured again.
+    A caption is revised at most `settings.rounds` times, so there are at most that many requests
+    for each caption. Only what changed is measured again.
 
     Args:
         drafts: captions as they were first written.
         measure: gives dis(t).
-        rewrite: writes captions anew.
+        rewrite: revises captions.
         settings: when a caption passes.
         temperature: what `measure` divides similarities by, for messages.
 
     Raises:
-        DegenerateCriterionError: the criterion does not tell the captions apart; nothing was
-            written anew.
+        DegenerateCriterionError: the criterion does not distinguish the captions; nothing was
+            revised.
         ValueError: two drafts have one name, or a callable gave another number of results.
     """
     if len({draft.key for draft in drafts}) < len(drafts):
@@ -273,10 +270,10 @@ def _words_by_image(histories: Iterable[CaptionHistory]) -> dict[str, set[Words]
 
 
 class RoundSummary(NamedTuple):
-    """Where all captions stood after a round; those that had passed stay as they were.
+    """All captions after a round; those that had passed stay as they were.
 
     Attributes:
-        round: how often captions had been written anew; 0 is as they were first written.
+        round: how often captions had been revised; 0 is as they were first written.
         written: how many captions were written in this round; all in round 0.
         attempts: the text of each caption after it.
     """

@@ -268,7 +268,7 @@ _KEPT_PAIRS = 8192  # a description names some ten kinds out of some two hundred
 
 @dataclass(frozen=True)
 class Matching:
-    """Who is whom: `pairs` of (source item, rewrite item), and what is left on each side."""
+    """The matched `pairs` of (source item, rewrite item), and what is left on each side."""
 
     pairs: tuple[tuple[Thing, Thing], ...]
     lost: tuple[Thing, ...]
@@ -516,16 +516,16 @@ def _actions(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Findin
 
 
 def strange_colours(
-    source: Description, rewrite: Description, told: Collection[Span], lexicon: Lexicon
+    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
 ) -> Iterator[Finding]:
-    """Colours that the source has nowhere, but for those that findings `told` of.
+    """Colours that the source has nowhere, but for those at the spans that are `reported` already.
 
     Colours of skin are left to the comparison of persons, because they have words of their own.
     """
     known = {colour for colour, _ in source.colours}
     if len(known) > 1:
         known.add("multicoloured")
-    elsewhere = {fact.span for fact in rewrite.person.all(Attribute.SKIN)} | set(told)
+    elsewhere = {fact.span for fact in rewrite.person.all(Attribute.SKIN)} | set(reported)
     for colour, span in rewrite.colours:
         if has_colour(known, colour, lexicon):
             continue
@@ -534,14 +534,14 @@ def strange_colours(
 
 
 def strange_sides(
-    source: Description, rewrite: Description, told: Collection[Span]
+    source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
     """A side that the source names nowhere, or names only for the other arm, hand or shoulder."""
     spans = {(place.side, place.body.rstrip("s")): span for place, span in source.places}
     sides = {side for side, _ in spans}
     for place, span in rewrite.places:
         body = place.body.rstrip("s")
-        if span in told or (place.side, body) in spans:
+        if span in reported or (place.side, body) in spans:
             continue
         fact = _word(Attribute.SIDE, place.side, span)
         other_side = "left" if place.side == "right" else "right"
@@ -568,7 +568,7 @@ def find_differences(source: Description, rewrite: Description) -> tuple[Finding
         *compare_hair(source.hair, rewrite.hair, lexicon),
         *compare_items(source, rewrite, lexicon),
     ]
-    told = {finding.rewrite.span for finding in findings if finding.rewrite is not None}
-    findings += strange_colours(source, rewrite, told, lexicon)
-    findings += strange_sides(source, rewrite, told)
+    reported = {finding.rewrite.span for finding in findings if finding.rewrite is not None}
+    findings += strange_colours(source, rewrite, reported, lexicon)
+    findings += strange_sides(source, rewrite, reported)
     return tuple(findings)

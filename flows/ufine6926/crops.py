@@ -97,8 +97,8 @@ SHARPNESS_HEIGHT_PX = 128
 """Crops are scaled to this height before sharpness is measured, so that it does not depend on how
 near a person is."""
 SAME_GROUND = 0.02
-"""Two people of whom neither stands nearer by this share of the box's height: nobody can tell who
-is in front, so both count as covered."""
+"""Where neither of two people is nearer by this share of the box's height, it is unknown who is in
+front, and both count as covered."""
 
 Boxes = NDArray[np.float64]
 """Boxes of shape (n, 4): left, top, right, bottom in pixels of the frame."""
@@ -161,8 +161,8 @@ def sharpness(grey: NDArray[np.uint8]) -> float:
 
     height, width = grey.shape
     size = max(1, round(width * SHARPNESS_HEIGHT_PX / height)), SHARPNESS_HEIGHT_PX
-    way = cv2.INTER_AREA if height > SHARPNESS_HEIGHT_PX else cv2.INTER_LINEAR
-    scaled = cv2.resize(grey, size, interpolation=way)
+    interpolation = cv2.INTER_AREA if height > SHARPNESS_HEIGHT_PX else cv2.INTER_LINEAR
+    scaled = cv2.resize(grey, size, interpolation=interpolation)
     return float(cv2.Laplacian(scaled, cv2.CV_64F).var())
 
 
@@ -182,9 +182,10 @@ def hash_distance(one: str, other: str) -> int:
 def overlap(box_xyxy: Boxes, others: Boxes) -> float:
     """The largest share of a box that one other person covers, 0 to 1.
 
-    Who stands nearer to the camera covers whoever is behind, and nearer is whose box ends lower in
-    the frame (people stand on one ground, and cameras look down on it). Whoever is in front is not
-    covered, however much the boxes overlap. Where both end at one height, each counts as covered.
+    A person nearer to the camera covers those behind, and a person is nearer whose box ends lower
+    in the frame (people stand on one ground, and cameras look down on it). The person in front is
+    not covered, however much the boxes overlap. Where both end at one height, both count
+    as covered.
     """
     if not len(others):
         return 0.0

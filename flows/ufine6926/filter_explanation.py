@@ -74,7 +74,7 @@ class Explanation(NamedTuple):
 
     @property
     def rules(self) -> list[RuleText]:
-        """The thresholds that anything was held against."""
+        """The thresholds that any value was compared with."""
         settings = {one.setting for one in self.judgement.measurements}
         return [rule for rule in RULES if rule.setting in settings]
 
@@ -158,8 +158,8 @@ def render_explanation(explanation: Explanation, blobs: BlobStore) -> str:
 #
 # So that thresholds can be set by looking: a histogram of all values with the threshold in it, the
 # crops on both sides of the threshold, nearest to it, and some from farther off. The tracks of a
-# dataset are held against the thresholds anew, which takes no pixels; of the crops only those that
-# are shown are read.
+# dataset are compared with the thresholds again, which takes no pixels; only the crops that are
+# shown are read.
 
 SHOWN_NEAR = 20
 """How many crops are shown on each side of a threshold, nearest to it."""
@@ -211,7 +211,7 @@ class RuleSheet(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """The sheet of a dataset; only thresholds that anything was held against are on it."""
+    """The sheet of a dataset; only thresholds that any value was compared with are on it."""
 
     dataset: str
     thresholds: Thresholds

@@ -264,7 +264,7 @@ def _file_path(tracklet: AcceptedTracklet, frame: TrackletFrame) -> str:
 # Train or test: identities that share a video or a near-duplicate image go together.
 #
 # What must not be torn apart forms components: identities, the videos that they are seen in, and
-# images of the same content (a video that was encoded anew shows by those). A component is in one
+# images of the same content (which show a video that was encoded again). A component is in one
 # split as a whole.
 
 SPLITTING_STAGE = "assign_splits"
@@ -523,9 +523,9 @@ def _selected(store: Store, accepted: Sequence[StoredEntity]) -> _Selected:
 
 
 class _Formed(NamedTuple):
-    """What became of the tracklets: images by tracklet, and rejections.
+    """The results of the tracklets: images by tracklet, and rejections.
 
-    `left_out` speaks of those tracklets that give some of their images only.
+    `left_out` holds those of tracklets of which only some images are used.
     """
 
     images: Mapping[str, Sequence[NewEntity]]
@@ -533,7 +533,7 @@ class _Formed(NamedTuple):
     left_out: Mapping[str, Rejection]
 
     def result(self, tracklet: StoredEntity) -> WorkResult:
-        """What became of one."""
+        """The result of one."""
         rejection = self.rejections.get(tracklet.id) or self.left_out.get(tracklet.id)
         images = tuple(self.images.get(tracklet.id, ()))
         return WorkResult(tracklet.seq, entities=images, rejection=rejection)
@@ -573,7 +573,7 @@ def _formed(
 def _compared(
     context: RunContext, selected: _Selected, identities: Iterable[Identity]
 ) -> list[ComparedImage]:
-    """The images of all identities as they are held against each other."""
+    """The images of all identities, to be compared with each other."""
     hash_of = _hashes(context, selected.tracklets)
     embeddings = crop_embeddings(context.store, [one.id for one in selected.tracklets])
     return [

@@ -156,10 +156,10 @@ class _Trial:
         return [observations[piece.begin : piece.end] for piece in cuts]
 
     def try_piece(self, observations: Observations) -> tuple[int, tuple[int, ...]]:
-        """Holds a piece against the rules: how many images were left, and those that are kept."""
+        """Applies the rules to a piece: how many images were left, and those that are kept."""
         settings = self._settings
-        alike = self.hear(observations, judge_outliers(observations, settings))
-        distinct = self.hear(alike, judge_duplicates(alike, settings))
+        inliers = self.hear(observations, judge_outliers(observations, settings))
+        distinct = self.hear(inliers, judge_duplicates(inliers, settings))
         enough = self.hear(distinct, judge_number(distinct, settings))
         kept = self.hear(enough, judge_surplus(enough, self._suspicions, settings))
         return len(distinct), tuple(one.frame for one in kept)
@@ -293,18 +293,18 @@ def _direction(observations: Sequence[Observation]) -> NDArray[np.float64] | Non
 
 def _others(part: _Part, known: Sequence[_Known], settings: FilterSettings) -> list[OtherTracklet]:
     """The earlier tracklets that may show the same person, the likeliest first."""
-    alike = [
+    similar = [
         (similarity, one)
         for one in known
         if not _show_together(part, one.part)
         and (similarity := _similarity(part, one.part)) >= settings.merge_similarity
     ]
-    alike.sort(key=lambda pair: -pair[0])  # stable: of equals the earlier tracklet
+    similar.sort(key=lambda pair: -pair[0])  # stable: of equals the earlier tracklet
     return [
         OtherTracklet(
             tracklet_id=one.id, similarity=similarity, frames=_spread(one.tracklet.frames)
         )
-        for similarity, one in alike[: settings.most_merge_proposals]
+        for similarity, one in similar[: settings.most_merge_proposals]
     ]
 
 
@@ -341,7 +341,7 @@ def _tracklet(part: _Part, others: tuple[OtherTracklet, ...]) -> Tracklet:
 
 
 def _suspicions(report: FilterReport) -> Mapping[int, tuple[str, ...]]:
-    """The rules that suspect a frame. A switch is no fault of its frame: it is told elsewhere."""
+    """The rules that suspect each frame, but for the switches, which are reported separately."""
     rules: dict[int, dict[str, None]] = defaultdict(dict)
     for finding in report.findings:
         if finding.frame is None or finding.rule == SWITCH.name:

@@ -14,8 +14,6 @@ from models.tracking.association import unpacked
 from schemas.tracking import FilterSettings
 from schemas.video import CropMeasures, Finding, Observation, Track
 
-# A measured value held against the threshold of a rule: what every finding is made from.
-
 Outcome = Literal["passed", "suspected", "dropped"]
 Direction = Literal["at least", "at most", "more than"]
 """What a good value is to its threshold."""
@@ -35,7 +33,7 @@ class Measurement(NamedTuple):
         setting: the field of `FilterSettings` that holds the threshold.
         frame: the frame, or the one that a new part would begin with.
         value: what was measured.
-        threshold: what it was held against.
+        threshold: what it was compared with.
         outcome: what came of it.
         beside: the frame that this one was compared with, where there is one.
     """
@@ -309,10 +307,8 @@ def _aspect(observation: Observation) -> float:
     return max(measures.width_px, 1) / max(measures.height_px, 1)
 
 
-# The rules of the noise filter that look at one crop alone.
-#
-# Every rule is asked about every crop: a crop that is dropped by one is still held against the
-# others, so that a report tells all that is wrong with it.
+# The rules that look at one crop alone. Every rule judges every crop, even one that another rule
+# drops, so that a report states all that is wrong with it.
 
 
 class Seen(NamedTuple):
@@ -678,7 +674,7 @@ class RuleText(NamedTuple):
         return FilterSettings.model_fields[self.setting].annotation is int
 
     def threshold(self, settings: FilterSettings) -> float:
-        """What values are held against."""
+        """What values are compared with."""
         return float(getattr(settings, self.setting))
 
 

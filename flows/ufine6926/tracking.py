@@ -84,7 +84,7 @@ class KeypointCounter:
 # Follows the people of one video from frame to frame, and cuts out the best of what is seen.
 #
 # What is remembered between two frames is bounded by how many people can still come back, not by
-# the length of the video. It can be saved after any frame; whoever is restored from it goes on
+# the length of the video. It can be saved after any frame; a tracker restored from it goes on
 # exactly as the one before would have.
 
 STAGE = "track_people"
@@ -127,7 +127,7 @@ class PeopleFollower:
         self.frames = self.tracks = self.unseen = 0
 
     def follow(self, frame: Frame) -> TrackedFrame:
-        """Who is in the next frame; whoever cannot come back after it is finished."""
+        """The people in the next frame; tracks that cannot come back after it are finished."""
         tracked = self._tracker.follow(frame)
         boxes = np.array([person.box_xyxy for person in tracked.people]).reshape(-1, 4)
         for place, person in enumerate(tracked.people):

@@ -66,7 +66,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
 def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageReport:
     """Copies the imported videos of a source into the dataset that is built.
 
-    Bytes that are there already under another name go to quarantine: whoever is in them would be
+    Bytes that are there already under another name go to quarantine: the people in them would be
     there twice. Of several new ones the first by path is taken.
     """
     stage = Stage(

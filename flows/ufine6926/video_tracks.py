@@ -319,7 +319,7 @@ def _rejected_line(track: Track, rejection: Rejection) -> dict[str, Any]:
 
 
 def _shown(reader: VideoReader, every: int, progress: Progress, name: str) -> Iterator[Frame]:
-    """The frames, while `progress` is told how many of them there were."""
+    """The frames; `progress` is advanced with each."""
     total = reader.facts.frame_count
     stage = StageReport(f"track {name}")
     started = time.perf_counter()

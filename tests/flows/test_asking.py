@@ -38,7 +38,7 @@ def test_the_last_word_of_each_reason_is_told() -> None:
 def test_what_no_waiting_mends_is_not_to_be_waited_for(reason: str) -> None:
     told = str(left_unanswered(MODEL, report_of(Deferred(2, reason, "status 401"))))
     assert f"{reason}: status 401" in told
-    assert told.endswith("mend the settings and run again")
+    assert told.endswith("fix the settings and run again")
 
 
 def test_what_was_answered_after_all_is_not_told() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.ccd.bounds import told_of_edits, uncalibrated_threshold_warning
+from flows.ccd.bounds import edit_bounds_warning, uncalibrated_threshold_warning
 from profiles.loader import load_profile
 from schemas.contrast import ChoiceCalibration, ChoiceSettings, EditCheckSettings, SuggestedBound
 from schemas.profile import ContrastSettings
@@ -37,7 +37,7 @@ def test_bounds_of_other_embedders_are_told_to_be_unmeasured(name: str) -> None:
     assert settings.embedder.name in told
     assert "(floor 0.3, ceiling 0.97) were not measured" in told
     assert "results suggest a floor of 0.42 and no ceiling yet (7 of 20 are known)" in told
-    edits = told_of_edits(settings)
+    edits = edit_bounds_warning(settings)
     assert edits is not None
     assert "(shift above -4, doubtful below 0)" in edits
     assert settings.edit_check.least_shift == -4, "no edit is thrown out by an unmeasured bound"
@@ -46,12 +46,12 @@ def test_bounds_of_other_embedders_are_told_to_be_unmeasured(name: str) -> None:
 def test_of_measured_bounds_nothing_is_said() -> None:
     settings = load_profile("builtin").contrast
     assert uncalibrated_threshold_warning(settings, found(LITTLE, LITTLE)) is None
-    assert told_of_edits(settings) is None
+    assert edit_bounds_warning(settings) is None
     other = settings.model_copy(update={"bounds_measured_with": "another"})
     assert uncalibrated_threshold_warning(other, found(LITTLE, LITTLE)) is not None
 
 
 def test_where_the_embedder_has_no_say_its_bounds_are_not_told() -> None:
-    assert told_of_edits(ContrastSettings()) is not None
+    assert edit_bounds_warning(ContrastSettings()) is not None
     deaf = ContrastSettings(edit_check=EditCheckSettings(least_shift=None))
-    assert told_of_edits(deaf) is None
+    assert edit_bounds_warning(deaf) is None

@@ -106,7 +106,7 @@ def test_a_wrong_key_is_told_after_one_request_that_does_not_count(
         with pytest.raises(ModelError) as stopped:
             go(daily_budget=5)
         assert "answered with status 401" in str(stopped.value)
-        assert "mend the settings and run again" in str(stopped.value)
+        assert "fix the settings and run again" in str(stopped.value)
         assert len(service.seen) == asked
     assert requests(run) == 0
 

@@ -265,7 +265,7 @@ def test_names_that_the_source_does_not_know_go_to_quarantine(
 
 
 def test_too_few_images_are_told_with_what_to_change(run: RunContext, build: RecosBuild) -> None:
-    with pytest.raises(ConfigurationError, match="held against 20 other images each"):
+    with pytest.raises(ConfigurationError, match="compared with 20 other images each"):
         go(run, build, profile(DiscriminabilitySettings(k=20)))
 
 

@@ -73,7 +73,7 @@ def test_the_schema_wants_a_text_for_each_image() -> None:
 
 def test_another_number_of_images_is_a_mistake_of_the_caller() -> None:
     prompt = load_prompt("refine_captions")
-    with pytest.raises(ValueError, match="the brief tells of 3 images; got 2"):
+    with pytest.raises(ValueError, match="the brief describes 3 images; got 2"):
         request_refinement([png("red"), png("blue")], BRIEF, prompt)
 
 
