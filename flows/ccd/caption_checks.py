@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from db.decisions import NewDecision, append_decisions
 from db.entities import StoredEntity, find
 from db.work import WorkResult
-from flows.answers import shown
-from flows.ccd.wording import doubtful_phrases, refused_phrase, same_captions
+from flows.answers import shown, words_of
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import StageReport
@@ -19,14 +18,65 @@ from flows.engine.runner import Stage, run_stream
 from flows.recos.task_images import stored_picture
 from schemas.caption_contrast import (
     WORD,
+    Phrase,
+    PhraseKind,
     caption_name,
     content_words,
     image_letter,
-    not_distinguished,
+    not_told_apart,
+    phrases,
 )
 from schemas.proposals import CaptionGroup
 from schemas.records import Rejection
 from schemas.requests import StyleLimits
+
+
+def refused_phrase(caption: str, coarse: str) -> Phrase | None:
+    """The first phrase by which a caption speaks of another image; None where it speaks of none.
+
+    A phrase that the coarse caption has, too, speaks of what is seen: «two pictures on a wall».
+    """
+    allowed = {_folded(one.text) for one in phrases(coarse)}
+    return next(
+        (
+            one
+            for one in phrases(caption)
+            if one.kind is PhraseKind.OTHER_IMAGE and _folded(one.text) not in allowed
+        ),
+        None,
+    )
+
+
+def doubtful_phrases(caption: str, coarse: str) -> list[Phrase]:
+    """Phrases that compare with what is not shown, or name what is not there.
+
+    Those that the coarse caption has, too, are left out.
+    """
+    allowed = {_folded(one.text) for one in phrases(coarse)}
+    return [
+        one
+        for one in phrases(caption)
+        if one.kind is not PhraseKind.OTHER_IMAGE and _folded(one.text) not in allowed
+    ]
+
+
+def same_captions(captions: Sequence[str]) -> list[tuple[int, int]]:
+    """The positions of captions that say what an earlier one says, with that one's before them.
+
+    See `caption_words`: neither case nor space nor punctuation counts.
+    """
+    first: dict[tuple[str, ...], int] = {}
+    found = []
+    for position, caption in enumerate(captions):
+        earlier = first.setdefault(words_of(caption), position)
+        if earlier != position:
+            found.append((earlier, position))
+    return found
+
+
+def _folded(text: str) -> str:
+    return " ".join(words_of(text))
+
 
 # How close a fine caption is to the style of its coarse one.
 
@@ -171,7 +221,7 @@ def _contrast_doubts(group: CaptionGroup) -> Iterator[str]:
     differences = [member.difference for member in group.members]
     for row in range(len(group.coarse_captions)):
         captions = [member.captions[row] for member in group.members]
-        for column, others in enumerate(not_distinguished(captions, differences)):
+        for column, others in enumerate(not_told_apart(captions, differences)):
             if others:
                 name, letters = caption_name(row, column), " and ".join(map(image_letter, others))
                 yield f"Caption {name} says nothing that tells it from {letters}."

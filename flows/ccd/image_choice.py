@@ -23,9 +23,8 @@ from db.entities import (
 from db.store import Store
 from db.work import Pending, WorkResult, drop_rejections, register_plan, rejections_of
 from flows.ccd.choice_test import write_choice_report
-from flows.ccd.downloading import Found
+from flows.ccd.downloading import Found, ResultsOfSearch
 from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, Looks, UsedImages, strategies_of_orders
-from flows.ccd.search_results import ResultsOfSearch
 from flows.engine.building import is_anchor
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
@@ -752,3 +751,45 @@ def _unrelated(
     rows = embedder.embed_images([stored_picture(context, picture) for picture in pictures])
     owners = np.array([owner for owner, _ in pairs], np.int64)
     return unrelated_similarities(rows[: len(anchors)], rows[len(anchors) :], owners)
+
+
+def uncalibrated_threshold_warning(
+    settings: ContrastSettings, found: ChoiceCalibration
+) -> str | None:
+    """A warning on the bounds of the choice; None where they were measured with the embedder.
+
+    Args:
+        settings: the bounds in force, and whose they are.
+        found: what the results of searches suggest.
+    """
+    if _are_measured(settings):
+        return None
+    bounds = settings.choice
+    return (
+        f"the bounds of the choice (floor {bounds.floor:g}, ceiling {bounds.ceiling:g}) were not "
+        f"measured with {settings.embedder.name}; results suggest "
+        f"{_suggested('a floor', found.floor)} and {_suggested('a ceiling', found.ceiling)}; "
+        "once they are yours, say so in the profile (contrast.bounds_measured_with)"
+    )
+
+
+def edit_bounds_warning(settings: ContrastSettings) -> str | None:
+    """A warning on the bounds of the check of edits; None where they were measured."""
+    check = settings.edit_check
+    if _are_measured(settings) or check.least_shift is None:
+        return None
+    return (
+        f"whether an edit changed the wanted detail is judged by bounds (shift above "
+        f"{check.least_shift:g}, doubtful below {check.doubtful_shift:g}) that were not measured "
+        f"with {settings.embedder.name}"
+    )
+
+
+def _are_measured(settings: ContrastSettings) -> bool:
+    return settings.bounds_measured_with == settings.embedder.name
+
+
+def _suggested(what: str, bound: SuggestedBound) -> str:
+    if bound.value is None:
+        return f"no {what.split()[-1]} yet ({bound.known} of {LEAST_KNOWN} are known)"
+    return f"{what} of {bound.value:g}"

@@ -4,13 +4,17 @@ from collections.abc import Callable
 
 from annotate.projects import Desks
 from annotate.queues import Queue, parse_policy
-from flows.ccd.bounds import edit_bounds_warning, uncalibrated_threshold_warning
 from flows.ccd.downloading import DownloaderMaker, find_images
 from flows.ccd.editing import EDITED_IMAGES_STAGE as EDITING
 from flows.ccd.editing import edit_images, edit_settings
 from flows.ccd.fine_captions import apply_group_decisions
 from flows.ccd.groups import attrition_sentence, form_groups, make_images, sync_active_candidates
-from flows.ccd.image_choice import calibrate_choices, choose_candidates
+from flows.ccd.image_choice import (
+    calibrate_choices,
+    choose_candidates,
+    edit_bounds_warning,
+    uncalibrated_threshold_warning,
+)
 from flows.ccd.image_requests import order_images, sync_active_requests, waiting_strategies
 from flows.ccd.refining import refine_captions
 from flows.ccd.searching import Clock, utc_now

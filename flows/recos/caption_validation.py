@@ -1,6 +1,8 @@
 """Validates captions by dis(t), round by round, and what came of it."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,21 +10,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotate.candidates import EXAMINES
+from annotate.items import DESCRIBES
 from annotate.push import PROMPTED_BY
 from db.decisions import NewDecision
 from db.entities import NewEntity, StoredEntity, find, find_children, new_entity, parents_of
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.embedding import CachedEmbedder
+from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream, sole_run
 from flows.grammar import check_grammar, words_of
-from flows.recos.caption_pool import CaptionPool
-from flows.recos.caption_revision import CaptionReviser
-from flows.recos.captioning import Captioner, caption_entity, facts_of
+from flows.recos.captioning import (
+    WRITTEN_WITH,
+    Captioner,
+    caption_entity,
+    facts_of,
+    read_revision,
+    request_revision,
+    task_of,
+)
 from flows.recos.discriminability_report import report_on, write_report
-from flows.recos.task_images import embed_stored, picture_of
+from flows.recos.image_selection import turned_down
+from flows.recos.task_images import embed_stored, images_of_tier, picture_of
 from flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,
@@ -32,14 +43,163 @@ from flows.recos.validation_loop import (
     run_validation,
 )
 from models.embedding import Vectors
-from prompts.loader import load_prompt
+from prompts.loader import Prompt, load_prompt
 from retrieval.discriminability import CaptionValidator
 from schemas.base import EntityRecord
+from schemas.chat import ChatFailure
 from schemas.discriminability import AcceptedInterval
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, ModelError
 from schemas.quality import CaptionCheck
+from schemas.records import Caption, Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
 from schemas.video import StageSettings
+
+
+class CaptionPool:
+    """The images that captions are compared with, and the captions.
+
+    Attributes:
+        images: the images of v0 that were not turned down.
+        place: the position of each image among them, by its id.
+        captions: the captions as they were first written, by id, in the order of images and
+            positions; those that were withdrawn are left out.
+        image_of: the image of each caption, also of those that are left out.
+    """
+
+    def __init__(self, store: Store, dataset: str, settings_id: str) -> None:
+        """Reads the captions that were written with those settings.
+
+        Raises:
+            ConfigurationError: there are none.
+        """
+        not_selected = turned_down(store, dataset)
+        self.images = [
+            image for image in images_of_tier(store, dataset, "v0") if image.id not in not_selected
+        ]
+        self.place = {image.id: place for place, image in enumerate(self.images)}
+        written = list(find_children(store, settings_id, WRITTEN_WITH))
+        if not written:
+            raise ConfigurationError(
+                f"no image of {dataset!r} has captions; look at: loupe quarantine {dataset}"
+            )
+        described = parents_of(store, [one.id for one in written], DESCRIBES)
+        self.image_of = {caption: found[0] for caption, found in described.items()}
+        self.captions = {
+            one.id: one for one in sorted(filter(self._counts, written), key=self._order)
+        }
+
+    def _counts(self, caption: StoredEntity) -> bool:
+        return self.image_of[caption.id] in self.place and caption.state != "withdrawn"
+
+    def _order(self, caption: StoredEntity) -> tuple[int, int]:
+        return self.place[self.image_of[caption.id]], caption.record(Caption).position
+
+    def image(self, image_id: str) -> StoredEntity:
+        """The image with that id."""
+        return self.images[self.place[image_id]]
+
+    def position(self, caption_id: str) -> int:
+        """Which of its image's captions one is."""
+        return self.captions[caption_id].record(Caption).position
+
+    @cached_property
+    def drafts(self) -> list[Draft]:
+        """The captions as the loop begins with them."""
+        return [
+            Draft(
+                id_,
+                self.image_of[id_],
+                task_of(self.image(self.image_of[id_])),
+                caption.record(Caption).text,
+            )
+            for id_, caption in self.captions.items()
+        ]
+
+    def targets(self, drafts: Sequence[Draft]) -> NDArray[np.int64]:
+        """The places of the images that drafts describe, of shape (n,)."""
+        return np.array([self.place[draft.image] for draft in drafts], np.int64)
+
+
+class CaptionReviser:
+    """Asks for new texts, and knows what the captions of each image say by now."""
+
+    def __init__(
+        self,
+        captioner: Captioner,
+        prompt: Prompt,
+        pool: CaptionPool,
+        facts: Mapping[str, Sequence[str]],
+    ) -> None:
+        self._captioner = captioner
+        self._prompt = prompt
+        self._pool = pool
+        self._facts = facts
+        self._calls: dict[tuple[str, str], str] = {}
+        self._said: dict[str, dict[str, str]] = {}
+        for draft in pool.drafts:
+            self._said.setdefault(draft.image, {})[draft.key] = draft.text
+
+    def call_of(self, key: str, text: str) -> str:
+        """The model call that gave this text for the caption with that key."""
+        return self._calls[key, text]
+
+    def rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
+        """New texts; captions of one image are asked for one after the other, so as to differ."""
+        answers: dict[str, str | Rejection] = {}
+        waves: dict[int, list[CaptionHistory]] = {}
+        asked: Counter[str] = Counter()
+        for history in failing:
+            waves.setdefault(asked[history.image], []).append(history)
+            asked[history.image] += 1
+        for wave in waves.values():
+            answers.update(self._ask(wave))
+        return [answers[history.key] for history in failing]
+
+    def _ask(self, failing: Sequence[CaptionHistory]) -> dict[str, str | Rejection]:
+        """A new text for each of captions of different images."""
+        asks = [
+            Ask(
+                history,
+                request_revision(
+                    self._captioner.picture(self._pool.image(history.image)),
+                    history.task,
+                    self._facts.get(history.image, ()),
+                    history.current.text,
+                    history.current.verdict,
+                    self._prompt,
+                    too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
+                    too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
+                    taken=self._others(history),
+                ),
+            )
+            for history in failing
+        ]
+        found = ask_and_parse(self._captioner.model, asks, lambda _, answer: read_revision(answer))
+        answers: dict[str, str | Rejection] = {}
+        for history, one in zip(failing, found, strict=True):
+            if isinstance(one, Unparsable):
+                answers[history.key] = self._rejection(one)
+            else:
+                answers[history.key] = one.value
+                self._calls[history.key, one.value] = one.call
+                self._said[history.image][history.key] = one.value
+        return answers
+
+    def _others(self, history: CaptionHistory) -> list[str]:
+        """What the other captions of its image say now."""
+        said = self._said[history.image]
+        return [text for key, text in said.items() if key != history.key]
+
+    def _rejection(self, found: Unparsable) -> Rejection:
+        result = result_without_value(0, STAGE, found)
+        if isinstance(result, WorkResult) and result.rejection is not None:
+            return result.rejection
+        reason = found.outcome.reason if isinstance(found.outcome, ChatFailure) else "not asked"
+        raise ModelError(
+            f"{self._captioner.author} did not revise the captions ({reason}); what came back is "
+            f"stored, run again when it answers"
+        )
+
 
 # Captions stay as they were validated, though an image they were compared with is withdrawn: how
 # well a caption distinguishes its image depends on all images, and what people have decided on or

@@ -19,7 +19,7 @@ from flows.engine.runner import get_or_create_entity, sole_run
 from flows.recos.caption_validation import validate_captions
 from flows.recos.captioning import WRITTEN_WITH, Captioner, task_of, write_captions
 from flows.recos.confusing import sync_active, write_confusing_captions
-from flows.recos.confusion_checks_parts import check_pairs, follow_answers
+from flows.recos.confusion_questions import check_pairs, follow_answers
 from flows.recos.expanding import expand_gallery, follow_duplicates
 from flows.recos.image_pools import Pool
 from flows.recos.image_selection import (

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.ccd.caption_checks import check_group, style_beside, style_doubts
-from flows.ccd.wording import doubtful_phrases, refused_phrase, same_captions
+from flows.ccd.caption_checks import (
+    check_group,
+    doubtful_phrases,
+    refused_phrase,
+    same_captions,
+    style_beside,
+    style_doubts,
+)
 from schemas.requests import StyleLimits
 from schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS

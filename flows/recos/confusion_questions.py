@@ -1,8 +1,8 @@
-"""Asks of every caption of v1 what would make the benchmark wrong, and does what was answered.
+"""Questions to people about confusing captions, and what follows from the answers.
 
-Of each pair of captions two things are asked: does the new one not fit the image of v0, and does
-that one's not fit the new image. What the embedder is sure of is accepted; people see the rest,
-both images side by side, as the policy of the queue says.
+Two things are asked about each pair of captions: whether the new one does not fit the image of v0,
+and whether the caption of v0 does not fit the new image. What the embedder is sure of is accepted;
+people see the rest, both images side by side, as the policy of the queue says.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,14 +36,14 @@ from flows.recos.confusing import load_pairs, load_standing, load_written
 from flows.recos.confusion_checks import (
     ASKS_ABOUT,
     ASKS_WITH,
+    STAGE,
+    VERSION,
     ConfusedPair,
     PairVectors,
     check_confusions,
     question,
     truth_differs,
 )
-from flows.recos.confusion_checks import STAGE as CHECK_STAGE
-from flows.recos.confusion_checks import VERSION as CHECK_VERSION
 from flows.recos.similar_images import BaseTier, Judge
 from flows.recos.task_images import embed_stored, images_of_tier, originals_of
 from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
@@ -81,8 +81,8 @@ def check_pairs(
     facts = facts_of(context.store, [pair.similar.id for pair in pairs])
     known = _known_apart(context.store, pairs)
     stage = Stage(
-        name=CHECK_STAGE,
-        version=CHECK_VERSION,
+        name=STAGE,
+        version=VERSION,
         dataset=dataset,
         configuration={
             "calibration": judge.calibration.model_dump(mode="json"),
