@@ -90,17 +90,17 @@ _CHATTER = re.compile(
 
 def refusal_in(text: str) -> str | None:
     """The words by which a model refuses, or None where `text` refuses nothing."""
-    match = _REFUSAL.search(_unquoted(text))
+    match = _REFUSAL.search(_own_words(text))
     return (match["clause"] or match["own"]) if match else None
 
 
 def chatter_in(text: str) -> str | None:
     """What a model says before it answers («Sure! Here is the caption:»)."""
-    match = _CHATTER.search(_unquoted(text))
+    match = _CHATTER.search(_own_words(text))
     return match.group() if match else None
 
 
-def _unquoted(text: str) -> str:
+def _own_words(text: str) -> str:
     return beside_quotes(text).replace("’", "'")
 
 

@@ -21,8 +21,6 @@ from release.scratch import Scratch
 from schemas.contrast import ChoiceCalibration, ObservedResult
 from schemas.proposals import Picture
 
-# Choice tests over what would be released: draws them, with where they come from.
-
 STAGE = "draw-choices"
 VERSION = "1"
 
@@ -124,7 +122,7 @@ def draw_and_store(
     return drawn
 
 
-# How similar results are to their anchors, and where the bounds of the choice lie, as a page.
+# The page on the similarity of results to their anchors, and on the bounds of the choice.
 
 _TEMPLATE = "choice_report.html.j2"
 SERIES = ("accepted", "rejected", "not judged", "near-duplicate")

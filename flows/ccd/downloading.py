@@ -39,7 +39,7 @@ from schemas.records import Attribution, Rejection, Source
 from sources.images import ImageProblem, InspectedImage, inspect_image
 from sources.web.downloading import ImageDownloader
 
-# Turns down what a search found but nobody may use: nothing of it is downloaded (CCD, step 2).
+# Hits that nobody may use are rejected before anything is downloaded (CCD, step 2).
 
 STAGE: Final = "search"
 SCREEN_HITS_VERSION: Final = "1"
@@ -86,7 +86,7 @@ def _rejection(reason: str, detail: str, query: str, hit: SearchHit) -> Rejectio
     )
 
 
-# Downloads the hits of searches whose licence permits it; faults of the world are tried again.
+# Downloads; transient failures are tried again by later runs.
 
 DOWNLOADED_FROM = "downloaded_from"
 """The role of the hit that a picture is of."""
@@ -357,7 +357,7 @@ def _read(folder: Path, image_url: str) -> InspectedImage | Rejection:
     return image
 
 
-# Finds pictures for contrastive images: searched for, and downloaded (CCD, step 2).
+# Search and download in one (CCD, step 2).
 
 LIST = "list_folder"
 FOUND_IMAGES_VERSION = "3"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-# Two pictures of the same size, laid over each other as well as they go.
+# Alignment of two pictures of the same size.
 #
 # A diffusion model redraws the whole picture: it may come back moved or zoomed by a pixel or two,
 # and a little warmer. None of that is an edit, so it is removed before pixels are compared.
@@ -378,7 +378,7 @@ def _around(boxes: Sequence[Box]) -> Box:
     return (min(lefts), min(tops), max(rights), max(bottoms))
 
 
-# Whether an edit is one, and what speaks against it.
+# The verdict: whether the picture was edited at all, and the doubts about the edit.
 
 STAGE = "judge_edits"
 VERSION = "2"
@@ -468,7 +468,7 @@ def _percent(share: float) -> str:
     return f"{percents:.0f} %" if percents >= 10 else f"{percents:.2g} %"
 
 
-# The anchor with what an edit changed marked on it.
+# The anchor with the changed areas marked on it.
 
 _TINT = np.array([230, 159, 0], np.float32)
 """Orange (Okabe and Ito, 2008): distinct from grey in every kind of colour vision."""

@@ -71,10 +71,8 @@ def unfit_for_editing(
     )
 
 
-# Which commit of an editor is meant: looked up once for each dataset, then what was found holds.
-#
-# So provenance names it, a run without an edit asks nobody, and edits of one dataset do not change
-# their model because somebody moved a branch.
+# The commit of an editor is looked up once for each dataset and then kept: provenance names it, a
+# run without an edit asks nobody, and a moved branch does not change the model of a dataset.
 
 EDITOR_PINS_STAGE = "pin_editor"
 EDITOR_PINS_VERSION = "1"
@@ -117,9 +115,7 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
     return found
 
 
-# Edits as they are made: each picture is stored as it comes, and none is made twice.
-#
-# What an edit comes to is measured and judged elsewhere, as often as the settings for that change.
+# The ledger of edits: each picture is stored as it comes, and none is made twice.
 
 EDIT_LEDGER_STAGE = "edit_pictures"
 EDIT_LEDGER_VERSION = "1"

@@ -48,8 +48,6 @@ from schemas.profile import ContrastSettings
 from schemas.proposals import Candidate, FoundImage, Picture, Strategy
 from schemas.records import Image, Rejection
 
-# Of the first results the one most similar to the anchor, but not the anchor again.
-#
 # CCD takes the most similar of five. That one is often the anchor itself, cropped or saved again: a
 # caption of the anchor is true of it. So near-duplicates are left out first, then results above a
 # ceiling (among them near-duplicates that no fingerprint finds). A result below a floor has nothing
@@ -250,9 +248,9 @@ def anchor_duplicates(
 # unrelated pictures are: the floor is what only `LOST_SHARE` of pairs of an anchor and a result of
 # *another* anchor's search are above.
 #
-# The *ceiling* tells near-duplicates, which fingerprints and people find, from other results: of
-# all values the one that puts the fewest on the wrong side, and no lower than all but `LOST_SHARE`
-# of the candidates that people accepted.
+# The *ceiling* separates near-duplicates, which fingerprints and people find, from other results:
+# of all values the one that puts the fewest on the wrong side, and no lower than all but
+# `LOST_SHARE` of the candidates that people accepted.
 #
 # A bound is suggested only where there are `LEAST_KNOWN` of what it is found on.
 
@@ -669,7 +667,7 @@ def _picture_of(found: StoredEntity) -> Picture:
     return found.record(FoundPicture).picture
 
 
-# Says how similar results are to their anchors, and where the bounds of the choice should lie.
+# The report on similarities and suggested bounds.
 
 _MOST_SEARCHES = 200
 """Searches whose results are compared with other anchors: their pairs are more than enough."""

@@ -25,7 +25,7 @@ from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.proposals import Candidate, Picture, Strategy
 from schemas.records import Rejection
 
-# Orders contrastive images, one way after the other: what one did not give, the next may.
+# Requests for contrastive images, by one method after the other.
 
 ORDERED_BY = "ordered_by"
 """The role of the strategy that an image is ordered for."""
@@ -149,7 +149,7 @@ def _order(strategy: StoredEntity, method: Way) -> NewEntity:
     )
 
 
-# Which images a contrastive benchmark shows already, so that no search gives one of them again.
+# The images that are in use already, so that no search gives one of them again.
 
 
 class Looks:

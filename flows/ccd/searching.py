@@ -265,7 +265,7 @@ class RecordedSearch:
         return None if self._prices is None else self._prices.currency
 
 
-# From a profile's words to an image search that is recorded; a folder's is put together here.
+# Opening the image search of a profile, with its ledger.
 
 Refuse = Callable[[Sequence[Rejection]], None]
 """Keeps rejections."""

@@ -49,10 +49,9 @@ def word_change(first: str, second: str) -> WordChange:
     return WordChange(Levenshtein.distance(ours, theirs), max(len(ours), len(theirs)))
 
 
-# Which captions cannot be confused, because what was drawn is known.
-#
-# An embedder that reads no text in images cannot tell one sum from another. But where it is known
-# what both images show, a caption that names what only one of them shows does not fit the other.
+# An embedder that reads no text in images cannot distinguish one sum from another. But where it is
+# known what both images show, a caption that names what only one of them shows does not fit the
+# other.
 
 
 def truth_differs(caption: str, own: RenderedTruth | None, other: RenderedTruth | None) -> bool:

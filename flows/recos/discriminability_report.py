@@ -133,7 +133,7 @@ def report_document(report: DiscriminabilityReportData) -> dict[str, Any]:
     return {
         "dataset": report.dataset,
         "captions": report.captions,
-        "written_anew": report.revised,
+        "written_anew": report.written_anew,
         "for_people": report.for_people,
         "k": report.settings.k,
         "eta": report.settings.eta,

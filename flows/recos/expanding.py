@@ -415,8 +415,8 @@ def _load_v1(store: Store, dataset: str) -> _V1Images:
 
 def _in_pool(base: _V1Images, pool: Pool) -> tuple[dict[str, StoredEntity], frozenset[str]]:
     """The images of v1 that can be compared; and all that are turned down, with their like."""
-    pool.alike.look_up(base.rejected)
-    like = {other for one in base.rejected for other in pool.alike.get(one, ())}
+    pool.duplicates.look_up(base.rejected)
+    like = {other for one in base.rejected for other in pool.duplicates.get(one, ())}
     turned_down = base.turned_down | (like - base.live.keys())
     return {one: image for one, image in base.live.items() if one in pool.place}, turned_down
 
@@ -448,7 +448,7 @@ def _deduplicated(
     images: Sequence[str],
     protected: frozenset[str],
 ) -> NearDuplicates:
-    """One image of each content; what was rendered is never twice the same, however alike."""
+    """One image of each content; what was rendered is never twice the same, however duplicates."""
     compared = [image for image in images if image not in pool.truths]
     found = find_near_duplicates(
         {image: pool.fingerprints[image] for image in compared},

@@ -1,4 +1,4 @@
-"""The images that a benchmark's images were chosen among: embedded, and which are alike."""
+"""The images that a benchmark's images were chosen among: embedded, and which are duplicates."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -84,7 +84,7 @@ class Pool:
         return truths_of(self._context.store, list(self.place))
 
     @cached_property
-    def alike(self) -> AlikeImages:
+    def duplicates(self) -> AlikeImages:
         """Those that have, or may have, the same content.
 
         Raises:

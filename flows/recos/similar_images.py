@@ -28,12 +28,10 @@ from schemas.records import Caption, Rejection
 from schemas.recos import RenderedTruth
 from schemas.similar_images import ConfusionMatch
 
-# For each image of D one similar image, and none for two (ReCoS, section 3.3).
-#
 # The paper takes "the most similar image", not used already, and leaves open in which order images
 # choose. Here the most similar pair of all is taken first, then the most similar of what is left,
 # and so on. So the result does not depend on the order in which images come, and no image and
-# candidate that have each other's preference are ever torn apart (the matching is stable). An
+# candidate that prefer each other are ever separated (the matching is stable). An
 # optimal assignment would make the sum of similarities larger, but by giving images less similar
 # ones than they could have: each pair is to be confusing, not their mean.
 
@@ -65,7 +63,9 @@ class Matches(NamedTuple):
     rejections: dict[str, Rejection]
 
 
-def match_similar_images(candidates: Mapping[str, Sequence[Candidate]], alike: Alike) -> Matches:
+def match_similar_images(
+    candidates: Mapping[str, Sequence[Candidate]], duplicates: Alike
+) -> Matches:
     """One image for each, by similarity over all; of equal pairs the first by their ids.
 
     No image is taken twice, none is one of those that look for one (D), and none has the content of
@@ -74,11 +74,11 @@ def match_similar_images(candidates: Mapping[str, Sequence[Candidate]], alike: A
     Args:
         candidates: for each image of D the images of its source, the most similar first; the
             lists may be cut off, and then an image may find none although there is one.
-        alike: pairs of the same content, pairs that are in doubt best among them.
+        duplicates: pairs of the same content, pairs that are in doubt best among them.
     """
     closed = set(candidates)
     for image in candidates:
-        closed |= alike.get(image, frozenset())
+        closed |= duplicates.get(image, frozenset())
     queue = [
         entry for image in candidates if (entry := _next(image, candidates[image], 0)) is not None
     ]
@@ -93,7 +93,7 @@ def match_similar_images(candidates: Mapping[str, Sequence[Candidate]], alike: A
                 heapq.heappush(queue, following)
             continue
         found[entry.image] = Match(candidate, entry.place + 1)
-        closed |= {candidate.image, *alike.get(candidate.image, ())}
+        closed |= {candidate.image, *duplicates.get(candidate.image, ())}
     return Matches(
         {image: found[image] for image in candidates if image in found},
         {
@@ -134,10 +134,8 @@ def _none_left(image: str, candidates: int) -> Rejection:
     )
 
 
-# Finds for each image of v0 the image of v1 that it is to be confused with.
-#
-# An image is passed over where the embedder cannot tell that the captions of v0 do not fit it: it
-# would be a right answer that counts as wrong.
+# An image is skipped where the embedder is not sure that the captions of v0 do not fit it: it would
+# be a right answer that counts as wrong.
 
 SIMILAR_TO = "similar_to"
 """The role of the image of v0 to which one of v1 is similar."""
@@ -284,11 +282,11 @@ def _matches(
         return Matches({}, {})
     taken = [*images_of_tier(context.store, dataset, "v0"), *earlier]
     closed = set(originals_of(context.store, taken).values())
-    pool.alike.look_up(closed)
-    closed |= {other for one in closed for other in pool.alike.get(one, ())}
+    pool.duplicates.look_up(closed)
+    closed |= {other for one in closed for other in pool.duplicates.get(one, ())}
     candidates = _candidates(looking, base, pool, judge, closed)
-    pool.alike.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
-    return match_similar_images(candidates, pool.alike)
+    pool.duplicates.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
+    return match_similar_images(candidates, pool.duplicates)
 
 
 class _Found(NamedTuple):

@@ -10,8 +10,6 @@ from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
 
-# What was tried for one caption, and what comes next.
-
 STAGE = "validate_captions"
 
 
@@ -266,7 +264,7 @@ def _words_by_image(histories: Iterable[CaptionHistory]) -> dict[str, set[Words]
     return words
 
 
-# What came of the captions: shares that pass, by round and by task.
+# The figures of a validation: shares that pass, by round and by task.
 
 
 class RoundSummary(NamedTuple):

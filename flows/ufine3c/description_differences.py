@@ -512,7 +512,7 @@ def _actions(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Findin
     yield from left_out(source, {fact.value for fact in rewrite})
 
 
-# A net under what the parser attaches wrongly: colours and sides that the source has nowhere.
+# Colours and sides that the source has nowhere: a safety net for errors of the parser.
 
 
 def strange_colours(

@@ -28,7 +28,7 @@ from schemas.faithfulness import FaithfulnessReport
 from schemas.profile import FaithfulnessSettings
 from schemas.records import Caption, Rejection, Rewrite
 
-# Finds what makes a rewrite unusable whatever it says: empty, refused, gibberish, a copy.
+# Rewrites that are unusable whatever they say: empty, refused, gibberish, a copy.
 
 _ECHO = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules)\b"
@@ -200,8 +200,6 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-# Checks that a rewritten description says what its source says, and nothing else.
-
 VERSION = "1"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
@@ -240,9 +238,6 @@ def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessRep
 def _rejected(reason: str, detail: str, pair: RewritePair) -> Rejection:
     context = {"source": pair.source, "rewrite": pair.rewrite}
     return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
-
-
-# Checks every rewrite against its source description.
 
 
 def check_rewrites(

@@ -16,8 +16,6 @@ from schemas.build import SourceSpec, UFine3CBuild
 from schemas.errors import ConfigurationError
 from schemas.records import Caption, Image, Sample, Source
 
-# Draws identities from a source, the same ones for the same seed.
-
 VERSION = "1"
 STAGE = "sample_identities"
 
@@ -63,8 +61,6 @@ def _first(
 ) -> list[str]:
     return sorted(names, key=lambda name: digest_of(str(seed), name))[:count]
 
-
-# Draws a source's identities into the dataset that is built.
 
 Copier = Callable[[str, StoredEntity, Sequence[StoredEntity], NewEntity], tuple[NewEntity, ...]]
 """Makes the copies, for a dataset, of an image and its captions that were drawn in a sample."""

@@ -16,17 +16,13 @@ from schemas.proposals import Picture
 from schemas.records import Rejection, Sha256
 from schemas.video import CropMeasures, Observation, Track
 
-# From tracks to tracklets: crops and their measures, the noise filter, proposals to merge.
-#
-# What is made of what is said by these roles of parents in the store.
+# Roles of parents in the store.
 
 REPORT_OF = "report_of"
 """A filter report to its track."""
 PART_OF = "part_of"
 """A tracklet to the filter report that it is a part of."""
 
-
-# People cut out of frames, and the cut pictures as files.
 
 MARGIN = 0.03
 """Room left around a person, as a share of the box's width and height: tracked boxes cut into
@@ -89,9 +85,8 @@ def encode(pixels: Pixels) -> Crop:
     return Crop(data, picture)
 
 
-# What is measured of a person in a frame, for the noise filter to hold thresholds against.
-#
-# Pixels are measured inside the box itself, without the margin that a crop has around it.
+# Measurements that the noise filter compares with its thresholds; pixels are measured inside the
+# box itself, without the margin that a crop has around it.
 
 SHARPNESS_HEIGHT_PX = 128
 """Crops are scaled to this height before sharpness is measured, so that it does not depend on how
@@ -224,10 +219,8 @@ def _border_distance(box_xyxy: Boxes, width: int, height: int) -> float:
     return max(0.0, min(left, top, width - right, height - bottom))
 
 
-# How good a crop is, as one number: what decides between neighbours in time.
-#
-# It knows no thresholds, so that what is kept of a track does not depend on how it will be
-# filtered.
+# The quality of a crop decides between neighbours in time. It uses no thresholds, so that the crops
+# that are kept of a track do not depend on how it will be filtered.
 
 HALF_SHARPNESS = 100.0
 HALF_HEIGHT_PX = 160.0
@@ -247,7 +240,7 @@ def quality(measures: CropMeasures | QuickMeasures, score: float) -> float:
     return sharp * large * whole * alone * score
 
 
-# The few observations of a track that are kept while it goes on: bounded, spread, the best.
+# The observations of a track that are kept while it goes on: few, spread over time, the best.
 
 _STAGE = "track_people"  # that of `flows.ufine6926.tracking`, which builds on this module
 Put = Callable[[bytes, str], Sha256]

@@ -55,12 +55,10 @@ from schemas.records import Rejection
 from schemas.tracking import FilterSettings
 from schemas.video import FilterReport, Observation, StageSettings, Track, TrackedVideo, Video
 
-# The noise filter: what is left of a track, and every reason why the rest is not.
-#
-# In this order: all image rules on all crops; where one person passes to another
-# (`identity_switch`) among the crops that are left; then, in each piece between switches, outliers,
-# near-duplicates, whether enough is left, and which images are kept. Every frame of a track is
-# either in one part of its report or has a finding that drops it.
+# The rules are applied in this order: all image rules on all crops; where one person passes to
+# another (`identity_switch`) among the crops that are left; then, in each piece between switches,
+# outliers, near-duplicates, whether enough is left, and which images are kept. Every frame of a
+# track is either in one part of its report or has a finding that drops it.
 
 FILTER_TRACK_VERSION = "1"
 FILTER_TRACK_STAGE = "filter_tracks"
@@ -208,10 +206,8 @@ def _rejection(track: Track, report: FilterReport) -> Rejection:
     )
 
 
-# The tracklets that people are asked about: what the filter left of the tracks of one video.
-#
-# Tracklets that may show one person are proposed to be merged: they look alike, and never show at
-# one time. Each names only those that begin earlier in the video, so that a pair is asked about
+# Tracklets that may show one person are proposed to be merged: they look similar, and are never in
+# one frame. Each names only those that begin earlier in the video, so that a pair is asked about
 # once. People decide.
 
 PROPOSE_TRACKLETS_VERSION = "1"
@@ -373,11 +369,9 @@ def _frame(observation: Observation, suspicions: tuple[str, ...]) -> TrackletFra
     )
 
 
-# Filters tracks, and proposes what is left of them as tracklets: nothing is decoded again.
-#
-# Thresholds are no part of who a report or a tracklet is: where other thresholds give the same, it
-# stays what it was, with all that people decided on it. Which thresholds gave it is said by links
-# beside, of which it may have several.
+# Thresholds are not part of the id of a report or tracklet: where other thresholds give the same,
+# it stays the same entity, with all that people decided on it. Links name the thresholds that gave
+# it.
 
 FILTERED_WITH = "filtered_with"
 """A filter report to each of the thresholds that give it."""

@@ -502,10 +502,8 @@ def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]
                 yield found
 
 
-# The rules of the noise filter that look at the images of one person together.
-#
-# Each takes images that no rule before it has dropped, in the order of time, and says something of
-# each of them.
+# The rules that look at the images of one person together. Each takes the images that no earlier
+# rule has dropped, in the order of time, and judges each of them.
 
 
 class TrackletRule(NamedTuple):

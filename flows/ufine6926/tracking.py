@@ -81,8 +81,6 @@ class KeypointCounter:
         return model.visible_keypoints(pixels, whole)[0]
 
 
-# Follows the people of one video from frame to frame, and cuts out the best of what is seen.
-#
 # What is remembered between two frames is bounded by how many people can still come back, not by
 # the length of the video. It can be saved after any frame; a tracker restored from it goes on
 # exactly as the one before would have.

@@ -1,4 +1,4 @@
-"""Ways in which models spoil the JSON that they were asked for.
+"""Mutations by which models spoil the JSON that they were asked for.
 
 Each mutation says itself what of the content survived; nothing here knows how answers are read.
 """
@@ -19,7 +19,7 @@ class Survives(Enum):
     ALL = "all of it, and it has to be read"
     HIDDEN = "all of it, in what is no JSON: read rightly or refused"
     ONE_SPOILT = "all but one entry, which must not be taken"
-    NONE = "nothing that could be told for sure: refused"
+    NONE = "nothing that is certain: refused"
     ALL_AS_WRITTEN = "all of it; one entry is what the mutation wrote, to the letter"
 
 
@@ -186,7 +186,7 @@ def two_answers(subject: Subject, rng: random.Random) -> Mutated:
 
 
 def refusal(subject: Subject, rng: random.Random) -> Mutated:
-    told = (
+    texts = (
         *(
             "I'm sorry, but I can't help with that.",
             "Two dogs run over a lawn.",
@@ -194,7 +194,7 @@ def refusal(subject: Subject, rng: random.Random) -> Mutated:
         ),
         *("", "   ", "null", "[]", "{}", "NaN", "12"),
     )
-    return Mutated(rng.choice(told), Survives.NONE)
+    return Mutated(rng.choice(texts), Survives.NONE)
 
 
 def nested_deeply(subject: Subject, rng: random.Random) -> Mutated:

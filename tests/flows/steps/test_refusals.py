@@ -1,4 +1,4 @@
-"""Refusals and chatter are told from captions that quote them or only sound like them."""
+"""Refusals and chatter are distinguished from captions that quote them or only sound like them."""
 
 import pytest
 

@@ -19,12 +19,12 @@ COPIES = [ANCHOR, *(look(variant(street(1))) for variant in VARIANTS.values())]
 OTHERS = [look(encoded(street(seed))) for seed in range(2, 8)]
 
 
-def test_the_anchor_saved_anew_is_found_among_the_results() -> None:
+def test_the_anchor_saved_again_is_found_among_the_results() -> None:
     flags = anchor_duplicates(ANCHOR, [*OTHERS, *COPIES], SETTINGS)
     assert flags == [False] * len(OTHERS) + [True] * len(COPIES)
 
 
-def test_equal_results_are_each_told() -> None:
+def test_equal_results_are_each_listed() -> None:
     assert anchor_duplicates(ANCHOR, [COPIES[1], COPIES[1], OTHERS[0]], SETTINGS) == [
         True,
         True,

@@ -32,7 +32,7 @@ def calibrate(
     return calibrate_choice(results, 10, unrelated, SETTINGS, "embedder@1")
 
 
-def test_near_duplicates_and_others_are_told_apart_by_the_ceiling() -> None:
+def test_near_duplicates_and_others_are_separated_by_the_ceiling() -> None:
     results = observed(draws(0.2, 0.8, 101))
     results += observed(draws(0.9, 1.0, 40), near_duplicate=True)
     found = calibrate(results)

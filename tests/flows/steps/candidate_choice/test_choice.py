@@ -68,7 +68,7 @@ def test_only_the_first_results_are_looked_at() -> None:
     assert chosen([0.5, 0.9], [], SETTINGS.model_copy(update={"first": 1})) == 0
 
 
-def test_what_became_of_each_result_is_told() -> None:
+def test_the_verdict_on_each_result_is_listed() -> None:
     found = choose([0.1, 0.99, 0.6, 0.8, 0.7], [False, False, True, False, False])
     assert isinstance(found, Choice)
     assert [one.verdict for one in found.considered] == [

@@ -59,7 +59,7 @@ def revision(verdict: CaptionVerdict) -> tuple[str, str]:
     return request.prompt, request.subject
 
 
-def test_a_revision_says_which_way_the_caption_failed() -> None:
+def test_a_revision_says_how_the_caption_failed() -> None:
     prompt, subject = revision(CaptionVerdict.UNDER_DETAILED)
     assert "because it is too general" in prompt
     assert "Write it with more details" in prompt

@@ -36,7 +36,7 @@ class World:
     def __init__(self) -> None:
         self.measured: Counter[tuple[str, str]] = Counter()
         self.asked: Counter[tuple[str, str]] = Counter()
-        self.told: list[tuple[CaptionVerdict, int]] = []
+        self.message: list[tuple[CaptionVerdict, int]] = []
 
     def measure(self, drafts: Sequence[Draft]) -> list[float]:
         self.measured.update((draft.key, draft.text) for draft in drafts)
@@ -49,7 +49,7 @@ class World:
     def obey(self, history: CaptionHistory) -> str | Rejection:
         """A caption half-way to where it is sent, as a model that reads its brief would do."""
         words = len(history.current.text.split())
-        self.told.append((history.current.verdict, words))
+        self.message.append((history.current.verdict, words))
         if history.current.verdict is OVER:
             bound = max((len(one.split()) for one in history.tried(UNDER)), default=0)
         else:
@@ -113,11 +113,11 @@ def test_the_budget_is_kept_and_nothing_is_done_twice(found: list[int], rounds: 
 
 
 @given(lengths)
-def test_a_model_that_heeds_what_it_is_told_converges(found: list[int]) -> None:
+def test_a_model_that_follows_its_instructions_converges(found: list[int]) -> None:
     world = World()
     outcome = run_validation(drafts_of(found), world.measure, world.rewrite, SETTINGS, 0.1)
     assert {history.current.verdict for history in outcome.histories} == {PASS}
-    for verdict, words in world.told:
+    for verdict, words in world.message:
         assert (words > LONGEST / 2) is (verdict is OVER)
 
 

@@ -100,8 +100,8 @@ def test_a_planted_fault_is_found_with_its_place_and_what_to_write(
             assert text[found[0].start : found[0].end] == fault
             assert right in found[0].suggestions
             assert found[0].message
-            mended = text[: found[0].start] + right + text[found[0].end :]
-            assert check_grammar(mended) == ()
+            fixed = text[: found[0].start] + right + text[found[0].end :]
+            assert check_grammar(fixed) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is taken of a model's strategies, and what each of the others is told."""
+"""Which of a model's strategies are taken, and why the others are refused."""
 
 from typing import Any
 
@@ -80,11 +80,11 @@ def test_what_is_wrong_with_one_costs_that_one(subtests: pytest.Subtests) -> Non
             ),
         ),
     ]
-    for changes, reason, told in cases:
-        with subtests.test(changes=changes, reason=reason, told=told):
+    for changes, reason, detail in cases:
+        with subtests.test(changes=changes, reason=reason, detail=detail):
             found = read({**a_strategy(), **changes}, STRATEGIES[0])
             assert found.strategies == (as_proposed(STRATEGIES[0]),)
-            assert [(one.reason, one.detail) for one in found.refused] == [(reason, told)]
+            assert [(one.reason, one.detail) for one in found.refused] == [(reason, detail)]
 
 
 def test_where_nothing_is_left_the_answer_is_refused_with_all_that_was_wrong() -> None:
@@ -99,7 +99,7 @@ def test_where_nothing_is_left_the_answer_is_refused_with_all_that_was_wrong() -
     assert found.context == {"answer": answer.text, "reasons": ["unknown_type", "empty"]}
 
 
-def test_the_same_detail_may_change_in_another_way_of_another_type() -> None:
+def test_the_same_detail_may_change_to_another_value_of_another_type() -> None:
     other = a_strategy(
         type="Entity Type",
         plan="Turn both dogs into wolves.",

@@ -62,8 +62,8 @@ def test_a_change_is_left_alone(subtests: pytest.Subtests) -> None:
 
 
 def test_the_caption_of_the_anchor_is_no_contrastive_caption() -> None:
-    told = what_stays(proposed(contrastive_caption="the red car, on the STREET"), CAPTION)
-    assert told == "The caption of the contrastive image says what the caption of the image says."
+    reason = what_stays(proposed(contrastive_caption="the red car, on the STREET"), CAPTION)
+    assert reason == "The caption of the contrastive image says what the caption of the image says."
     assert what_stays(proposed(contrastive_caption="A red car under a street."), CAPTION) is None
 
 

@@ -126,7 +126,7 @@ def test_another_seed_gives_another_draw() -> None:
     assert {sum(one == "test" for _, one in draw) for draw in draws} == {12}
 
 
-def test_a_video_that_was_encoded_anew_goes_with_the_first() -> None:
+def test_a_video_that_was_encoded_again_goes_with_the_first() -> None:
     """Other digests, all but the same pictures."""
     for number in range(20):
         images = [

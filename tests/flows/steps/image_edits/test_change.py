@@ -55,7 +55,7 @@ def test_neither_order_nor_size_changes_what_is_found() -> None:
     assert np.mean(there != again) < 0.01
 
 
-def test_areas_are_told_apart_by_distance_and_come_largest_first() -> None:
+def test_areas_are_separated_by_distance_and_come_largest_first() -> None:
     plain = Image.new("RGB", (400, 300), (120, 130, 140))
     edited = plain.copy()
     edited.paste((200, 40, 40), (20, 20, 60, 60))

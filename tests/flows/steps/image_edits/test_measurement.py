@@ -94,7 +94,7 @@ def test_things_that_took_the_same_colour_changed_together() -> None:
     assert measure_edit(painted(), red, DifferenceType.ENTITY_TYPE, SETTINGS).apart_share
 
 
-def test_variants_of_drawn_stills_are_edits_even_when_made_anew(subtests: pytest.Subtests) -> None:
+def test_variants_of_drawn_stills_are_edits_even_when_redrawn(subtests: pytest.Subtests) -> None:
     for place in range(0, 24, 3):
         with subtests.test(place=place):
             known, layout_seed = scene(place)
@@ -116,7 +116,7 @@ def test_a_no_op_has_no_region() -> None:
     assert (measured.apart_share, measured.shift) == (0, 0.5)
 
 
-def test_the_region_is_told_in_pixels_of_the_anchor() -> None:
+def test_the_region_is_in_pixels_of_the_anchor() -> None:
     anchor = still(4).resize((960, 720))
     edited = pasted(anchor, (300, 200, 540, 420))
     region = (290.0, 190.0, 550.0, 430.0)

@@ -1,4 +1,4 @@
-"""What is alike and what is kept, pair by pair as it is described; and collections to try it on."""
+"""Near-duplicates and what is kept, found literally pair by pair; and collections to compare on."""
 
 from collections.abc import Collection, Mapping
 from itertools import combinations
@@ -148,11 +148,11 @@ def cosine_distance(one: NDArray[np.generic], other: NDArray[np.generic]) -> flo
     return max(0.0, float(np.round(1 - cosine, 6)))
 
 
-def literal_alike(world: World, contents: Mapping[str, str]) -> dict[str, set[str]]:
+def literal_near_duplicates(world: World, contents: Mapping[str, str]) -> dict[str, set[str]]:
     """For each image that has any those of its content: pairs, and copies of either side."""
     images = world.images
     pairs = literal_pairs(images, world.settings, world.vectors)
-    alike: dict[str, set[str]] = {name: set() for name in images}
+    duplicates: dict[str, set[str]] = {name: set() for name in images}
     for pair in pairs:
         known = [contents.get(end) for end in (pair.first, pair.second)]
         if not pair.exact and None not in known and known[0] != known[1]:
@@ -163,8 +163,8 @@ def literal_alike(world: World, contents: Mapping[str, str]) -> dict[str, set[st
         ]
         for side, others in (sides, sides[::-1]):
             for name in side:
-                alike[name] |= others - {name}
-    return {name: others for name, others in alike.items() if others}
+                duplicates[name] |= others - {name}
+    return {name: others for name, others in duplicates.items() if others}
 
 
 def literal_kept(world: World, protected: Collection[str]) -> list[str]:
@@ -176,12 +176,14 @@ def literal_kept(world: World, protected: Collection[str]) -> list[str]:
         for pair in literal_pairs(images, world.settings, world.vectors)
         if pair.sameness is Sameness.SAME
     ]
-    alike = {frozenset((images[pair.first].sha256, images[pair.second].sha256)) for pair in same}
+    duplicates = {
+        frozenset((images[pair.first].sha256, images[pair.second].sha256)) for pair in same
+    }
     kept: list[str] = []
     for name in order:
         own = images[name].sha256
         others = {images[one].sha256 for one in kept}
-        is_like = own in others or any(frozenset((own, other)) in alike for other in others)
+        is_like = own in others or any(frozenset((own, other)) in duplicates for other in others)
         if name in protected or not is_like:
             kept.append(name)
     return [name for name in images if name in kept]

@@ -1,4 +1,4 @@
-"""What is kept of images that are alike."""
+"""What is kept of near-duplicate images."""
 
 import numpy as np
 from hypothesis import given
@@ -72,7 +72,7 @@ collections = st.lists(
 
 
 @given(collections)
-def test_no_two_kept_images_are_alike_and_every_other_is_like_one(
+def test_kept_images_differ_and_every_other_is_near_one(
     drawn: list[tuple[int, int, bool]],
 ) -> None:
     images = {
@@ -81,25 +81,27 @@ def test_no_two_kept_images_are_alike_and_every_other_is_like_one(
     }
     protected = {f"{place}" for place, (_, _, safe) in enumerate(drawn) if safe}
     found = find_near_duplicates(images, SETTINGS, protected=protected)
-    alike = _alike(found, images)
+    duplicates = _duplicate_pairs(found, images)
     kept = set(found.kept)
     assert protected <= kept
-    assert not any({one, other} <= kept - protected for one, other in alike)
+    assert not any({one, other} <= kept - protected for one, other in duplicates)
     dropped = [name for cluster in found.clusters for name in cluster.members[1:]]
     assert sorted([*found.kept, *dropped]) == sorted(images)
     for cluster in found.clusters:
         assert cluster.kept in kept
-        assert all(_are(alike, cluster.kept, name) for name in cluster.members[1:])
+        assert all(_are(duplicates, cluster.kept, name) for name in cluster.members[1:])
     assert all({pair.first, pair.second} <= kept for pair in found.doubtful)
     report = found.report
     assert report.kept + report.exact + report.near + report.mirrored == report.images
     assert (report.kept, report.clusters) == (len(found.kept), len(found.clusters))
 
 
-def _alike(found: NearDuplicates, images: dict[str, ImageFingerprint]) -> set[tuple[str, str]]:
+def _duplicate_pairs(
+    found: NearDuplicates, images: dict[str, ImageFingerprint]
+) -> set[tuple[str, str]]:
     """All pairs of the same content, those that copies have through the first of them included."""
     said = {(pair.first, pair.second) for pair in found.pairs}
-    alike = {
+    duplicates = {
         (one, other)
         for first, second in said
         for one in images
@@ -113,11 +115,11 @@ def _alike(found: NearDuplicates, images: dict[str, ImageFingerprint]) -> set[tu
         for other in images
         if one != other and images[one].sha256 == images[other].sha256
     }
-    return {pair for pair in alike | same_bytes if pair[0] != pair[1]}
+    return {pair for pair in duplicates | same_bytes if pair[0] != pair[1]}
 
 
-def _are(alike: set[tuple[str, str]], one: str, other: str) -> bool:
-    return (one, other) in alike or (other, one) in alike
+def _are(duplicates: set[tuple[str, str]], one: str, other: str) -> bool:
+    return (one, other) in duplicates or (other, one) in duplicates
 
 
 def test_numbers_of_a_real_collection() -> None:

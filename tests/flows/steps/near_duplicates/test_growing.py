@@ -12,7 +12,7 @@ from tests.flows.steps.near_duplicates.literal import drawn_world, literal_pairs
 
 
 @given(st.integers(0, 10_000))
-def test_what_is_alike_is_what_looking_at_each_pair_finds(seed: int) -> None:
+def test_it_finds_what_comparing_each_pair_finds(seed: int) -> None:
     world = drawn_world(seed)
     pairs = literal_pairs(world.images, world.settings, None)
     sure = {

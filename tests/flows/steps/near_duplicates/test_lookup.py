@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from retrieval.near_duplicates import AlikeImages
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from tests.flows.steps.near_duplicates.literal import drawn_world, literal_alike
+from tests.flows.steps.near_duplicates.literal import drawn_world, literal_near_duplicates
 
 
 @given(st.integers(0, 10_000), st.booleans())
@@ -20,22 +20,22 @@ def test_what_is_looked_up_is_what_looking_at_each_pair_finds(seed: int, at_once
     contents = {
         name: of_bytes[one.sha256] for name, one in world.images.items() if int(one.sha256, 16) % 3
     }
-    alike = AlikeImages(world.images, world.settings, world.vectors, contents)
-    wanted = literal_alike(world, contents)
+    duplicates = AlikeImages(world.images, world.settings, world.vectors, contents)
+    wanted = literal_near_duplicates(world, contents)
     names = [str(one) for one in random.permutation(len(world.images))]
     if at_once:
-        alike.look_up([*names[::2], "none of them"])
-    assert {name: set(alike[name]) for name in names if name in alike} == wanted
-    assert set(alike) == wanted.keys()
-    assert len(alike) == len(wanted)
+        duplicates.look_up([*names[::2], "none of them"])
+    assert {name: set(duplicates[name]) for name in names if name in duplicates} == wanted
+    assert set(duplicates) == wanted.keys()
+    assert len(duplicates) == len(wanted)
 
 
 def test_an_image_that_is_not_there_is_like_none() -> None:
     world = drawn_world(3)
-    alike = AlikeImages(world.images, world.settings)
-    assert alike.get("none of them") is None
+    duplicates = AlikeImages(world.images, world.settings)
+    assert duplicates.get("none of them") is None
     with pytest.raises(KeyError):
-        alike["none of them"]
+        duplicates["none of them"]
 
 
 def test_to_look_up_one_image_copies_no_vectors() -> None:
@@ -55,9 +55,9 @@ def test_to_look_up_one_image_copies_no_vectors() -> None:
         )
         for number in range(count)
     }
-    alike = AlikeImages(images, NearDuplicateSettings(), vectors)
+    duplicates = AlikeImages(images, NearDuplicateSettings(), vectors)
     tracemalloc.start()
-    assert alike["0"] == {str(count - 1)}
+    assert duplicates["0"] == {str(count - 1)}
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < vectors.nbytes / 4

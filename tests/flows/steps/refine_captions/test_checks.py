@@ -71,10 +71,10 @@ def test_a_caption_must_say_something_that_each_sibling_lacks() -> None:
     assert check.doubts == ("Caption A1 says nothing that tells it from B and C.",)
 
 
-def test_who_does_what_is_told_by_the_order_of_words() -> None:
+def test_who_does_what_follows_from_the_order_of_words() -> None:
     row = ("Two dogs chase a cat.", "A cat chase two dogs.", "Two dogs chase a cat in snow.")
-    told = check_group(a_group(row)).doubts
-    assert told == ("Caption A1 says nothing that tells it from C.",)
+    doubts = check_group(a_group(row)).doubts
+    assert doubts == ("Caption A1 says nothing that tells it from C.",)
 
 
 def test_another_style_is_a_doubt(subtests: pytest.Subtests) -> None:
@@ -87,9 +87,9 @@ def test_another_style_is_a_doubt(subtests: pytest.Subtests) -> None:
         ("You see two dogs chase a cat.", "speaks to somebody"),
         ("Will two dogs chase a cat?", "asks or exclaims"),
     ]
-    for fine, told in cases:
-        with subtests.test(fine=fine, told=told):
-            assert told in style_doubts(fine, COARSE, LIMITS)
+    for fine, doubts in cases:
+        with subtests.test(fine=fine, doubts=doubts):
+            assert doubts in style_doubts(fine, COARSE, LIMITS)
 
 
 def test_a_style_that_the_coarse_caption_has_is_right() -> None:
@@ -130,7 +130,7 @@ def test_phrases_of_the_coarse_caption_are_allowed() -> None:
     assert refused_phrase("Unlike in image 1, a wall.", "A wall.") is not None
 
 
-def test_same_captions_are_told_with_the_first() -> None:
+def test_same_captions_are_paired_with_the_first() -> None:
     assert same_captions(["A dog.", "A cat", "a  DOG", "A dog!"]) == [(0, 2), (0, 3)]
 
 

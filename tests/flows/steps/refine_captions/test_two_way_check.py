@@ -20,7 +20,7 @@ def test_captions_that_fit_their_own_images_have_no_sentence() -> None:
     assert all(one.confused_with is None and one.sentence == "" for one in found)
 
 
-def test_a_caption_that_prefers_another_image_is_told() -> None:
+def test_a_caption_that_prefers_another_image_is_reported() -> None:
     images = np.eye(3)
     texts = unit(np.array([[[0.6, 0.8, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]]))
     first, second, third = check_preferences(texts, images)
@@ -35,7 +35,7 @@ def test_a_caption_that_prefers_another_image_is_told() -> None:
     assert second.sentence == third.sentence == ""
 
 
-def test_an_image_that_prefers_another_caption_is_told() -> None:
+def test_an_image_that_prefers_another_caption_is_reported() -> None:
     images = unit(np.array([[1.0, 0.0, 0.0], [0.7, 0.7, 0.0]]))
     texts = unit(np.array([[[1.0, -1.0, 0.2], [1.0, 0.9, 0.0]]]))
     first, second = check_preferences(texts, images)

@@ -29,9 +29,9 @@ def test_no_two_that_stay_are_the_same_and_each_that_leaves_has_one_that_stays(
     same: set[tuple[str, str]], order: list[str], protected: set[str]
 ) -> None:
     leaves = leaving_images(order, same, protected)
-    either_way = same | {(other, one) for one, other in same}
+    both_directions = same | {(other, one) for one, other in same}
     assert not leaves.keys() & (protected | set(leaves.values()))
-    assert set(leaves.items()) <= either_way
+    assert set(leaves.items()) <= both_directions
     for one, other in same:
         assert {one, other} & leaves.keys() or {one, other} & protected
     flipped = {(other, one) for one, other in same}

@@ -1,4 +1,4 @@
-"""One similar image for each: none twice, none of D, none alike, whatever the order."""
+"""One similar image for each: none twice, none of D, no duplicates, whatever the order."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ worlds = st.fixed_dictionaries(
             min_size=len(OWN) * len(OWN + POOL),
             max_size=len(OWN) * len(OWN + POOL),
         ),
-        "alike": st.sets(
+        "duplicates": st.sets(
             st.tuples(st.sampled_from(OWN + POOL), st.sampled_from(OWN + POOL)), max_size=4
         ),
     }
 )
 
 
-def alike_of(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+def duplicates_of(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
     near: dict[str, set[str]] = defaultdict(set)
     for first, second in pairs:
         near[first].add(second)
@@ -45,10 +45,10 @@ def candidates_of(similarities: list[float]) -> dict[str, list[Candidate]]:
 
 
 def literal(
-    candidates: dict[str, list[Candidate]], alike: dict[str, frozenset[str]]
+    candidates: dict[str, list[Candidate]], duplicates: dict[str, frozenset[str]]
 ) -> dict[str, str]:
     """Always the most similar of all pairs that are left."""
-    closed = set(OWN).union(*(alike.get(image, frozenset()) for image in OWN))
+    closed = set(OWN).union(*(duplicates.get(image, frozenset()) for image in OWN))
     found: dict[str, str] = {}
     while True:
         left = [
@@ -61,23 +61,23 @@ def literal(
             return found
         _, image, other = min(left)
         found[image] = other
-        closed |= {other, *alike.get(other, frozenset())}
+        closed |= {other, *duplicates.get(other, frozenset())}
 
 
 @given(worlds, st.permutations(OWN))
 def test_what_is_found(world: dict[str, Any], order: list[str]) -> None:
-    alike = alike_of(both for both in world["alike"] if both[0] != both[1])
+    duplicates = duplicates_of(both for both in world["duplicates"] if both[0] != both[1])
     candidates = candidates_of(world["similarities"])
-    found = match_similar_images(candidates, alike)
+    found = match_similar_images(candidates, duplicates)
     chosen = {image: match.candidate.image for image, match in found.found.items()}
-    assert chosen == literal(candidates, dict(alike))
+    assert chosen == literal(candidates, dict(duplicates))
     assert len(set(chosen.values())) == len(chosen)
     for one in chosen.values():
         assert one not in OWN
-        assert not alike.get(one, frozenset()) & (set(OWN) | set(chosen.values()))
+        assert not duplicates.get(one, frozenset()) & (set(OWN) | set(chosen.values()))
     assert found.found.keys() | found.rejections.keys() == set(OWN)
     assert not found.found.keys() & found.rejections.keys()
-    shuffled = match_similar_images({image: candidates[image] for image in order}, alike)
+    shuffled = match_similar_images({image: candidates[image] for image in order}, duplicates)
     assert shuffled.found == found.found
     assert list(shuffled.found) == [image for image in order if image in found.found]
 
@@ -120,5 +120,5 @@ def test_what_finds_none_is_named() -> None:
 
 def test_the_rank_counts_what_was_passed_over() -> None:
     candidates = {"a": [Candidate("x", 0.9), Candidate("y", 0.8), Candidate("z", 0.7)]}
-    found = match_similar_images(candidates, alike_of([("a", "x"), ("x", "y")]))
+    found = match_similar_images(candidates, duplicates_of([("a", "x"), ("x", "y")]))
     assert found.found["a"] == (Candidate("y", 0.8), 2)

@@ -1,4 +1,4 @@
-"""The noise filter: every rule finds its planted fault, and every frame's fate is told."""
+"""The noise filter: rules find their planted faults; frames are kept, or dropped with a reason."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def test_an_image_rule_drops_its_planted_fault_and_nothing_else(subtests: pytest
             )
 
 
-def test_all_that_is_wrong_with_a_crop_is_told() -> None:
+def test_all_that_is_wrong_with_a_crop_is_reported() -> None:
     bad = observation(10, score=0.1, brightness=10, overlap=0.9, border_px=0)
     report, _ = filter_track(track([*walk([0] * 2), bad, *walk([0] * 2, begin=15)]), SETTINGS)
     assert found(report, 10) == dict.fromkeys(
@@ -168,7 +168,7 @@ def test_whatever_stays_differs_and_whatever_goes_has_a_sharper_one(
         assert any(distance(one, frame) <= bits for one in sharper)
 
 
-def test_an_outlier_is_told_from_a_switch() -> None:
+def test_an_outlier_is_no_switch() -> None:
     people = [0, 0, 0, 0, 1, 0, 0, 0]
     report, _ = filter_track(track(walk(people)), SETTINGS)
     assert found(report, 20) == {"outlier": "dropped"}
