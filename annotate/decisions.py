@@ -15,8 +15,6 @@ from annotate.items import DESCRIBES, EDITED_FROM, INHERITED
 from annotate.projects import Desks, Seat, project_marker
 from annotate.queues import Queue
 from db.annotations import (
-    ANNOTATED_BY,
-    ANNOTATES,
     CountedAnswer,
     LastDecision,
     active_successors,
@@ -27,6 +25,7 @@ from db.annotations import (
 from db.decisions import RETIRED, NewDecision, append_decisions
 from db.entities import AgentRef, NewEntity, StoredEntity, fetch, new_entity, parents_of
 from db.reviews import StoredTask, note_erased, place_tasks
+from db.roles import ANNOTATED_BY, ANNOTATES
 from db.store import Store
 from db.work import ActivityRecord, store_activity
 from schemas.errors import ServiceError

@@ -13,14 +13,10 @@ from sqlalchemy.orm import aliased
 
 from db.entities import AgentRef, NewEntity, pages, register_agents
 from db.reviews import TASK_COLUMNS, WAITING, StoredTask
+from db.roles import ANNOTATED_BY, ANNOTATES
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, ReviewTask
-
-ANNOTATES = "annotates"
-ANNOTATED_BY = "annotated_by"
-"""The roles in which an entity stands to an answer about it, and an answer to what it made."""
-
 
 AnnotationState = Literal["clear", "unclear", "quarantined", "discarded"]
 

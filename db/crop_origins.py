@@ -15,14 +15,13 @@ from sqlalchemy import Connection, select
 from sqlalchemy.orm import aliased
 
 from db.entities import StoredEntity, pages, select_entities
+from db.roles import CROP_OF, SELECTED_IN
 from db.tables.provenance import Derivation, Entity
 from schemas.errors import IntegrityError
 from schemas.proposals import Tracklet, TrackletFrame
 from schemas.records import Image
 from schemas.video import Track, Video
 
-CROP_OF = "crop_of"
-SELECTED_IN = "selected_in"
 _TO_TRACKS = ("tracklet", "filter_report")
 
 

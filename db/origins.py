@@ -9,6 +9,7 @@ from sqlalchemy.orm import aliased
 
 from db.entities import StoredEntity, pages, select_entities
 from db.release_rows import derived_from, entities_by_id
+from db.roles import EDITED_FROM
 from db.tables.provenance import Derivation, Entity
 from schemas.base import canonical_json
 from schemas.confusion import ConfusionCheck
@@ -173,7 +174,7 @@ def _with_earlier(connection: Connection, found: _Above) -> dict[str, set[str]]:
     whole = {key: set(many) for key, many in found.items()}
     level: _Above = found
     while any(level.values()):
-        level = _above(connection, level, "edited_from")
+        level = _above(connection, level, EDITED_FROM)
         for key, many in level.items():
             whole[key] |= many
     return whole

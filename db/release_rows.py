@@ -20,16 +20,17 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.orm import aliased
 
-from db.crop_origins import CROP_OF, CropOrigin, crop_origins
+from db.crop_origins import CropOrigin, crop_origins
 from db.engine import faults_as_errors
 from db.entities import LIVE, StoredEntity, pages, select_entities
 from db.releases import StoreVersion, time_travel
+from db.roles import CROP_OF, EDITED_FROM
 from db.store import Store
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.work import ModelCall
 
-_DOWN = ("describes", "rewrite_of", "edited_from")
+_DOWN = ("describes", "rewrite_of", EDITED_FROM)
 _UP = ("imported_from", "sampled_from", CROP_OF)
 _ROW_KINDS = ("image", "caption", "rewrite")
 _PAGE = 1000
@@ -144,7 +145,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
     images = entities_by_id(connection, ids)
     sources = _sources_of(connection, ids)
     nodes = _texts_below(connection, ids)
-    edited = {child for child, _, _ in derived_from(connection, nodes, ("edited_from",))}
+    edited = {child for child, _, _ in derived_from(connection, nodes, (EDITED_FROM,))}
     reviewed = _decided_by_people(connection, nodes)
     prompts = _prompts_of(connection, nodes)
     drafts = _drafts_of(connection, edited)
@@ -262,7 +263,7 @@ def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEn
 
 def _edited_captions(connection: Connection, ids: Iterable[str]) -> dict[str, str]:
     """What those of `ids` that are edits of captions were made of."""
-    edits = derived_from(connection, ids, ("edited_from",))
+    edits = derived_from(connection, ids, (EDITED_FROM,))
     return {child: parent for child, parent, kind in edits if kind == "caption"}
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import aliased
 
 from db.entities import find, pages, parents_of
 from db.reviews import WAITING
+from db.roles import EDITED_FROM
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, Annotator, ReviewTask
@@ -18,7 +19,6 @@ from db.tables.review_quality import SecondLook, SecondLookDraw
 from schemas.quality import LookedDraw, Stratum
 
 PURPOSE = "second-look"
-_EDITED_FROM = "edited_from"
 _COUNTING = ("open", "unclear", "answered")
 
 
@@ -55,7 +55,7 @@ def accepted_items(store: Store, dataset: str, kind: str) -> Iterator[AcceptedIt
     """The accepted entities of a kind, oldest first."""
     for page in pages(find(store, dataset, kind, states=("accepted",))):
         ids = [entity.id for entity in page]
-        edits = parents_of(store, ids, _EDITED_FROM).keys()
+        edits = parents_of(store, ids, EDITED_FROM).keys()
         with store.read() as connection:
             verdicts = _last_verdicts(connection, ids)
         for entity in page:
@@ -178,7 +178,7 @@ def _before_the_edit(
         select(child.id, parent.id)
         .join(Derivation, Derivation.child_seq == child.seq)
         .join(parent, Derivation.parent_seq == parent.seq)
-        .where(Derivation.role == _EDITED_FROM)
+        .where(Derivation.role == EDITED_FROM)
     )
     above: dict[str, list[str]] = defaultdict(list)
     for page in pages(asked):

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, or_, select, update
 from sqlalchemy.orm import aliased
 
-from db.annotations import ANNOTATED_BY, ANNOTATES, counted_answers
+from db.annotations import counted_answers
 from db.embeddings import Kind
 from db.engine import insert_new
 from db.entities import AgentRef, pages
 from db.releases import acquire_release_lock
 from db.reviews import WAITING
+from db.roles import ANNOTATED_BY, ANNOTATES
 from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
 from db.tables.provenance import Decision, Derivation, Entity

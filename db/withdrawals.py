@@ -11,6 +11,7 @@ from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
 from db.entities import AgentKind, AgentRef, NewEntity, pages, register_agents
 from db.releases import acquire_release_lock
+from db.roles import CONTRAST_OF, CascadePolicy, cascade_policy
 from db.store import Store, retried
 from db.tables.provenance import Agent, Entity
 from db.tables.releases import Release, ReleaseItem
@@ -18,11 +19,8 @@ from db.tables.withdrawals import Withdrawal as WithdrawalRow
 from db.tables.withdrawals import WithdrawalNotice as NoticeRow
 from db.tables.withdrawals import WithdrawalStep, WithdrawnDigest, WithdrawnEntity
 from db.withdrawal_graph import (
-    CONTRAST,
     Blob,
-    CascadePolicy,
     WithdrawalTarget,
-    cascade_policy,
     contrast_method,
 )
 from schemas.base import canonical_json, digest_of
@@ -446,7 +444,7 @@ def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]
 
 def _is_withdrawn_with(entity: NewEntity, role: str) -> bool:
     """Whether an entity is withdrawn with its parent in a role."""
-    method = contrast_method(entity.payload) if role == CONTRAST else None
+    method = contrast_method(entity.payload) if role == CONTRAST_OF else None
     return cascade_policy(role, method) is not CascadePolicy.KEEP
 
 

@@ -25,7 +25,7 @@ from db.decisions import STATE_AFTER
 from db.entities import AgentKind, AgentRef
 from db.lineage import WITHHELD_WHOLE
 from db.release_rows import CallRow
-from db.withdrawal_graph import ROLES
+from db.roles import ROLES
 from release.findings import Findings
 from release.lineage import (
     ACTIVITIES,

@@ -10,7 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from db.withdrawal_graph import COPY, EMPTY, ROLES, SAME, TARGET
+from db.roles import ROLES, SAMPLED_FROM
+from db.withdrawal_graph import EMPTY, SAME, TARGET
 
 if TYPE_CHECKING:
     from db.withdrawals import DoneStep, StoredWithdrawal
@@ -25,7 +26,7 @@ _REASONS = {
     TARGET: "was requested",
     SAME: "has the bytes of a withdrawn file",
     EMPTY: "shows only what is withdrawn",
-    COPY: "is the same thing in another dataset",
+    SAMPLED_FROM: "is the same thing in another dataset",
 }
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from annotate.items import EDITED_FROM
 from db.annotations import active_successors, last_decisions
-from db.crop_origins import CROP_OF, SELECTED_IN
 from db.entities import (
     LIVE,
     NewEntity,
@@ -23,6 +22,7 @@ from db.entities import (
     new_entity,
     parents_of,
 )
+from db.roles import CROP_OF, SELECTED_IN
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from annotate.items import EDITED_FROM
-from db.crop_origins import CROP_OF
 from db.entities import (
     NewEntity,
     StoredEntity,
@@ -24,6 +23,7 @@ from db.entities import (
     parents_of,
 )
 from db.lineage import EntityNode, find_entity_id, trace
+from db.roles import CROP_OF
 from db.store import Store
 from db.work import Pending, WorkResult
 from flows.engine.context import RunContext

@@ -3,8 +3,6 @@ from datetime import datetime, timedelta
 import pytest
 
 from db.annotations import (
-    ANNOTATED_BY,
-    ANNOTATES,
     NewAnnotation,
     active_successors,
     answered_since,
@@ -17,6 +15,7 @@ from db.annotations import (
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, new_entity
 from db.reviews import StoredTask, review_tasks, set_task_states
+from db.roles import ANNOTATED_BY, ANNOTATES
 from db.store import Store
 from schemas.records import Rewrite
 from tests.db.review_samples import QUEUE, START, Desk, store_rewrites

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from db.withdrawal_graph import ROLES, CascadePolicy, cascade_policy, empties
+from db.roles import ROLES, CascadePolicy, cascade_policy, empties
 from schemas.errors import IntegrityError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def roles_in_code() -> dict[str, str]:
 
 def test_every_role_in_the_code_is_classified() -> None:
     unknown = {role: module for role, module in roles_in_code().items() if role not in ROLES}
-    assert not unknown, "classify these roles in db/withdrawal_graph.py"
+    assert not unknown, "classify these roles in db/roles.py"
 
 
 def test_no_role_is_classified_that_the_code_does_not_know() -> None:

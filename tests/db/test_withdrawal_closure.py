@@ -10,20 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from db.entities import NewEntity, new_entity
+from db.roles import ROLES, SAMPLED_FROM, CascadePolicy, cascade_policy, empties
 from db.store import Store
 from db.tables import Base
-from db.withdrawal_graph import (
-    COPY,
-    EMPTY,
-    ROLES,
-    SAME,
-    TARGET,
-    CascadePolicy,
-    cascade_policy,
-    closure,
-    empties,
-    own_digests,
-)
+from db.withdrawal_graph import EMPTY, SAME, TARGET, closure, own_digests
 from schemas.base import sha256_of
 from schemas.proposals import Picture as ReviewBatch
 from schemas.proposals import Tracklet, TrackletFrame
@@ -117,7 +107,7 @@ def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bo
                     goes[child.id] = goes.get(child.id, False) or (
                         goes[parent] and bond is CascadePolicy.ERASE
                     )
-                if reaches and goes.get(child.id) and role == COPY:
+                if reaches and goes.get(child.id) and role == SAMPLED_FROM:
                     goes[parent] = True
         if reaches:
             for one in entities.values():
@@ -197,8 +187,8 @@ def test_the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store
 
 def test_the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) -> None:
     original = text(1)
-    copy = text(2, [(COPY, original.id)])
-    other = text(3, [(COPY, original.id)])
+    copy = text(2, [(SAMPLED_FROM, original.id)])
+    other = text(3, [(SAMPLED_FROM, original.id)])
     store_entities(store, [original, copy, other])
     assert reached(store, [copy]) == {original.id, copy.id, other.id}
     assert reached(store, [copy], reaches=False) == {copy.id}
@@ -230,7 +220,7 @@ def test_what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store)
     one = image(1, 1)
     said = text(1, [("describes", one.id)])
     late = text(2, [("annotates", one.id), ("revised_from", said.id)])
-    copy = text(3, [(COPY, late.id)])
+    copy = text(3, [(SAMPLED_FROM, late.id)])
     store_entities(store, [one, said, late, copy])
     with store.read() as connection:
         found = closure(connection, [one.id], reaches=True)
