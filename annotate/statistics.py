@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from annotate.candidates import candidates, needs_review
 from annotate.queues import Queue
 from annotate.received import Notice
 from db.annotations import UnclearAnnotation, unclear_annotations
-from db.gold import Revocation, StoredCheck, all_checks, returns
+from db.gold import Revocation, StoredCheck, all_checks, revocations
 from db.review_audits import (
     GivenAnswer,
     ItemProgress,
@@ -476,7 +476,7 @@ def queue_statistics(
     tasks = task_counts(store, queue.name)
     answers = _Answers(given_answers(store, queue.name))
     checks = all_checks(store, queue.name)
-    returned = returns(store, queue.name)
+    returned = revocations(store, queue.name)
     items, needed = _items(store, queue)
     people = names_of_annotators(store) if names else {}
     work = work_of([*answers.tallies.values()], tasks)
@@ -606,3 +606,26 @@ def _unclear(found: UnclearAnnotation) -> UnclearTask:
         state=found.state,
         problem=found.problem,
     )
+
+
+class SharedAnswers(NamedTuple):
+    """The items with first opinions of two or more people, and the number of these people."""
+
+    items: tuple[ItemAnswers, ...]
+    annotators: int
+
+
+def shared_answers(store: Store, queue: str) -> SharedAnswers:
+    """The first opinions of a queue on items with two or more of them, without gold items."""
+    shared = []
+    given = given_answers(store, queue)
+    for entity_id, group in groupby(given, key=lambda answer: answer.entity_id):
+        opinions = {
+            one.annotator: ReviewAnswer.model_validate(one.answer)
+            for one in group
+            if one.purpose == "review" and not one.gold and one.answer
+        }
+        if len(opinions) > 1:
+            shared.append(ItemAnswers(entity_id, opinions))
+    people = {annotator for item in shared for annotator in item.answers}
+    return SharedAnswers(tuple(shared), len(people))

@@ -302,8 +302,8 @@ def suspended_annotators(connection: Connection, queue: str) -> set[str]:
 
 
 @retried
-def returns(store: Store, queue: str | None = None) -> list[Revocation]:
-    """All returns of a queue, or of all queues, oldest first."""
+def revocations(store: Store, queue: str | None = None) -> list[Revocation]:
+    """All revocations of a queue, or of all queues, oldest first."""
     query = select(
         TaskReturn.queue,
         TaskReturn.assignee,

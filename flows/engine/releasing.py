@@ -11,7 +11,7 @@ import numpy as np
 from annotate.agreement import ChoiceAgreement, TextAgreement, agreement
 from annotate.audits import choice_results
 from annotate.queues import Queue
-from annotate.shared_answers import shared_answers
+from annotate.statistics import shared_answers
 from db.blobs import BlobStore
 from db.entities import find
 from db.releases import StoredRelease, list_releases, release_after, withdrawn_items

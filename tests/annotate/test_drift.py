@@ -11,7 +11,7 @@ from annotate.gold import Accuracy, Rule, enforce, unreviewed_answers, verdict
 from annotate.queues import shipped
 from db.annotations import CountedAnswer
 from db.entities import fetch
-from db.gold import StoredCheck, reinstate_annotator, returns, suspended_annotators
+from db.gold import StoredCheck, reinstate_annotator, revocations, suspended_annotators
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 
@@ -152,7 +152,7 @@ def test_each_use_is_recorded_once_and_bars_until_lifted(desk: Desk) -> None:
         with desk.store.write() as connection:
             assert len(enforce(connection, queue, same)) == expected
             assert suspended_annotators(connection, QUEUE) == {"a"}
-    (use,) = returns(desk.store, QUEUE)
+    (use,) = revocations(desk.store, QUEUE)
     assert use.rule == {"floor": 0.7, "window": 20, "least": 5}
     assert (use.accuracy, use.answers, use.state, use.lifted_at) == (0.4, 5, "in force", None)
     assert reinstate_annotator(desk.store, QUEUE, "a") == 1
@@ -160,7 +160,7 @@ def test_each_use_is_recorded_once_and_bars_until_lifted(desk: Desk) -> None:
     with desk.store.write() as connection:
         assert suspended_annotators(connection, QUEUE) == set()
         assert enforce(connection, queue, same) == []  # judged by new answers alone
-    (use,) = returns(desk.store)
+    (use,) = revocations(desk.store)
     assert use.state == "lifted"
     assert use.lifted_at is not None
 
@@ -174,4 +174,4 @@ def test_nobody_else_is_touched(desk: Desk) -> None:
     with desk.store.write() as connection:
         assert enforce(connection, queue, same) == []
     assert desk.task_state(items[6], "b") == "answered"
-    assert returns(desk.store) == []
+    assert revocations(desk.store) == []

@@ -12,7 +12,7 @@ from annotate.queues import HOUSE, Queue, shipped
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch, find
-from db.gold import NewGoldItem, add_gold_items, all_checks, reinstate_annotator, returns
+from db.gold import NewGoldItem, add_gold_items, all_checks, reinstate_annotator, revocations
 from db.review_audits import looked_draws
 from db.reviews import StoredTask, review_tasks
 from schemas.errors import UsageError
@@ -215,7 +215,7 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
         work(world.store, office, person, says)
     report = pull(world.store, office, queue)
     assert report.returned == 20
-    (found,) = returns(world.store, queue.name)
+    (found,) = revocations(world.store, queue.name)
     assert (found.assignee, found.accuracy, found.tasks) == (careless, 0.0, 20)
     assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # 20 of them are the gold ones
     push(world.store, office, queue)

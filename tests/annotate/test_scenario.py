@@ -30,7 +30,7 @@ from annotate.statistics import queue_statistics
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, StoredEntity, fetch, find
-from db.gold import NewGoldItem, add_gold_items, all_checks, returns
+from db.gold import NewGoldItem, add_gold_items, all_checks, revocations
 from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store
 from db.tables.review import Annotator, Pseudonym
@@ -187,7 +187,7 @@ def outcome(store: Store, queues: Sequence[Queue]) -> Outcome:
             for found in all_checks(store, queue.name).values()
             for check in found
         ),
-        tuple((r.queue, r.assignee, r.accuracy, r.tasks) for r in returns(store)),
+        tuple((r.queue, r.assignee, r.accuracy, r.tasks) for r in revocations(store)),
         sum(map(len, answers.values())),
     )
 

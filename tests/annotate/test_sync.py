@@ -1,10 +1,11 @@
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from annotate.answers import AnnotationRecord
 from annotate.projects import Desks
-from annotate.pull import pull, reconcile
+from annotate.pull import OVERLAP, moved, pull, reconcile
 from annotate.push import PUSH_ATTEMPTS
 from annotate.push import push as push_patiently
 from annotate.queues import HOUSE, Auto, Queue, Sample, shipped
@@ -12,7 +13,7 @@ from annotate.statistics import PullReport, PushReport, ReconcileReport
 from db.annotations import annotations_of
 from db.decisions import RETIRED, NewDecision, append_decisions
 from db.entities import AgentRef, StoredEntity, fetch, find, parents_of
-from db.reviews import review_tasks
+from db.reviews import Cursor, review_tasks
 from db.store import Store
 from schemas.errors import ServiceError
 from schemas.records import Rewrite
@@ -387,3 +388,23 @@ def test_without_a_project_there_is_nothing_to_pull(
 ) -> None:
     assert pull(world.store, office, QUEUE) == PullReport(queue=QUEUE.name)
     assert reconcile(world.store, office, QUEUE) == ReconcileReport(queue=QUEUE.name)
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LATER = NOON + timedelta(hours=1)
+
+
+def test_a_new_change_is_read_again_with_what_came_shortly_before() -> None:
+    first = moved(None, NOON, LATER)
+    assert first == Cursor(NOON, LATER, NOON - OVERLAP, 0, 0)
+    newer = NOON + timedelta(minutes=5)
+    assert moved(first, newer, LATER) == Cursor(newer, LATER, newer - OVERLAP, 0, 0)
+
+
+def test_once_nothing_of_before_can_come_any_more_only_the_newest_is_read_again() -> None:
+    first = moved(None, NOON, LATER)
+    soon = moved(first, NOON, LATER + OVERLAP / 2)
+    assert soon == first
+    settled = moved(soon, NOON, LATER + OVERLAP)
+    assert settled == first._replace(read_from=NOON)
+    assert moved(settled, NOON, LATER + 2 * OVERLAP) == settled

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.statistics import forecast
+from annotate.statistics import DayOfWork, forecast, useful_per_day
 
 TODAY = date(2026, 3, 26)
 
@@ -65,3 +65,13 @@ def test_more_work_is_never_done_sooner(needed: int, per_day: list[int]) -> None
         assert TODAY <= some.earliest <= some.latest
         assert some.earliest <= more.earliest
         assert some.latest <= more.latest
+
+
+def test_useful_answers_are_counted_from_the_first_day_to_yesterday() -> None:
+    days = [
+        DayOfWork(day=date(2026, 3, 2), reviews=3, gold=5),
+        DayOfWork(day=date(2026, 3, 4), reviews=1, adjudications=2),
+        DayOfWork(day=date(2026, 3, 5), reviews=9),
+    ]
+    assert useful_per_day(days, date(2026, 3, 5)) == [3, 0, 3]
+    assert useful_per_day([], date(2026, 3, 5)) == []

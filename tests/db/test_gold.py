@@ -19,7 +19,7 @@ from db.gold import (
     reinstate_annotator,
     remove_gold_items,
     return_work,
-    returns,
+    revocations,
     suspended_annotators,
 )
 from db.store import Store
@@ -120,7 +120,7 @@ def test_a_return_with_nothing_to_take_back_still_bars(store: Store) -> None:
         assert return_work(connection, QUEUE, "a", RULE, ACCURACY, []) == (0, 0)
         assert suspended_annotators(connection, QUEUE) == {"a"}
         assert suspended_annotators(connection, "people-captions") == set()
-    (use,) = returns(store)
+    (use,) = revocations(store)
     assert use.accuracy == pytest.approx(0.4)
 
 
@@ -132,7 +132,7 @@ def test_only_gold_answers_after_a_lifted_return_count(store: Store) -> None:
         return_work(connection, QUEUE, "a", RULE, ACCURACY, [])
     assert reinstate_annotator(store, QUEUE, "b") == 0
     assert reinstate_annotator(store, QUEUE, "a") == 1
-    lifted_at = returns(store)[0].lifted_at
+    lifted_at = revocations(store)[0].lifted_at
     assert lifted_at is not None
     key = desk.answer(new, "a", gold=True)
     with store.write() as connection:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from annotate.agreement import agreement
-from annotate.shared_answers import shared_answers
-from annotate.statistics import queue_statistics
+from annotate.statistics import queue_statistics, shared_answers
 from db.store import Store
 from flows.engine.releasing import agreement_statistics
 from profiles.settings import Settings
