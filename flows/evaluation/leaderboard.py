@@ -128,7 +128,7 @@ def _group_table(
 
 
 def _place(result: GroupResult) -> int:
-    """Tasks stand in the paper's order, all else as it was scored."""
+    """Tasks are in the order of the paper, all else in the order of scoring."""
     is_task = result.dimension == "task" and result.group in _TASKS
     return _TASKS.index(result.group) if is_task else len(_TASKS)
 
@@ -226,10 +226,10 @@ def contrast_plot(rows: Sequence[ContrastRow]) -> Plot | None:
         axes.set(ylabel="cosine", xlim=(-0.6, len(kinds) - 0.4))
         legend(figure, axes, columns=min(len(shown), _LEGEND_COLUMNS))
         svg = drawn(figure, "contrastive-pairs")
-    told = "; ".join(f"{row.name}: {_means(row.found.similarities)}" for row in shown)
+    means = "; ".join(f"{row.name}: {_means(row.found.similarities)}" for row in shown)
     return Plot(
         "How similar the images of contrastive pairs are",
-        f"Cosines by type of difference: median, middle half, 5 % to 95 %. Means: {told}.",
+        f"Cosines by type of difference: median, middle half, 5 % to 95 %. Means: {means}.",
         svg,
         is_wide=True,
     )
@@ -306,7 +306,7 @@ class Leaderboard(NamedTuple):
 
     @property
     def contrasts(self) -> tuple[ContrastRow, ...]:
-        """What is told of contrastive pairs, model by model, in the order of the first board."""
+        """The results on contrastive pairs of each model, in the order of the first board."""
         return tuple(
             ContrastRow(row.name, row.evaluation.result.contrasts)
             for row in (self.boards[0].models if self.boards else ())

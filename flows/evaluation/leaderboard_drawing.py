@@ -44,9 +44,9 @@ _STYLE: Any = {
 
 
 class Plot(NamedTuple):
-    """A drawing with what stands above it, and what it shows in words.
+    """A drawing with its title and a description in words.
 
-    `is_wide` where it takes a row of the page for itself.
+    `is_wide` if it takes a whole row of the page.
     """
 
     title: str

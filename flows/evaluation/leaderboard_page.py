@@ -43,7 +43,7 @@ from schemas.evaluation import Direction, Score, ShownItem, SimilarityHistogram
 # The plots of a leaderboard, as SVG that lies in the page: its texts are texts.
 
 MOST_MODELS = 8
-"""More lines than these cannot be told apart; the best are drawn."""
+"""More lines cannot be distinguished; the best are drawn."""
 MOST_LYING = 6
 """More groups than these stand side by side, in a plot that takes the page's width."""
 _MATCHES, _OTHERS = "#1f5fa8", "#b8501f"
@@ -69,10 +69,10 @@ def rank_plot(board: Board) -> Plot | None:
         axes.set_xlim(left=1)
         legend(figure, axes, columns=1)
         svg = drawn(figure, f"ranks-{board.direction}")
-    told = ", ".join(f"{row.name} {row.found.rank_curve[0]:.1f} %" for row in rows if row.found)
+    first = ", ".join(f"{row.name} {row.found.rank_curve[0]:.1f} %" for row in rows if row.found)
     return Plot(
         "How soon a match is found",
-        f"Queries with a match among the first k of the gallery. At k = 1: {told}.",
+        f"Queries with a match among the first k of the gallery. At k = 1: {first}.",
         svg,
     )
 
@@ -85,7 +85,7 @@ def group_plot(table: GroupTable) -> Plot:
     return Plot(
         f"{table.metric} by {table.dimension}",
         f"{table.metric} of each model by {table.dimension}, with 95 % intervals; "
-        f"the figures stand in the table.",
+        f"see the table for the figures.",
         svg,
         is_wide,
     )

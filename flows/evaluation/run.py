@@ -127,7 +127,7 @@ def sides(read: ReadRelease, images: Vectors, texts: Vectors) -> tuple[Side, Sid
 
 
 def shown_image(row: ReadRow) -> ShownItem:
-    """An image as evaluations tell of it."""
+    """An image as evaluations store it."""
     return ShownItem(
         entity_id=row.entity_id,
         file_path=row.file_path,
@@ -142,8 +142,8 @@ def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
     for row in read.rows:
         image = shown_image(row)
         for position, caption in enumerate(row.captions):
-            told = {"entity_id": caption.entity_id, "text": caption.text, "position": position}
-            yield image.model_copy(update=told)
+            fields = {"entity_id": caption.entity_id, "text": caption.text, "position": position}
+            yield image.model_copy(update=fields)
 
 
 def scored_directions(read: ReadRelease) -> tuple[Direction, ...]:
@@ -177,11 +177,11 @@ def _telling(groups: Groups) -> Groups:
     return {dimension: groups[dimension] for dimension in divisions.values()}
 
 
-# Scoring a contrastive release (CCD): who asks, what is found, and which pairs are told apart.
+# Scoring a contrastive release (CCD).
 #
-# Originals ask, and originals and contrastive images are found: the paper's tables 2 and 4. The
-# other settings are those of its figure 4: with coarse captions, without contrastive images, or
-# neither.
+# Queries are original samples, the gallery holds originals and contrastive images (tables 2 and 4
+# of the paper). The other settings are those of its figure 4: with coarse captions, without
+# contrastive images, or neither.
 
 CONTRASTIVE_PROTOCOL = (
     "original samples ask, original and contrastive ones are found, by cosine; of equals, matches "
@@ -242,7 +242,7 @@ class ContrastiveSides:
         self._texts = texts
         self._coarse = coarse
         self._original = samples.is_original
-        self._told_of_original = self._original[samples.image_of_text]
+        self._texts_of_originals = self._original[samples.image_of_text]
 
     def scored(self, direction: Direction) -> Scored:
         """The scores of a direction: R@k with its settings, and FG-CDA with its types."""
@@ -272,7 +272,7 @@ class ContrastiveSides:
 
     def _asked(self, direction: Direction) -> tuple[Side, Side]:
         if direction == "text-to-image":
-            return self._texts.chosen(self._told_of_original), self._images
+            return self._texts.chosen(self._texts_of_originals), self._images
         return self._images.chosen(self._original), self._texts
 
     def _settings(self, direction: Direction) -> Iterator[GroupResult]:
@@ -281,7 +281,7 @@ class ContrastiveSides:
 
     def _figure_4(self, direction: Direction) -> Iterator[tuple[str, Side, Side]]:
         originals, coarse = self._images.chosen(self._original), self._coarse
-        fine = self._texts.chosen(self._told_of_original)
+        fine = self._texts.chosen(self._texts_of_originals)
         if direction == "text-to-image":
             if coarse is not None:
                 yield ORIGINAL, coarse, originals
@@ -335,7 +335,7 @@ class _Embedded(NamedTuple):
 
 
 class _Scores(NamedTuple):
-    """What is told of all directions."""
+    """The scores of all directions."""
 
     directions: list[Scored]
     contrasts: ContrastiveResult | None = None
@@ -351,16 +351,16 @@ def evaluate_release(
 ) -> Stored:
     """Scores `spec` on a split of the release in `folder` and stores it.
 
-    In both directions, but from text to image only where images have no captions. Where images
-    differ from anchors, these ask (`flows.evaluation.run`).
+    In both directions, or only from text to image if images have no captions. In a contrastive
+    release the anchors are the queries.
 
     Args:
         context: stores, progress, code revision.
-        folder: the release; what is used of it is held against its manifest first.
-        spec: the model. What it embedded before is taken from the store.
+        folder: the release; the files that are used are first compared with its manifest.
+        spec: the model. Its earlier embeddings are taken from the store.
         split: see `release.reading.chosen_split`.
-        check_images: see `release.reading.read_release`. Images that are embedded anew are held
-            against their digests in any case.
+        check_images: see `release.reading.read_release`. Images that are embedded now are
+            compared with their digests in any case.
 
     Raises:
         UsageError: there is no release or split, or the model cannot be used.
@@ -498,12 +498,12 @@ _SPEC: TypeAdapter[Any] = TypeAdapter(EmbedderSpec)
 
 
 class EvaluationRequest(NamedTuple):
-    """What is to be scored on which release: one of the models' four ways to be named, or none.
+    """What to score on which release: models named by one of four options, or by none.
 
     `release` is a folder, or a name as `loupe release show` takes it. `embedder` is `builtin`, or
     `PROVIDER:NAME@REVISION`; `checkpoint` the folder of a CFAM checkpoint; `embeddings` two `.npy`
-    files, images and texts. Without any of them the embedders of `profile` are scored, without
-    that those of the profile in force.
+    files, images and texts. Without any of them, the embedders of `profile` are scored, or those
+    of the configured profile.
     """
 
     release: str
@@ -518,7 +518,7 @@ class EvaluationRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """What a run came to: the evaluations, and the leaderboard with them."""
+    """The evaluations of a run, and the leaderboard with them."""
 
     dataset: str
     stored: tuple[Stored, ...]
@@ -527,7 +527,7 @@ class EvaluationReport:
 
     @property
     def artifact(self) -> str:
-        """The key that the report stands under."""
+        """The key of the report's artifact."""
         return f"{self.dataset}-leaderboard"
 
     @property
@@ -535,8 +535,10 @@ class EvaluationReport:
         """The result in one sentence."""
         results = [one.evaluation.result for one in self.stored]
         direction = results[0].directions[0].direction
-        told = [f"{one.model.ref} {one.directions[0].scores['R@1'].value:.1f} %" for one in results]
-        return f"R@1 of {direction}: {', '.join(told)}; the leaderboard is {self.written.page}"
+        scores = [
+            f"{one.model.ref} {one.directions[0].scores['R@1'].value:.1f} %" for one in results
+        ]
+        return f"R@1 of {direction}: {', '.join(scores)}; the leaderboard is {self.written.page}"
 
     @property
     def markdown(self) -> str:
@@ -602,19 +604,18 @@ def requested_embedders(request: EvaluationRequest, profile: str) -> tuple[Embed
     """The models that a request names; `profile` where it names none.
 
     Raises:
-        UsageError: it names models in two ways, or none that there is.
+        UsageError: it names models by two options, or a model that does not exist.
     """
-    ways = (request.profile, request.checkpoint, request.embedder, request.embeddings)
-    if sum(way is not None for way in ways) > 1:
-        raise UsageError(
-            "name what is to be scored in one way: --profile, --embedder, --checkpoint or "
-            "--embeddings"
-        )
+    given = (request.profile, request.checkpoint, request.embedder, request.embeddings)
+    if sum(one is not None for one in given) > 1:
+        raise UsageError("use only one of --profile, --embedder, --checkpoint and --embeddings")
     if request.name is not None and not (request.checkpoint or request.embeddings):
-        raise UsageError("--name is for --checkpoint and --embeddings; other models have one")
+        raise UsageError(
+            "--name is only for --checkpoint and --embeddings; other models have a name"
+        )
     if request.embeddings is not None:
         if request.name is None:
-            raise UsageError("--embeddings needs --name: what to call the model on the leaderboard")
+            raise UsageError("--embeddings needs --name, the name of the model on the leaderboard")
         images, texts = request.embeddings
         values = {"provider": "precomputed", "images": images, "texts": texts}
         return (_specified(values | {"name": request.name}, "--embeddings with --name"),)

@@ -85,9 +85,9 @@ _HELD_OUT = "held out of train"
 
 
 class TrainingImages(NamedTuple):
-    """What is trained on, and where it comes from; `validation_split` says what is validated on.
+    """The images to train on and their origin; `validation_split` names those to validate on.
 
-    `without_captions` counts the images of the train split that are left out for want of a text.
+    `without_captions` counts the images of the train split that are left out: no caption.
     """
 
     splits: TrainingSplits
@@ -243,20 +243,20 @@ class TrainingReport(NamedTuple):
 
     @property
     def artifact(self) -> str:
-        """The key that the report stands under."""
+        """The key of the report's artifact."""
         return f"{self.folder.name}-training"
 
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
         if self.record is None:
-            return f"the first process trains in {self.folder} and tells what came of it"
+            return f"the first process trains in {self.folder} and reports the result"
         best = self.record.best
         return (
             f"trained {self.record.steps:,} steps on {self.record.release}; the best checkpoint, "
             f"of epoch {best.epoch + 1} with R@1 {best.metrics['R@1']:.1f} % and "
             f"mAP {best.metrics['mAP']:.1f} % on {self.record.validation_identities} identities "
-            f"{_told(self.record)}, is {self.folder / 'best'}"
+            f"{_validated_on(self.record)}, is {self.folder / 'best'}"
         )
 
     @property
@@ -284,7 +284,7 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     home = _home(request, settings)
     if not request.resume and (home / "last").exists():
         raise UsageError(
-            f"{home} holds a training already; go on with it by --resume, or choose another --out"
+            f"{home} already holds a training; resume it with --resume, or choose another --out"
         )
     if withdrawal := withdrawal_in(Path(request.release), known_notices(load_settings())):
         progress.say(f"warning: {withdrawal.sentence}")
@@ -292,7 +292,7 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     if missing := list(islice(missing_images(found.splits), _SHOWN_MISSING)):
         raise UsageError(f"{found.name}: images are missing, such as {missing[0]}")
     if found.without_captions:
-        progress.say(f"left out for want of a caption: {found.without_captions:,} training images")
+        progress.say(f"training images left out: {found.without_captions:,} (no caption)")
     trained = _train(settings, found, home, progress)
     if trained is None:
         return TrainingReport(home, None)
@@ -395,5 +395,5 @@ def _record(
     )
 
 
-def _told(record: TrainingRecord) -> str:
+def _validated_on(record: TrainingRecord) -> str:
     return "of val" if record.validation_split == "val" else record.validation_split

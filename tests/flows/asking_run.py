@@ -30,7 +30,7 @@ CHUNK = 10
 def main(
     database_url: str, folder: str, server_url: str, plan: str, max_cost: str | None = None
 ) -> None:
-    """Asks about every caption, once it is told to begin; prints what this run paid for.
+    """Asks about every caption, once a line comes in; prints what this run paid for.
 
     That is: calls, their cost, and how many captions were left without an answer.
     """

@@ -92,7 +92,7 @@ def right(shown: StoredEntity) -> Regions:
 
 
 def wrong(shown: StoredEntity) -> Regions:
-    """Whatever is shown is of no use."""
+    """Rejects everything."""
     problem = {
         Strategy.kind: "infeasible",
         Candidate.kind: "poor quality",
@@ -109,8 +109,8 @@ def mended_strategy(
     def says(shown: StoredEntity) -> Regions:
         strategy = shown.record(Strategy)
         kind = (difference or strategy.difference).value
-        told = [written(field, texts.get(field, getattr(strategy, field))) for field in TEXTS]
-        return [ticked("verdict", "edit"), ticked("type", kind), *told]
+        fields = [written(field, texts.get(field, getattr(strategy, field))) for field in TEXTS]
+        return [ticked("verdict", "edit"), ticked("type", kind), *fields]
 
     return says
 
@@ -120,12 +120,12 @@ def mended_group(texts: Mapping[tuple[int, int], str]) -> Callable[[StoredEntity
 
     def says(shown: StoredEntity) -> Regions:
         group = shown.record(CaptionGroup)
-        told = [
+        fields = [
             written(f"text_{row}_{column}", texts.get((row, column), member.captions[row]))
             for row in range(len(group.coarse_captions))
             for column, member in enumerate(group.members)
         ]
-        return [ticked("verdict", "edit"), *told]
+        return [ticked("verdict", "edit"), *fields]
 
     return says
 

@@ -19,20 +19,20 @@ ANCHORS = 6
 
 def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
     """Six anchors among the stills, whose contrastive images are edited unless said otherwise."""
-    told: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "dataset": DATASET,
         "seed": 3,
         "anchors": ANCHORS,
         "ways": ("edit",),
         "sources": (stills_source(stills),),
     }
-    return CcdBuild(**{**told, **values})
+    return CcdBuild(**{**defaults, **values})
 
 
 def counted_model(base_url: str, **values: Any) -> OpenAIChat:
     """The model that counts, as a profile names it."""
-    told = {"provider": "openai", "name": "counting", "revision": "1", "base_url": base_url}
-    return OpenAIChat(**{**told, "max_in_flight": 4, "max_retries": 0, **values})
+    defaults = {"provider": "openai", "name": "counting", "revision": "1", "base_url": base_url}
+    return OpenAIChat(**{**defaults, "max_in_flight": 4, "max_retries": 0, **values})
 
 
 def contrast_profile(**contrast: Any) -> Profile:

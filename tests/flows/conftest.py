@@ -47,16 +47,18 @@ def drawn_stills(tmp_path_factory: pytest.TempPathFactory) -> DrawnStills:
 
 
 @pytest.fixture
-def model(told: list[Family]) -> Iterator[CountingServer]:
-    """A model that proposes the strategies of the families that a test has `told`."""
-    with counting_server(0, proposing(told)) as server:
+def model(shown_families: list[Family]) -> Iterator[CountingServer]:
+    """A model that proposes the strategies of the `shown_families` of a test."""
+    with counting_server(0, proposing(shown_families)) as server:
         yield server
 
 
 @pytest.fixture
-def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
-    """A search service that finds the variants of those families, among a test's `stills`."""
-    with found_variants(stills, told, tmp_path) as found:
+def web(
+    stills: StillsWorld, shown_families: list[Family], tmp_path: Path
+) -> Iterator[FoundVariants]:
+    """A search service that finds the variants of those families among the `stills` of a test."""
+    with found_variants(stills, shown_families, tmp_path) as found:
         yield found
 
 

@@ -82,7 +82,7 @@ def made_up(read: ReadRelease, name: str, quality: float, seed: int = 0) -> Eval
 
 
 def shown(row: ReadRow) -> ShownItem:
-    """An image as an evaluation tells of it."""
+    """An image as an evaluation stores it."""
     return ShownItem(
         entity_id=row.entity_id,
         file_path=row.file_path,
@@ -93,7 +93,7 @@ def shown(row: ReadRow) -> ShownItem:
 
 
 def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
-    """The captions as an evaluation tells of them."""
+    """The captions as an evaluation stores them."""
     for row in read.rows:
         for place, one in enumerate(row.captions):
             changes = {"text": one.text, "position": place, "entity_id": one.entity_id}

@@ -32,26 +32,26 @@ class FoundVariants(NamedTuple):
     def profile(self, model: CountingServer, **search: Any) -> Profile:
         """The model that counts proposes and refines; `search` adds to the service's settings."""
         counted = counted_model(model.base_url)
-        told: dict[str, Any] = {"provider": "openverse", "base_url": self.service.base_url}
+        families: dict[str, Any] = {"provider": "openverse", "base_url": self.service.base_url}
         return contrast_profile(
             strategist=counted,
             refiner=counted,
-            search=OpenverseSearch(**{**told, **search}),
+            search=OpenverseSearch(**{**families, **search}),
             download=quick(self.host.port, timeout_seconds=120, connect_timeout_seconds=60),
         )
 
 
 @contextmanager
 def found_variants(
-    stills: StillsWorld, told: Sequence[Family], folder: Path, **build: Any
+    stills: StillsWorld, families: Sequence[Family], folder: Path, **build: Any
 ) -> Iterator[FoundVariants]:
     """Each variant of the families is the one result for its caption; nothing else is known."""
-    source = source_of_anchors(stills, [one.first for one in told], folder / "anchors.json")
+    source = source_of_anchors(stills, [one.first for one in families], folder / "anchors.json")
     wanted = contrast_build(
         stills, **{"anchors": None, "ways": ("search",), "sources": (source,), **build}
     )
     with search_server() as service, serving() as host:
-        known = found_on(host, stills, told)
+        known = found_on(host, stills, families)
         service.results_of = lambda query: known.get(query, [])
         yield FoundVariants(service, host, wanted)
 

@@ -20,7 +20,7 @@ from tests.services.fixtures import LabelStudioServer
 
 
 class FlowRun(NamedTuple):
-    """How a run ended: for its user, and on the server."""
+    """The result of a run, for its user and on the server."""
 
     exit_code: int
     output: str
@@ -42,11 +42,11 @@ class Installation(NamedTuple):
         return Store.open(self.settings.database_url)
 
     def run(self, config: Path, profile: str, flow: str = "build-ufine3c") -> FlowRun:
-        """What a user types to build something, and what became of it."""
+        """Runs a build as a user does."""
         return self.deployment(f"{flow}/default", config=config, profile=profile)
 
     def deployment(self, name: str, **parameters: object) -> FlowRun:
-        """What a user types, and what became of it."""
+        """Runs a deployment as a user does."""
         given = [word for pair in parameters.items() for word in ("--param", "{}={}".format(*pair))]
         done = subprocess.run(
             [sys.executable, "-m", "prefect", "deployment", "run", name, *given, "--watch"],

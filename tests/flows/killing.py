@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.flows.worlds import KEEP_COMPILED, RunningProgram, loupe
 from tests.servers.counting_server import CountingServer
 
-SUMMARY = " done"  # what stands in the line that every stage ends with
+SUMMARY = " done"  # in the last line of every stage
 
 
 class KillableBuild(NamedTuple):

@@ -60,7 +60,7 @@ def small_build(stills: StillsWorld, folder: Path, **values: Any) -> RecosBuild:
 
 
 def small_profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
-    """The built-in models, and fewer images that a caption is held against."""
+    """The built-in models, with fewer images to compare a caption with."""
     builtin = load_profile("builtin")
     captioning = builtin.captioning.model_copy(update={"discriminability": settings})
     return builtin.model_copy(update={"captioning": captioning})

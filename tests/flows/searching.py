@@ -24,7 +24,7 @@ def main(database: str, base_url: str, budget: str, *queries: str) -> int:
     try:
         for query in queries:
             recorded.search(query, 5)
-            print(query, flush=True)  # noqa: T201 - whoever kills it reads along
+            print(query, flush=True)  # noqa: T201 - the test that kills it reads this
     except BudgetReachedError:
         return SPENT
     finally:

@@ -51,7 +51,7 @@ def families(stills: StillsWorld) -> list[Family]:
         for first in every
         if first.change is None
     ]
-    return [family for family in found if family.variants and _is_told_apart(family)]
+    return [family for family in found if family.variants and _is_distinct(family)]
 
 
 def source_of_anchors(stills: StillsWorld, anchors: Sequence[StillTruth], file: Path) -> SourceSpec:
@@ -68,13 +68,13 @@ def source_of_anchors(stills: StillsWorld, anchors: Sequence[StillTruth], file: 
     return stills_source(stills).model_copy(update={"annotations": file})
 
 
-def proposing(told: Sequence[Family], edits: bool = False) -> Complete:
+def proposing(families: Sequence[Family], edits: bool = False) -> Complete:
     """A model that proposes the variants of these families, and refines as the built-in one.
 
     With `edits` it goes on with what the built-in one proposes: changes that its editor can make.
     """
     known: Mapping[str, list[dict[str, str]]] = {
-        family.first.captions[0]: family.strategies for family in told
+        family.first.captions[0]: family.strategies for family in families
     }
 
     def complete(request: dict[str, Any]) -> dict[str, Any]:
@@ -89,11 +89,11 @@ def proposing(told: Sequence[Family], edits: bool = False) -> Complete:
 
 
 def found_on(
-    host: Adversary, stills: StillsWorld, told: Sequence[Family]
+    host: Adversary, stills: StillsWorld, families: Sequence[Family]
 ) -> dict[str, list[dict[str, Any]]]:
     """What Openverse knows for the captions of variants, each on `host`: itself alone."""
     found = {}
-    for one in (variant for family in told for variant in family.variants):
+    for one in (variant for family in families for variant in family.variants):
         path = f"/{one.file_name}"
         host.replies[path] = answer((stills.image_root / one.file_name).read_bytes())
         found[one.captions[0]] = [
@@ -108,7 +108,7 @@ def found_on(
     return found
 
 
-def _is_told_apart(family: Family) -> bool:
+def _is_distinct(family: Family) -> bool:
     changed = {(one["detail"], one["type"]) for one in family.strategies}
     return len(changed) == len(family.variants)
 

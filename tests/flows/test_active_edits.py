@@ -76,7 +76,7 @@ def shown(run: RunContext) -> set[str]:
     return {found[0] for found in parents_of(run.store, images, ACCEPTED_FROM).values()}
 
 
-def test_another_check_judges_pictures_anew_and_edits_none(
+def test_another_check_judges_pictures_again_and_edits_none(
     run: RunContext, build: CcdBuild, edits: list[int]
 ) -> None:
     unattended(run, build)

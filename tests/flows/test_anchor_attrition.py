@@ -23,9 +23,9 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    told: list[str] = []
-    monkeypatch.setattr(SilentProgress, "say", lambda _, text: told.append(text))
-    return told
+    messages: list[str] = []
+    monkeypatch.setattr(SilentProgress, "say", lambda _, text: messages.append(text))
+    return messages
 
 
 def no_desks() -> Desks:
@@ -50,7 +50,7 @@ def test_each_anchor_is_counted_at_the_step_that_lost_it(
     assert said[-1].startswith(f"{whole} of 4 anchors came to a group with captions; left out: 2 ")
 
 
-def test_a_language_that_the_model_does_not_write_is_told(
+def test_a_language_that_the_model_does_not_write_is_reported(
     run: RunContext, stills: StillsWorld, said: list[str]
 ) -> None:
     build = contrast_build(stills, anchors=2)
@@ -59,5 +59,5 @@ def test_a_language_that_the_model_does_not_write_is_told(
     translated = build.model_copy(update={"version": "0.2.0", "second_language": "zh"})
     with pytest.raises(UsageError, match="none of them with a caption"):
         build_dataset(run, translated, load_profile("builtin"), no_desks)
-    told = "0 of 2 anchors came to a group with captions; left out: 2 without captions"
-    assert said[-1] == told
+    message = "0 of 2 anchors came to a group with captions; left out: 2 without captions"
+    assert said[-1] == message

@@ -22,13 +22,13 @@ def test_where_all_is_answered_nothing_is_said() -> None:
     require_answers(MODEL, report_of())
 
 
-def test_the_last_word_of_each_reason_is_told() -> None:
+def test_the_last_word_of_each_reason_is_reported() -> None:
     report = report_of(
         Deferred(2, "timeout", "first"), Deferred(3, "timeout", "last"), Deferred(4, "not_asked")
     )
-    with pytest.raises(ModelError) as told:
+    with pytest.raises(ModelError) as message:
         require_answers(MODEL, report)
-    assert str(told.value) == (
+    assert str(message.value) == (
         "service@v1 did not answer (1 not_asked, 2 timeout); timeout: last; what came back is "
         "stored, run again when it answers"
     )
@@ -36,12 +36,12 @@ def test_the_last_word_of_each_reason_is_told() -> None:
 
 @pytest.mark.parametrize("reason", ["misconfigured", "out_of_memory"])
 def test_what_no_waiting_mends_is_not_to_be_waited_for(reason: str) -> None:
-    told = str(left_unanswered(MODEL, report_of(Deferred(2, reason, "status 401"))))
-    assert f"{reason}: status 401" in told
-    assert told.endswith("fix the settings and run again")
+    message = str(left_unanswered(MODEL, report_of(Deferred(2, reason, "status 401"))))
+    assert f"{reason}: status 401" in message
+    assert message.endswith("fix the settings and run again")
 
 
-def test_what_was_answered_after_all_is_not_told() -> None:
+def test_what_was_answered_after_all_is_not_reported() -> None:
     report = report_of(Deferred(2, "timeout", "slow"))
     report.add([WorkResult(2)])
     assert report.details == {}

@@ -30,13 +30,13 @@ def found(floor: SuggestedBound, ceiling: SuggestedBound) -> ChoiceCalibration:
 
 
 @pytest.mark.parametrize("name", ["small", "paper", "current"])
-def test_bounds_of_other_embedders_are_told_to_be_unmeasured(name: str) -> None:
+def test_bounds_of_other_embedders_are_called_unmeasured(name: str) -> None:
     settings = load_profile(name).contrast
-    told = uncalibrated_threshold_warning(settings, found(ENOUGH, LITTLE))
-    assert told is not None
-    assert settings.embedder.name in told
-    assert "(floor 0.3, ceiling 0.97) were not measured" in told
-    assert "results suggest a floor of 0.42 and no ceiling yet (7 of 20 are known)" in told
+    message = uncalibrated_threshold_warning(settings, found(ENOUGH, LITTLE))
+    assert message is not None
+    assert settings.embedder.name in message
+    assert "(floor 0.3, ceiling 0.97) were not measured" in message
+    assert "results suggest a floor of 0.42 and no ceiling yet (7 of 20 are known)" in message
     edits = edit_bounds_warning(settings)
     assert edits is not None
     assert "(shift above -4, doubtful below 0)" in edits
@@ -51,7 +51,7 @@ def test_of_measured_bounds_nothing_is_said() -> None:
     assert uncalibrated_threshold_warning(other, found(LITTLE, LITTLE)) is not None
 
 
-def test_where_the_embedder_has_no_say_its_bounds_are_not_told() -> None:
+def test_where_the_embedder_is_unused_its_bounds_are_not_reported() -> None:
     assert edit_bounds_warning(ContrastSettings()) is not None
     deaf = ContrastSettings(edit_check=EditCheckSettings(least_shift=None))
     assert edit_bounds_warning(deaf) is None

@@ -48,7 +48,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture(scope="module")
-def told(stills: StillsWorld) -> list[Family]:
+def shown_families(stills: StillsWorld) -> list[Family]:
     found = families(stills)[:FAMILIES]
     assert len(found) == FAMILIES
     return found
@@ -105,9 +105,12 @@ def no_change(caption: str) -> dict[str, str]:
 
 
 def test_no_anchor_is_lost_whatever_is_answered(
-    go: Callable[..., BuildReport], run: RunContext, told: list[Family], model: CountingServer
+    go: Callable[..., BuildReport],
+    run: RunContext,
+    shown_families: list[Family],
+    model: CountingServer,
 ) -> None:
-    good, repaired, broken, partly, refusing = (one.first.captions[0] for one in told)
+    good, repaired, broken, partly, refusing = (one.first.captions[0] for one in shown_families)
     extra = [no_change(partly), {"detail": "nothing else"}, "no object at all"]
 
     def spoil(request: dict[str, Any], text: str) -> str:
@@ -132,7 +135,7 @@ def test_no_anchor_is_lost_whatever_is_answered(
     strategies = anchors_of_strategies(run)
     assert strategies == {
         family.first.captions[0]: len(family.variants)
-        for family in told
+        for family in shown_families
         if family.first.captions[0] in (good, repaired, partly)
     }
     lost = rejections(run, "propose_strategies")
@@ -154,7 +157,7 @@ def test_no_anchor_is_lost_whatever_is_answered(
     assert sum(one.refusal is not None for one in drafts) == len(parts)
 
 
-def test_a_question_is_asked_anew_with_what_is_wrong_and_paid_once(
+def test_a_question_is_asked_again_with_what_is_wrong_and_paid_once(
     go: Callable[..., BuildReport], run: RunContext, model: CountingServer
 ) -> None:
     def spoil(request: dict[str, Any], text: str) -> str:
@@ -174,9 +177,12 @@ def test_a_question_is_asked_anew_with_what_is_wrong_and_paid_once(
 
 
 def test_what_a_server_leaves_open_is_asked_by_the_next_run_alone(
-    go: Callable[..., BuildReport], run: RunContext, told: list[Family], model: CountingServer
+    go: Callable[..., BuildReport],
+    run: RunContext,
+    shown_families: list[Family],
+    model: CountingServer,
 ) -> None:
-    failing, repaired = told[1].first.captions[0], told[2].first.captions[0]
+    failing, repaired = shown_families[1].first.captions[0], shown_families[2].first.captions[0]
 
     def spoil(request: dict[str, Any], text: str) -> str:
         if asks_for_captions(request) or is_repair(request) or caption_of(request) != repaired:
@@ -196,14 +202,17 @@ def test_what_a_server_leaves_open_is_asked_by_the_next_run_alone(
     go(spoil)
     asked = [one.body for one in model.ledger.seen[before:] if not asks_for_captions(one.body)]
     assert Counter(map(caption_of, asked)) == {failing: 1, repaired: 1}
-    assert anchors_of_strategies(run).keys() == {one.first.captions[0] for one in told}
+    assert anchors_of_strategies(run).keys() == {one.first.captions[0] for one in shown_families}
 
 
 def test_a_group_is_repaired_or_quarantined_whole(
-    go: Callable[..., BuildReport], run: RunContext, told: list[Family], model: CountingServer
+    go: Callable[..., BuildReport],
+    run: RunContext,
+    shown_families: list[Family],
+    model: CountingServer,
 ) -> None:
-    """One coarse caption whose answer is of no use twice costs the group, and no other group."""
-    repaired, broken = told[0].first.captions[1], told[1].first.captions[2]
+    """One coarse caption whose answer is unusable twice costs the group, and no other group."""
+    repaired, broken = shown_families[0].first.captions[1], shown_families[1].first.captions[2]
 
     def spoil(request: dict[str, Any], text: str) -> str:
         if not asks_for_captions(request) or caption_of(request) not in (repaired, broken):
@@ -215,7 +224,7 @@ def test_a_group_is_repaired_or_quarantined_whole(
     go(spoil)
     (rejection,) = rejections(run, "refine_captions")
     assert rejection.reason == "wrong_count"
-    wanted = 1 + len(told[1].variants)
+    wanted = 1 + len(shown_families[1].variants)
     answer = json.loads(rejection.context["answer"])
     assert len(answer[CAPTIONS_FIELD]) == wanted - 1
     groups = [one.record(CaptionGroup) for one in entities(run, CaptionGroup.kind)]
@@ -229,10 +238,10 @@ def test_a_group_is_repaired_or_quarantined_whole(
 
 
 def test_translations_are_released_beside_their_captions(
-    go: Callable[..., BuildReport], run: RunContext, told: list[Family]
+    go: Callable[..., BuildReport], run: RunContext, shown_families: list[Family]
 ) -> None:
-    """In a second language; one answer without it, and one in English, are asked for anew."""
-    lacking, english = told[0].first.captions[1], told[1].first.captions[2]
+    """In a second language; an answer without it, or in English, is requested again."""
+    lacking, english = shown_families[0].first.captions[1], shown_families[1].first.captions[2]
 
     def spoil(request: dict[str, Any], text: str) -> str:
         if not asks_for_captions(request) or is_repair(request):
@@ -246,7 +255,7 @@ def test_translations_are_released_beside_their_captions(
 
     go(spoil, second_language="zh")
     rows = released(run)
-    assert len(rows) == FAMILIES + sum(len(one.variants) for one in told)
+    assert len(rows) == FAMILIES + sum(len(one.variants) for one in shown_families)
     for row in rows:
         assert row["translations"] == {"zh": [translation(one) for one in row["captions"]]}
         assert len(row["captions"]) == 5
@@ -269,7 +278,7 @@ def test_a_second_language_that_is_wanted_later_costs_captions_alone(
     assert verify_release(folder) == []
     rows = json.loads((folder / f"{DATASET}.json").read_text(encoding="utf-8"))
     assert [row["file_path"] for row in rows] == [row["file_path"] for row in plain]
-    assert all(len(row["captions"]) == 5 for row in rows), "and none stands there twice"
+    assert all(len(row["captions"]) == 5 for row in rows), "and none is there twice"
     assert all(len(row["translations"]["zh"]) == 5 for row in rows)
     new = model.ledger.counts - before
     assert new.total() == 5 * FAMILIES

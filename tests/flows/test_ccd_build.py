@@ -203,7 +203,7 @@ def test_a_folder_is_searched_before_anything_is_edited(
 
 
 @pytest.mark.parametrize("missing", ["pictures", "pictures/licences.jsonl"])
-def test_a_folder_that_cannot_be_searched_is_told_before_anything_is_paid(
+def test_a_folder_that_cannot_be_searched_is_reported_before_anything_is_paid(
     run: RunContext, stills: StillsWorld, tmp_path: Path, missing: str
 ) -> None:
     folder = tmp_path / "pictures"

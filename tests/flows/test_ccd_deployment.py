@@ -49,7 +49,7 @@ class Staff(NamedTuple):
         return run
 
     def waiting(self, kind: str, run: FlowRun) -> list[StoredEntity]:
-        """What waits for people, as the run has told."""
+        """The items that wait for people, as the run reports them."""
         found = list(find(self.store, DATASET, kind, states=("proposed",)))
         assert run.message.startswith(f"{len(found)} items of {DATASET} wait for people")
         return found
@@ -73,8 +73,8 @@ def staff(installation: Installation, label_studio: LabelStudioServer) -> Iterat
     annotators = hire(store, settings, label_studio, *names[:2])
     (adjudicator,) = hire(store, settings, label_studio, names[2], role="adjudicator")
     queues = settings.home / "queues.toml"
-    told = f"annotators = {json.dumps(names[:2])}\nadjudicators = {json.dumps(names[2:])}\n"
-    queues.write_text("".join(f"[queues.{DATASET}-{step}]\n{told}" for step in STEPS))
+    text = f"annotators = {json.dumps(names[:2])}\nadjudicators = {json.dumps(names[2:])}\n"
+    queues.write_text("".join(f"[queues.{DATASET}-{step}]\n{text}" for step in STEPS))
     yield Staff(installation, store, annotators, adjudicator)
     queues.unlink()
     for name in names:
@@ -145,5 +145,5 @@ def assert_it_holds_what_was_said(
     }
     assert len(authors) == 1
     assert authors <= {one.pseudonym for one in staff.annotators}
-    told = "".join(path.read_text() for path in (folder / "README.md", folder / "manifest.json"))
-    assert not any(one.name in told for one in (*staff.annotators, staff.adjudicator))
+    text = "".join(path.read_text() for path in (folder / "README.md", folder / "manifest.json"))
+    assert not any(one.name in text for one in (*staff.annotators, staff.adjudicator))

@@ -44,7 +44,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture
-def told(stills: StillsWorld) -> list[Family]:
+def shown_families(stills: StillsWorld) -> list[Family]:
     """Three anchors, and five strategies of them all."""
     found = families(stills)[:3]
     assert sum(len(one.variants) for one in found) == 5
@@ -98,7 +98,7 @@ def requests(run: RunContext) -> int:
     return requests_since(run.store, OpenverseSearch(provider="openverse").ref, NOON - HOUR)
 
 
-def test_a_wrong_key_is_told_after_one_request_that_does_not_count(
+def test_a_wrong_key_is_reported_after_one_request_that_does_not_count(
     go: Go, run: RunContext, service: SearchServer
 ) -> None:
     service.faults = [WRONG_KEY] * 9
@@ -145,8 +145,8 @@ def test_an_answer_that_nobody_can_read_keeps_no_other_order(
     assert go(max_retries=4).release is not None
     assert accepted(run) == 4
     assert len(service.seen) == 5
-    (told,) = quarantined(run.store, DATASET, "unreadable_answer")
-    assert told.context["raw"] == '{"results": "none"}'
+    (rejected,) = quarantined(run.store, DATASET, "unreadable_answer")
+    assert rejected.context["raw"] == '{"results": "none"}'
     go(max_retries=4)
     assert len(service.seen) == 5
 
@@ -167,10 +167,10 @@ def test_results_that_name_no_image_are_not_nothing(
     service.results_of = lambda _: [{"title": "no address"}, None, {"url": 3}]
     with pytest.raises(UsageError, match="nothing of"):
         go()
-    told = list(quarantined(run.store, DATASET, "no_readable_results"))
-    assert len(told) == 5
-    assert "gave 3 results" in told[0].detail
-    assert "none of them readable" in told[0].detail
+    rejected = list(quarantined(run.store, DATASET, "no_readable_results"))
+    assert len(rejected) == 5
+    assert "gave 3 results" in rejected[0].detail
+    assert "none of them readable" in rejected[0].detail
     assert sorted(reasons(run, "read_results")) == ["no_address"] * 10 + ["no_object"] * 5
 
 
@@ -189,7 +189,7 @@ class Ended:
         return outcome
 
 
-def test_what_a_service_that_has_ended_leaves_is_served_in_another_way(
+def test_what_a_service_that_has_ended_leaves_is_served_by_another_service(
     go: Go, run: RunContext
 ) -> None:
     with pytest.raises(BudgetReachedError):
@@ -229,12 +229,17 @@ def test_a_host_that_stays_away_is_given_up_and_chosen_from_once_it_is_back(
     go: Go, run: RunContext, web: FoundVariants
 ) -> None:
     before = hosts_say(web, AWAY)
-    for hours, told in ((0, ServiceError), (0, ServiceError), (1, ServiceError), (2, UsageError)):
-        with pytest.raises(told):
+    for hours, error in (
+        (0, ServiceError),
+        (0, ServiceError),
+        (1, ServiceError),
+        (2, UsageError),
+    ):
+        with pytest.raises(error):
             go(NOON + hours * HOUR)
     assert reasons(run, "download_image") == ["http_status"] * 5
-    told_of_orders = list(quarantined(run.store, DATASET, "no_download"))
-    assert [one.detail for one in told_of_orders] == [
+    rejected = list(quarantined(run.store, DATASET, "no_download"))
+    assert [one.detail for one in rejected] == [
         "none of 1 results could be downloaded (1 http_status)"
     ] * 5
     web.host.replies |= before
@@ -258,7 +263,7 @@ def test_where_nobody_answers_no_address_is_given_up(
     "polite",
     [{"timeout_seconds": 11}, {"requests_per_second": 50, "in_flight": 8, "user_agent": "me/1"}],
 )
-def test_politeness_downloads_nothing_anew(
+def test_politeness_downloads_nothing_again(
     go: Go, web: FoundVariants, polite: dict[str, Any]
 ) -> None:
     first = go()
@@ -318,7 +323,7 @@ def test_what_is_turned_down_is_searched_for_by_another_service_alone(
     assert accepted(run) == 5
 
 
-def test_faults_are_told_from_verdicts() -> None:
+def test_faults_are_distinguished_from_verdicts() -> None:
     def refused(reason: str, **context: Any) -> Rejection:
         return Rejection(stage="download_image", reason=reason, detail="", context=context)
 

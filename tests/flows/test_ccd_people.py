@@ -201,8 +201,11 @@ def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: Cc
     assert report.waiting == len(made)
     for edit in edits:
         if edit.id in made:
-            told = edit.record(Strategy)
-            assert (made[edit.id].plan, made[edit.id].difference) == (told.plan, told.difference)
+            columns = edit.record(Strategy)
+            assert (made[edit.id].plan, made[edit.id].difference) == (
+                columns.plan,
+                columns.difference,
+            )
     assert made.keys() <= accepted
 
 
@@ -382,7 +385,7 @@ def an_accepted(work: Work) -> StoredEntity:
     return next(one for one in found if sizes[one.group] >= 2)
 
 
-def test_the_lineage_of_a_caption_is_told_in_words(finished: Work, build: CcdBuild) -> None:
+def test_the_lineage_of_a_caption_is_shown_in_words(finished: Work, build: CcdBuild) -> None:
     row = next(iter(contrastive(finished.released(build)).values()))
     traced = trace(finished.run.store, row["caption_entity_ids"][0])
     text = drawn(lineage_tree(traced))
@@ -398,7 +401,7 @@ def test_the_lineage_of_a_caption_is_told_in_words(finished: Work, build: CcdBui
     assert not [line for line in lines if "{" in line and "answered by" not in line]
     for id_, node in traced.entities.items():
         named = [line for line in lines if f"{node.entity.kind} {id_[:12]} in " in line]
-        assert sum("as above" not in line for line in named) == 1, "each is told once"
+        assert sum("as above" not in line for line in named) == 1, "each is shown once"
 
 
 def drawn(tree: Tree) -> str:
@@ -425,7 +428,7 @@ def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: 
     old = {one for one, kind in before.items() if kind == Caption.kind} - live(done).keys()
     described = parents_of(done.run.store, list(old), DESCRIBES)
     assert {found[0] for found in described.values()} == {*shown, image.id}
-    assert len(old) == 5 * (len(shown) + 1), "all fine captions of that group are taken back"
+    assert len(old) == 5 * (len(shown) + 1), "all fine captions of that group are withdrawn"
     done.go(later(build))
     assert done.calls == calls + 5
 
@@ -468,9 +471,9 @@ def assert_it_comes_back(
 
 
 def said(rows: Rows) -> dict[str, Any]:
-    """What is said of each image, by whom, and whether that was looked at."""
-    told = [name for name in next(iter(rows.values())) if "caption" in name]
-    return {image: [row[name] for name in told] for image, row in rows.items()}
+    """The captions of each image, their authors, and whether they were reviewed."""
+    columns = [name for name in next(iter(rows.values())) if "caption" in name]
+    return {image: [row[name] for name in columns] for image, row in rows.items()}
 
 
 def test_a_group_that_was_edited_comes_back_as_it_was_edited(work: Work, build: CcdBuild) -> None:
@@ -490,9 +493,9 @@ def test_a_group_that_was_edited_comes_back_as_it_was_edited(work: Work, build: 
     assert_it_comes_back(work, later(build, 2), candidate, "candidates", before, earlier)
 
 
-def texts(told: dict[str, Any]) -> set[str]:
+def texts(columns: dict[str, Any]) -> set[str]:
     """All fine captions."""
-    return {text for first, *_ in told.values() for text in first}
+    return {text for first, *_ in columns.values() for text in first}
 
 
 @pytest.mark.parametrize("says", [wrong, mended_strategy(plan=PLAN)], ids=["rejected", "edited"])
@@ -548,7 +551,7 @@ def test_of_two_ways_the_first_that_people_accept_gives_the_image(
 def test_what_another_model_says_takes_the_place_and_gives_it_back(
     work: Work, build: CcdBuild, role: str
 ) -> None:
-    """One image a strategy and five captions an image, whoever was asked before."""
+    """One image a strategy and five captions an image, independent of earlier requests."""
     work.until_released(build)
     before, earlier = live(work), said(work.released(build))
     other = contrast_profile(**{role: BuiltinContraster(revision="2")})

@@ -1,7 +1,7 @@
 """`build-ccd` on real photographs with the built-in models, which know next to nothing of them.
 
-What comes out must be honest: nobody is told of changes that cannot be made, and what cannot be
-told apart is not let pass where nobody looks.
+Strategies propose only changes that can be made, and without review, variants that cannot be
+distinguished from their anchor are dropped.
 """
 
 import io
@@ -96,7 +96,7 @@ def no_desks() -> Desks:
     raise AssertionError("nobody is to be asked")
 
 
-def test_where_nobody_looks_nothing_passes_that_cannot_be_told_apart(
+def test_where_nobody_looks_nothing_passes_that_cannot_be_distinguished(
     run: RunContext, build: CcdBuild
 ) -> None:
     with pytest.raises(UsageError, match=f"nothing of '{DATASET}' can be released"):

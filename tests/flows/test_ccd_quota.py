@@ -34,7 +34,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture
-def told(stills: StillsWorld) -> list[Family]:
+def shown_families(stills: StillsWorld) -> list[Family]:
     """Three anchors, and five strategies of them all."""
     found = families(stills)[:3]
     assert sum(len(one.variants) for one in found) == 5
@@ -112,7 +112,7 @@ def test_requests_that_fail_count_too(
     with pytest.raises(BudgetReachedError):
         go_at(NOON + timedelta(days=1))
     assert len(service.seen) == 2 * MOST
-    assert Counter(service.queries).most_common(2)[1][1] == 1, "and is not asked anew"
+    assert Counter(service.queries).most_common(2)[1][1] == 1, "and is not asked again"
 
 
 def test_a_service_that_has_had_enough_stops_the_build_until_its_next_day(
@@ -146,9 +146,9 @@ def test_the_command_stops_as_for_any_budget(
     for _ in range(2):
         done = loupe("run", "build-ccd", "--in-process", "--config", config, "--profile", profile)
         assert done.exit_code == BudgetReachedError.exit_code
-        told = " ".join(done.err.split())
-        assert "openverse was sent 2 requests today and the daily budget is 2" in told
-        assert "run again then to go on" in told
-        assert "Traceback" not in told
+        message = " ".join(done.err.split())
+        assert "openverse was sent 2 requests today and the daily budget is 2" in message
+        assert "run again then to go on" in message
+        assert "Traceback" not in message
         assert len(service.seen) == MOST
     assert not (home / "releases").exists()

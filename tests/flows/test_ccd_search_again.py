@@ -1,4 +1,4 @@
-"""What is searched anew: another service, another folder, the next day. Nothing is mixed up."""
+"""Searching again with another service or folder, or the next day, mixes nothing up."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +36,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture
-def told(stills: StillsWorld) -> list[Family]:
+def shown_families(stills: StillsWorld) -> list[Family]:
     """Two anchors, and three strategies of both."""
     found = families(stills)[:2]
     assert sum(len(one.variants) for one in found) == 3
@@ -73,10 +73,10 @@ def test_a_folder_gives_way_to_a_service(
     web: FoundVariants,
     model: CountingServer,
     stills: StillsWorld,
-    told: list[Family],
+    shown_families: list[Family],
     tmp_path: Path,
 ) -> None:
-    folder = folder_of(stills, [told[0].first.file_name], tmp_path / "pictures")
+    folder = folder_of(stills, [shown_families[0].first.file_name], tmp_path / "pictures")
     told_why = r"nothing of .contrasts. can be released: it has 2 images, none of them with a"
     with pytest.raises(UsageError, match=told_why):
         build_found(run, with_folder(web.build, folder), of_folders(model))
@@ -106,15 +106,15 @@ def test_no_service_leads_to_a_file_of_ours(
     assert [one.reason for one in refused] == ["not_an_address"] * 3
 
 
-def test_a_folder_with_other_images_is_chosen_from_anew(
+def test_a_folder_with_other_images_is_chosen_from_again(
     run: RunContext,
     web: FoundVariants,
     model: CountingServer,
     stills: StillsWorld,
-    told: list[Family],
+    shown_families: list[Family],
     tmp_path: Path,
 ) -> None:
-    variants = [one.file_name for family in told for one in family.variants]
+    variants = [one.file_name for family in shown_families for one in family.variants]
     first = folder_of(stills, variants[:1], tmp_path / "one")
     report = build_found(run, with_folder(web.build, first), of_folders(model))
     before = {one.id for one in entities(run, Candidate.kind)}
@@ -128,9 +128,9 @@ def test_a_folder_with_other_images_is_chosen_from_anew(
 
 
 def test_an_anchor_is_no_contrastive_image_of_another(
-    run: RunContext, web: FoundVariants, model: CountingServer, told: list[Family]
+    run: RunContext, web: FoundVariants, model: CountingServer, shown_families: list[Family]
 ) -> None:
-    known, (first, second) = web.service.results_of, told
+    known, (first, second) = web.service.results_of, shown_families
     path = f"/{second.first.file_name}"
     data = (web.build.sources[0].images / second.first.file_name).read_bytes()
     web.host.replies[path] = answer(data)
@@ -155,8 +155,8 @@ def test_orders_of_what_is_turned_down_are_retired_until_it_is_accepted_again(
         build_found(run, web.build, web.profile(model, daily_budget=0), clock=lambda: NOON)
     (strategy, *_) = entities(run, Strategy.kind, "accepted")
     dataset = web.build.dataset
-    told: tuple[tuple[Verdict, int], ...] = (("reject", 2), ("accept", 3))
-    for verdict, current in told:
+    verdicts: tuple[tuple[Verdict, int], ...] = (("reject", 2), ("accept", 3))
+    for verdict, current in verdicts:
         with run.store.write() as connection:
             append_decisions(connection, [NewDecision(strategy.id, verdict, run.software, "said")])
         order_images(run, dataset, "search")

@@ -46,20 +46,24 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture
-def told(stills: StillsWorld) -> list[Family]:
+def shown_families(stills: StillsWorld) -> list[Family]:
     """Four anchors; what differs from them is found by some strategies, and edited for others."""
     return families(stills)[:4]
 
 
 @pytest.fixture
-def model(told: list[Family]) -> Iterator[CountingServer]:
-    with counting_server(DELAY_SECONDS, remembered(proposing(told, edits=True))) as server:
+def model(shown_families: list[Family]) -> Iterator[CountingServer]:
+    with counting_server(
+        DELAY_SECONDS, remembered(proposing(shown_families, edits=True))
+    ) as server:
         yield server
 
 
 @pytest.fixture
-def web(stills: StillsWorld, told: list[Family], tmp_path: Path) -> Iterator[FoundVariants]:
-    with found_variants(stills, told, tmp_path, ways=("search", "edit")) as found:
+def web(
+    stills: StillsWorld, shown_families: list[Family], tmp_path: Path
+) -> Iterator[FoundVariants]:
+    with found_variants(stills, shown_families, tmp_path, ways=("search", "edit")) as found:
         found.service.seconds = DELAY_SECONDS
         yield found
 
@@ -164,25 +168,25 @@ def test_one_picture_stands_for_one_strategy(
     tmp_path: Path,
     migrated_sqlite: Path,
     web: FoundVariants,
-    told: list[Family],
+    shown_families: list[Family],
     model: CountingServer,
 ) -> None:
     """Where one picture is found for several strategies of an anchor, one of them has it."""
     known = {
         variant.captions[0]: web.service.results_of(family.variants[0].captions[0])
-        for family in told
+        for family in shown_families
         for variant in family.variants
     }
     web.service.results_of = known.__getitem__
     build = web.build.model_copy(update={"ways": ("search",)})
-    model.complete = remembered(proposing(told))
+    model.complete = remembered(proposing(shown_families))
     both = run_together(tmp_path / "both", migrated_sqlite, 2, build, web.profile(model))
     assert both.release_id is not None
     store = Store.open(f"sqlite:///{both.home / 'loupe.db'}")
     found = find(store, DATASET, Candidate.kind)
     pictures = Counter((one.group, one.record(Candidate).image.sha256) for one in found)
     store.close()
-    assert len(pictures) == len(told)
+    assert len(pictures) == len(shown_families)
     assert set(pictures.values()) == {1}
 
 

@@ -1,4 +1,4 @@
-"""What a build of drawn stills accepts, held against what was drawn: one detail differs."""
+"""What a build of drawn stills accepts, compared with what was drawn: one detail differs."""
 
 import io
 from collections.abc import Iterator
@@ -82,7 +82,7 @@ def _faults(run: RunContext, pair: Pair, truths: dict[str, StillTruth]) -> list[
 
 
 def _said(content: Content) -> tuple[object, ...]:
-    """What can be told of a drawing, its layout aside: where things lie counts where it is said."""
+    """The content of a drawing without its layout; positions count where a caption states them."""
     groups = sorted((one.kind, one.colour or "", one.number or 0) for one in content.groups)
     return (
         groups,

@@ -1,6 +1,6 @@
 """Contrastive images of the web: found, downloaded and credited, or refused with a reason.
 
-The service and all hosts are servers on loopback; whoever contacts anything else fails.
+The service and all hosts are servers on loopback; a request to any other host fails.
 """
 
 import io
@@ -100,7 +100,7 @@ def contacted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def told(stills: StillsWorld) -> list[Family]:
+def shown_families(stills: StillsWorld) -> list[Family]:
     """Three anchors with two variants each."""
     found = [one for one in families(stills) if len(one.variants) == 2][:3]
     assert len(found) == 3
@@ -156,15 +156,15 @@ def with_place(picture: Path) -> bytes:
 
 
 @pytest.fixture
-def world(stills: StillsWorld, told: list[Family], host: Adversary) -> Found:
+def world(stills: StillsWorld, shown_families: list[Family], host: Adversary) -> Found:
     """What is found for each query, and what the host answers."""
-    first, second, third = told
+    first, second, third = shown_families
 
     def drawn(name: str) -> bytes:
         return (stills.image_root / name).read_bytes()
 
     base = f"http://127.0.0.1:{host.port}"
-    variants = [one for family in told for one in family.variants]
+    variants = [one for family in shown_families for one in family.variants]
     host.replies |= {f"/{one.file_name}": answer(drawn(one.file_name)) for one in variants}
     host.replies |= {
         "/place.jpg": answer(with_place(stills.image_root / first.variants[0].file_name)),
@@ -269,7 +269,7 @@ class Web(NamedTuple):
 def build_again(
     run: RunContext,
     stills: StillsWorld,
-    told: list[Family],
+    shown_families: list[Family],
     model: CountingServer,
     service: SearchServer,
     host: Adversary,
@@ -277,7 +277,9 @@ def build_again(
     tmp_path: Path,
 ) -> Callable[[], Web]:
     service.results_of = world.__getitem__
-    source = source_of_anchors(stills, [one.first for one in told], tmp_path / "anchors.json")
+    source = source_of_anchors(
+        stills, [one.first for one in shown_families], tmp_path / "anchors.json"
+    )
     build = contrast_build(stills, anchors=None, ways=("search",), sources=(source,))
     chosen = profile(model, service, host)
 
@@ -369,8 +371,8 @@ def test_an_order_without_an_image_tells_why(build_again: Callable[[], Web]) -> 
         ("search_images", "no_results"): 1,
         ("choose_candidates", "no_download"): 1,
     }
-    (told,) = quarantined(web.run.store, DATASET, "no_download")
-    assert told.detail == (
+    (rejected,) = quarantined(web.run.store, DATASET, "no_download")
+    assert rejected.detail == (
         "none of 5 results could be downloaded (1 http_status, 3 licence_not_permitted, "
         "1 not_an_address)"
     )
@@ -380,14 +382,16 @@ def test_an_order_without_an_image_tells_why(build_again: Callable[[], Web]) -> 
 
 def test_a_result_that_names_no_image_is_counted(build_again: Callable[[], Web]) -> None:
     web = build_again()
-    (told,) = (one for one in quarantined(web.run.store, DATASET) if one.stage == "read_results")
-    assert (told.reason, told.context["rank"]) == ("no_address", 4)
+    (rejected,) = (
+        one for one in quarantined(web.run.store, DATASET) if one.stage == "read_results"
+    )
+    assert (rejected.reason, rejected.context["rank"]) == ("no_address", 4)
     (report,) = (one for one in web.report.stages if one.stage == "read results")
     assert report.rejected == {"no_address": 1}
 
 
 def test_what_is_released_says_what_came_and_under_which_terms(
-    build_again: Callable[[], Web], stills: StillsWorld, told: list[Family]
+    build_again: Callable[[], Web], stills: StillsWorld, shown_families: list[Family]
 ) -> None:
     web = build_again()
     images = [
@@ -400,15 +404,15 @@ def test_what_is_released_says_what_came_and_under_which_terms(
     assert {one.robots for one in pictures} == {"allowed"}
     assert sorted(one.redirects for one in pictures) == [0] * (len(pictures) - 1) + [1]
     assert all(one.url for one in pictures)
-    sent = sha256_of(with_place(stills.image_root / told[0].variants[0].file_name))
+    sent = sha256_of(with_place(stills.image_root / shown_families[0].variants[0].file_name))
     (changed,) = (one for one in images if one.source_sha256 != one.sha256)
     assert changed.source_sha256 == sent, "what would come again is known"
 
 
 def test_no_place_is_kept_of_where_a_picture_was_taken(
-    build_again: Callable[[], Web], stills: StillsWorld, told: list[Family]
+    build_again: Callable[[], Web], stills: StillsWorld, shown_families: list[Family]
 ) -> None:
-    sent = with_place(stills.image_root / told[0].variants[0].file_name)
+    sent = with_place(stills.image_root / shown_families[0].variants[0].file_name)
     with Pictures.open(io.BytesIO(sent)) as opened:
         assert dict(opened.getexif().get_ifd(GPS))
     web = build_again()

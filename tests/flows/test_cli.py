@@ -123,7 +123,7 @@ def test_importing_again_does_only_what_is_missing(loupe: Loupe, source: Path) -
     assert again.json["done_before"] == 2 + sum(first.json["rejected"].values())
 
 
-def test_what_was_mended_is_tried_again(loupe: Loupe, source: Path) -> None:
+def test_a_corrected_record_is_imported(loupe: Loupe, source: Path) -> None:
     path = write_hostile(source)
     loupe("import", "json-lines", path, "--name", "hostile")
     (source / "nowhere[").mkdir()
@@ -136,7 +136,7 @@ def test_what_was_mended_is_tried_again(loupe: Loupe, source: Path) -> None:
     assert "hostile has no quarantined records with the reason missing_image" in none.out
 
 
-def test_what_was_not_mended_is_back_in_quarantine(loupe: Loupe, source: Path) -> None:
+def test_an_uncorrected_record_is_back_in_quarantine(loupe: Loupe, source: Path) -> None:
     path = write_hostile(source)
     loupe("import", "json-lines", path, "--name", "hostile")
     before = loupe("quarantine", "hostile", "--json").json
@@ -206,8 +206,8 @@ def test_a_disk_that_is_full_is_one_sentence(capsys: pytest.CaptureFixture[str])
 
     with pytest.raises(SystemExit, match="1"):
         main(fill)
-    told = capsys.readouterr().err
-    assert told == (
+    message = capsys.readouterr().err
+    assert message == (
         "error: out/images/7.jpg cannot be written (No space left on device); "
         "make room there and run again\n"
     )
@@ -221,8 +221,8 @@ def test_a_folder_that_is_closed_to_us_is_not_said_to_be_written_to(
 
     with pytest.raises(SystemExit, match="1"):
         main(read)
-    told = capsys.readouterr().err
-    assert told == "error: out/data cannot be read or written (Permission denied)\n"
+    message = capsys.readouterr().err
+    assert message == "error: out/data cannot be read or written (Permission denied)\n"
 
 
 def test_a_fault_of_ours_stays_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -381,11 +381,11 @@ def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
     assert not evaluation["is_new"]
 
 
-@pytest.mark.parametrize(("found", "told"), [(None, "source "), ("/bin/loupe", "")])
+@pytest.mark.parametrize(("found", "message"), [(None, "source "), ("/bin/loupe", "")])
 def test_where_the_shell_knows_no_loupe_the_demo_says_how_it_will(
-    monkeypatch: pytest.MonkeyPatch, found: str | None, told: str
+    monkeypatch: pytest.MonkeyPatch, found: str | None, message: str
 ) -> None:
     monkeypatch.setattr("flows.cli.run.shutil.which", lambda _name: found)
     said = run._activation()
-    assert told in said
-    assert bool(said) == bool(told)
+    assert message in said
+    assert bool(said) == bool(message)

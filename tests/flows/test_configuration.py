@@ -96,7 +96,7 @@ def test_addresses_of_videos_are_relative_to_the_file(tmp_path: Path) -> None:
     assert build.test_share == pytest.approx(2000 / 6926, abs=1e-3)
 
 
-def test_the_home_of_nobody_is_told(tmp_path: Path) -> None:
+def test_an_unknown_home_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'~nosuchuser/v' begins with the home folder of"):
         load_video_build(write(tmp_path, VIDEO_BUILD.replace("clips/*.mp4", "~nosuchuser/v")))
     with pytest.raises(ConfigurationError, match=r"'~nosuchuser/list\.json' begins with"):
@@ -132,7 +132,7 @@ def test_videos_without_terms_are_refused() -> None:
 
 def test_folders_that_a_release_is_held_against_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
-    told = 'against = ["images", "test=images", "coco@1.0.0"]\n'
-    build = load_build(write(tmp_path, told + BUILD))
+    against = 'against = ["images", "test=images", "coco@1.0.0"]\n'
+    build = load_build(write(tmp_path, against + BUILD))
     assert build.against == (f"{tmp_path}/images", f"test={tmp_path}/images", "coco@1.0.0")
     assert load_build(write(tmp_path, 'against = "cuhk"\n' + BUILD)).against == ("cuhk",)

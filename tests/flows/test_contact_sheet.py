@@ -106,9 +106,9 @@ def test_counts_are_those_of_the_reports(sheet: Sheet, filled: Store) -> None:
     for one in document["rules"]:
         assert one["measured"] == one["dropped"] + one["suspected"] + one["passed"]
         assert one["only_here"] <= one["dropped"]
-        told = [found for report in reports for found in report.findings]
+        findings = [found for report in reports for found in report.findings]
         if one["rule"] == "near_duplicate":
-            assert one["dropped"] == sum(found.rule == "near_duplicate" for found in told)
+            assert one["dropped"] == sum(found.rule == "near_duplicate" for found in findings)
 
 
 def test_the_command_writes_the_page_and_says_the_figures(

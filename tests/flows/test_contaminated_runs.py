@@ -1,4 +1,4 @@
-"""Runs whose release is held against other datasets."""
+"""Runs whose release is compared with other datasets."""
 
 from collections.abc import Iterator
 from pathlib import Path

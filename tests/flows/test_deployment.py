@@ -200,7 +200,7 @@ def select_tracklet(_name: str, data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def describe_image(name: str, data: dict[str, Any]) -> list[dict[str, Any]]:
-    """More than enough words, in which it is told who wrote them of which picture."""
+    """A text with enough words that names its author and its image."""
     text = DESCRIPTION.format(name, data["image"].rsplit("/", 1)[1][:8])
     return [written("text", "image", text), chosen("verdict", "image", "accept")]
 

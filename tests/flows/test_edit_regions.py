@@ -1,4 +1,4 @@
-"""Edits of the wrong thing: whoever knows where a picture was to change doubts them."""
+"""Edits of the wrong thing are flagged where the region to change is known."""
 
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
@@ -37,8 +37,8 @@ def build(
         raise AssertionError("nobody is to be asked")
 
     stills = write_stills_world(tmp_path / "stills", seed=11, count=24)
-    told = contrast_build(stills, anchors=anchors)
-    build_dataset(run, told, contrast_profile(edit_check=check), no_desks)
+    wanted = contrast_build(stills, anchors=anchors)
+    build_dataset(run, wanted, contrast_profile(edit_check=check), no_desks)
     return [one.record(Candidate) for one in entities(run, Candidate.kind)]
 
 
@@ -70,8 +70,8 @@ def recoloured_elsewhere(
         if thing.colour is None or any(touches(thing, box, scale) for box in asked.regions):
             continue
         for colour in KINDS[thing.kind].colours:
-            told = say(Recolour(thing.kind, False, thing.colour, colour))
-            ((_, done),) = EDIT(editor, [request.model_copy(update={"instruction": told})])
+            instruction = say(Recolour(thing.kind, False, thing.colour, colour))
+            ((_, done),) = EDIT(editor, [request.model_copy(update={"instruction": instruction})])
             if isinstance(done, EditedPicture):
                 return asked.model_copy(update={"image": done.image})
     return asked

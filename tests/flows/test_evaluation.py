@@ -136,18 +136,18 @@ def test_each_group_is_scored_against_the_whole_gallery(
     result: EvaluationResult, read: ReadRelease, given: Given
 ) -> None:
     images, texts = sides(read, units(given.images), units(given.texts))
-    told = {
+    found = {
         (one.dimension, one.group): one for one in result.groups if one.direction == "text-to-image"
     }
-    assert {dimension for dimension, _ in told} == {"source", "wording"}
-    for (dimension, group), one in told.items():
+    assert {dimension for dimension, _ in found} == {"source", "wording"}
+    for (dimension, group), one in found.items():
         chosen = [place for place, name in enumerate(texts.groups[dimension]) if name == group]
         ids = [int(texts.ids[place]) for place in chosen]
         literal = literal_scores(texts.rows[chosen], images.rows, ids, list(images.ids))
         assert one.queries == len(chosen)
         for name in LITERAL:
             assert one.scores[name].value == pytest.approx(literal[name], abs=1e-4)
-    assert {group for dimension, group in told if dimension == "source"} == {
+    assert {group for dimension, group in found if dimension == "source"} == {
         "CUHK-PEDES (coarse)",
         "ICFG-PEDES (medium)",
         "UFine6926 (fine)",
@@ -267,17 +267,17 @@ def test_wrong_uses_are_one_sentence(
     loupe: Loupe, released: Path, given: Given, tmp_path: Path
 ) -> None:
     images, texts = given.paths
-    for arguments, told in (
+    for arguments, expected in (
         ([tmp_path], "there is no release in"),
         ([released, "--split", "train"], "has no split 'train'; it has test"),
         (
             [released, "--embedder", "clip"],
             "an embedder must be 'builtin', 'builtin-stills', or like",
         ),
-        ([released, "--embedder", "builtin", "--profile", "small"], "in one way"),
+        ([released, "--embedder", "builtin", "--profile", "small"], "use only one of"),
         ([released, "--checkpoint", tmp_path / "none"], "there is no checkpoint in"),
         ([released, "--embeddings", images, texts], "--embeddings needs --name"),
-        ([released, "--embedder", "builtin", "--name", "x"], "--name is for"),
+        ([released, "--embedder", "builtin", "--name", "x"], "--name is only for"),
         ([released, "--embeddings", texts, images, "--name", "x"], "must have a row for each of"),
         ([released, "--embeddings", images, tmp_path, "--name", "x"], "is no file"),
         ([released, "--embeddings", images, texts, "--name", ""], "at least one character"),
@@ -287,7 +287,7 @@ def test_wrong_uses_are_one_sentence(
     ):
         ended = loupe("evaluate", *arguments)
         assert ended.exit_code == 2, arguments
-        assert told in " ".join(ended.err.split())
+        assert expected in " ".join(ended.err.split()), arguments
         assert "Traceback" not in ended.err
 
 
@@ -360,8 +360,8 @@ def test_an_imported_dataset_is_released_and_scored(
     out = tmp_path / "release"
     built = loupe("release", "build", "people", "--version", "1.0.0", "--out", out)
     assert built.exit_code == 0, built.err
-    (told,) = loupe("evaluate", out, "--embedder", "builtin", "--json").json["evaluations"]
-    assert (told["split"], told["images"], told["captions"], told["identities"]) == (
+    (found,) = loupe("evaluate", out, "--embedder", "builtin", "--json").json["evaluations"]
+    assert (found["split"], found["images"], found["captions"], found["identities"]) == (
         *("test", 6, 12, 3),
     )
     board = loupe("leaderboard", "people", "--json").json

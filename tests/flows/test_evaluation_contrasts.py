@@ -156,15 +156,15 @@ def test_scores_are_those_of_the_benchmark_s_own_metrics(
         assert found.gallery == original.candidates
         for depth, value in original.percent.items():
             assert found.scores[f"R@{depth}"].value == pytest.approx(value)
-        told = groups_of(result, direction, "setting")
+        settings = groups_of(result, direction, "setting")
         for setting, name in (
             (ContrastiveSetting.ORIGINAL_TO_ALL, BOTH),
             (ContrastiveSetting.ORIGINAL_TO_ORIGINAL, FINE),
             (ContrastiveSetting.ALL_TO_ALL, ALL_ASK),
         ):
             for depth, value in recall[setting].percent.items():
-                assert told[name].scores[f"R@{depth}"].value == pytest.approx(value)
-            assert told[name].queries == recall[setting].queries
+                assert settings[name].scores[f"R@{depth}"].value == pytest.approx(value)
+            assert settings[name].queries == recall[setting].queries
         accuracy = wanted.accuracy[direction]
         assert found.scores["FG-CDA"].value == pytest.approx(accuracy.overall.accuracy)
         by_type = groups_of(result, direction, "difference")

@@ -113,9 +113,9 @@ def test_tasks_and_tiers_have_tables_in_the_paper_s_order(
     home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path
 ) -> None:
     board = board_of(home_run, folders["v1"], tmp_path, 0.5, 2.0)
-    told = [(one.dimension, one.direction) for one in board.tables]
-    assert ("task", "image-to-text") in told
-    assert ("tier", "text-to-image") in told
+    message = [(one.dimension, one.direction) for one in board.tables]
+    assert ("task", "image-to-text") in message
+    assert ("tier", "text-to-image") in message
     for table in board.tables:
         assert table.metric == "R@1"
         if table.dimension == "task":
@@ -152,10 +152,10 @@ def test_what_is_not_scored_is_said(
     home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path
 ) -> None:
     board = board_of(home_run, folders["v2"], tmp_path)
-    told = "Image to text is not scored: 36 of the 84 images have no captions to be found."
-    assert told in render_page(board)
-    assert told in render_markdown(board)
-    assert leaderboard_document(board)["unscored"] == {"image-to-text": told}
+    message = "Image to text is not scored: 36 of the 84 images have no captions to be found."
+    assert message in render_page(board)
+    assert message in render_markdown(board)
+    assert leaderboard_document(board)["unscored"] == {"image-to-text": message}
     assert board_of(home_run, folders["v1"], tmp_path).unscored == {}
 
 

@@ -50,7 +50,7 @@ def spec_of(folder: Path) -> FolderSearch:
     return FolderSearch(folder=str(folder))
 
 
-def test_records_that_cannot_be_used_are_told(captions: tuple[Path, dict[str, str]]) -> None:
+def test_records_that_cannot_be_used_are_reported(captions: tuple[Path, dict[str, str]]) -> None:
     listing = list_folder(spec_of(captions[0]))
     assert len(listing.images) == STILLS
     assert [rejection.reason for rejection in listing.rejections][:2] == [

@@ -45,7 +45,7 @@ def imported(run: RunContext, folder: Path) -> Path:
     return out
 
 
-def told(folder: Path, name: str) -> list[dict[str, Any]]:
+def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
     rows = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     fields = ("captions", "coarse_captions", "creator", "source_url")
     return [
@@ -64,7 +64,7 @@ def test_the_published_files_import_release_and_evaluate(
 ) -> None:
     again = imported(home_run, published / "data")
     assert verify_release(again) == []
-    ours, theirs = told(again, NAME), told(published / "release", "coco-ccd")
+    ours, theirs = rows_of(again, NAME), rows_of(published / "release", "coco-ccd")
     assert sorted(ours, key=order) == sorted(theirs, key=order)
     read = read_release(again)
     assert read.manifest.statistics.contrasts is not None

@@ -37,7 +37,7 @@ KILLS = 20
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.05
 ASKING = "rewrite counting"
-SUMMARY = " done"  # what stands in the line that every stage ends with
+SUMMARY = " done"  # in the last line of every stage
 RELEASE = Path("releases") / "people-0.1.0"
 
 
@@ -60,7 +60,7 @@ class Counting(NamedTuple):
         return now
 
     def total(self) -> int:
-        """How many requests have come by now."""
+        """The number of requests so far."""
         return self._ask().total()
 
     def reset(self) -> None:

@@ -34,7 +34,7 @@ RELEASE = Path("releases") / f"{DATASET}-0.1.0"
 
 @pytest.fixture
 def model() -> Iterator[CountingServer]:
-    """A model that counts, and now and then has to be asked anew; it outlives what is killed."""
+    """A model that counts, and sometimes has to be asked again; it outlives what is killed."""
     with counting_server(DELAY_SECONDS, remembered(spoiled(sometimes_cut))) as server:
         yield server
 

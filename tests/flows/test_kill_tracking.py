@@ -67,7 +67,7 @@ def test_kills_while_videos_are_tracked_change_nothing(tmp_path: Path, build: Bu
         run.kill()
         positions.append(frames_behind(killed))
     print(f"frames behind checkpoints after each kill: {positions}")  # noqa: T201
-    assert positions == sorted(set(positions)), "every run goes on, and none begins anew"
+    assert positions == sorted(set(positions)), "every run goes on, and none starts over"
     finish(build, killed)
 
     assert problems_of(killed) == []

@@ -1,4 +1,4 @@
-"""`loupe leaderboard`: the order of models, what stands beside them, and the page in Chromium."""
+"""`loupe leaderboard`: the order of models, their intervals, and the page in Chromium."""
 
 import json
 import re
@@ -96,7 +96,7 @@ def test_of_one_model_the_newest_evaluation_counts(folder: Path, read: ReadRelea
     assert row.evaluation.result == new
 
 
-def test_models_of_one_name_are_told_apart() -> None:
+def test_models_of_one_name_are_distinguished() -> None:
     checkpoints = [
         evaluation(
             model={
@@ -142,7 +142,7 @@ def test_groups_have_a_table_of_their_own(board: Leaderboard) -> None:
 def test_what_nobody_scored_or_released_is_one_sentence(
     loupe: Loupe, home_store: Store, folder: Path, tmp_path: Path
 ) -> None:
-    for arguments, told in (
+    for arguments, expected in (
         ([folder], "no model was scored on the test split of ufine3c 1.0.0 yet; run: loupe eval"),
         ([folder, "--split", "val"], "ufine3c 1.0.0 has no split 'val'; it has test"),
         (["nothing"], "no release can be meant by 'nothing'"),
@@ -150,7 +150,7 @@ def test_what_nobody_scored_or_released_is_one_sentence(
     ):
         ended = loupe("leaderboard", *arguments)
         assert ended.exit_code == 2
-        assert told in " ".join(ended.err.split())
+        assert expected in " ".join(ended.err.split())
         assert "Traceback" not in ended.err
     changed = shutil.copytree(folder, tmp_path / "changed")
     manifest = changed / "manifest.json"
@@ -173,10 +173,10 @@ def test_the_command_prints_and_writes_three_files(
     names = sorted(path.name for path in (tmp_path / "board").iterdir())
     assert names == ["leaderboard.html", "leaderboard.json", "leaderboard.md"]
     written = json.loads((tmp_path / "board" / "leaderboard.json").read_text(encoding="utf-8"))
-    told = loupe("leaderboard", folder, "--out", tmp_path / "board", "--json").json
-    assert Path(told.pop("files")["page"]).is_file()
+    printed = loupe("leaderboard", folder, "--out", tmp_path / "board", "--json").json
+    assert Path(printed.pop("files")["page"]).is_file()
     assert (
-        told
+        printed
         == written
         == json.loads(json.dumps(leaderboard_document(collect(scored, str(folder)))))
     )

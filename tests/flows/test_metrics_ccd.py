@@ -65,9 +65,9 @@ def test_a_contrastive_benchmark_is_scored(score: Score) -> None:
         },
     }
     assert found["R@5"]["text-to-image"]["original_to_all"] == 100.0
-    told = found["FG-CDA"]["text-to-image"]
+    accuracy = found["FG-CDA"]["text-to-image"]
     names = ("Event/Action Attribute", "Event/Action", "overall", "Scene", "Style & Presentation")
-    assert [told[name] for name in names] == [90.0, 90.0, 90.0, None, None]
+    assert [accuracy[name] for name in names] == [90.0, 90.0, 90.0, None, None]
     assert found["FG-CDE"]["text-to-image"]["overall"] == 10.0
     assert found["comparisons"]["image-to-text"]["overall"] == 50
     assert found["similarities"]["Event/Action Attribute"]["pairs"] == 1

@@ -92,10 +92,10 @@ def test_intervals_are_those_of_a_bootstrap_over_identities(score: Score) -> Non
 
 def test_without_anything_it_shows_its_help(loupe: Loupe) -> None:
     finished = loupe("metrics")
-    told = finished.out + finished.err
-    assert "metrics [OPTIONS] COMMAND" in told
-    assert "--query-ids" in told
-    assert "missing --" not in told
+    output = finished.out + finished.err
+    assert "metrics [OPTIONS] COMMAND" in output
+    assert "--query-ids" in output
+    assert "missing --" not in output
 
 
 def test_what_cannot_be_scored(score: Score) -> None:
@@ -127,5 +127,5 @@ def test_a_file_that_is_not_there(loupe: Loupe, tmp_path: Path) -> None:
 def test_options_of_identities_with_a_command(score: Score) -> None:
     finished = score("ccd", "--image-embeddings", "x", "--text-embeddings", "x", "--samples", "x")
     assert finished.exit_code == 2
-    told = "--queries, --gallery, --query-ids, --gallery-ids cannot be used with a command"
-    assert told in " ".join(finished.err.split())
+    output = "--queries, --gallery, --query-ids, --gallery-ids cannot be used with a command"
+    assert output in " ".join(finished.err.split())

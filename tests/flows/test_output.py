@@ -1,4 +1,4 @@
-"""What commands print does nothing to the terminal, whoever wrote it."""
+"""Printed texts cannot control the terminal."""
 
 import io
 from unittest.mock import patch

@@ -30,11 +30,11 @@ def test_the_patch_is_the_release_of_the_run(home: Home) -> None:
     report = BuildReport(DATASET)
     release(home.run, report, Released(), "1.0.0")
     assert report.release == home.release("1.0.1")
-    told = (
+    warning = (
         f"{DATASET} 1.0.1 stands in the place of {DATASET} 1.0.0: something of it was withdrawn; "
         f"to release what was decided or brought in since, raise the version in the build file"
     )
-    assert report.warnings == [told]
+    assert report.warnings == [warning]
 
 
 def test_the_newest_of_several_patches_is(home: Home) -> None:

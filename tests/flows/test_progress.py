@@ -61,7 +61,7 @@ def test_a_build_says_what_it_waits_for() -> None:
 
 
 def test_an_executor_runs_no_more_than_its_workers_at_once() -> None:
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
     running, most, lock = [0], [0], threading.Lock()
 
     def work() -> None:
@@ -72,7 +72,7 @@ def test_an_executor_runs_no_more_than_its_workers_at_once() -> None:
         with lock:
             running[0] -= 1
 
-    with open_executor(ThreadExecutor("work", 2), told.append) as executor:
+    with open_executor(ThreadExecutor("work", 2), errors.append) as executor:
         for _ in range(8):
             executor.submit(work)
     assert running == [0]
@@ -80,7 +80,7 @@ def test_an_executor_runs_no_more_than_its_workers_at_once() -> None:
 
 
 def test_an_executor_waits_for_the_others_before_it_raises() -> None:
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
     finished: list[int] = []
     started = threading.Event()
 
@@ -94,27 +94,27 @@ def test_an_executor_waits_for_the_others_before_it_raises() -> None:
         finished.append(1)
 
     def run() -> None:
-        with open_executor(ThreadExecutor("work", 2), told.append) as executor:
+        with open_executor(ThreadExecutor("work", 2), errors.append) as executor:
             executor.submit(fail)
             executor.submit(work)
 
     with pytest.raises(ZeroDivisionError):
         run()
     assert finished == [1]
-    assert told == []
+    assert errors == []
 
 
 def test_the_error_of_whoever_submits_is_the_one_that_is_raised() -> None:
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def fail() -> None:
         raise ZeroDivisionError
 
     def run() -> None:
-        with open_executor(ThreadExecutor("work", 2), told.append) as executor:
+        with open_executor(ThreadExecutor("work", 2), errors.append) as executor:
             executor.submit(fail)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run()
-    assert [type(one) for one in told] == [KeyboardInterrupt]
+    assert [type(one) for one in errors] == [KeyboardInterrupt]

@@ -140,16 +140,16 @@ def test_three_versions_are_released_each_within_the_next(
     assert {row["task"] for row in versions[0]} == {one.task.value for one in build.tasks}
 
 
-def test_what_chose_and_validated_the_rows_is_told(built: RunContext) -> None:
+def test_the_manifest_names_the_embedders(built: RunContext) -> None:
     folder = built.settings.home / "releases" / f"{DATASET}-2.1.0"
     manifest = read_manifest(folder)
-    told = {one.purpose: one for one in manifest.embedders}
-    assert set(told) == set(get_args(EmbedderPurpose))
+    chosen = {one.purpose: one for one in manifest.embedders}
+    assert set(chosen) == set(get_args(EmbedderPurpose))
     counted = Counter(row["tier"] for row in rows(built, "2.1.0"))
-    assert told["candidates"].count == counted["v2"]
-    assert told["similar_images"].count == counted["v1"]
-    assert told["candidates"].settings["neighbours"] == 4
-    validated = told["validated_captions"].settings
+    assert chosen["candidates"].count == counted["v2"]
+    assert chosen["similar_images"].count == counted["v1"]
+    assert chosen["candidates"].settings["neighbours"] == 4
+    validated = chosen["validated_captions"].settings
     assert (validated["k"], validated["eta"]) == (SETTINGS.k, SETTINGS.eta)
     assert validated["temperature"] > 0
     card = (folder / "README.md").read_text("utf-8")
@@ -235,8 +235,8 @@ def test_similar_images_are_different_ones_of_the_same_source(
     assert of_similar
     assert all(images[found[0]].tier == "v1" for found in described.values())
     checks = [one.record(ConfusionCheck) for one in entities(built, ConfusionCheck.kind)]
-    told = [check for check in checks if check.caption_advantage > check.margin]
-    assert len(told) > len(checks) / 2  # of the others it is known what was drawn
+    chosen = [check for check in checks if check.caption_advantage > check.margin]
+    assert len(chosen) > len(checks) / 2  # of the others it is known what was drawn
 
 
 def test_counts_of_the_expansion_add_up(built: RunContext, build: RecosBuild) -> None:
@@ -264,7 +264,9 @@ def test_names_that_the_source_does_not_know_go_to_quarantine(
     assert (taken.done, taken.rejected) == (4, {"unknown_name": 1})
 
 
-def test_too_few_images_are_told_with_what_to_change(run: RunContext, build: RecosBuild) -> None:
+def test_too_few_images_are_reported_with_what_to_change(
+    run: RunContext, build: RecosBuild
+) -> None:
     with pytest.raises(ConfigurationError, match="compared with 20 other images each"):
         go(run, build, profile(DiscriminabilitySettings(k=20)))
 
@@ -343,7 +345,7 @@ def test_captions_stand_as_they_were_validated_when_an_image_is_taken_back(
     plan = plan_withdrawal(run.store, request_of(target, "privacy", None))
     carry_out(run, confirm(run.store, plan, "asked for", AgentRef("person", "operator")))
     again = go(run, build)
-    assert described(run) == {id_: told for id_, told in before.items() if id_ != image}
+    assert described(run) == {id_: text for id_, text in before.items() if id_ != image}
     assert {one.id for one in entities(run, DiscriminabilityReport.kind)} == reports
     (validated,) = (one for one in again.stages if one.stage == STAGE)
     assert (validated.done, validated.rejected) == (0, Counter())

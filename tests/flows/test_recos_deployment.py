@@ -88,7 +88,7 @@ def build_further(installation: Installation, files: tuple[Path, Path]) -> FlowR
 
 
 def let_work_alone(home: Path, name: str) -> None:
-    """In the queues of the benchmark, whoever else there is."""
+    """In the queues of the benchmark only."""
     tables = [
         f'[queues.{DATASET}-{step}]\nannotators = ["{name}"]\n'
         for step in ("captions", "confusions")
@@ -97,7 +97,7 @@ def let_work_alone(home: Path, name: str) -> None:
 
 
 def on_caption(data: dict[str, Any], edited: str) -> Regions:
-    """Everything is right, but for one caption that is mended; each page tells of its task."""
+    """Accepts everything but one caption, which is corrected; each page names its task."""
     assert data["heading"].startswith("Caption for the task ")
     if data["text"] == edited:
         return [written("text", "caption", EDITED), chosen("verdict", "caption", "edit")]
@@ -112,7 +112,7 @@ def on_question(data: dict[str, Any], sha256: str) -> Regions:
 def assert_they_hold_what_was_said(
     store: Store, releases: dict[str, Path], edited: str, unlucky: StoredEntity
 ) -> None:
-    """The edit stands in every version, and what fell away in none as one that is confused."""
+    """The edit is in every version, and what was dropped in none as a confused one."""
     rows = {
         tier: json.loads((folder / f"{DATASET}.json").read_text())
         for tier, folder in releases.items()

@@ -64,7 +64,7 @@ def questions(run: RunContext) -> list[StoredEntity]:
 
 
 def released(run: RunContext, version: str) -> int:
-    """How many images stand in a release."""
+    """The number of images in a release."""
     folder = run.settings.home / "releases" / f"{DATASET}-{version}"
     assert verify_release(folder) == []
     return len(read_release(folder).rows)

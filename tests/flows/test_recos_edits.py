@@ -65,7 +65,7 @@ def done(run: RunContext, build: RecosBuild, office: MemoryOffice) -> StoredEnti
     return fetch(run.store, confused.values())[min(confused.values())]
 
 
-def test_its_confusing_caption_is_written_and_asked_anew(
+def test_its_confusing_caption_is_written_and_asked_again(
     run: RunContext, build: RecosBuild, office: MemoryOffice, done: StoredEntity
 ) -> None:
     before = state_of(run)

@@ -96,7 +96,7 @@ def stills() -> list[StillTruth]:
 
 
 def test_planted_pairs_are_flagged_and_few_others_are(stills: list[StillTruth]) -> None:
-    """Forced upon the check: x′ is the same scene laid out anew, or one of another family."""
+    """Forced upon the check: x′ is the same scene in another layout, or one of another family."""
     embedder = StillsLexiconEmbedder(BuiltinStillsEmbedder())
     plan = plan_stills(SEED, COUNT, same_caption_pairs=PAIRS)
     pictures = [draw_still(one, SEED)[0] for one in plan]

@@ -167,7 +167,7 @@ def assert_another_was_found(run: RunContext, unlucky: StoredEntity, report: Bui
 
 
 def assert_what_people_saw_is_said_to_be_reviewed(run: RunContext) -> None:
-    """Of a caption that people were asked about in a question, that is told, too."""
+    """The record of a caption says that people decided on it in a question."""
     accepted = [one.id for one in find(run.store, DATASET, Caption.kind, states=("accepted",))]
     new = parents_of(run.store, accepted, CONFUSES)
     assert new
@@ -211,7 +211,7 @@ def one_answer(run: RunContext, office: MemoryOffice, question: StoredEntity) ->
 def test_an_image_for_which_nothing_stands_is_given_up(
     run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    """Whoever says "both" to everything comes to an end, with what was found before."""
+    """A reviewer who always answers "both" reaches the end; earlier findings stay."""
     alone = build.model_copy(update={"captions_gate": "auto", "tasks": build.tasks, "last": "v1"})
     rounds = 0
     while (report := go(run, alone, office)).waiting:

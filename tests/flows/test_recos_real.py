@@ -77,7 +77,7 @@ def stage(report: BuildReport, name: str) -> Any:
     return next(one for one in report.stages if one.stage == name)
 
 
-def test_photographs_become_a_benchmark_and_broken_ones_are_told(
+def test_photographs_become_a_benchmark_and_broken_ones_are_reported(
     build: RecosBuild, sqlite_store: Store, tmp_path: Path
 ) -> None:
     run = context_of(sqlite_store, tmp_path / "home")

@@ -105,7 +105,7 @@ def test_captions_are_written_for_what_people_accept(
     assert sizes(run) == before
 
 
-def test_a_source_that_has_no_more_is_told_of(
+def test_a_source_that_has_no_more_is_reported(
     run: RunContext, build: RecosBuild, office: MemoryOffice, stills: StillsWorld, tmp_path: Path
 ) -> None:
     names = tmp_path / "names.txt"

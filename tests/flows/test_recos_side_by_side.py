@@ -1,4 +1,4 @@
-"""Two builds of one benchmark at once: each answer of a model is paid once, whoever asks for it."""
+"""Two builds of one benchmark at once: each answer of a model is paid once."""
 
 import shutil
 import threading
@@ -52,7 +52,7 @@ def no_desks() -> Desks:
 
 
 @pytest.mark.timeout(120)
-def test_captions_are_written_anew_once(
+def test_captions_are_rewritten_once(
     tmp_path: Path, migrated_sqlite: Path, build: RecosBuild, captioner: CountingServer
 ) -> None:
     shutil.copy(migrated_sqlite, tmp_path / "loupe.db")
@@ -74,5 +74,5 @@ def test_captions_are_written_anew_once(
     assert len(reports) == 2
     assert len({report.release_id for report in reports}) == 1
     counts = captioner.ledger.counts
-    assert len(counts) > 10, "some captions were written anew"
+    assert len(counts) > 10, "some captions were rewritten"
     assert set(counts.values()) == {1}

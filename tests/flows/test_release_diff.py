@@ -96,17 +96,17 @@ def test_what_differs_is_shown_and_ends_with_exit_code_1(home: Home) -> None:
     home.build("1.1.0")
     result = loupe_release("diff", f"{DATASET}@1.0.0", f"{DATASET}@1.1.0")
     assert result.exit_code == 1
-    told = result.stdout
-    assert "rows: 1 added, 1 removed; 11 the same" in told
-    assert "+ Somebody new, in [red]." in told
-    assert "CUHK-PEDES: dir/0.jpg (test, images/1.jpg)" in told
-    assert "✗ version is 1.1.0, wanted at least 2.0.0: 1 row was removed" in told
+    output = result.stdout
+    assert "rows: 1 added, 1 removed; 11 the same" in output
+    assert "+ Somebody new, in [red]." in output
+    assert "CUHK-PEDES: dir/0.jpg (test, images/1.jpg)" in output
+    assert "✗ version is 1.1.0, wanted at least 2.0.0: 1 row was removed" in output
     back = loupe_release("diff", f"{DATASET}@1.1.0", f"{DATASET}@1.0.0").stdout
     assert "+ A tall person 0 in a blue coat." in back
     assert "no version is wanted" in back
 
 
-def test_json_has_every_row_unless_told_how_many(home: Home) -> None:
+def test_json_has_every_row_unless_limited(home: Home) -> None:
     home.withdraw_image()
     home.add_image()
     home.build("2.0.0")
@@ -152,7 +152,7 @@ def test_what_cannot_be_compared_ends_with_exit_code_2(home: Home) -> None:
     assert (gone.exit_code, "which is gone" in gone.stderr) == (2, True)
 
 
-def test_a_version_that_is_too_small_is_told_and_built(home: Home) -> None:
+def test_a_version_that_is_too_small_is_reported_and_built(home: Home) -> None:
     home.withdraw_image()
     result = home.build("1.0.1")
     assert result.exit_code == 0
@@ -173,7 +173,7 @@ def test_a_strict_version_is_refused_before_anything_is_there(home: Home) -> Non
     assert home.build("2.0.0", "--strict-version").exit_code == 0
 
 
-def test_nothing_to_compare_with_is_told(home: Home) -> None:
+def test_nothing_to_compare_with_is_reported(home: Home) -> None:
     home.withdraw_image()
     shutil.rmtree(home.folder / "1.0.0")
     result = home.build("1.0.1")
@@ -219,13 +219,13 @@ def test_a_strict_version_is_refused_where_the_store_cannot_rebuild(home: Home) 
     assert not (home.folder / "2.0.0").exists()
 
 
-def test_a_version_after_a_higher_one_is_told(home: Home) -> None:
+def test_a_version_after_a_higher_one_is_reported(home: Home) -> None:
     assert home.build("0.9.0").stderr == (
         "warning: ufine3c was released as 1.0.0 before; 0.9.0 comes after it and is held against "
         "none\n"
     )
-    told = home.build("0.9.1", "--strict-version")
-    assert (told.exit_code, "is held against 0.9.0" in told.stderr) == (0, True)
+    output = home.build("0.9.1", "--strict-version")
+    assert (output.exit_code, "is held against 0.9.0" in output.stderr) == (0, True)
     assert home.build("0.9.0").stderr == ""
 
 

@@ -27,7 +27,7 @@ def test_a_release_is_exported_once(loupe: Loupe, release: Path, tmp_path: Path)
     assert "is another export" in other.err
 
 
-def test_what_is_wrong_is_told_in_one_sentence(loupe: Loupe, release: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_sentence(loupe: Loupe, release: Path, tmp_path: Path) -> None:
     strange = loupe("release", "export", release, "--format", "zip", "--out", tmp_path / "zip")
     assert strange.exit_code == 2
     assert "must be one of webdataset, hf, coco" in strange.err

@@ -91,14 +91,14 @@ def test_what_is_wrong_with_a_file_is_named(tmp_path: Path) -> None:
         assert str(refused.value).count("got ") <= 1, text
 
 
-def test_names_that_nobody_knows_are_told_with_the_nearest(tmp_path: Path) -> None:
+def test_unknown_names_come_with_the_nearest_known(tmp_path: Path) -> None:
     path = tmp_path / "releases.toml"
     stated = "[datasets.ufine3d]\ntitle = 'x'\n[datasets.ufine3c]\ntitle = 'y'\n"
     path.write_text(f"{stated}permitted_terms = {{ CUHK-PEDS = 'z', UFine6926 = 'z' }}\n", "utf-8")
     world = store_world(tmp_path / "world", small_world(1).contents())
     with closing(world.store):
-        told = list(unknown_names(path, release_facts(path, "ufine3c"), world.store))
-    of_dataset, of_source = told
+        sentences = list(unknown_names(path, release_facts(path, "ufine3c"), world.store))
+    of_dataset, of_source = sentences
     assert of_dataset.endswith("'ufine3d', which is no dataset; did you mean ufine3c?")
     assert of_source.endswith("which is no source; did you mean CUHK-PEDES?")
 

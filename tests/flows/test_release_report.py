@@ -19,7 +19,7 @@ def test_a_release_is_reported_on_once(loupe: Loupe, tmp_path: Path) -> None:
     assert "is another report" in other.err
 
 
-def test_what_is_wrong_is_told_in_one_sentence(loupe: Loupe, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_sentence(loupe: Loupe, tmp_path: Path) -> None:
     absent = loupe("release", "report", tmp_path, "--out", tmp_path / "report")
     assert absent.exit_code == 2
     assert "there is no release in" in absent.err

@@ -1,4 +1,4 @@
-"""The version of what a run releases, held against the release before."""
+"""The version of a release, compared with the release before."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,15 +34,15 @@ def run(tmp_path: Path) -> Iterator[RunContext]:
     world.store.close()
 
 
-def test_a_version_that_is_too_small_is_told_in_the_report(run: RunContext) -> None:
+def test_a_version_that_is_too_small_is_in_the_report(run: RunContext) -> None:
     report = BuildReport(DATASET)
     release(run, report, Released(), "1.1.0")
-    told = (
+    warning = (
         f"the version of {DATASET} is 1.1.0, wanted at least 2.0.0: 1 row was removed since 1.0.0"
     )
-    assert report.warnings == [told]
-    assert f"- warning: {told}" in report.markdown
-    assert report.as_json()["warnings"] == [told]
+    assert report.warnings == [warning]
+    assert f"- warning: {warning}" in report.markdown
+    assert report.as_json()["warnings"] == [warning]
     assert report.release is not None
     assert (report.release / "manifest.json").is_file()
 

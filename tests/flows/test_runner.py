@@ -112,7 +112,7 @@ def test_results_depend_neither_on_chunks_nor_on_workers(
 def test_a_stage_is_over_with_its_last_chunk(
     context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever waits for chunks in flight is told of those of this run, and need not look again."""
+    """A run that waits for its own chunks in flight is notified and does not poll the store."""
     waits = told_of_waiting(monkeypatch)
     monkeypatch.setattr(runner, "pauses", lambda: repeat(3600.0))
 
@@ -128,11 +128,11 @@ def told_of_waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a run waits for chunks in flight."""
     waits, wait_for_more = threading.Event(), StageReport.wait_for_more
 
-    def told(report: StageReport, seconds: float) -> None:
+    def notified(report: StageReport, seconds: float) -> None:
         waits.set()
         wait_for_more(report, seconds)
 
-    monkeypatch.setattr(StageReport, "wait_for_more", told)
+    monkeypatch.setattr(StageReport, "wait_for_more", notified)
     return waits
 
 

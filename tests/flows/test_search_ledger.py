@@ -191,7 +191,7 @@ def test_the_message_says_when_the_next_day_begins(store: Store) -> None:
         (datetime(2026, 7, 2, 6, 59, 59, tzinfo=UTC), datetime(2026, 7, 2, 7, tzinfo=UTC)),
         (datetime(2026, 3, 9, 6, 59, 59, tzinfo=UTC), datetime(2026, 3, 9, 7, tzinfo=UTC)),
     ],
-    ids=["winter", "summer", "the day clocks are put forward"],
+    ids=["winter", "summer", "the start of daylight saving"],
 )
 def test_a_day_begins_at_midnight_in_california(
     store: Store, before: datetime, after: datetime
@@ -319,8 +319,8 @@ class Program:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[list[str], int]:
-    told, _ = process.communicate(timeout=600)
-    return told.splitlines(), process.returncode
+    output, _ = process.communicate(timeout=600)
+    return output.splitlines(), process.returncode
 
 
 @pytest.mark.slow
@@ -329,7 +329,7 @@ def test_a_killed_run_repeats_nothing_that_came_back(
 ) -> None:
     server.seconds = 0.03
     queries = [f"cat {number}" for number in range(40)]
-    kills, told = 0, dict[str, int]()
+    kills, output = 0, dict[str, int]()
     program = Program(tmp_path / "loupe.db", server, budget=43)
     for kill_after in (7, 15, 23):
         process = program.start(queries)
@@ -339,14 +339,14 @@ def test_a_killed_run_repeats_nothing_that_came_back(
         lines, status = end(process)
         assert status == -9
         asked = Counter(server.queries)
-        told |= {query: asked[query] for query in lines if query not in told}
+        output |= {query: asked[query] for query in lines if query not in output}
         kills += 1
     lines, status = end(program.start(queries))
     assert (lines, status) == (queries, 0)
     asked = Counter(server.queries)
     assert set(asked) == set(queries)
     assert asked.total() <= len(queries) + kills, "only what was under way is asked again"
-    assert told == {query: asked[query] for query in told}, "what came back was not asked again"
+    assert output == {query: asked[query] for query in output}, "what came back was not asked again"
     began = datetime(2026, 11, 20, tzinfo=UTC)
     counted = requests_since(sqlite_store, ModelRef(name="openverse", revision="v1"), began)
     assert counted >= asked.total(), "what was lost counts, too"

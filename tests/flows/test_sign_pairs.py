@@ -1,4 +1,4 @@
-"""`build-recos` with signs whose texts a model translated: what is asked, drawn, and told of it."""
+"""`build-recos` with signs whose texts a model translated: requests, drawings and records."""
 
 import json
 import re
@@ -152,11 +152,11 @@ def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
     assert last.release_id
     assert last.release is not None
     entities = pq.read_table(last.release / "lineage" / "entities.parquet").to_pylist()
-    told = {one["id"]: one["payload"] for one in entities if one["kind"] == "sign_pair"}
+    stored = {one["id"]: one["payload"] for one in entities if one["kind"] == "sign_pair"}
     used = children_of(run.store, list(pairs), WORDED_BY)
-    assert told
-    assert told.keys() <= used.keys()
-    assert all('"author":"scripted@1"' in payload for payload in told.values())
+    assert stored
+    assert stored.keys() <= used.keys()
+    assert all('"author":"scripted@1"' in payload for payload in stored.values())
 
 
 def test_a_server_that_is_gone_ends_the_run_and_the_next_goes_on(

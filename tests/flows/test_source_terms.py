@@ -1,4 +1,4 @@
-"""Sources whose terms would stop their release are told of when they are imported."""
+"""Importing a source warns about terms that do not permit a release."""
 
 from pathlib import Path
 
@@ -26,15 +26,15 @@ def imported(loupe: Loupe, annotations: Path, licence: str) -> str:
 def test_terms_that_would_stop_the_release_are_told(
     loupe: Loupe, annotations: Path, licence: str
 ) -> None:
-    told = imported(loupe, annotations, licence)
-    assert f"people is under terms that are no licence we know ('{licence}" in told
-    assert WARNING in told
+    output = imported(loupe, annotations, licence)
+    assert f"people is under terms that are no licence we know ('{licence}" in output
+    assert WARNING in output
 
 
 def test_no_reason_is_asked_for_where_none_would_do(loupe: Loupe, annotations: Path) -> None:
-    told = imported(loupe, annotations, "CC-BY-ND-4.0")
-    assert "under a licence that forbids a release ('CC-BY-ND-4.0'), which no reason over" in told
-    assert "permitted_by" not in told
+    output = imported(loupe, annotations, "CC-BY-ND-4.0")
+    assert "under a licence that forbids a release ('CC-BY-ND-4.0'), which no reason over" in output
+    assert "permitted_by" not in output
 
 
 @pytest.mark.parametrize("licence", ["CC-BY-4.0", "CC0", "MIT OR CC-BY-ND-4.0"])

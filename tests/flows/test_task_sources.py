@@ -184,7 +184,7 @@ def test_images_with_a_licence_each_are_released(run: RunContext, stills: Stills
         ({"source": None, "categories": "dog"}, "names, query and categories need a source"),
     ],
 )
-def test_a_task_has_one_way(values: dict[str, Any], message: str) -> None:
+def test_a_task_has_one_source(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         TaskSpec(**{"task": "code reasoning", "images": 1, "source": "coco", **values})
 
@@ -244,7 +244,7 @@ def test_captions_in_other_languages_are_left_out(
 
 
 def _asking(server: CountingServer) -> Profile:
-    """A profile whose captions come from a server, and are not written anew."""
+    """A profile whose captions come from a server, and are not rewritten."""
     profile = small_profile(DiscriminabilitySettings(k=6, eta=0.9, rounds=0))
     model = OpenAIChat(provider="openai", name="scripted", revision="1", base_url=server.base_url)
     captioning = profile.captioning.model_copy(update={"model": model})

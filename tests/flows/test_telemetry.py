@@ -47,7 +47,7 @@ def test_a_run_connects_to_this_machine_alone(tmp_path: Path) -> None:
     assert not watched.exists(), watched.read_text()
 
 
-def test_vllm_prefect_and_the_hub_are_told_not_to_report() -> None:
+def test_vllm_prefect_and_the_hub_do_not_report() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
     asks = (
         "import flows; from huggingface_hub import constants; "

@@ -153,7 +153,7 @@ def test_an_out_that_is_a_file_is_refused(loupe: Loupe, file: Path) -> None:
     assert "cannot be written" in ran.err
 
 
-def test_real_people_are_told_apart_by_their_motion(loupe: Loupe, tmp_path: Path) -> None:
+def test_real_people_are_distinguished_by_their_motion(loupe: Loupe, tmp_path: Path) -> None:
     if not CAMPUS.exists():
         unavailable("TUD-Campus of MOTChallenge is not on this machine")
     ran = loupe("track", "--detections", CAMPUS, "--out", tmp_path, "--frame-rate", "25", "--json")

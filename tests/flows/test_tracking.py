@@ -315,7 +315,7 @@ def test_a_copy_that_joins_later_takes_nobodys_place(run: RunContext, videos: Pa
     assert len(list(find(run.store, DATASET, Video.kind))) == 2
 
 
-def test_an_address_that_cannot_be_reached_is_told(run: RunContext) -> None:
+def test_an_address_that_cannot_be_reached_is_reported(run: RunContext) -> None:
     spec = spec_of("http://127.0.0.1:9/street.mp4")
     source, report = import_videos(run, spec)
     assert (report.done, dict(report.rejected)) == (0, {"unreachable_video": 1})

@@ -28,7 +28,7 @@ def test_a_network_is_trained_by_its_deployment(prefect: Prefect, tmp_path: Path
     again = prefect.run("train-cfam/default", **given)
     assert again["type"] == "FAILED"
     assert again["message"] == (
-        f"{home} holds a training already; go on with it by --resume, or choose another --out"
+        f"{home} already holds a training; resume it with --resume, or choose another --out"
     )
 
 

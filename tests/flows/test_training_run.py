@@ -48,7 +48,7 @@ def test_a_training_writes_down_what_came_of_it(request_of: TrainingRequest) -> 
     assert report.as_json()["best_checkpoint"] == str(home / "best")
     assert any((home / "tensorboard").iterdir())
 
-    with pytest.raises(UsageError, match="holds a training already; go on with it by --resume"):
+    with pytest.raises(UsageError, match="already holds a training; resume it with --resume"):
         run_training(request_of, progress)
     again = run_training(request_of._replace(resume=True), progress).record
     assert again is not None
@@ -77,7 +77,7 @@ def test_files_of_the_backbone_count_by_their_content(request_of: TrainingReques
         run_training(there, SilentProgress())
 
 
-def test_what_came_to_no_checkpoint_is_begun_again(request_of: TrainingRequest) -> None:
+def test_a_training_without_a_checkpoint_starts_over(request_of: TrainingRequest) -> None:
     assert request_of.out is not None
     home = Path(request_of.out)
     home.mkdir()
@@ -87,7 +87,9 @@ def test_what_came_to_no_checkpoint_is_begun_again(request_of: TrainingRequest) 
     assert len((home / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 12 + 2
 
 
-def test_missing_images_are_told_before_anything_is_trained(request_of: TrainingRequest) -> None:
+def test_missing_images_are_reported_before_anything_is_trained(
+    request_of: TrainingRequest,
+) -> None:
     next(Path(request_of.release).parent.glob("*.png")).unlink()
     with pytest.raises(UsageError, match="images are missing, such as"):
         run_training(request_of, SilentProgress())

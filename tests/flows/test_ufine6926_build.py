@@ -153,7 +153,7 @@ def test_suspected_tracklets_and_frames_are_left_out_where_nobody_looks(
         assert not any(one.suspicions for one in frames)
 
 
-def test_a_filter_that_leaves_nothing_is_told_in_one_sentence(
+def test_a_filter_that_leaves_nothing_is_one_sentence(
     run: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     nothing = profile(FilterSettings(least_height_px=5000))
@@ -161,7 +161,7 @@ def test_a_filter_that_leaves_nothing_is_told_in_one_sentence(
         go(run, build, known_street, nothing)
 
 
-def test_sources_without_a_usable_video_are_told(
+def test_sources_without_a_usable_video_are_reported(
     run: RunContext, known_street: KnownStreet, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -216,7 +216,7 @@ def test_a_filter_that_leaves_nothing_any_more_releases_nothing(
     assert not (run.settings.home / "releases" / "walkers-0.2.0").exists()
 
 
-def test_splits_are_remembered_of_images_that_are_out_of_the_way(
+def test_splits_are_remembered_of_images_that_are_set_aside(
     run: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     """As after a kill that came between retiring and storing what takes the place."""

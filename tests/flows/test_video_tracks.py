@@ -23,7 +23,7 @@ LENIENT = FilterSettings(
 
 
 class CountingProgress(SilentProgress):
-    """Remembers how many frames it was told of."""
+    """Remembers how many frames were reported to it."""
 
     def __init__(self) -> None:
         self.total: int | None = None
@@ -78,7 +78,7 @@ def test_tracklets_name_the_crops_that_lie_there(tracked: VideoTracks) -> None:
                 assert crop.height == pytest.approx(bottom - top, rel=0.3, abs=6)
 
 
-def test_what_the_filter_rejects_is_told_with_its_reason(
+def test_what_the_filter_rejects_is_reported_with_its_reason(
     street: StreetWorld, known_street: KnownStreet, tmp_path: Path
 ) -> None:
     nothing = profile(FilterSettings(least_height_px=5000))
@@ -115,7 +115,7 @@ def test_a_second_run_leaves_no_crops_of_the_first_and_says_which_rule_is_off(
     assert (document["tracklets"], document["unseen"]) == ([], 0)
 
 
-def test_a_folder_that_cannot_be_written_is_told(
+def test_a_folder_that_cannot_be_written_is_reported(
     street: StreetWorld, known_street: KnownStreet, tmp_path: Path
 ) -> None:
     (tmp_path / "tracklets.json").mkdir()

@@ -182,7 +182,7 @@ def _is_ours(name: str) -> bool:
 
 @contextmanager
 def own_environment() -> Iterator[None]:
-    """Without the `LOUPE_` variables of whoever runs the tests, for fixtures of a whole module."""
+    """Without the `LOUPE_` variables of the caller, for fixtures of a whole module."""
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(_is_ours, list(os.environ)):
             patch.delenv(name)
@@ -192,8 +192,7 @@ def own_environment() -> Iterator[None]:
 KEEP_COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
 """Variables with which Python keeps what it has compiled.
 
-Whoever starts one program twenty times would else wait longer for the compiler than for the program
-where `PYTHONDONTWRITEBYTECODE` is set.
+With `PYTHONDONTWRITEBYTECODE`, a program that is started twenty times compiles longer than it runs.
 """
 
 
