@@ -30,7 +30,7 @@ def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# What a text says itself, beside what it quotes: captions quote signs, programs and answers.
+# The text outside quotations: captions quote signs, programs and answers.
 
 
 def beside_quotes(text: str) -> str:
@@ -120,7 +120,7 @@ def words_of(text: str) -> Words:
 
     Neither case nor space nor punctuation counts. Signs that carry a meaning (`+`, `=`, `_`, `[` …)
     and numbers (`3.5`, `3/4`) are words, and so is the minus before a number: in captions of sums
-    and programs they are what tells one from another.
+    and programs they are what distinguishes one from another.
     """
     text = text.replace("’", "'").replace("−", _MINUS)
     found = []
@@ -147,7 +147,7 @@ _FENCE = "```"
 
 
 class UnusableAnswerError(Exception):
-    """Why an answer is no use: `reason` is a stable word, `detail` a sentence."""
+    """Why an answer cannot be used: `reason` is a stable word, `detail` a sentence."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -156,9 +156,9 @@ class UnusableAnswerError(Exception):
 
 
 def find_object(raw: str) -> dict[str, Any] | None:
-    """The JSON object of an answer; None where no brace stands outside its reasoning.
+    """The JSON object of an answer; None where there is no brace outside its reasoning.
 
-    What stands before a lone closing tag is reasoning, too, objects included.
+    The text before a lone closing tag is reasoning, too, objects included.
 
     Raises:
         UnusableAnswerError: `truncated_answer` (the object, its fence or the reasoning does not
@@ -301,7 +301,7 @@ _MOST_SHOWN = 60
 
 
 class Fault(NamedTuple):
-    """Why a text is no use: `reason` is a stable word, `detail` a sentence."""
+    """Why a text cannot be used: `reason` is a stable word, `detail` a sentence."""
 
     reason: str
     detail: str
@@ -310,7 +310,7 @@ class Fault(NamedTuple):
 def answer_object(answer: ChatAnswer, stage: str) -> dict[str, Any] | Rejection:
     """The one JSON object of an answer, with whatever fields it has, or why there is none.
 
-    It may stand among reasoning, chatter and code fences; plain text is no answer where an object
+    It may be among reasoning, chatter and code fences; plain text is no answer where an object
     was asked for. Reasons: `truncated_answer`, `unparseable_answer`, `refusal` (it is a text by
     which the model refuses). The raw answer is in the context.
     """
@@ -397,8 +397,8 @@ def read_line(value: object, name: str, most_characters: int) -> str | Fault:
 def language_fault(text: str, name: str, like: str) -> Fault | None:
     """Whether `text` is in another script or language than the caption `like`, and which.
 
-    What stands between quotation marks is left alone: captions quote signs. Of fewer than three
-    words nobody can say; the reason is `wrong_language`.
+    Text in quotation marks is ignored: captions quote signs. The language of fewer than three words
+    is unknown; the reason is `wrong_language`.
     """
     plain = beside_quotes(text)
     if (foreign := foreign_script(plain)) is not None and foreign_script(like) is None:
@@ -465,7 +465,7 @@ def _control_character(text: str) -> str | None:
 
 
 def _line_fault(line: str, name: str) -> Fault | None:
-    """What is wrong with a line, as far as its words tell."""
+    """What is wrong with a line, judged by its words."""
     if not line:
         return Fault("empty", f"{name} holds no text.")
     if not words_of(line):
@@ -540,7 +540,7 @@ _EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str | Rejection:
     """The rewrite that `raw` holds, as one clean paragraph, or why there is none.
 
-    Takes `{"rewrite": …}` and plain text alike, both wrapped in reasoning blocks, fences, quotes
+    Takes `{"rewrite": …}` and plain text, both possibly wrapped in reasoning blocks, fences, quotes
     and chatter. Reasons: `truncated_answer` (the answer, its JSON or its reasoning does not end),
     `unparseable_answer`, `extra_fields`, `empty`, `control_characters`, `too_long`. The raw answer
     is in the context.
@@ -572,7 +572,7 @@ def _rejected(reason: str, detail: str, raw: str) -> Rejection:
 
 
 def _without_reasoning(raw: str) -> str:
-    """`raw` without reasoning blocks; what stands before a lone closing tag is reasoning too."""
+    """`raw` without reasoning blocks; the text before a lone closing tag is reasoning too."""
     text = _CLEAN_ANSWER_MARKUP.sub(" ", raw)
     for name in REASONING:
         text = re.sub(

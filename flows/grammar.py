@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harper import Lint
 
 
-# Whether a caption is English, or mixes languages, before anybody asks about its grammar.
+# The language of a caption is checked before its grammar.
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 
@@ -70,7 +70,7 @@ def _identifier() -> Any:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-# Words that stand twice in a row. Harper looks only for those of grammar («the the»).
+# Words that are repeated in a row. Harper looks only for those of grammar («the the»).
 
 RULE = "RepeatedWord"
 
@@ -79,7 +79,7 @@ _RIGHT = frozenset(("had", "that"))
 
 
 class Repetition(NamedTuple):
-    """Where a word and its repetition stand, and the word."""
+    """The place of a word and its repetition, and the word."""
 
     start: int
     end: int
@@ -87,7 +87,7 @@ class Repetition(NamedTuple):
 
 
 def repetitions(text: str) -> Iterator[Repetition]:
-    """The words of a text that stand twice in a row, but for those that may."""
+    """The repeated words of a text, but for those that may be repeated."""
     for match in _TWICE.finditer(text):
         if match.group(1).casefold() not in _RIGHT:
             yield Repetition(match.start(), match.end(), match.group(1))
@@ -263,7 +263,7 @@ _CODE = re.compile(
 )
 _CHECK_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _DEFAULTS = GrammarSettings()
-_AT_ONCE = Lock()  # a linter is no use to two threads at a time; a caption takes a millisecond
+_AT_ONCE = Lock()  # two threads must not share a linter; a caption takes a millisecond
 
 
 def check_grammar(
@@ -324,7 +324,7 @@ def _findings(
 def _repetitions(
     text: str, plain: str, settings: GrammarSettings, found: list[GrammarFinding]
 ) -> list[GrammarFinding]:
-    """Words that stand twice, where Harper has not found them."""
+    """Repeated words that Harper has not found."""
     if RULE in settings.ignored_rules:
         return []
     return [

@@ -1,1 +1,1 @@
-"""CCD: images that differ in one labelled detail, with captions that tell them apart."""
+"""CCD: images that differ in one labelled detail, with captions that distinguish them."""

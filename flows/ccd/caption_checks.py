@@ -93,7 +93,7 @@ _COMPARED_LETTERS = 4
 
 
 class Style(NamedTuple):
-    """The measures of a fine caption beside its coarse one.
+    """The measures of a fine caption compared with its coarse one.
 
     Attributes:
         words: of the fine caption.
@@ -114,9 +114,9 @@ class Style(NamedTuple):
 
 
 def style_beside(fine: str, coarse: str) -> Style:
-    """The measures of a fine caption beside its coarse one.
+    """The measures of a fine caption compared with its coarse one.
 
-    Forms of a word are words that begin alike: by four letters, or by all but one where one has
+    Forms of a word are words with the same beginning: four letters, or by all but one where one has
     fewer. Sentences end with `.`, `!` or `?`; a text without has one.
     """
     words, coarse_words = len(WORD.findall(fine)), len(WORD.findall(coarse))
@@ -167,7 +167,7 @@ def _is_form(one: str, other: str) -> bool:
     return one[:letters] == other[:letters] if min(len(one), len(other)) > 2 else one == other
 
 
-# What speaks against the captions of a group: doubts for people, and what is plainly no use.
+# Problems of a group's captions: doubts for people, and captions that are unusable.
 
 CHECKS_STAGE = "check_group"
 CHECKS_VERSION = "1"
@@ -263,8 +263,7 @@ def _unusable(reason: str, row: int, column: int, detail: str, text: str) -> Rej
 
 # Whether each caption of a group prefers its own image, and each image its own captions.
 #
-# A caption that an embedder cannot tell from a sibling's image need not be wrong: it goes to
-# people.
+# A caption that an embedder assigns to a sibling's image need not be wrong: it goes to people.
 
 TWO_WAY_CHECK_STAGE = "check_preferences"
 TWO_WAY_CHECK_VERSION = "1"
@@ -443,7 +442,7 @@ class GroupChecks:
         return found
 
     def _preferences(self, groups: Sequence[CaptionGroup]) -> dict[CaptionGroup, tuple[str, ...]]:
-        """For each group the captions that the embedder cannot tell from other images'."""
+        """For each group the captions that the embedder assigns to other images."""
         texts = [text for group in groups for text in _captions(group)]
         pictures = [member.picture for group in groups for member in group.members]
         if not texts:

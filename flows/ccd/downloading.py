@@ -111,7 +111,7 @@ Result = DownloadedImage | InspectedImage | Rejection
 
 
 class Downloaded(NamedTuple):
-    """What downloads came to: their plan, what was done, and why hits are left for another run."""
+    """The outcome of downloads: their plan, what was done, and why hits are left for later."""
 
     plan: int
     report: StageReport
@@ -162,7 +162,7 @@ class HitDownloads:
         self._has_answered = False
 
     def run(self, downloader: ImageDownloader) -> Downloaded:
-        """Gets every hit of an order that stands."""
+        """Downloads every hit of an active request."""
         source = self._source()
         stage = Stage(
             name=DOWNLOAD,
@@ -332,7 +332,7 @@ def _left(report: StageReport) -> ServiceError | None:
 
 
 def _is_answer(result: Result) -> bool:
-    """Whether somebody on the web answered."""
+    """Whether a server on the web answered."""
     return isinstance(result, DownloadedImage) or (
         isinstance(result, Rejection) and "status" in result.context
     )
@@ -364,7 +364,7 @@ FOUND_IMAGES_VERSION = "3"
 
 
 class Found(NamedTuple):
-    """What a search came to.
+    """The outcome of a search.
 
     Attributes:
         search: the digest of the search, which its hits belong to.
@@ -389,10 +389,10 @@ def find_images(
     make_downloader: DownloaderMaker = ImageDownloader,
     clock: Clock = utc_now,
 ) -> Found:
-    """Carries out every order for a search, to the pictures that were found.
+    """Serves every request for a search, up to the pictures that were found.
 
     Which day it is for the service's daily budget, `clock` says. Where that or a limit of the run
-    is reached, or the service is gone, what was found until then is downloaded all the same.
+    is reached, or the service is down, what was found until then is downloaded all the same.
 
     Raises:
         ConfigurationError: something that the search needs is missing.

@@ -94,7 +94,7 @@ def _untouched_share(anchor: Lab, edited: Lab) -> float:
 
 
 def _registered(anchor: Lab, edited: Lab) -> tuple[Lab, NDArray[np.bool_]]:
-    """`edited` moved, zoomed and sheared a little, where that makes the two more alike."""
+    """`edited` moved, zoomed and sheared a little, where that makes the two more similar."""
     import cv2
 
     everywhere = np.ones(edited.shape[:2], np.bool_)
@@ -356,7 +356,7 @@ def caption_shift(anchor: Vector, candidate: Vector, caption: Vector, wanted: Ve
 def _explained_areas(change: Change, difference: DifferenceType) -> list[Area]:
     """The areas that a difference of the type explains.
 
-    Of an attribute those that changed as the largest did, too: three apples become green at once.
+    Of an attribute those that changed as the largest did, too: three apples become green together.
     """
     areas = changed_areas(change)
     if difference is not DifferenceType.ENTITY_ATTRIBUTE:

@@ -173,7 +173,7 @@ class RecordedEditor:
         )
 
     def edit(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
-        """What came of each edit.
+        """The outcome of each edit.
 
         Raises:
             ModelError: the editor cannot go on; what it made before is stored.
@@ -184,13 +184,13 @@ class RecordedEditor:
         with self._context.store.claims.renewed():
             while missing := {place: asked[place] for place in asked if place not in found}:
                 found |= self._made_or_known(missing)
-                if len(found) < len(asked):  # somebody else is making the rest
+                if len(found) < len(asked):  # another run is making the rest
                     self._context.budget.stop.check()
                     time.sleep(next(waiting))
         return found
 
     def _made_or_known(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
-        """What came of the edits that nobody else is making."""
+        """The outcomes of the edits that no other run is making."""
         keys = {place: self._key(one.request) for place, one in asked.items()}
         claims = _claim_edits(self._context.store, keys)
         try:
@@ -295,7 +295,7 @@ class RecordedEditor:
 
 @retried
 def _claim_edits(store: Store, keys: Mapping[int, str]) -> dict[int, str]:
-    """The claims on those edits that nobody else has claimed."""
+    """The claims on those edits that no other run has claimed."""
     with store.write() as connection:
         taken = {
             place: store.claims.take(connection, f"edit/{key}")
@@ -327,7 +327,7 @@ def edit_images(
     embedder: CachedEmbedder,
     seed: int,
 ) -> StageReport:
-    """Carries out every order for an edit; each gives a candidate, or the reason why not.
+    """Serves every request for an edit; each gives a candidate, or the reason why not.
 
     Where nothing changed an edit is tried once more with another seed. What was edited once is
     measured and judged again where the settings for that change, and not edited again. What the
@@ -411,7 +411,7 @@ class _Order(NamedTuple):
 
 
 class _Edited(NamedTuple):
-    """An edit that was made, and what it came to."""
+    """An edit that was made, and its verdict."""
 
     request: EditRequest
     made: MadeEdit

@@ -89,7 +89,7 @@ class _Judged:
         return judge is not None and judge.kind == "person"
 
     def may_stand(self, candidate: StoredEntity) -> bool:
-        """Whether nobody turned the candidate down, and it is as it would be made now."""
+        """Whether the candidate was not rejected, and is as it would be made now."""
         is_open = candidate.state in LIVE or self._reasons.get(candidate.id) == RETIRED
         return is_open and self._is_of_today(candidate)
 
@@ -237,7 +237,7 @@ class _Origins:
         return self._anchors[_anchor_id(candidate)]
 
     def image(self, candidate: StoredEntity) -> NewEntity:
-        """A candidate as an image of the benchmark, beside its anchor.
+        """A candidate as an image of the benchmark, in the group of its anchor.
 
         What was edited is of its anchor's source and has its terms; what was found has its own.
         """

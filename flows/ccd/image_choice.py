@@ -403,7 +403,7 @@ def choose_candidates(
         context: the run.
         dataset: that is built.
         settings: the bounds, and when two pictures have the same content.
-        searched: what the search came to; hits of others do not count.
+        searched: the outcome of the search; hits of others do not count.
         embedder: says how similar pictures are.
     """
     store = context.store
@@ -539,7 +539,7 @@ class _Choosing:
         return results
 
     def _used_images(self) -> UsedImages:
-        """The anchors and the candidates that stand: one is enough of each."""
+        """The active anchors and candidates: one is enough of each."""
         store, dataset = self._context.store, self._dataset
         used = UsedImages(self._looks, self._near)
         for image in find(store, dataset, Image.kind, states=LIVE):
@@ -612,7 +612,7 @@ def are_again(
     """For each picture after the first, the anchor, whether it has the anchor's content.
 
     Args:
-        looks: how each picture looks, or why nobody knows: then similarity alone decides on it.
+        looks: the fingerprint of each picture, or why it has none: then similarity alone decides.
         vectors: their embeddings, of shape (n, d).
         settings: when two pictures have the same content.
     """

@@ -63,7 +63,7 @@ def order_images(
 
 
 def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
-    """The accepted strategies whose anchor nobody turned down."""
+    """The accepted strategies whose anchor was not rejected."""
     accepted = list(find(store, dataset, Strategy.kind, states=("accepted",)))
     anchor_of = {one.id: one.record(Strategy).anchor.image_id or "" for one in accepted}
     anchors = fetch(store, set(anchor_of.values()))
@@ -153,7 +153,7 @@ def _order(strategy: StoredEntity, method: Way) -> NewEntity:
 
 
 class Looks:
-    """What pictures look like, each fingerprinted once by its bytes."""
+    """The fingerprints of pictures, each computed once by its bytes."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context

@@ -109,7 +109,7 @@ def request_repair(
     Args:
         request: what was asked, by `request_refinement`.
         answer: what came back; it is quoted as data.
-        rejection: why it is no use.
+        rejection: why it cannot be used.
         prompt: `repair_captions`.
     """
     values = _prompt_values(RefinementBrief.parse(request.subject))
@@ -160,7 +160,7 @@ class RefinedCaptions(NamedTuple):
 def read_refinement(answer: ChatAnswer, brief: RefinementBrief) -> RefinedCaptions | Rejection:
     """The captions that `answer` holds, one of each image, or why they cannot be used.
 
-    One that is no use spoils the answer: a caption left out would make the others those of other
+    One that is unusable spoils the answer: a caption left out would make the others those of other
     images. Reasons: `wrong_count`, `same_captions` (of two images), `speaks_of_other_image`,
     `wrong_order` (captions have numbers, and not 1, 2, 3 …; right ones are taken out),
     `missing_field`, `extra_fields`, `untranslated` (a translation is its caption), and those of
@@ -281,7 +281,7 @@ def refine_captions(
     """Has every coarse caption of every open group refined, one caption for each of its images.
 
     What was refined for a group that is formed again counts again, and costs nothing.
-    An answer that is no use is asked for once more, with what is wrong; then the group goes to
+    An unusable answer is asked for once more, with what is wrong; then the group goes to
     quarantine with it.
 
     Raises:

@@ -413,11 +413,11 @@ VERSION = "3"
 
 _ENDED = "service_ended"
 _MOST_FAILURES = 3
-"""So many queries in a row without an answer, and nobody is there."""
+"""So many queries in a row without an answer: the service is down."""
 
 
 class Searched(NamedTuple):
-    """What searches came to: their plan, what was done, and why orders are left for another run."""
+    """The outcome of searches: their plan, what was done, and why requests are left for later."""
 
     plan: int
     reports: tuple[StageReport, ...]
@@ -453,7 +453,7 @@ class OrderSearches:
         self._has_said_end = False
 
     def run(self) -> Searched:
-        """Searches for every order that stands and that a limit lets it."""
+        """Searches for every active request that the limits allow."""
         ref = self._search.ref
         stage = Stage(
             name=SEARCH,

@@ -177,7 +177,7 @@ def request_repair(
     Args:
         request: what was asked, by `request_strategies`.
         answer: what came back; it is quoted as data.
-        rejection: why it is no use.
+        rejection: why it cannot be used.
         prompt: `repair_strategies`.
     """
     brief = StrategyBrief.parse(request.subject)
@@ -197,7 +197,7 @@ def request_repair(
 
 
 def answer_schema(count: int) -> dict[str, Any]:
-    """The JSON schema of an answer: 1 to `count` strategies, with nothing beside their fields."""
+    """The JSON schema of an answer: 1 to `count` strategies, with no other fields."""
     strategy = object_schema(
         {
             field: {"type": "string", "enum": [kind.value for kind in DifferenceType]}
@@ -307,7 +307,7 @@ def _kind(value: object) -> DifferenceType | Fault:
 
 
 def _language_fault(texts: dict[str, str], brief: StrategyBrief) -> Fault | None:
-    """Of the texts one by one, and of all together, where each is too short to tell."""
+    """Of the texts one by one, and of all together, where each is too short to judge."""
     for field, text in texts.items():
         if fault := language_fault(text, f"Its {field}", brief.caption):
             return fault
@@ -381,7 +381,7 @@ _NO_CAPTION = "no_caption"
 def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
     """Has strategies proposed for every anchor that has none, each kept as a draft.
 
-    An answer that is no use is asked for once more, with what is wrong.
+    An unusable answer is asked for once more, with what is wrong.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.

@@ -121,7 +121,7 @@ class CaptionPool:
 
 
 class CaptionReviser:
-    """Asks for new texts, and knows what the captions of each image say by now."""
+    """Asks for new texts, and keeps track of the current captions of each image."""
 
     def __init__(
         self,
@@ -206,9 +206,9 @@ class CaptionReviser:
 # what was released must not change with that.
 
 VALIDATED_WITH = "validated_with"
-"""The role in which the settings of a validation stand to what came of it."""
+"""The role of the settings of a validation, as a parent of its results."""
 MEASURES = "measures"
-"""The role in which a caption stands to the report of its discriminability."""
+"""The role of a caption, as a parent of the report on its discriminability."""
 
 
 def active_images(
@@ -355,14 +355,14 @@ def _rounds(number: int) -> str:
 
 # The whole loop is one computation (`flows.recos.validation_loop`): what a model answered and what
 # an embedder gave is in the store, so that a run that was stopped computes it again at no cost, and
-# comes to the same. What came of each image is then committed as any other work.
+# comes to the same. The outcome of each image is then committed as any other work.
 
 VERSION = "1"
 _SIDE_PX = 160
 
 
 class Validation(NamedTuple):
-    """What came of all captions, and where that can be looked at.
+    """The outcome of all captions, and the page that shows it.
 
     `page` is None where captions stay as they were validated before, and nothing was compared
     again.
@@ -382,14 +382,14 @@ def validate_captions(
 
     Of what was tried for a caption, the text nearest to what passes stays proposed; the others are
     rejected with what was found of them. What does not pass, or what the grammar check doubts, is
-    marked for the people of the queue. `before_storing` is called when the loop came to its end.
+    marked for the people of the queue. `before_storing` is called when the loop has ended.
     Where something was withdrawn since, captions of the images that were validated before stand as
     they are (`flows.recos.caption_validation`).
 
     Runs side by side do this one after the other: what one had revised, the next finds stored.
 
     Raises:
-        DegenerateCriterionError: the criterion does not tell the captions apart.
+        DegenerateCriterionError: the criterion does not distinguish the captions.
         ConfigurationError: there are too few images, or no captions.
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is gone; what came back before is stored.
@@ -454,7 +454,7 @@ class _Loop:
         return texts, self._pool.targets(drafts)
 
     def store(self, outcome: ValidationOutcome, standing: Collection[str]) -> StageReport:
-        """Commits what came of every image's captions, but for those of images that stand."""
+        """Commits the outcome of every image's captions, but for images that stay as they were."""
         validated = self._validated()
         outcomes = CaptionOutcomes(
             self._captioner, self._pool, self._reviser, self._facts, validated

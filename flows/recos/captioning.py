@@ -182,7 +182,7 @@ def _captions(value: object, count: int) -> tuple[str, ...] | Fault:
 RENDERED_FROM = "rendered_from"
 """The role of what a generator drew, of which an image is the picture."""
 WRITTEN_WITH = "written_with"
-"""The role in which the settings of a caption stand to it: model, parameters, prompt."""
+"""The role of the settings of a caption: model, parameters, prompt."""
 
 
 class Captioner(DatasetModel):
@@ -240,7 +240,7 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
 
 
 def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What is known of those images that were rendered, or whose source tells it; by their ids."""
+    """The facts of those images that were rendered, or whose source states them; by their ids."""
     copied = parents_of(store, image_ids, SAMPLED_FROM)
     originals = {one for found in copied.values() for one in found}
     facts: dict[str, tuple[str, ...]] = {}

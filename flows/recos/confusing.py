@@ -246,7 +246,7 @@ def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageRepor
 
 
 class _Answer(NamedTuple):
-    """A confusing caption, or why the answer is no use: people are then asked about the pair."""
+    """A confusing caption, or why it cannot be used: people are then asked about the pair."""
 
     text: str | Rejection
 
@@ -281,7 +281,7 @@ def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> li
 
 
 def _said(captioner: Captioner, pairs: Sequence[Pair]) -> dict[str, set[Words]]:
-    """The words of the captions of each image of v1 by now, whatever was decided on them."""
+    """The words of the current captions of each image of v1, the rejected ones included."""
     standing = {pair.key for pair in pairs}
     said: dict[str, set[Words]] = defaultdict(set)
     for one in load_written(captioner.context.store, captioner.dataset):
@@ -298,7 +298,7 @@ def _written(
 ) -> WorkResult:
     """The caption written for a pair, which joins `said`.
 
-    Where the answer is no use, people are asked about the caption of v0 all the same: where the
+    Where the answer cannot be used, people are asked about the caption of v0 anyway: where the
     model repeated its words, it may well fit both images.
     """
     pair = answer.subject
@@ -315,7 +315,7 @@ def _written(
 
 
 def _different(text: str | Rejection, said: set[Words]) -> str | Rejection:
-    """A caption, or why it is no use where others of its image say it already."""
+    """A caption, or a rejection where another caption of its image says the same."""
     if isinstance(text, Rejection) or words_of(text) not in said:
         return text
     detail = f"Another caption of the image says the same: {text!r}."

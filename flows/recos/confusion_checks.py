@@ -196,7 +196,7 @@ def _fits(images: Vectors, captions: Vectors, owners: Owners) -> NDArray[np.floa
     return own - others
 
 
-# Whether t fits x and not x′, and t′ fits x′ and not x, as far as an embedder can tell.
+# Whether t fits x and not x′, and t′ fits x′ and not x, as far as an embedder can judge.
 #
 # A caption that fits both images makes a benchmark wrong: finding the other image would count as an
 # error. What an embedder is not sure of goes to people.

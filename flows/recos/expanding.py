@@ -148,7 +148,7 @@ def ask_of_duplicates(
 ) -> StageReport:
     """Proposes a question for each pair; retires open ones of pairs that are in doubt no more.
 
-    Nobody is asked of two images of v1: both have captions, and stay.
+    Two images of v1 are never asked about: both have captions, and stay.
 
     Args:
         context: of the run.

@@ -61,12 +61,12 @@ class Pool:
 
     @property
     def fingerprints(self) -> dict[str, ImageFingerprint]:
-        """What each looks like, by id, in their order."""
+        """The fingerprint of each, by id, in their order."""
         return self._usable.fingerprints
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Where each stands, by id."""
+        """The position of each, by id."""
         return {image.id: place for place, image in enumerate(self.images)}
 
     @cached_property

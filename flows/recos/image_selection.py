@@ -79,7 +79,7 @@ def _question(image: StoredEntity, proposed_by: str) -> NewEntity:
 
 
 def follow_selections(context: RunContext, queue: Queue) -> None:
-    """Accepts, rejects or reopens images as the questions about them stand.
+    """Accepts, rejects or reopens images as the questions about them were answered.
 
     An image that something else was decided on, such as a withdrawal, is left alone.
     """

@@ -68,7 +68,7 @@ _LATIN_WORD = re.compile(r"[A-Za-z]{2}")
 
 
 def answer_schema(count: int) -> dict[str, Any]:
-    """The JSON schema of an answer: 1 to `count` pairs, with nothing beside their fields."""
+    """The JSON schema of an answer: 1 to `count` pairs, with no other fields."""
     properties = {
         KIND_FIELD: {"type": "string", "enum": [kind.value for kind in SignCategory]},
         CHINESE_FIELD: text_schema(MOST_CHINESE),
@@ -106,7 +106,7 @@ def read_sign_pairs(
 ) -> list[SignPair | Rejection]:
     """The pairs of an answer in their order, each as it is or why it cannot be used.
 
-    An answer that is no use as a whole is one rejection. Reasons are those of `answer_object`,
+    An answer that is unusable as a whole is one rejection. Reasons are those of `answer_object`,
     `only_field` and `read_line` (`flows.answers`), and `wrong_type`, `wrong_count` (more than
     were wanted), `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in
     Latin letters), `no_glyph`, and `duplicate_text` (one of the texts is taken, or is in an
@@ -203,7 +203,7 @@ class FurtherPairs:
 
     @property
     def digest(self) -> str:
-        """Tells these pairs from others, as 8 hex digits."""
+        """A digest of these pairs, as 8 hex digits."""
         texts = (f"{one.category}\t{one.chinese}\t{one.english}" for one in self.pairs)
         return digest_of(*texts, *(one.model_call or "" for one in self.pairs))[:8]
 
@@ -231,9 +231,9 @@ def require_writer(tasks: Sequence[TaskSpec], settings: CaptioningSettings) -> N
 def write_sign_pairs(
     writer: DatasetModel, task: TaskSpec, options: RenderOptions
 ) -> tuple[FurtherPairs, list[StageReport]]:
-    """Has further pairs written, `MOST_PAIRS` at most at once, until there are enough of use.
+    """Has further pairs written, at most `MOST_PAIRS` a request, until there are enough.
 
-    What is no use goes to quarantine; the model is asked for as many more, until an answer brings
+    Unusable pairs go to quarantine; the model is asked for as many more, until an answer brings
     nothing new. Where pairs are missing then, the run says so and goes on.
 
     Raises:
@@ -271,7 +271,7 @@ class _Writing:
         self._parents = [(PROMPTED_BY, prompt.id), (WRITTEN_WITH, self._settings.id)]
 
     def ask_for(self, count: int) -> None:
-        """Asks once for `count` pairs, or takes the answer of before; stores what is of use."""
+        """Asks once for `count` pairs, or takes the earlier answer; stores the usable pairs."""
         items = self._items(count)
         numbered = list(enumerate(items, start=_ROUND * len(self.reports)))
         stage = Stage(

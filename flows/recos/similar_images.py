@@ -140,7 +140,7 @@ def _none_left(image: str, candidates: int) -> Rejection:
 SIMILAR_TO = "similar_to"
 """The role of the image of v0 to which one of v1 is similar."""
 MATCHES = "matches"
-"""The role in which an image of v1 stands to how it was found."""
+"""The role of an image of v1, as a parent of the record of how it was found."""
 MOST_MATCHES = 5
 """How many similar images may fall away before no other is looked for."""
 _CANDIDATES = 100
@@ -185,7 +185,7 @@ class Judge(NamedTuple):
 
 
 def load_v0(store: Store, dataset: str) -> BaseTier:
-    """v0 as it stands: its live images and their accepted captions."""
+    """v0 as it is now: its live images and their accepted captions."""
     images = [one for one in images_of_tier(store, dataset, "v0") if one.state in LIVE]
     captions = captions_of(store, [image.id for image in images])
     described = tuple(image for image in images if captions.get(image.id))

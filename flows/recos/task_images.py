@@ -217,7 +217,7 @@ def take_task_images(
 
     A picture that the dataset has already, for another task, is passed over: each is there once.
     What is named and not in the source goes to quarantine, a category that no image has included.
-    A draw stands as it is where something of it was withdrawn; nothing is taken in its place.
+    A draw stays as it is where something of it was withdrawn; nothing is taken in its place.
 
     Raises:
         ConfigurationError: the source has no usable image, or the dataset holds another draw for

@@ -81,7 +81,7 @@ class CaptionHistory(NamedTuple):
         return self._replace(attempts=(*self.attempts, attempt))
 
     def refusal_of(self, text: str) -> Rejection | None:
-        """Why a new text is no use, though it is a caption: it was tried before."""
+        """Why a new text cannot be used, though it is a caption: it was tried before."""
         if words_of(text) not in {words_of(one.text) for one in self.attempts}:
             return None
         detail = f"The model wrote a caption again that had failed: {text!r}."
@@ -139,7 +139,7 @@ Rewrite = Callable[[Sequence[CaptionHistory]], Sequence[str | Rejection]]
 
 
 class ValidationOutcome(NamedTuple):
-    """What came of all captions, in the order in which they were given.
+    """The outcome of all captions, in the order in which they were given.
 
     Attributes:
         histories: everything that was tried.
@@ -248,7 +248,7 @@ def _measured(
 
 
 def _refusal(history: CaptionHistory, text: str, siblings: set[Words]) -> Rejection | None:
-    """Why a text is no use in the place of a caption, if it is not."""
+    """Why a text cannot replace a caption; None where it can."""
     if refused := history.refusal_of(text):
         return refused
     if words_of(text) not in siblings:

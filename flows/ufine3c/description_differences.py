@@ -140,7 +140,7 @@ def placed(facts: Iterable[Fact], scale: str, lexicon: Lexicon) -> list[Placed]:
 def compare_on_scale(
     source: Sequence[Placed], rewrite: Sequence[Placed], *, minor_if_added: bool = True
 ) -> Iterator[Finding]:
-    """Each fact of the rewrite beside the closest of the source; one step apart is minor."""
+    """Each fact of the rewrite compared with the closest of the source; one step apart is minor."""
     for place, fact in rewrite:
         if not source:
             yield added(fact, minor=minor_if_added)
@@ -242,7 +242,7 @@ def compare_lengths(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator
 
 
 def compare_sides(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
-    """Left for right, and a side that the source does not tell."""
+    """Left for right, and a side that the source does not name."""
     said = {fact.value for fact in source}
     for fact in rewrite:
         if fact.value not in said:

@@ -245,7 +245,7 @@ def check_rewrites(
 ) -> StageReport:
     """Gives every proposed rewrite of `dataset` a report, or rejects it where it is no rewrite.
 
-    Of rewrites of one image that are near-identical the first stands, in the order of `authors`
+    Of rewrites of one image that are near-identical the first is kept, in the order of `authors`
     (the models of the profile), whichever came back first.
     """
     stage = Stage(

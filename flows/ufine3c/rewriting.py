@@ -50,7 +50,7 @@ def pending_captions(dataset: str) -> Pending:
 def rewrite_configuration(
     spec: ChatModelSpec, settings: RewriteSettings, prompt: Prompt
 ) -> dict[str, Any]:
-    """What determines the rewrites by one model, beside their captions."""
+    """What determines the rewrites by one model, apart from their captions."""
     return {
         "model": spec.ref.model_dump(),
         "parameters": spec.parameters,

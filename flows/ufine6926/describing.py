@@ -63,7 +63,7 @@ def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection
 
 
 DRAFTED_WITH = "drafted_with"
-"""The role in which the settings of a draft stand to it: model, parameters, prompt."""
+"""The role of the settings of a draft: model, parameters, prompt."""
 
 _PAGE = 500
 
@@ -74,7 +74,7 @@ def offer_drafts(
     """Where `wanted`, has the profile's first model draft for those who will describe images.
 
     To be called before images are sent to the desk; `annotate.push` says who begins with a draft.
-    Where none are wanted, those that wait for somebody are retired.
+    Where none are wanted, those that are still waiting are retired.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
@@ -137,7 +137,7 @@ def _drafters(context: RunContext, queue: Queue, settings: DescribeSettings) -> 
 def _keep_drafts(
     context: RunContext, queue: Queue, drafters: Sequence[_Drafter], *, offered: bool
 ) -> list[str]:
-    """Retires drafts that nobody waits for; gives those of which nobody's word takes the place.
+    """Retires drafts that are not needed; gives those that no person's description replaces.
 
     A draft counts if it was made with the settings of now, and its image either waits for people
     and drafts are `offered` to them, or was accepted without a description of theirs.

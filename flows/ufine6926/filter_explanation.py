@@ -321,7 +321,7 @@ def _rule_sheet(rule: RuleText, thresholds: Thresholds, collection: _Collection)
 
 
 def _border(rule: RuleText) -> float:
-    """Where a line drawn between good and bad values stands, from the threshold."""
+    """The place of a line drawn between good and bad values, from the threshold."""
     if not rule.is_count:
         return 0.0
     return -0.5 if rule.direction == "at least" else 0.5

@@ -96,7 +96,7 @@ def merge_identities(
 def identity_name(earliest: Tracklet) -> str:
     """The name of a person after their earliest tracklet.
 
-    It tells the video (its digest too: files are called alike), the track and, as the parts of a
+    It names the video (its digest too: names are not unique), the track and, as the parts of a
     split have one track, the first frame. It does not depend on what else is in the dataset.
     """
     stem = PurePosixPath(earliest.video).stem

@@ -233,7 +233,7 @@ def _lower_quartiles(
 # Which images of a tracklet are kept, where there are more than are wanted.
 
 VARIETY = 1.0
-"""How much being unlike what is chosen already counts, beside quality, from 0."""
+"""How much the difference from images chosen already counts in addition to quality, from 0."""
 SUSPICION = 0.5
 """What quality is multiplied by for every rule that suspects the image."""
 _FAR_BITS = 32  # hashes of unrelated pictures differ in half of their 64 bits
@@ -644,7 +644,7 @@ class RuleText(NamedTuple):
 
     Attributes:
         name: the rule; it occurs once for each of its thresholds.
-        part: what tells those apart, in a word; empty where there is one.
+        part: what distinguishes those, in a word; empty where there is one.
         measure: what is measured.
         setting: the field of `FilterSettings` that holds the threshold.
         direction: what a good value is to the threshold.

@@ -90,7 +90,7 @@ VERSION = "1"
 
 
 class _Memory(Record):
-    """What is remembered beside the tracker's own state."""
+    """What is remembered in addition to the tracker's own state."""
 
     frames: int
     tracks: int
@@ -282,7 +282,7 @@ class _Files:
         """Where the very bytes are that were imported.
 
         Raises:
-            VideoRefusedError: they are nowhere now.
+            VideoRefusedError: they cannot be found now.
         """
         urls = self._found().get(video.file_path, ())
         if not urls:
@@ -326,7 +326,7 @@ class _Tracking:
         self.plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
 
     def work(self, videos: Sequence[StoredEntity]) -> list[StageResult]:
-        """One result per video: its last tracks and what came of it, or why it is no use."""
+        """One result per video: its last tracks and its summary, or why it cannot be used."""
         return [self._track(video) for video in videos]
 
     def _track(self, entity: StoredEntity) -> StageResult:

@@ -33,14 +33,14 @@ from sources.video.inspecting import inspect_video
 from sources.video.problem import VideoProblem
 from sources.video.reader import VideoReader, open_video
 
-# Follows people through detections that somebody else made: no video, no detector.
+# Tracking over detections from a file: no video, no detector.
 
 RESULT_FILE = "result.txt"
 
 
 @dataclass(frozen=True)
 class TrackedDetections:
-    """What came of a file of detections: where it was written, and how much it is."""
+    """The tracks of a file of detections: where they were written, and their numbers."""
 
     result: Path
     detections: int
@@ -113,7 +113,7 @@ _CROP_NAME = re.compile(r"\d{4,}-\d{6,}\.jpg")
 
 @dataclass
 class VideoTracks:
-    """What came of a video: where it was written, and how much it is.
+    """The tracks of a video: where they were written, and their numbers.
 
     `rejected` counts the tracks of which the filter left nothing, `unseen` those that never had a
     box inside the frame; `problem` says why the video ended before it should have.
