@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -220,7 +221,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--lost-after", type=float, required=True, metavar="SECONDS")
     options = parser.parse_args(arguments)
     lost_after = timedelta(seconds=options.lost_after)
-    asyncio.run(work(options.pool, options.deployments, lost_after))
+    with suppress(KeyboardInterrupt):  # how asyncio ends after SIGINT, and here after SIGTERM
+        asyncio.run(work(options.pool, options.deployments, lost_after))
 
 
 if __name__ == "__main__":

@@ -1,31 +1,10 @@
 """The Prefect flow `build-ccd`."""
 
-from prefect import flow
-from prefect.client.schemas import State
+from flows.ccd.pipeline import ccd_pipeline
+from flows.engine.prefect import build_flow
 
-from flows.ccd.pipeline import run_build
-from flows.engine.ledger import Budget
-from flows.engine.prefect import run_in_prefect
-
-
-@flow(name="build-ccd", persist_result=False)
-def build_ccd(
-    config: str | None = None,
-    profile: str | None = None,
-    max_cost: float | None = None,
-    max_tokens: int | None = None,
-    wait: bool = False,
-) -> State[None]:
-    """Builds a CCD-style benchmark of contrastive images, as far as it can be done now.
-
-    Args:
-        config: the build file (TOML); without one, the demonstration's stills.
-        profile: name or file of the profile; without one, `LOUPE_PROFILE` says which.
-        max_cost: stop cleanly when model calls have cost this much.
-        max_tokens: stop cleanly when model calls have used this many tokens.
-        wait: keep running until people have decided everything, instead of ending.
-    """
-    return run_in_prefect(
-        lambda context: run_build(context, config, profile, wait=wait),
-        Budget(max_cost, max_tokens),
-    )
+build_ccd = build_flow(
+    "build-ccd",
+    ccd_pipeline(),
+    "Builds a CCD-style benchmark of contrastive images, as far as it can be done now.",
+)

@@ -9,10 +9,10 @@ from db.decisions import RETIRED, NewDecision, decided_by_people, last_agents, l
 from db.entities import LIVE, AgentRef, NewEntity, StoredEntity, fetch, find, new_entity, parents_of
 from db.store import Store
 from db.work import WorkResult
+from flows.ccd.anchors import anchors_of, is_anchor
 from flows.ccd.downloading import IMPORTED_FROM
 from flows.ccd.image_choice import FOUND_AS
 from flows.ccd.image_requests import MADE_FOR
-from flows.engine.building import anchors_of, is_anchor
 from flows.engine.context import RunContext
 from flows.engine.invalidation import reconcile_edits, reconcile_superseded
 from flows.engine.report import StageReport

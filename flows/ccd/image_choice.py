@@ -22,10 +22,10 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import Pending, WorkResult, drop_rejections, register_plan, rejections_of
+from flows.ccd.anchors import is_anchor
 from flows.ccd.choice_test import write_choice_report
 from flows.ccd.downloading import Found, ResultsOfSearch
 from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, Looks, UsedImages, strategies_of_orders
-from flows.engine.building import is_anchor
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import Deferred, StageReport, StageResult

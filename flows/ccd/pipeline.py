@@ -1,9 +1,10 @@
 """`build-ccd`: strategies, images, captions, people at each step (CCD)."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
 
-from annotate.projects import Desks
-from annotate.queues import Queue, parse_policy
+from flows.ccd.anchors import take_anchors
 from flows.ccd.downloading import DownloaderMaker, find_images
 from flows.ccd.editing import EDITED_IMAGES_STAGE as EDITING
 from flows.ccd.editing import edit_images, edit_settings
@@ -20,191 +21,164 @@ from flows.ccd.refining import refine_captions
 from flows.ccd.searching import Clock, utc_now
 from flows.ccd.strategies import propose_strategies, take_strategies
 from flows.engine.build_files import demonstration_ccd_build, load_ccd_build
-from flows.engine.building import PipelineSpec, run_pipeline, take_anchors
-from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.gates import declared_queues, review
 from flows.engine.importing import import_source
 from flows.engine.model_step import DatasetModel, left_unanswered
-from flows.engine.releasing import release
-from flows.engine.report import BuildReport
+from flows.engine.pipeline import Gate, Loop, PipelineRun, PipelineSpec, Release, Step
 from retrieval.embedders import pinned
 from schemas.build import CcdBuild
 from schemas.contrast_records import Way
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import FolderSearch, ImageSearchSpec
-from schemas.profile import Profile
+from schemas.profile import ContrastSettings, Profile
 from sources.web.downloading import ImageDownloader
 
 
-def run_build(
-    context: RunContext, config: str | None, profile: str | None, *, wait: bool = False
-) -> BuildReport:
-    """Builds what `config` says (None: the demonstration) by `profile` (None: the setting).
+@dataclass
+class CcdRun(PipelineRun[CcdBuild]):
+    """What the steps share.
 
-    Raises:
-        LoupeError: see `build_dataset`.
+    Attributes:
+        clock: which day it is for a search service's daily budget.
+        method: how images are obtained in this pass.
+        stopped: what stopped a method; raised once the images it did give are stored and chosen.
+        deferred: strategies whose results of an earlier method are not known yet.
     """
-    recipe = PipelineSpec(
+
+    make_downloader: DownloaderMaker = ImageDownloader
+    clock: Clock = utc_now
+    settings: ContrastSettings = field(init=False)
+    embedder: CachedEmbedder = field(init=False)
+    search: ImageSearchSpec | None = field(init=False)
+    method: Way = field(init=False)
+    stopped: LoupeError | None = field(init=False, default=None)
+    deferred: set[str] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settings = self.profile.contrast
+        self.compared_by = self.settings.embedder
+        self.embedder = CachedEmbedder(self.store, pinned(self.settings.embedder))
+        self.search = _search_of(self.build, self.profile)
+
+
+def ccd_pipeline(
+    make_downloader: DownloaderMaker = ImageDownloader, clock: Clock = utc_now
+) -> PipelineSpec[CcdBuild, CcdRun]:
+    """Proposes strategies, obtains an image for each, writes fine captions for whole groups.
+
+    People are asked three times: whether strategies are right, whether images differ in the one
+    detail, and whether the captions of whole groups are right. A strategy whose image people
+    reject is tried again with the next method.
+    """
+    return PipelineSpec(
         load=load_ccd_build,
         demonstrate=demonstration_ccd_build,
         announcement="the sources are the demonstration's stills, drawn once",
-        build_dataset=build_dataset,
+        start=partial(CcdRun, make_downloader=make_downloader, clock=clock),
+        steps=(
+            Step(_take_anchors),
+            Step(_propose_strategies),
+            Gate("strategies", "strategies_gate"),
+            Loop(
+                _each_method,
+                (
+                    Step(_request_images),
+                    Step(_search_images, enabled=lambda run: run.method == "search"),
+                    Step(_edit_images, enabled=lambda run: run.method == "edit"),
+                    Gate("candidates", "candidates_gate"),
+                ),
+            ),
+            Step(_form_groups),
+            Step(_refine_captions),
+            Gate("groups", "groups_gate"),
+            Step(_apply_group_decisions),
+            Release(lambda run: run.build.version),
+        ),
     )
-    return run_pipeline(recipe, context, config, profile, wait=wait)
 
 
-def build_dataset(
-    context: RunContext,
-    build: CcdBuild,
-    profile: Profile,
-    open_desks: Callable[[], Desks],
-    *,
-    wait: bool = False,
-    make_downloader: DownloaderMaker = ImageDownloader,
-    clock: Clock = utc_now,
-) -> BuildReport:
-    """Does what can be done now: strategies, images, captions, each with the people it needs.
-
-    Every step goes on from what is stored, so running it again costs only what is missing. People
-    are asked three times: whether strategies are right, whether images differ in the one detail,
-    and whether the captions of whole groups are right. Each time what they need is pushed to the
-    desk and the run ends (with `wait`: waits). Which day it is for a service's daily budget,
-    `clock` says.
-
-    Raises:
-        UsageError: the build, a source or the profile cannot be used.
-        BudgetReachedError: a limit of the run's budget, or a service's of the day, was reached.
-        ModelError: a model could not be loaded, or its server is gone.
-        ServiceError: the review desk is gone, or images could not be downloaded for now.
-    """
-    steps = _Steps(context, build, profile, open_desks, wait, make_downloader, clock)
-    for step in (steps.propose, steps.come_by_images, steps.write_captions):
-        step()
-        steps.report.count_costs(context.store)
-        if steps.report.waiting:
-            return steps.report
-    context.progress.say(attrition_sentence(context.store, build.dataset))
-    release(context, steps.report, build, build.version, embedder=profile.contrast.embedder)
-    return steps.report
+def _take_anchors(run: CcdRun) -> None:
+    for spec in run.build.sources:
+        source, imported = import_source(run.context, spec)
+        run.add(imported, take_anchors(run.context, run.build, spec, source))
 
 
-class _Steps:
-    """The steps of one build, in their order."""
+def _propose_strategies(run: CcdRun) -> None:
+    strategist = DatasetModel(run.context, run.dataset, run.settings.strategist)
+    run.add(propose_strategies(strategist, run.settings), take_strategies(strategist, run.settings))
 
-    def __init__(
-        self,
-        context: RunContext,
-        build: CcdBuild,
-        profile: Profile,
-        open_desks: Callable[[], Desks],
-        wait: bool,
-        make_downloader: DownloaderMaker,
-        clock: Clock,
-    ) -> None:
-        self._context = context
-        self._build = build
-        self._settings = profile.contrast
-        self._open_desks = open_desks
-        self._wait = wait
-        self._make_downloader = make_downloader
-        self._clock = clock
-        self._embedder = CachedEmbedder(context.store, pinned(self._settings.embedder))
-        self._search = _search_of(build, profile)
-        self._stopped: LoupeError | None = None
-        self._left_for_later: set[str] = set()
-        self.report = BuildReport(build.dataset)
 
-    def propose(self) -> None:
-        """Takes anchors out of the sources, has strategies proposed, and asks people of them."""
-        for spec in self._build.sources:
-            source, imported = import_source(self._context, spec)
-            taken = take_anchors(self._context, self._build, spec, source)
-            self.report.stages += [imported, taken]
-        strategist = DatasetModel(self._context, self._build.dataset, self._settings.strategist)
-        self.report.stages += [
-            propose_strategies(strategist, self._settings),
-            take_strategies(strategist, self._settings),
-        ]
-        self._review("strategies", self._build.strategies_gate)
-
-    def come_by_images(self) -> None:
-        """Comes by an image for each strategy; what people turn down is tried the next way."""
-        self._come_by_images_each_way()
-        if self._stopped is not None:  # what came back before it is stored, and chosen from
-            raise self._stopped
-
-    def _come_by_images_each_way(self) -> None:
-        for way in self._build.ways:
-            if way == "search" and self._search is None:
-                self._context.progress.say(
-                    "nothing is searched: the profile names no service ([contrast.search]) and the "
-                    "build no folder (search_folder)"
-                )
-                continue
-            self._come_by_images(way)
-            self._review("candidates", self._build.candidates_gate)
-            if self.report.waiting:
-                return
-        sync_active_requests(self._context, self._build.dataset)
-
-    def _come_by_images(self, way: Way) -> None:
-        context, dataset, settings = self._context, self._build.dataset, self._settings
-        self._keep_standing_candidates()
-        self.report.stages.append(order_images(context, dataset, way, self._left_for_later))
-        if way == "edit":
-            self._say(edit_bounds_warning(settings))
-            edited = edit_images(context, dataset, settings, self._embedder, self._build.seed)
-            self.report.stages.append(edited)
-            self._stopped = self._stopped or left_unanswered(settings.editor.ref, edited)
-        elif self._search is not None:
-            found = find_images(
-                context, dataset, settings, self._search, self._make_downloader, self._clock
+def _each_method(run: CcdRun) -> Iterator[None]:
+    """A pass for each method of the build, until people have to decide."""
+    for method in run.build.ways:
+        if method == "search" and run.search is None:
+            run.say(
+                "nothing is searched: the profile names no service ([contrast.search]) and the "
+                "build no folder (search_folder)"
             )
-            self._stopped = self._stopped or found.stopped
-            chosen = choose_candidates(context, dataset, settings, found, self._embedder)
-            self.report.stages += [*found.reports, chosen]
-            self._left_for_later |= waiting_strategies(context.store, dataset, chosen)
-            self._tell_of_choices()
-        self._keep_standing_candidates()  # other settings may have made a second one
+            continue
+        run.method = method
+        yield
+        if run.report.waiting:
+            break
+    else:
+        sync_active_requests(run.context, run.dataset)
+    if run.stopped is not None:
+        raise run.stopped
 
-    def _keep_standing_candidates(self) -> None:
-        context, dataset, settings = self._context, self._build.dataset, self._settings
-        edits = edit_settings(context, dataset, settings, self._embedder, self._build.seed)
-        sync_active_candidates(context, dataset, {EDITING: edits})
 
-    def _tell_of_choices(self) -> None:
-        told = calibrate_choices(
-            self._context, self._build.dataset, self._settings.choice, self._embedder
+def _request_images(run: CcdRun) -> None:
+    _sync_candidates(run)
+    run.add(order_images(run.context, run.dataset, run.method, run.deferred))
+
+
+def _search_images(run: CcdRun) -> None:
+    """Searches, downloads what was found, and chooses a candidate for each request."""
+    if run.search is None:
+        return
+    context, dataset, settings = run.context, run.dataset, run.settings
+    found = find_images(context, dataset, settings, run.search, run.make_downloader, run.clock)
+    run.stopped = run.stopped or found.stopped
+    chosen = choose_candidates(context, dataset, settings, found, run.embedder)
+    run.add(*found.reports, chosen)
+    run.deferred |= waiting_strategies(run.store, dataset, chosen)
+    if calibrated := calibrate_choices(context, dataset, settings.choice, run.embedder):
+        run.say(
+            f"how similar results are to their anchors, and what bounds they suggest, is in "
+            f"{calibrated.page}"
         )
-        if told is not None:
-            self._context.progress.say(
-                f"how similar results are to their anchors, and what bounds they suggest, is in "
-                f"{told.page}"
-            )
-            self._say(uncalibrated_threshold_warning(self._settings, told.calibration))
+        run.say(uncalibrated_threshold_warning(settings, calibrated.calibration))
+    _sync_candidates(run)
 
-    def _say(self, sentence: str | None) -> None:
-        if sentence is not None:
-            self._context.progress.say(sentence)
 
-    def write_captions(self) -> None:
-        """Groups images, has captions refined for whole groups, and asks people of them."""
-        context, dataset = self._context, self._build.dataset
-        self.report.stages += [make_images(context, dataset), form_groups(context, dataset)]
-        refiner = DatasetModel(context, dataset, self._settings.refiner)
-        self.report.stages.append(
-            refine_captions(refiner, self._settings, self._embedder, self._build.second_language)
-        )
-        self._review("groups", self._build.groups_gate)
-        self.report.stages.append(apply_group_decisions(context, dataset))
+def _edit_images(run: CcdRun) -> None:
+    run.say(edit_bounds_warning(run.settings))
+    edited = edit_images(run.context, run.dataset, run.settings, run.embedder, run.build.seed)
+    run.add(edited)
+    run.stopped = run.stopped or left_unanswered(run.settings.editor.ref, edited)
+    _sync_candidates(run)
 
-    def _review(self, step: str, gate: str) -> None:
-        declared = declared_queues(self._context.settings)
-        queue: Queue = declared.queue(self._build.dataset, step, parse_policy(gate))
-        self.report.waiting = review(self._context, queue, self._open_desks, wait=self._wait)
-        if self.report.waiting:
-            self._context.progress.say(f"queue {queue.name} waits for people")
+
+def _sync_candidates(run: CcdRun) -> None:
+    """Rejects candidates made under other settings, so that a request has one at most."""
+    edits = edit_settings(run.context, run.dataset, run.settings, run.embedder, run.build.seed)
+    sync_active_candidates(run.context, run.dataset, {EDITING: edits})
+
+
+def _form_groups(run: CcdRun) -> None:
+    run.add(make_images(run.context, run.dataset), form_groups(run.context, run.dataset))
+
+
+def _refine_captions(run: CcdRun) -> None:
+    refiner = DatasetModel(run.context, run.dataset, run.settings.refiner)
+    language = run.build.second_language
+    run.add(refine_captions(refiner, run.settings, run.embedder, language))
+
+
+def _apply_group_decisions(run: CcdRun) -> None:
+    run.add(apply_group_decisions(run.context, run.dataset))
+    run.say(attrition_sentence(run.store, run.dataset))
 
 
 def _search_of(build: CcdBuild, profile: Profile) -> ImageSearchSpec | None:
@@ -214,7 +188,7 @@ def _search_of(build: CcdBuild, profile: Profile) -> ImageSearchSpec | None:
     if profile.contrast.search is not None:
         raise ConfigurationError(
             f"the build names a folder to search (search_folder) and profile {profile.name!r} a "
-            f"service ({profile.contrast.search.name}); only one of both can be searched"
+            f"service ({profile.contrast.search.name}); only one of them can be searched"
         )
     folder = build.search_folder
     spec = FolderSearch(folder=str(folder), embedder=pinned(profile.contrast.embedder))

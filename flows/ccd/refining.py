@@ -21,10 +21,10 @@ from flows.answers import (
     text_schema,
     translation_fault,
 )
+from flows.ccd.anchors import coarse_captions
 from flows.ccd.caption_checks import GroupChecks, refused_phrase, same_captions
 from flows.ccd.groups import REFINED_FOR, sync_active_groups
 from flows.ccd.resizing import smart_resized
-from flows.engine.building import coarse_captions
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport

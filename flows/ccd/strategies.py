@@ -18,8 +18,8 @@ from flows.answers import (
     shown,
     text_schema,
 )
+from flows.ccd.anchors import coarse_captions, is_anchor
 from flows.ccd.resizing import smart_resized
-from flows.engine.building import coarse_captions, is_anchor
 from flows.engine.invalidation import reconcile_edits
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport

@@ -81,7 +81,7 @@ def build(
 ) -> None:
     """Build a version of a dataset from what was decided so far."""
     from db.blobs import BlobStore
-    from flows.engine.contamination import NamedDatasets, contamination_inspection, held_against
+    from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
     from flows.engine.context import open_context
     from flows.engine.release_facts import release_facts, unknown_names
     from flows.engine.releasing import all_of, release_checks, release_signer, version_inspection
@@ -105,7 +105,7 @@ def build(
             warn(doubt)
         warn_of_unfinished(store)
         checks = release_checks(store, settings, dataset, facts=facts)
-        checks = checks._replace(against=held_against(map(named.called, against or ())))
+        checks = checks._replace(against=comparison_with(map(named.called, against or ())))
         if not measure:
             checks = checks._replace(nearest=None)
         built = build_release(

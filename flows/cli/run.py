@@ -4,7 +4,7 @@ import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,19 +13,10 @@ from flows.cli.withdrawals import warn_of_unfinished
 
 if TYPE_CHECKING:
     from flows.engine.context import RunContext
+    from flows.engine.pipeline import PipelineSpec
     from flows.engine.report import BuildReport
     from flows.evaluation.run import EvaluationReport
     from profiles.settings import Settings
-
-
-class Builder(Protocol):
-    """Builds a dataset from a build file, as far as possible now."""
-
-    def __call__(
-        self, context: "RunContext", config: str | None, profile: str | None, *, wait: bool
-    ) -> "BuildReport":
-        """The report of the run."""
-        ...
 
 
 class FlowName(StrEnum):
@@ -81,35 +72,36 @@ def run(
         return
     from flows.engine.context import open_context
     from flows.engine.ledger import Budget
+    from flows.engine.pipeline import run_build
     from flows.engine.progress import ConsoleProgress
 
     context = open_context(
         settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
     )
     warn_of_unfinished(context.store)
-    report = _builder(flow)(context, parameters["config"], profile, wait=wait)
+    report = run_build(context, _pipeline(flow), parameters["config"], profile, wait=wait)
     show_report(report, as_json=as_json)
 
 
-def _builder(flow: FlowName) -> "Builder":
-    """The function that runs the flow; imports only that flow."""
+def _pipeline(flow: FlowName) -> "PipelineSpec[Any, Any]":
+    """The pipeline of the flow; imports only that one."""
     match flow:
         case FlowName.BUILD_UFINE3C:
-            from flows.ufine3c.pipeline import run_build as build_ufine3c
+            from flows.ufine3c.pipeline import ufine3c_pipeline
 
-            return build_ufine3c
+            return ufine3c_pipeline()
         case FlowName.BUILD_UFINE6926:
-            from flows.ufine6926.pipeline import run_build as build_ufine6926
+            from flows.ufine6926.pipeline import ufine6926_pipeline
 
-            return build_ufine6926
+            return ufine6926_pipeline()
         case FlowName.BUILD_RECOS:
-            from flows.recos.pipeline import run_build as build_recos
+            from flows.recos.pipeline import recos_pipeline
 
-            return build_recos
+            return recos_pipeline()
         case FlowName.BUILD_CCD:
-            from flows.ccd.pipeline import run_build as build_ccd
+            from flows.ccd.pipeline import ccd_pipeline
 
-            return build_ccd
+            return ccd_pipeline()
 
 
 def show_report(report: "BuildReport", *, as_json: bool) -> None:
@@ -164,15 +156,16 @@ def demo(
     Needs no network and no GPU: people are drawn, and the built-in models describe them.
     """
     from flows.engine.context import open_context
+    from flows.engine.pipeline import run_build
     from flows.engine.progress import ConsoleProgress, SilentProgress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
-    from flows.ufine3c.pipeline import run_build
+    from flows.ufine3c.pipeline import ufine3c_pipeline
     from profiles.settings import load_settings
 
     progress = SilentProgress() if quiet else ConsoleProgress(err)
     context = open_context(load_settings(), progress=progress)
     warn_of_unfinished(context.store)
-    report = run_build(context, None, "builtin")
+    report = run_build(context, ufine3c_pipeline(), None, "builtin")
     scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
     if as_json:
         print_json({**report.as_json(), "evaluation": scores.as_json()})

@@ -148,15 +148,15 @@ def duplicates(
 
 
 def _show(duplicates: "FolderDuplicates") -> None:
-    from flows.engine.fingerprints import way_of
+    from flows.engine.fingerprints import similarity_name
 
     found, report = duplicates.found, duplicates.found.report
     for cluster in found.clusters:
         out.print(cluster.kept, markup=False, soft_wrap=True)
         for name, pair in zip(cluster.members[1:], cluster.dropped, strict=True):
-            out.print(f"  {way_of(pair):<9} {name}", markup=False, soft_wrap=True)
+            out.print(f"  {similarity_name(pair):<9} {name}", markup=False, soft_wrap=True)
     for pair in found.doubtful:
-        line = f"in doubt: {pair.first} and {pair.second} ({way_of(pair)})"
+        line = f"in doubt: {pair.first} and {pair.second} ({similarity_name(pair)})"
         out.print(line, markup=False, soft_wrap=True)
     out.print(
         f"{report.images:,} images, {report.kept:,} of them different; duplicates: "

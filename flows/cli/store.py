@@ -33,7 +33,7 @@ def cost(
     from db.calls import CostRow, cost_rows
     from db.store import Store
     from flows.engine.build_files import load_build
-    from flows.engine.forecast import forecast
+    from flows.ufine3c.forecast import forecast
     from profiles.loader import load_profile
     from profiles.settings import load_settings
 
@@ -183,7 +183,7 @@ def check(
     stored. Exit code 1 if a file is still missing or damaged at the end.
     """
     from db.blob_check import BlobCheck
-    from flows.engine.blob_repair import mend
+    from flows.engine.blob_repair import repair_blobs
     from flows.engine.context import open_context
     from profiles.settings import load_settings
     from schemas.errors import UsageError
@@ -194,7 +194,8 @@ def check(
     with BlobCheck(context.store, context.blobs) as found:
         with progress_bar("reading files") as advance:
             checked = found.run(advance)
-        count_repaired, repaired = _counted(mend(context, found, folders or ()) if repair else ())
+        repairs = repair_blobs(context, found, folders or ()) if repair else ()
+        count_repaired, repaired = _counted(repairs)
         count, faulty = _counted(found.faulty())
         unnamed, paths = _counted(found.orphans() if orphans else ())
     context.store.close()

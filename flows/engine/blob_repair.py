@@ -51,15 +51,17 @@ Data = tuple[bytes, str]
 """The bytes of a file, and in words where they are from."""
 
 
-class Mended(NamedTuple):
-    """A file that is right again, and where its bytes are from."""
+class RepairedBlob(NamedTuple):
+    """A repaired file, and where its bytes are from."""
 
     blob: Blob
     origin: str
 
 
-def mend(context: RunContext, check: BlobCheck, folders: Sequence[Path] = ()) -> Iterator[Mended]:
-    """Makes again what `check` found wrong, as far as it can be; what it cannot stays noted there.
+def repair_blobs(
+    context: RunContext, check: BlobCheck, folders: Sequence[Path] = ()
+) -> Iterator[RepairedBlob]:
+    """Restores the files that `check` found wrong; one that cannot be restored stays noted there.
 
     Args:
         context: the run.
@@ -72,13 +74,13 @@ def mend(context: RunContext, check: BlobCheck, folders: Sequence[Path] = ()) ->
     """
     sources = _Sources(context, check, folders)
     for _ in range(_ROUNDS):
-        mended = 0
+        repaired = 0
         for page in pages(check.faulty(), _PAGE):
             for blob, (data, origin) in sources.data_of(page):
                 if check.repair(blob, data):
-                    mended += 1
-                    yield Mended(blob, origin)
-        if not mended:
+                    repaired += 1
+                    yield RepairedBlob(blob, origin)
+        if not repaired:
             return
 
 

@@ -26,8 +26,6 @@ from sources.demonstration.stills import StillsWorld, load_stills_truth, write_s
 from sources.demonstration.street import StreetWorld, write_street_world
 from sources.demonstration.writing import CITATION, LICENCE
 
-# Reads build files: TOML that says what to build.
-
 _KEYS = "docs/build-files.md"
 _Build = TypeVar("_Build", UFine3CBuild, UFine6926Build, RecosBuild, CcdBuild)
 _Source = TypeVar("_Source", SourceSpec, VideoSourceSpec)
@@ -138,7 +136,7 @@ def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:
 
 
 def _resolved_other(named: str, folder: Path) -> str:
-    """What a release is held against: folders, also as `NAME=FOLDER`, with whole paths."""
+    """What a release is compared with; a folder, also as `NAME=FOLDER`, gets its whole path."""
     name, separator, path = named.rpartition("=")
     found = folder / at_home(path)
     is_folder = os.path.isdir(found)  # noqa: PTH112 - pathlib raises where a name is too long
@@ -158,7 +156,7 @@ def _resolved_videos(source: VideoSourceSpec, folder: Path) -> VideoSourceSpec:
     return source.model_copy(update={"videos": videos})
 
 
-# The builds that run where the user gives none: a generated world, still and moving.
+# The demonstration: builds of a generated world, still and moving.
 
 SEED = 7
 IDENTITIES = 12
@@ -182,7 +180,7 @@ _IMAGES_PER_IDENTITY = 3  # of the medium source alone, as for ICFG-PEDES in `UF
 
 
 def demonstration_build(home: Path, gate: str = "auto") -> UFine3CBuild:
-    """Writes the world under `home` where it is not there yet, and gives its build."""
+    """Writes the world under `home` where it is missing, and gives its build."""
     world = _world(home / "demonstration" / f"people-{SEED}")
     return UFine3CBuild(
         dataset="ufine3c-demo",
@@ -194,7 +192,7 @@ def demonstration_build(home: Path, gate: str = "auto") -> UFine3CBuild:
 
 
 def demonstration_video_build(home: Path, gate: str = "auto") -> UFine6926Build:
-    """Renders the videos of a street under `home` where they are not yet, and gives their build."""
+    """Renders the videos of a street under `home` where they are missing, and gives their build."""
     world = _street(home / "demonstration" / f"street-{SEED}")
     street = VideoSourceSpec(
         name="demo-street",
@@ -212,7 +210,7 @@ def demonstration_video_build(home: Path, gate: str = "auto") -> UFine6926Build:
 
 
 def demonstration_recos_build(home: Path, gate: str = "auto") -> RecosBuild:
-    """Draws stills under `home` where they are not yet, and gives the build of a benchmark."""
+    """Draws stills under `home` where they are missing, and gives the build of a benchmark."""
     world = _stills(home / "demonstration" / f"stills-{SEED}")
     stills = SourceSpec(
         name="demo-stills",
@@ -241,9 +239,9 @@ def demonstration_recos_build(home: Path, gate: str = "auto") -> RecosBuild:
 
 
 def demonstration_ccd_build(home: Path, gate: str = "auto") -> CcdBuild:
-    """Draws stills under `home` where they are not yet, and gives the build of a CCD benchmark.
+    """Draws stills under `home` where they are missing, and gives the build of a CCD benchmark.
 
-    What is searched are the same stills: images of one family differ in a detail or two.
+    The same stills are searched: images of one family differ in a detail or two.
     """
     world = _stills(home / "demonstration" / f"stills-{SEED}")
     stills = SourceSpec(
@@ -280,7 +278,7 @@ def _searched(world: StillsWorld) -> Path:
 def _stills(folder: Path) -> StillsWorld:
     """The stills in `folder`, and for each task a list of the first of each family.
 
-    Variants of these are what they are confused with. `world.json` is written last, as elsewhere.
+    They are confused with their variants. `world.json` is written last, as elsewhere.
     """
     index = folder / "world.json"
     if index.exists():

@@ -140,11 +140,11 @@ class NamedDatasets:
             release = find_release(context.store, text)
         except UsageError as error:
             if not count_entities(context.store, text, Image.kind, states=LIVE):
-                told = f"{text!r} is no folder and no dataset with images here; as a release: "
-                raise UsageError(told + str(error)) from error
+                message = f"{text!r} is no folder and no dataset with images here; as a release: "
+                raise UsageError(message + str(error)) from error
             if split is not None:
-                told = f"{text} is no release; only releases have splits, got {split!r}"
-                raise UsageError(told) from error
+                message = f"{text} is no release; only releases have splits, got {split!r}"
+                raise UsageError(message) from error
             return StoredImages(context, text)
         if not is_release(release.folder):
             known = f"{release.manifest.dataset} {release.manifest.version}"
@@ -177,14 +177,14 @@ def _named_folder(text: str) -> tuple[str | None, Path | None]:
 
 
 def own_images(other: Other) -> OwnImages:
-    """A dataset as the one that is held against another."""
+    """The images of a dataset that is compared with another."""
     return OwnImages(one for one in other.contents() if isinstance(one, SeenImage))
 
 
-def held_against(
+def comparison_with(
     others: Iterable[Other], limits: ContaminationLimits = DEFAULT_LIMITS
 ) -> Against | None:
-    """Holds a release that is built against `others`; None where there are none."""
+    """Compares a release that is built with `others`; None where there are none."""
     named = tuple(others)
 
     def against(own: OwnImages) -> tuple[Contamination, ...]:
@@ -194,7 +194,7 @@ def held_against(
 
 
 def contamination_inspection(warn: Callable[[str], None], *, refuse: bool) -> Inspection:
-    """Tells `warn` what a release that is built shares with others, or refuses it."""
+    """Warns of what a release that is built shares with others, or refuses to build it."""
 
     def inspect(_content: Path, manifest: Manifest) -> None:
         for held in manifest.contamination:
@@ -202,13 +202,13 @@ def contamination_inspection(warn: Callable[[str], None], *, refuse: bool) -> In
                 files = ", ".join(held.unreadable_files[:3])
                 what = "image" if held.unreadable == 1 else "images"
                 warn(f"{held.unreadable:,} {what} of {held.name} cannot be looked at: {files}")
-        told = [contaminated_sentence(held) for held in manifest.contamination if held.leaks]
-        if told and refuse:
+        sentences = [contaminated_sentence(held) for held in manifest.contamination if held.leaks]
+        if sentences and refuse:
             raise IntegrityError(
                 f"{manifest.dataset} {manifest.version} is contaminated, so nothing is released: "
-                f"{'; '.join(told)}"
+                f"{'; '.join(sentences)}"
             )
-        for sentence in told:
+        for sentence in sentences:
             warn(f"{manifest.dataset} {manifest.version} is contaminated: {sentence}")
 
     return inspect

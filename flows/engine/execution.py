@@ -11,8 +11,8 @@ T = TypeVar("T")
 class ChunkExecutor(Protocol):
     """Runs functions side by side, `workers` at a time.
 
-    `submit` blocks while all workers are busy, so that whoever cuts chunks stays a step ahead and
-    not a collection ahead. Results come out of `results` in any order; an error raises there.
+    `submit` blocks while all workers are busy, so that at most one chunk is cut ahead; it raises
+    the error of an earlier function.
     """
 
     def submit(self, function: Callable[[], T]) -> None:
@@ -57,8 +57,8 @@ def open_executor(
 ) -> Iterator[ChunkExecutor]:
     """Closes `executor` at the end, waiting for what runs also when there was an error.
 
-    The first error is the one that is raised: later ones mostly follow from it. `interrupted` is
-    told, before the waiting, what a signal raised here.
+    The first error is the one that is raised: later ones mostly follow from it. `interrupted` gets
+    what a signal raised here, before the waiting.
     """
     try:
         yield executor

@@ -29,7 +29,7 @@ from schemas.limited import LimitExceededError
 from schemas.near_duplicates import FINGERPRINT, AlikePair, ImageFingerprint, NearDuplicateSettings
 from schemas.records import Image, Rejection
 
-# Fingerprints of the images of a dataset, each made once, for who looks for near-duplicates.
+# Fingerprints of the images of a dataset, each made once
 
 LOOKS_LIKE = "looks_like"
 """The role in which an image stands to its fingerprint."""
@@ -76,7 +76,7 @@ def _result(context: RunContext, image: StoredEntity) -> WorkResult:
     )
 
 
-# Near-duplicates among the images of a folder, without a store.
+# Near-duplicates among the images of a folder, without a store
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
 _AHEAD = 4  # images read for each that is worked on
@@ -118,8 +118,8 @@ class FolderDuplicates(NamedTuple):
         }
 
 
-def way_of(pair: AlikePair) -> str:
-    """In a word, how two images are alike: `exact`, `mirrored` or `near`."""
+def similarity_name(pair: AlikePair) -> str:
+    """How two images are similar: `exact`, `mirrored` or `near`."""
     if pair.exact:
         return "exact"
     return "mirrored" if pair.mirrored else "near"
@@ -127,13 +127,13 @@ def way_of(pair: AlikePair) -> str:
 
 def _evidence(pair: AlikePair) -> dict[str, Any]:
     measures = {"hash_bits": pair.hash_bits, "spectrum_distance": pair.spectrum_distance}
-    return {"way": way_of(pair), **({} if pair.exact else measures)}
+    return {"way": similarity_name(pair), **({} if pair.exact else measures)}
 
 
 def find_in_folder(
     folder: Path, settings: NearDuplicateSettings, progress: Progress
 ) -> FolderDuplicates:
-    """Near-duplicates among the images below `folder`, told by the suffix of their names.
+    """Near-duplicates among the images below `folder`, known by the suffix of their names.
 
     Raises:
         UsageError: it is no folder, or holds no images.

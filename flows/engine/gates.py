@@ -27,8 +27,6 @@ from services.credentials import load_workspaces, workspaces_path
 from services.label_studio import label_studio_access, label_studio_name
 from services.process import LOOPBACK, free_port
 
-# The review queues of this installation: as declared, and those that are in use.
-
 
 def declared_queues(settings: Settings) -> Declarations:
     """The shipped declarations as the installation's own file changes them.
@@ -73,9 +71,6 @@ def chosen_queues(
     return [queue]
 
 
-# The workspaces in which this installation's annotators work, and where they see images.
-
-
 def open_desk(settings: Settings) -> LabelStudioDesk:
     """The workspace of the installation itself, where no annotator was added.
 
@@ -87,10 +82,10 @@ def open_desk(settings: Settings) -> LabelStudioDesk:
 
 
 def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
-    """Gives the workspace of an assignee by pseudonym; each is opened when it is first asked for.
+    """Gives the workspace of an assignee by pseudonym; each is opened at its first use.
 
-    What is given raises `ServiceError` for an assignee whose credentials are not in this
-    installation, and where Label Studio does not answer.
+    The function raises `ServiceError` for an assignee without credentials in this installation,
+    and where Label Studio does not answer.
     """
     opened: dict[str, AnnotationBackend] = {}
 
@@ -125,10 +120,8 @@ def _open(settings: Settings, store: Store, pseudonym: str) -> LabelStudioDesk:
     return LabelStudioDesk(url, credentials.token, server_name=name)
 
 
-# Hints: a review server may say that something changed; what did, a pull finds out for itself.
-#
-# Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. So nothing of
-# what they say is read: each only ends the waiting for the next pull.
+# Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. So their content
+# is not read: each only ends the wait for the next pull.
 
 PATH = "/hint"
 _STOP_SECONDS = 10.0
@@ -136,39 +129,39 @@ _POLL_SECONDS = 0.02
 
 
 class Webhooks:
-    """Whether something may have changed since the last look."""
+    """Whether a webhook has come since the last wait."""
 
     def __init__(self) -> None:
-        self._hinted = threading.Event()
+        self._received = threading.Event()
 
-    def give(self) -> None:
-        """Says that something may have changed."""
-        self._hinted.set()
+    def receive(self) -> None:
+        """Ends a wait."""
+        self._received.set()
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Waits for a hint, or until the time is over; many hints are one."""
-        hinted = self._hinted.wait(timeout_seconds)
-        self._hinted.clear()
-        return hinted
+        """Waits for a webhook, or until the time is over; several count as one."""
+        received = self._received.wait(timeout_seconds)
+        self._received.clear()
+        return received
 
 
 @contextmanager
-def webhook_server(hints: Webhooks, port: int | None = None) -> Iterator[str]:
-    """The address of a server on the loopback interface to which webhooks may be sent.
+def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]:
+    """Serves the loopback address that webhooks are sent to, and gives it.
 
-    It answers every `POST` with 204 and reads nothing of it.
+    Every `POST` is answered with 204, unread.
 
     Raises:
         ServiceError: the port is taken.
     """
     import uvicorn
 
-    def hint(_: Request) -> Response:
-        hints.give()
+    def answer(_: Request) -> Response:
+        webhooks.receive()
         return Response(status_code=204)
 
     chosen = port or free_port()
-    app = Starlette(routes=[Route(PATH, hint, methods=["POST"])])
+    app = Starlette(routes=[Route(PATH, answer, methods=["POST"])])
     config = uvicorn.Config(app, host=LOOPBACK, port=chosen, log_level="warning", access_log=False)
     server = uvicorn.Server(config)
 
@@ -176,7 +169,7 @@ def webhook_server(hints: Webhooks, port: int | None = None) -> Iterator[str]:
         with suppress(SystemExit):  # how it says that the port is taken
             server.run()
 
-    thread = threading.Thread(target=serve, name="hints", daemon=True)
+    thread = threading.Thread(target=serve, name="webhooks", daemon=True)
     thread.start()
     while thread.is_alive() and not server.started:
         time.sleep(_POLL_SECONDS)
@@ -189,8 +182,6 @@ def webhook_server(hints: Webhooks, port: int | None = None) -> Iterator[str]:
         thread.join(_STOP_SECONDS)
 
 
-# Has a queue decided: by its policy, and by people as far as they have come.
-
 _REVIEW_POLL_SECONDS = 5.0
 
 
@@ -199,7 +190,7 @@ def review(
 ) -> int:
     """Applies the queue's policy and asks people for the rest; gives how many items still wait.
 
-    What the gate decided alone under an earlier policy goes to people, where they are asked now.
+    Items that the gate decided alone under an earlier policy go to people, where it asks them now.
 
     Raises:
         UsageError: the queue wants more people than there are.
@@ -226,7 +217,7 @@ def review(
 
 
 def reopen(context: RunContext, queue: Queue) -> None:
-    """Opens again what the gate decided alone, where people are asked for now; tells how much."""
+    """Reopens items that the gate decided alone, where people are asked now; says how many."""
     if reopened := reopen_for_people(context.store, queue):
         context.progress.say(
             f"{reopened:,} items of queue {queue.name} that nobody had looked at are open again: "

@@ -34,10 +34,10 @@ class ReadableImage(Protocol):
         ...
 
     def read(self) -> bytes:
-        """Its bytes, held against the digest.
+        """Its bytes, checked against the digest.
 
         Raises:
-            BlobMismatchError: they are others.
+            BlobMismatchError: they have another digest.
             IntegrityError: they are missing.
         """
         ...
@@ -106,7 +106,7 @@ def read_ahead(
 
 
 def read_image(file: ReadableImage) -> Image.Image:
-    """The picture in a file, in RGB, told by its content.
+    """The picture in a file, in RGB; its format is known from its content.
 
     Raises:
         BlobMismatchError: the file has other bytes than its digest says.

@@ -32,7 +32,7 @@ from sources.licensed_images import LICENSED_IMAGES
 from sources.reading import read_source
 from sources.records import BadRow, ReadOptions, Row, SourceContrast, SourceRow
 
-# What was withdrawn is not taken in again, wherever it comes from next.
+# Withdrawn items are not imported again, from any source
 
 WITHDRAWN = "withdrawn"
 """The reason of such a rejection."""
@@ -68,7 +68,7 @@ class Tombstones:
         )
 
 
-# The terms of sources: what builds state of them, and early word of those that stop a release.
+# The terms of sources: what builds state of them, and an early warning where they stop a release
 
 
 def permissions(sources: Iterable[SourceSpec | VideoSourceSpec]) -> Mapping[str, str]:
@@ -104,7 +104,7 @@ def _why_not(source: Source) -> str:
     )
 
 
-# Imports a source: every record validated, every image looked at, every reject accounted for.
+# The import of a source: every record is validated, every image opened, every rejection recorded
 
 VERSION = "1"
 STAGE = "import_source"
@@ -183,7 +183,7 @@ class _Import:
     tombstones: Tombstones
 
     def result(self, number: int, row: Row) -> WorkResult:
-        """What becomes of the row with that number."""
+        """The result of the row with that number."""
         if isinstance(row, BadRow):
             return WorkResult(number, rejection=row.as_rejection())
         made: list[NewEntity] = []
@@ -265,11 +265,11 @@ class _Import:
                     yield Caption(source=name, text=said, position=position, language=language)
 
 
-def _contrast(told: SourceContrast, anchor: NewEntity) -> Contrast:
+def _contrast(stated: SourceContrast, anchor: NewEntity) -> Contrast:
     return Contrast(
         anchor_id=anchor.id,
-        difference=told.difference,
-        detail=told.detail,
-        plan=told.plan,
-        way=told.way,
+        difference=stated.difference,
+        detail=stated.detail,
+        plan=stated.plan,
+        way=stated.way,
     )

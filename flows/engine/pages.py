@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-# What HTML pages of flows share: templates, and crops that lie in the page itself.
+# HTML pages: templates, and crops embedded in the page
 
 _JPEG_QUALITY = 82
 
@@ -71,7 +71,7 @@ def data_uri(data: bytes, media_type: str) -> str:
     return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"
 
 
-# Histograms of measured values, in percents of the room that they are drawn in.
+# Histograms of measured values, in percent of the drawing's size
 
 BINS = 48
 _FEWEST_WHOLE, _MOST_WHOLE = 6, 66

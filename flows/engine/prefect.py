@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
-from prefect import task
+from prefect import Flow, flow, task
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
@@ -31,12 +31,13 @@ from prefect.states import Cancelling, Completed, Failed
 from flows.cli.output import err, out
 from flows.engine.context import RunContext, open_context
 from flows.engine.ledger import Budget
+from flows.engine.pipeline import BuildT, PipelineSpec, RunT, run_build
 from flows.engine.report import RunReport, StageReport
 from profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError
 from services.prefect_server import prefect_auth_string
 
-# How a run shows itself in Prefect: a task a chunk, progress and results as artifacts.
+# A run in Prefect's pages: a task for each chunk, progress and results as artifacts
 
 _SECONDS_BETWEEN_UPDATES = 2.0
 T = TypeVar("T")
@@ -143,7 +144,7 @@ def _reasons(outcome: str, counts: dict[str, int]) -> list[_Row]:
     ]
 
 
-# What the flows have in common: a context that shows itself in Prefect, and how a run ends.
+# Flows
 
 
 def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> State[None]:
@@ -166,7 +167,38 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
     return Completed(message=report.sentence)
 
 
-# Starts a deployment on a Prefect server and follows it to its end.
+_PARAMETERS = """
+Args:
+    config: the build file (TOML); without one, the demonstration is built.
+    profile: name or file of the profile; without one, `LOUPE_PROFILE` says which.
+    max_cost: stop cleanly when model calls have cost this much.
+    max_tokens: stop cleanly when model calls have used this many tokens.
+    wait: keep running until people have decided everything, instead of ending.
+"""
+
+
+def build_flow(
+    name: str, spec: PipelineSpec[BuildT, RunT], description: str
+) -> Flow[..., State[None]]:
+    """The Prefect flow that runs the builds of a pipeline."""
+
+    def build(
+        config: str | None = None,
+        profile: str | None = None,
+        max_cost: float | None = None,
+        max_tokens: int | None = None,
+        wait: bool = False,
+    ) -> State[None]:
+        return run_in_prefect(
+            lambda context: run_build(context, spec, config, profile, wait=wait),
+            Budget(max_cost, max_tokens),
+        )
+
+    build.__doc__ = f"{description}\n{_PARAMETERS}"
+    return flow(name=name, persist_result=False)(build)
+
+
+# Deployments
 
 _POLL_SECONDS = 1.0
 _LOG_PAGE = 200

@@ -21,7 +21,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress(Protocol):
-    """Is told how far a stage has come; may be called from any thread."""
+    """Shows how far a stage has come; may be called from any thread."""
 
     def start(self, stage: str, total: int | None) -> None:
         """A stage begins on `total` inputs (None: not known)."""

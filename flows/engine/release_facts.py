@@ -120,8 +120,8 @@ def unknown_names(file: Path, facts: ReleaseFacts, store: Store) -> Iterator[str
         one.record(Source).name for known in datasets for one in find(store, known, Source.kind)
     }
     for name in sorted(facts.permitted_terms.keys() - sources):
-        told = f"it is stated why the terms of {name!r} permit a release, which is no source"
-        yield f"{told}; {_hint(name, sources)}"
+        problem = f"permitted_terms names {name!r}, which is no source"
+        yield f"{problem}; {_hint(name, sources)}"
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

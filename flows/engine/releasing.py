@@ -17,7 +17,7 @@ from db.entities import find
 from db.releases import StoredRelease, list_releases, release_after, withdrawn_items
 from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
-from flows.engine.contamination import NamedDatasets, contamination_inspection, held_against
+from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import declared_queues, queues_in_use
@@ -49,7 +49,7 @@ from schemas.quality import ChoiceTest
 from schemas.release import AgreementStatistics, ChoiceStatistics, Manifest, NearestStatistics
 from schemas.retrieval_task import Tier
 
-# How far people agree in the review queues of a dataset, as its release states it.
+# Agreement between people in the review queues of a dataset
 
 _DECIMALS = 3
 
@@ -96,11 +96,11 @@ def _text(queue: str, annotators: int, found: TextAgreement) -> AgreementStatist
 
 
 def _rounded(value: float | None) -> float | None:
-    """What the last digits of floating point could change does not show."""
+    """To a number of decimals that floating-point rounding does not change."""
     return None if value is None else round(value, _DECIMALS)
 
 
-# What a release says of itself beside what it counts: how near other samples are, what people saw.
+# Statistics of a release beyond its counts.
 #
 # How near the nearest other samples are is measured for contrastive benchmarks alone (CCD, table
 # 1), by the model that their build compares images with.
@@ -145,7 +145,7 @@ def measured_nearest(
 ) -> NearestStatistics:
     """The mean cosine of each image, and of each caption, with its five nearest of other images.
 
-    Likewise among the anchors alone, with their coarse captions: what the benchmark began as.
+    The same among the anchors alone, with their coarse captions: what the benchmark began as.
     """
     images = embedder.embed_images([ImageFile(one.sha256, one.file) for one in samples])
     anchors = [at for at, one in enumerate(samples) if one.is_anchor]
@@ -162,24 +162,19 @@ def _nearest_images(images: Vectors) -> float | None:
     if not len(images):
         return None
     rows = unit_rows(images, "the image embeddings")
-    return _release_checks_rounded(distractor_statistics(rows, np.arange(len(rows))).mean)
+    return _rounded(distractor_statistics(rows, np.arange(len(rows))).mean)
 
 
 def _nearest_captions(
     captions: Sequence[tuple[str, ...]], embedder: CachedEmbedder
 ) -> float | None:
-    """Of the captions of each image, held against those of the others."""
+    """The mean cosine of each image's captions with their nearest captions of other images."""
     texts = [text for many in captions for text in many]
     if not texts:
         return None
     rows = unit_rows(embedder.embed_texts(texts), "the text embeddings")
     image_of_text = np.repeat(np.arange(len(captions)), list(map(len, captions)))
-    return _release_checks_rounded(distractor_statistics(rows, image_of_text).mean)
-
-
-def _release_checks_rounded(value: float | None) -> float | None:
-    """As the paper prints it: what rounding of vectors could change does not show."""
-    return None if value is None else round(value, _DECIMALS)
+    return _rounded(distractor_statistics(rows, image_of_text).mean)
 
 
 def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...]:
@@ -201,7 +196,7 @@ def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...
     )
 
 
-# The key that releases of this installation are signed with, and signing one that is there.
+# Signing
 
 _KEY, _FILE = "LOUPE_SIGNING_KEY", "LOUPE_SIGNING_KEY_FILE"
 _MOST_BYTES = 64 * 1024  # of a key; a device has no end
@@ -254,7 +249,7 @@ def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
     return signature, add_signature(folder, signature)
 
 
-# Holds the version of a release that is being built against what it differs in from the last.
+# The version of a release, compared with its differences from the last one
 
 
 class _Neighbours(NamedTuple):
@@ -269,20 +264,21 @@ def version_inspection(
 ) -> Inspection:
     """Compares what is built with the newest earlier release of the same dataset and tier.
 
-    A number that is too small is told to `warn`, and so is an earlier release that is not in its
-    folder or damaged there, so that nothing was compared. Where it is `strict`, that release is
-    rebuilt for the comparison from the store, and a number that is too small, or that cannot be
-    told, is refused with a UsageError before anything is published. A newer release of a higher
-    version is only told.
+    Warns of a version that is too small, of an earlier release that is missing or damaged, so that
+    nothing was compared, and of a newer release of a higher version. With `strict`, a missing or
+    damaged release is rebuilt from the store for the comparison, and a version that is too small
+    or cannot be checked raises UsageError before anything is published.
     """
 
     def inspect(content: Path, manifest: Manifest) -> None:
         earlier, later = _neighbours(store, manifest)
         if later is not None:
-            held = f"held against {earlier.manifest.version}" if earlier else "held against none"
+            compared = (
+                f"compared with {earlier.manifest.version}" if earlier else "compared with none"
+            )
             warn(
                 f"{manifest.dataset} was released as {later.manifest.version} before; "
-                f"{manifest.version} comes after it and is {held}"
+                f"{manifest.version} comes after it and is {compared}"
             )
         if earlier is None:
             return
@@ -292,17 +288,17 @@ def version_inspection(
         except LoupeError as error:
             if not strict:
                 warn(
-                    f"the version of {manifest.dataset} was held against nothing, as {version} "
-                    f"cannot be compared with: {error}"
+                    f"the version of {manifest.dataset} was not checked, as {version} cannot be "
+                    f"compared with: {error}"
                 )
                 return
             found = _compared_with_rebuilt(store, blobs, earlier, content)
         if (fault := check_version(version, manifest.version, found)) is None:
             return
-        told = f"the version of {manifest.dataset} {fault} since {version}"
+        message = f"the version of {manifest.dataset} {fault} since {version}"
         if strict:
-            raise UsageError(f"{told}; nothing was released")
-        warn(told)
+            raise UsageError(f"{message}; nothing was released")
+        warn(message)
 
     return inspect
 
@@ -318,21 +314,21 @@ def all_of(*inspections: Inspection) -> Inspection:
 
 
 def _compared(earlier: StoredRelease, content: Path) -> Difference:
-    """With the earlier one as it lies in its folder."""
+    """With the earlier release in its folder."""
     folder = earlier.folder
     if not (folder / MANIFEST).is_file():
-        raise UsageError(f"it is not in {folder} any more; `loupe release rebuild` makes it anew")
+        raise UsageError(f"it is not in {folder} any more; rebuild it with: loupe release rebuild")
     found = compare_releases(folder, content, examples=0)
     if found.before.id != earlier.manifest.id:
-        told = f"{found.before.dataset} {found.before.version} ({found.before.id[:12]})"
-        raise UsageError(f"{told} lies in {folder} instead")
+        other = f"{found.before.dataset} {found.before.version} ({found.before.id[:12]})"
+        raise UsageError(f"{folder} holds {other} instead")
     return found
 
 
 def _compared_with_rebuilt(
     store: Store, blobs: BlobStore, earlier: StoredRelease, content: Path
 ) -> Difference:
-    """Likewise with what the store makes of the earlier one, beside `content` and for a while."""
+    """With the earlier release rebuilt from the store, beside `content` for a while."""
     name = f"{earlier.manifest.dataset} {earlier.manifest.version}"
     try:
         out = content.parent / "earlier"
@@ -340,7 +336,7 @@ def _compared_with_rebuilt(
         return compare_releases(rebuilt.folder, content, examples=0)
     except LoupeError as error:
         raise UsageError(
-            f"nothing was released: a strict version is held against {name}, which is not sound "
+            f"nothing was released: a strict version is compared with {name}, which is not sound "
             f"in {earlier.folder} and cannot be rebuilt: {error}"
         ) from error
 
@@ -356,25 +352,25 @@ def _neighbours(store: Store, manifest: Manifest) -> _Neighbours:
     return _Neighbours(earlier[-1] if earlier else None, later[-1] if later else None)
 
 
-# The release that a run ends with when a withdrawal came between: the one that took its place.
+# The release that replaced a version after a withdrawal
 
 
 class PatchedRelease(NamedTuple):
-    """What stands in the place of a version, and why it is not built again, in one sentence."""
+    """What replaces a version, and why that is not built again, in one sentence."""
 
     release: StoredRelease
     sentence: str
 
 
 def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease | None:
-    """What stands in the place of a version that was released before something was withdrawn.
+    """What replaces a version that was released before something was withdrawn.
 
-    None where that version was not released, or nothing of its dataset's releases was withdrawn
-    since: it can be built. Else it cannot, for what it held is gone, or other releases have notices
-    by now that it does not carry.
+    None where the version was not released, or nothing of its dataset's releases was withdrawn
+    since: it can be built. Otherwise it cannot: items of it are gone, or other releases have
+    notices that it does not carry.
 
     Raises:
-        UsageError: something of it was withdrawn, and nothing stands in its place.
+        UsageError: something of it was withdrawn, and nothing replaces it.
     """
     built = next(
         (one for one in list_releases(store, dataset) if one.manifest.version == version), None
@@ -387,21 +383,21 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
     raised = "raise the version in the build file"
     if instead is None:
         raise UsageError(
-            f"something of {name} was withdrawn and nothing stands in its place: go on with: loupe "
+            f"something of {name} was withdrawn and nothing replaces it: go on with: loupe "
             f"withdraw --resume; if every withdrawal is finished, {raised}"
         )
     if instead.manifest.id == built.manifest.id:
-        told = f"{name} stands as it is: nothing of it was withdrawn, only of other releases"
+        found = f"{name} stays as it is: nothing of it was withdrawn, only of other releases"
     else:
         why = "something of it" if gone else "something of a release beside it"
-        told = f"{_name(instead.manifest)} stands in the place of {name}: {why} was withdrawn"
+        found = f"{_name(instead.manifest)} replaces {name}: {why} was withdrawn"
     return PatchedRelease(
-        instead, f"{told}; to release what was decided or brought in since, {raised}"
+        instead, f"{found}; to release what was decided or brought in since, {raised}"
     )
 
 
 def _has_notices_since(store: Store, built: StoredRelease) -> bool:
-    """Whether holders of the dataset's releases are told of withdrawals that came after one."""
+    """Whether the dataset's releases have notices of withdrawals that came after `built`."""
     last = max((one.id for one in list_withdrawals(store)), default=0)
     with store.read() as connection:
         before, now = (
@@ -415,9 +411,6 @@ def _name(manifest: Manifest) -> str:
     return f"{manifest.dataset} {manifest.version}"
 
 
-# Ends a run with its release.
-
-
 class ReleasedBuild(Protocol):
     """What a build file says of its releases."""
 
@@ -428,7 +421,7 @@ class ReleasedBuild(Protocol):
 
     @property
     def against(self) -> Sequence[str]:
-        """The datasets that the release is held against."""
+        """The datasets that the release is compared with."""
         ...
 
     @property
@@ -448,16 +441,16 @@ def release(
     """Builds the release of the report's dataset under the home of the installation.
 
     `tier` is that of a benchmark of tasks (`release.tiers`); `embedder` compares the samples of a
-    contrastive one (None: that of the profile in force). The release is held against the datasets
-    that the build names, and its version against what it differs in from the release before: what
-    is wrong is told in the report, but a version that is too small may be refused. With a key in
-    the settings it is signed. Where a withdrawal came between, what it put into the place of that
-    version is the run's release, which the report tells (`flows.engine.releasing`).
+    contrastive one (None: that of the profile in force). The release is compared with the datasets
+    that the build names, and its version with its differences from the release before: the report
+    has warnings, but a version that is too small may be refused. With a key in the settings the
+    release is signed. If a withdrawal has replaced the version since, the run's release is the
+    replacement, and the report says so.
 
     Raises:
         UsageError: nothing can be released, something of the version was withdrawn and nothing
-            stands in its place, the version is too small, the key to sign with cannot
-            be read, or there is nothing that it could be held against by that name.
+            replaces it, the version is too small, the key to sign with cannot be read, or a
+            dataset to compare with does not exist.
         IntegrityError: the version was released with other content.
         ModelError: the embedder cannot be loaded, or cannot go on.
     """
@@ -476,7 +469,7 @@ def release(
     checks = release_checks(store, settings, report.dataset, embedder, context.progress)
     named = NamedDatasets(lambda: context)
     checks = checks._replace(
-        against=held_against(map(named.called, build.against)),
+        against=comparison_with(map(named.called, build.against)),
         permitted_terms={**checks.permitted_terms, **permissions(build.sources)},
     )
     report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"

@@ -1,4 +1,4 @@
-"""What becomes of a stage's inputs, counted."""
+"""Reports of stages and builds: what was done, rejected and deferred, what it cost."""
 
 import threading
 from collections import Counter
@@ -30,9 +30,9 @@ StageResult = WorkResult | Deferred
 class StageReport:
     """What a run of a stage did; safe to add to from several threads.
 
-    `stalled` says that a whole chunk had to be deferred (a model server is gone, say): the stage
-    stops there instead of trying every further input. Where inputs are independent of each other
-    it does not (`may_stall`).
+    `stalled`: a whole chunk had to be deferred (a model server is gone, say), and the stage stops
+    instead of trying every further input. Where inputs are independent of each other (`may_stall`
+    is False), it does not stop.
     """
 
     stage: str
@@ -80,10 +80,10 @@ class StageReport:
 
     @property
     def details(self) -> dict[str, str]:
-        """What was said last of inputs left for later, by reason."""
+        """The last detail of inputs left for later, by reason."""
         with self._lock:
             left = set(self._deferred.values())
-            return {reason: told for reason, told in self._details.items() if reason in left}
+            return {reason: last for reason, last in self._details.items() if reason in left}
 
     @property
     def deferred_inputs(self) -> frozenset[int]:
@@ -121,7 +121,7 @@ class StageReport:
 
 
 class RunReport(Protocol):
-    """What a flow came to, as Prefect's page tells it."""
+    """The result of a flow, as Prefect's page shows it."""
 
     @property
     def artifact(self) -> str:
@@ -149,7 +149,7 @@ def known_sum(value: float | None, unknown: int) -> str:
 
 @dataclass
 class BuildReport:
-    """What a run of a flow came to.
+    """The result of a run of a pipeline.
 
     `release` is the newest one; None while people have to decide before there can be one.
     `warnings` are sentences on releases that somebody should act upon.
@@ -164,13 +164,13 @@ class BuildReport:
     warnings: list[str] = field(default_factory=list)
 
     def count_costs(self, store: Store) -> None:
-        """Takes note of what models and services were asked so far, but for what costs nothing."""
+        """Counts calls of models and services so far, without those that cost nothing."""
         rows = cost_rows(store, self.dataset)
         self.costs = [row for row in rows if row.tokens_in or row.unknown_usage or row.requests]
 
     @property
     def artifact(self) -> str:
-        """The key that the report stands under."""
+        """The key of the report's artifact."""
         return f"{self.dataset}-report"
 
     @property

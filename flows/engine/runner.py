@@ -30,17 +30,13 @@ from flows.engine.execution import open_executor
 from flows.engine.report import StageReport, StageResult
 from schemas.base import EntityRecord
 
-# Work that cannot be shared: of two runs side by side one does it, the other waits for its end.
-#
-# Chunks of work are claimed by `flows.engine.runner`, calls by the ledgers. What is one computation
-# from beginning to end is claimed as a whole.
-
 
 @contextmanager
 def sole_run(context: RunContext, dataset: str, work: str, version: str) -> Iterator[None]:
-    """Waits until no other run does `work` on the dataset, and keeps others out until it is done.
+    """Keeps other runs from doing `work` on the dataset side by side; waits for one that does.
 
-    The claim of a run that was killed, or that does not renew it, is taken over.
+    For a computation that cannot be cut into chunks. The claim of a run that was killed, or that
+    does not renew it, is taken over.
     """
     configuration: dict[str, Any] = {"whole": work}
     plan_id = register_plan(context.store, work, version, configuration)
@@ -58,8 +54,6 @@ def sole_run(context: RunContext, dataset: str, work: str, version: str) -> Iter
         drop_claims(context.store, claim_id)
 
 
-# Stores one entity that no chunk brings: a source, a prompt, a sample.
-
 VERSION = "1"
 
 
@@ -69,7 +63,7 @@ def get_or_create_entity(
     dataset: str,
     parents: Sequence[tuple[str, str]] = (),
 ) -> NewEntity:
-    """`record` as an entity of `dataset`; stored already, it stays as it is."""
+    """`record` as an entity of `dataset`, stored if it is not there yet; outside any chunk."""
     entity = new_entity(record, dataset, parents=parents)
     plan_id = register_plan(
         context.store, f"register_{record.kind}", VERSION, {"dataset": dataset, "id": entity.id}
@@ -88,11 +82,8 @@ def get_or_create_entity(
     return entity
 
 
-# The stage runner: cuts pending inputs into chunks, runs the stage, commits each chunk whole.
-#
-# What a stage does is in `stages/`; here is when, with whom, and what is stored of it. A chunk's
-# entities, derivations, decisions and work rows are one transaction, so a killed run costs at most
-# the chunks that were in flight, and a run again goes on with what has no work row.
+# A chunk's entities, derivations, decisions and work rows are one transaction: a killed run loses
+# at most the chunks in flight, and the next run goes on with inputs that have no work row.
 
 MAX_CHUNKS = 1000
 T = TypeVar("T")
@@ -102,8 +93,8 @@ T = TypeVar("T")
 class Stage:
     """A stage as the runner needs it.
 
-    `configuration` holds all that determines the results beside the input: it is part of the work's
-    key. `chunk_size` is the least number of inputs a chunk; it grows so that a run has at most
+    `configuration` holds all that determines the results beside the input; it is part of the work's
+    key. `chunk_size` is the minimum of inputs in a chunk; it grows so that a run has at most
     `MAX_CHUNKS` chunks.
 
     `independent` is for inputs that take long and have each its own reasons to fail, such as

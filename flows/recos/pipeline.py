@@ -1,20 +1,18 @@
 """`build-recos`: images for twelve tasks, their captions, what they are confused with (ReCoS)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from annotate.projects import Desks
-from annotate.queues import Queue, parse_policy
 from db.entities import NewEntity, StoredEntity, find, parents_of
 from flows.engine.build_files import demonstration_recos_build, load_recos_build
-from flows.engine.building import PipelineSpec, run_pipeline
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.gates import declared_queues, reopen, review
+from flows.engine.gates import reopen
 from flows.engine.importing import import_source
 from flows.engine.invalidation import reconcile_superseded
-from flows.engine.releasing import release
-from flows.engine.report import BuildReport
+from flows.engine.pipeline import Gate, Loop, PipelineRun, PipelineSpec, Release, Step
 from flows.engine.runner import get_or_create_entity, sole_run
 from flows.recos.caption_validation import validate_captions
 from flows.recos.captioning import WRITTEN_WITH, Captioner, task_of, write_captions
@@ -30,22 +28,277 @@ from flows.recos.image_selection import (
 )
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
-from flows.recos.similar_images import load_judge, load_v0, match_images
+from flows.recos.similar_images import BaseTier, Judge, load_judge, load_v0, match_images
 from flows.recos.task_images import take_instead, take_task_images
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
-from schemas.profile import CaptioningSettings, Profile
+from schemas.profile import CaptioningSettings
 from schemas.records import Caption, Rejection
 from schemas.requests import CAPTION_PURPOSE
 from schemas.retrieval_task import Tier
 from schemas.video import StageSettings
 from sources.rendered import RenderOptions, task_refusal
 
-# What a benchmark was begun with: from its first validation on, it is not changed any more.
-#
-# Whether a caption passes hangs on all images of v0 and on every setting. With others all of it
-# would be another benchmark, with captions of both in one release.
+
+@dataclass
+class RecosRun(PipelineRun[RecosBuild]):
+    """What the steps share.
+
+    Attributes:
+        drawing: how tasks without a source are drawn.
+        taken: the tasks that are not left out, each with its source.
+        base, judge: v0, and what finds similar images for it.
+    """
+
+    drawing: RenderOptions | None = None
+    settings: CaptioningSettings = field(init=False)
+    captioner: Captioner = field(init=False)
+    embedder: CachedEmbedder = field(init=False)
+    taken: list[tuple[TaskSpec, NewEntity]] = field(init=False, default_factory=list)
+    pool: Pool = field(init=False)
+    base: BaseTier = field(init=False)
+    judge: Judge = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settings = self.profile.captioning
+        self.captioner = Captioner(self.context, self.dataset, self.settings)
+        embedder = pinned(self.settings.embedder)
+        self.embedder = CachedEmbedder(self.store, embedder, self.context.progress)
+
+
+def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBuild, RecosRun]:
+    """Builds and releases v0, v1 and v2, up to the `last` that the build names.
+
+    People are asked whether images fit their task, whether captions are right, whether those that
+    can be confused fit one image only, and which images are there twice. Tasks without a source
+    are drawn with `drawing`; one that cannot be drawn because a font is missing is left out.
+    """
+    return PipelineSpec(
+        load=load_recos_build,
+        demonstrate=demonstration_recos_build,
+        announcement="the sources are the demonstration's stills, and images that are drawn",
+        start=partial(RecosRun, drawing=drawing),
+        steps=(
+            Step(_refuse_other_settings),
+            Step(_take_images),
+            Loop(
+                _until_images_fit,
+                (
+                    Step(_propose_selections, enabled=_asks_for_selections),
+                    Gate("selections", "selection_gate"),
+                ),
+            ),
+            Step(_write_captions),
+            Gate("captions", "captions_gate"),
+            Step(_name_tasks_without_caption),
+            _release("v0"),
+            Loop(
+                _until_captions_stay,
+                (
+                    Step(_match_similar_images),
+                    Step(_write_confusing_captions),
+                    Gate("confusions", "confusions_gate"),
+                ),
+                enabled=_reaches("v1"),
+            ),
+            _release("v1"),
+            Step(_expand_gallery, enabled=_reaches("v2")),
+            Gate("duplicates", "duplicates_gate", enabled=_reaches("v2")),
+            Step(_remove_duplicates, enabled=_reaches("v2")),
+            _release("v2"),
+        ),
+    )
+
+
+def _release(tier: Tier) -> Release[RecosRun]:
+    return Release(lambda run: run.build.version(tier), tier, enabled=_reaches(tier))
+
+
+def _reaches(tier: Tier) -> Callable[[RecosRun], bool]:
+    return lambda run: run.build.last >= tier
+
+
+# v0: images and their captions
+
+
+def _refuse_other_settings(run: RecosRun) -> None:
+    require_writer(run.build.tasks, run.settings)
+    refuse_other_settings(run.context, run.build, run.settings)
+
+
+def _take_images(run: RecosRun) -> None:
+    """Imports the sources, and takes the images of each task from its own."""
+    context, dataset = run.context, run.dataset
+    imported: dict[str, NewEntity] = {}
+    refusals: list[Rejection] = []
+    for task in run.build.tasks:
+        spec, further = _source_of(run, task)
+        if isinstance(spec, Rejection):
+            refusals.append(spec)
+            run.add(leave_out(context, dataset, task, spec))
+            continue
+        if spec.name not in imported:
+            if format_name(spec.format) == FORMAT:
+                imported[spec.name], report = import_rendered(context, spec, further)
+            else:
+                imported[spec.name], report = import_source(context, spec)
+            run.add(report)
+        source = imported[spec.name]
+        run.taken.append((task, source))
+        run.add(take_task_images(context, dataset, task, source, run.build.seed, run.embedder))
+    if not imported:
+        raise ConfigurationError(f"no task can be drawn: {refusals[0].detail}")
+    near_duplicates = run.settings.near_duplicates
+    run.pool = Pool(context, list(imported.values()), run.embedder, near_duplicates, run.add)
+
+
+def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, FurtherPairs | None]:
+    """Where the images of a task come from, and what a model wrote to draw them with."""
+    if task.source is not None:
+        return next(spec for spec in run.build.sources if spec.name == task.source), None
+    home, seed = run.context.settings.home, run.build.seed
+    options = run.drawing or RenderOptions()
+    with sole_run(run.context, "rendered", "draw_task_images", "1"):
+        if not task.further_pairs:
+            return drawn_source(home, task, seed, options), None
+        if refusal := task_refusal(task.task, options):
+            return refusal, None
+        further, reports = write_sign_pairs(run.captioner, task, options)
+        run.add(*reports)
+        return drawn_source(home, task, seed, options, further), further
+
+
+def _until_images_fit(run: RecosRun) -> Iterator[None]:
+    """Passes until no image is rejected for which there is another; none once v0 is validated."""
+    asks = _asks_for_selections(run)
+    if is_validated(run.context, run.dataset) or not (
+        asks or has_selections(run.store, run.dataset)
+    ):
+        return
+    is_open = True
+    while is_open:
+        yield
+        follow_selections(run.context, run.queues["selections"])
+        is_open = asks and _take_instead(run)
+
+
+def _asks_for_selections(run: RecosRun) -> bool:
+    return run.queues["selections"].policy.policy != "auto"
+
+
+def _propose_selections(run: RecosRun) -> None:
+    run.add(propose_selections(run.context, run.dataset))
+
+
+def _take_instead(run: RecosRun) -> bool:
+    """Takes the next best images in place of rejected ones; whether there were any."""
+    rejected = turned_down(run.store, run.dataset)
+    seed, embedder = run.build.seed, run.embedder
+    taken = [
+        take_instead(run.context, run.dataset, task, source, seed, embedder, rejected)
+        for task, source in run.taken
+    ]
+    reports = [report for report in taken if report is not None and report.done]
+    run.add(*reports)
+    return bool(reports)
+
+
+def _write_captions(run: RecosRun) -> None:
+    """Has images captioned, and each caption compared with those of similar images."""
+    written_with, report = write_captions(run.captioner)
+    run.add(report)
+    reconcile_captions(run.context, run.dataset, written_with.id)
+    validated = validate_captions(
+        run.captioner,
+        written_with,
+        run.embedder,
+        lambda: keep_settings(run.context, run.build, run.settings),
+    )
+    run.add(validated.report)
+    run.say(
+        f"how captions were validated is in {validated.page}"
+        if validated.page
+        else "captions stay as they were validated before something was withdrawn"
+    )
+
+
+def _name_tasks_without_caption(run: RecosRun) -> None:
+    """Names the tasks of which no caption was accepted: they are in no release."""
+    left = {task_of(image) for image in load_v0(run.store, run.dataset).images}
+    for task in run.build.tasks:
+        if task.task not in left:
+            run.say(
+                f"{task.task}: no caption was accepted, so that the task is left out; look at "
+                f"the page above (with people at captions_gate, under another dataset name, "
+                f"they would decide)"
+            )
+
+
+# v1: similar images, with captions that can be confused
+
+
+def _until_captions_stay(run: RecosRun) -> Iterator[None]:
+    """Passes until no caption of v0 turns out to fit its similar image.
+
+    One that does is rejected and the next similar image is looked for, as often as
+    `flows.recos.similar_images` allows.
+    """
+    run.base = load_v0(run.store, run.dataset)
+    run.judge = load_judge(run.context, run.base, run.embedder, run.settings.confusion)
+    rejected = 1
+    while rejected:
+        yield
+        rejected = follow_answers(run.context, run.queues["confusions"], run.base)
+
+
+def _match_similar_images(run: RecosRun) -> None:
+    run.add(match_images(run.context, run.dataset, run.base, run.pool, run.judge))
+
+
+def _write_confusing_captions(run: RecosRun) -> None:
+    run.add(write_confusing_captions(run.captioner, run.base))
+    reopen(run.context, run.queues["confusions"])
+    sync_active(run.context, run.dataset, run.base)
+    run.add(
+        check_pairs(
+            run.context, run.dataset, run.base, run.judge, run.embedder, run.settings.confusion
+        )
+    )
+
+
+# v2: what resembles v1, without captions
+
+
+def _expand_gallery(run: RecosRun) -> None:
+    counts, reports = expand_gallery(
+        run.context,
+        run.dataset,
+        run.pool,
+        run.build.neighbours,
+        run.settings.near_duplicates,
+        str(run.embedder.ref),
+    )
+    run.add(*reports)
+    is_reviewed = run.queues["duplicates"].policy.policy != "auto"
+    kept = "" if is_reviewed or not counts.doubtful else "; all stay (duplicates_gate)"
+    run.say(
+        f"expanded {counts.images:,} images of v1: {counts.found:,} neighbours, "
+        f"{counts.outside:,} different ones outside v1, less {counts.exact:,} equal and "
+        f"{counts.near:,} near-duplicates: {counts.new:,} new "
+        f"({counts.doubtful:,} pairs in doubt{kept})"
+    )
+
+
+def _remove_duplicates(run: RecosRun) -> None:
+    """Rejects images that people found to be the same as others."""
+    if left := follow_duplicates(run.context, run.queues["duplicates"]):
+        run.say(f"{left:,} images of v2 left out: people found them to be the same as others")
+
+
+# The settings of a benchmark do not change once its captions are validated: whether a caption
+# passes depends on all images of v0 and on every setting.
 
 _STAGE = "build_recos"
 _VERSION = "1"
@@ -54,10 +307,10 @@ _VERSION = "1"
 def refuse_other_settings(
     context: RunContext, build: RecosBuild, settings: CaptioningSettings
 ) -> None:
-    """Refuses to go on with other settings than a benchmark was validated with.
+    """Refuses to go on with other settings than the captions were validated with.
 
     Raises:
-        ConfigurationError: the dataset was, with others; the sentence names them.
+        ConfigurationError: a setting differs; the message names all that do.
     """
     now = _values(build, settings)
     for one in find(context.store, build.dataset, StageSettings.kind):
@@ -72,19 +325,19 @@ def refuse_other_settings(
 
 
 def is_validated(context: RunContext, dataset: str) -> bool:
-    """Whether captions of the benchmark were validated: then its images are no longer changed."""
+    """Whether captions of the benchmark were validated, so that its images no longer change."""
     settings = find(context.store, dataset, StageSettings.kind)
     return any(one.record(StageSettings).stage == _STAGE for one in settings)
 
 
 def keep_settings(context: RunContext, build: RecosBuild, settings: CaptioningSettings) -> None:
-    """Says what the benchmark is validated with, from now on."""
+    """Stores the settings that the captions are validated with."""
     record = StageSettings(stage=_STAGE, version=_VERSION, values=_values(build, settings))
     get_or_create_entity(context, record, build.dataset)
 
 
 def reconcile_captions(context: RunContext, dataset: str, settings_id: str) -> None:
-    """Takes back captions of v0 that were written with other settings, before any was validated."""
+    """Rejects captions of v0 that were written with other settings, before any was validated."""
     captions = list(find(context.store, dataset, Caption.kind))
     written = parents_of(context.store, [one.id for one in captions], WRITTEN_WITH)
     of_stage = {
@@ -116,292 +369,3 @@ def _values(build: RecosBuild, settings: CaptioningSettings) -> dict[str, Any]:
     if any(task.further_pairs for task in build.tasks):
         values["sign_prompt"] = sign_prompt().digest
     return values
-
-
-# `build-recos`: images for twelve tasks, their captions, what they are confused with (ReCoS).
-
-
-def run_build(
-    context: RunContext, config: str | None, profile: str | None, *, wait: bool = False
-) -> BuildReport:
-    """Builds what `config` says (None: the demonstration) by `profile` (None: the setting).
-
-    Raises:
-        LoupeError: see `build_dataset`.
-    """
-    recipe = PipelineSpec(
-        load=load_recos_build,
-        demonstrate=demonstration_recos_build,
-        announcement="the sources are the demonstration's stills, and images that are drawn",
-        build_dataset=build_dataset,
-    )
-    return run_pipeline(recipe, context, config, profile, wait=wait)
-
-
-def build_dataset(
-    context: RunContext,
-    build: RecosBuild,
-    profile: Profile,
-    open_desks: Callable[[], Desks],
-    *,
-    wait: bool = False,
-    drawing: RenderOptions | None = None,
-) -> BuildReport:
-    """Does what can be done now, version by version, and releases each that is complete.
-
-    Every step goes on from what is stored. People are asked whether captions are right, whether
-    those that can be confused fit one image only, and which images are there twice. Each time what
-    they need is pushed to the desk and the run ends (with `wait`: waits). Tasks without a source
-    are drawn with `drawing`; those that cannot be, as a font is missing, are told of and left out.
-
-    Raises:
-        ConfigurationError: no task is left, or too few images.
-        DegenerateCriterionError: the criterion of captions does not tell them apart.
-        UsageError: the build, a source or the profile cannot be used.
-        BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: a model could not be loaded, or its server is gone.
-        ServiceError: the review desk is gone.
-    """
-    steps = _Steps(context, build, profile, open_desks, wait, drawing)
-    versions: tuple[tuple[Tier, Callable[[], None]], ...] = (
-        ("v0", steps.begin),
-        ("v1", steps.confuse),
-        ("v2", steps.expand),
-    )
-    for tier, step in versions:
-        step()
-        steps.report.count_costs(context.store)
-        if steps.report.waiting:
-            break
-        steps.release(tier)
-        if tier == build.last:
-            break
-    return steps.report
-
-
-class _Steps:
-    """The steps of one build, in their order."""
-
-    def __init__(
-        self,
-        context: RunContext,
-        build: RecosBuild,
-        profile: Profile,
-        open_desks: Callable[[], Desks],
-        wait: bool,
-        drawing: RenderOptions | None,
-    ) -> None:
-        self._context = context
-        self._build = build
-        self._settings = profile.captioning
-        self._open_desks = open_desks
-        self._wait = wait
-        self._drawing = drawing
-        self._captioner = Captioner(context, build.dataset, profile.captioning)
-        self._embedder = CachedEmbedder(
-            context.store, pinned(profile.captioning.embedder), context.progress
-        )
-        declared = declared_queues(context.settings)
-        self._captions = declared.queue(
-            build.dataset, "captions", parse_policy(build.captions_gate)
-        )
-        self._confusions = declared.queue(
-            build.dataset, "confusions", parse_policy(build.confusions_gate)
-        )
-        self._duplicates = declared.queue(
-            build.dataset, "duplicates", parse_policy(build.duplicates_gate)
-        )
-        self._selections = declared.queue(
-            build.dataset, "selections", parse_policy(build.selection_gate)
-        )
-        self._taken: list[tuple[TaskSpec, NewEntity]] = []
-        self._pool: Pool
-        self.report = BuildReport(build.dataset)
-
-    def begin(self) -> None:
-        """v0: takes images, has them captioned, holds captions against their likes, asks people."""
-        require_writer(self._build.tasks, self._settings)
-        refuse_other_settings(self._context, self._build, self._settings)
-        self._take_images()
-        self._select_images()
-        if self.report.waiting:
-            return
-        written_with, report = write_captions(self._captioner)
-        self.report.stages.append(report)
-        reconcile_captions(self._context, self._build.dataset, written_with.id)
-        validated = validate_captions(
-            self._captioner,
-            written_with,
-            self._embedder,
-            lambda: keep_settings(self._context, self._build, self._settings),
-        )
-        self.report.stages.append(validated.report)
-        self._context.progress.say(
-            f"how captions were validated is in {validated.page}"
-            if validated.page
-            else "captions stand as they were validated before something was withdrawn"
-        )
-        self._review(self._captions)
-        if not self.report.waiting:
-            self._say_what_is_lost()
-
-    def _select_images(self) -> None:
-        """Asks people which images fit their task; the next best is proposed where one does not.
-
-        Once captions were validated, images are as they are.
-        """
-        store, dataset = self._context.store, self._build.dataset
-        is_auto = self._selections.policy.policy == "auto"
-        if is_validated(self._context, dataset) or (is_auto and not has_selections(store, dataset)):
-            return
-        is_open = True
-        while is_open:
-            if not is_auto:
-                self.report.stages.append(propose_selections(self._context, dataset))
-            self._review(self._selections)
-            follow_selections(self._context, self._selections)
-            is_open = not is_auto and self._take_instead()
-
-    def _take_instead(self) -> bool:
-        """Takes other images for those that were turned down; says whether there were any."""
-        rejected = turned_down(self._context.store, self._build.dataset)
-        taken = [
-            take_instead(
-                self._context,
-                self._build.dataset,
-                task,
-                source,
-                self._build.seed,
-                self._embedder,
-                rejected,
-            )
-            for task, source in self._taken
-        ]
-        reports = [report for report in taken if report is not None and report.done]
-        self.report.stages += reports
-        return bool(reports)
-
-    def _say_what_is_lost(self) -> None:
-        """Names the tasks of which no caption was accepted: they are in no release."""
-        begun = load_v0(self._context.store, self._build.dataset)
-        left = {task_of(image) for image in begun.images}
-        for task in self._build.tasks:
-            if task.task not in left:
-                self._context.progress.say(
-                    f"{task.task}: no caption was accepted, so that the task is left out; look at "
-                    f"the page above (with people at captions_gate, under another dataset name, "
-                    f"they would decide)"
-                )
-
-    def _take_images(self) -> None:
-        """Imports the sources, and takes the images of each task out of its own."""
-        imported: dict[str, NewEntity] = {}
-        refusals: list[Rejection] = []
-        for task in self._build.tasks:
-            spec, further = self._source_of(task)
-            if isinstance(spec, Rejection):
-                refusals.append(spec)
-                self.report.stages.append(leave_out(self._context, self._build.dataset, task, spec))
-                continue
-            if spec.name not in imported:
-                if format_name(spec.format) == FORMAT:
-                    imported[spec.name], report = import_rendered(self._context, spec, further)
-                else:
-                    imported[spec.name], report = import_source(self._context, spec)
-                self.report.stages.append(report)
-            self._taken.append((task, imported[spec.name]))
-            self.report.stages.append(
-                take_task_images(
-                    self._context,
-                    self._build.dataset,
-                    task,
-                    imported[spec.name],
-                    self._build.seed,
-                    self._embedder,
-                )
-            )
-        if not imported:
-            raise ConfigurationError(f"no task can be drawn: {refusals[0].detail}")
-        self._pool = Pool(
-            self._context,
-            list(imported.values()),
-            self._embedder,
-            self._settings.near_duplicates,
-            self.report.stages.append,
-        )
-
-    def confuse(self) -> None:
-        """v1: finds similar images, has captions written to confuse, asks people what fits both.
-
-        Where a caption of v0 turns out to fit the similar image, that one falls away, and the next
-        is looked for, as often as `flows.recos.similar_images` allows.
-        """
-        store, dataset = self._context.store, self._build.dataset
-        begun = load_v0(store, dataset)
-        judge = load_judge(self._context, begun, self._embedder, self._settings.confusion)
-        fallen = 1
-        while fallen:
-            self.report.stages += [
-                match_images(self._context, dataset, begun, self._pool, judge),
-                write_confusing_captions(self._captioner, begun),
-            ]
-            reopen(self._context, self._confusions)
-            sync_active(self._context, dataset, begun)
-            self.report.stages.append(
-                check_pairs(
-                    self._context, dataset, begun, judge, self._embedder, self._settings.confusion
-                )
-            )
-            self._review(self._confusions)
-            fallen = follow_answers(self._context, self._confusions, begun)
-
-    def expand(self) -> None:
-        """v2: adds what resembles v1, without captions; asks people what of it is there twice."""
-        counts, reports = expand_gallery(
-            self._context,
-            self._build.dataset,
-            self._pool,
-            self._build.neighbours,
-            self._settings.near_duplicates,
-            str(self._embedder.ref),
-        )
-        self.report.stages += reports
-        self._review(self._duplicates)
-        left = follow_duplicates(self._context, self._duplicates)
-        self._context.progress.say(
-            f"expanded {counts.images:,} images of v1: {counts.found:,} neighbours, "
-            f"{counts.outside:,} different ones outside v1, less {counts.exact:,} equal and "
-            f"{counts.near:,} near-duplicates: {counts.new:,} new "
-            f"({counts.doubtful:,} pairs in doubt{self._what_of_doubts(counts.doubtful, left)})"
-        )
-
-    def _what_of_doubts(self, doubtful: int, left: int) -> str:
-        """What became of the pairs that may be the same."""
-        if left:
-            return f"; {left:,} images left, as people found them the same as others"
-        if doubtful and self._duplicates.policy.policy == "auto":
-            return "; nobody looks at them, and all stay (duplicates_gate)"
-        return ""
-
-    def release(self, tier: Tier) -> None:
-        """Releases a version."""
-        release(self._context, self.report, self._build, self._build.version(tier), tier)
-
-    def _source_of(self, task: TaskSpec) -> tuple[SourceSpec | Rejection, FurtherPairs | None]:
-        """Where the images of a task come from, and what a model wrote to draw them with."""
-        if task.source is not None:
-            return next(spec for spec in self._build.sources if spec.name == task.source), None
-        home, options = self._context.settings.home, self._drawing or RenderOptions()
-        with sole_run(self._context, "rendered", "draw_task_images", "1"):
-            if not task.further_pairs:
-                return drawn_source(home, task, self._build.seed, options), None
-            if refusal := task_refusal(task.task, options):
-                return refusal, None
-            further, reports = write_sign_pairs(self._captioner, task, options)
-            self.report.stages += reports
-            return drawn_source(home, task, self._build.seed, options, further), further
-
-    def _review(self, queue: Queue) -> None:
-        self.report.waiting = review(self._context, queue, self._open_desks, wait=self._wait)
-        if self.report.waiting:
-            self._context.progress.say(f"queue {queue.name} waits for people")

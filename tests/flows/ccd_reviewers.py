@@ -6,8 +6,9 @@ from annotate.pull import pull
 from annotate.queues import Purpose, shipped
 from db.entities import StoredEntity, fetch
 from db.reviews import tasks_by_key
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.profile import Profile
@@ -38,7 +39,7 @@ def go(
     run: RunContext, build: CcdBuild, office: MemoryOffice, profile: Profile | None = None
 ) -> BuildReport:
     """One run of the build."""
-    return build_dataset(run, build, profile or contrast_profile(), lambda: office)
+    return run_pipeline(run, ccd_pipeline(), build, profile or contrast_profile(), lambda: office)
 
 
 def answer(

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from annotate.projects import Desks
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.searching import Clock, utc_now
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.image_search import OpenverseSearch
@@ -60,13 +61,15 @@ def build_found(
     run: RunContext, build: CcdBuild, profile: Profile, clock: Clock = utc_now
 ) -> BuildReport:
     """Builds; nobody is asked, and nothing but 127.0.0.1 is downloaded from."""
-    return build_dataset(
+    return run_pipeline(
         run,
+        ccd_pipeline(
+            make_downloader=lambda settings: ImageDownloader(settings, allow=only_loopback),
+            clock=clock,
+        ),
         build,
         profile,
         _no_desks,
-        make_downloader=lambda settings: ImageDownloader(settings, allow=only_loopback),
-        clock=clock,
     )
 
 

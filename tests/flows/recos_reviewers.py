@@ -10,8 +10,9 @@ from db.reviews import tasks_by_key
 from db.tables.provenance import Decision, Entity
 from db.tables.work import ModelCall
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
-from flows.recos.pipeline import build_dataset
+from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import images_of_tier
 from schemas.build import RecosBuild
 from schemas.profile import Profile
@@ -29,7 +30,7 @@ def go(
     run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile | None = None
 ) -> BuildReport:
     """One run of the build."""
-    return build_dataset(run, build, profile or small_profile(), lambda: office)
+    return run_pipeline(run, recos_pipeline(), build, profile or small_profile(), lambda: office)
 
 
 def sizes(run: RunContext) -> list[int]:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from annotate.projects import Desks
 from annotate.queues import HOUSE
-from flows.ccd import pipeline as ccd_build
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
-from flows.recos import pipeline as recos_build
-from flows.ufine3c import pipeline as ufine3c_build
-from flows.ufine6926 import pipeline as ufine6926_build
+from flows.engine.pipeline import run_pipeline
+from flows.recos.pipeline import recos_pipeline
+from flows.ufine3c.pipeline import ufine3c_pipeline
+from flows.ufine6926.pipeline import ufine6926_pipeline
 from profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.parquet_rows import read_parquet_rows
@@ -113,9 +114,8 @@ class TakedownWorld:
         profile = _builtin(
             tracking=TrackingSettings(checkpoint_frames=20, observations=8), filter=_LENIENT
         )
-        ufine6926_build.build_dataset(
-            self.run, build, profile, _no_desks, make_detector=self.known.detector
-        )
+        pipeline = ufine6926_pipeline(self.known.detector)
+        run_pipeline(self.run, pipeline, build, profile, _no_desks)
 
     def build_fine(self, version: str) -> None:
         """UFine3C: a copy of the release of the walkers, imported and rewritten."""
@@ -130,7 +130,7 @@ class TakedownWorld:
         build = UFine3CBuild(
             dataset=FINE, version=version, identities_per_source=4, sources=(spec,)
         )
-        ufine3c_build.build_dataset(self.run, build, load_profile("builtin"), _no_desks)
+        run_pipeline(self.run, ufine3c_pipeline(), build, load_profile("builtin"), _no_desks)
 
     def build_tasks(self, version: str) -> None:
         """ReCoS in its three tiers: stills, and people among what they are confused with."""
@@ -151,7 +151,7 @@ class TakedownWorld:
             sources=(source,),
             tasks=tasks,
         )
-        recos_build.build_dataset(self.run, build, small_profile(_FEW), _no_desks)
+        run_pipeline(self.run, recos_pipeline(), build, small_profile(_FEW), _no_desks)
 
     def build_contrasts(self, version: str) -> None:
         """CCD: crops of people as anchors, edited; somebody looks at the captions."""
@@ -163,8 +163,8 @@ class TakedownWorld:
             groups_gate="required",
             sources=(self.photographs.spec("photographs"),),
         )
-        profile = load_profile("builtin")
-        while ccd_build.build_dataset(self.run, build, profile, lambda: self.office).waiting:
+        pipeline, profile = ccd_pipeline(), load_profile("builtin")
+        while run_pipeline(self.run, pipeline, build, profile, lambda: self.office).waiting:
             assert answer(self.run, self.office, HOUSE, right), "somebody waits for nothing"
 
     def release(self, name: str) -> Path:

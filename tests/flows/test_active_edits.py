@@ -10,8 +10,9 @@ from db.entities import LIVE, StoredEntity, children_of, parents_of
 from flows.ccd.editing import EDITED_AS, EDITED_FOR, known_pin, pin
 from flows.ccd.groups import ACCEPTED_FROM
 from flows.ccd.image_requests import MADE_FOR
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from models.builtin.editor.model import StillsEditor
 from schemas.build import CcdBuild
 from schemas.contrast import EditCheckSettings
@@ -59,7 +60,7 @@ def unattended(run: RunContext, build: CcdBuild, version: str = "0.1.0", **contr
         raise AssertionError("nobody is to be asked")
 
     later = build.model_copy(update={"version": version})
-    build_dataset(run, later, contrast_profile(**contrast), no_desks)
+    run_pipeline(run, ccd_pipeline(), later, contrast_profile(**contrast), no_desks)
 
 
 def standing(run: RunContext) -> dict[str, StoredEntity]:

@@ -6,8 +6,9 @@ import pytest
 
 from annotate.projects import Desks
 from flows.ccd.groups import anchor_attrition
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.engine.progress import SilentProgress
 from profiles.loader import load_profile
 from schemas.errors import UsageError
@@ -43,7 +44,7 @@ def test_each_anchor_is_counted_at_the_step_that_lost_it(
         update={"name": "bare", "format": "image-list", "annotations": listed}
     )
     both = build.model_copy(update={"sources": (*build.sources, bare)})
-    build_dataset(run, both, load_profile("builtin"), no_desks)
+    run_pipeline(run, ccd_pipeline(), both, load_profile("builtin"), no_desks)
     count, lost = anchor_attrition(run.store, DATASET)
     assert (count, lost["without a strategy"]) == (4, 2)
     whole = 4 - sum(lost.values())
@@ -54,10 +55,10 @@ def test_a_language_that_the_model_does_not_write_is_reported(
     run: RunContext, stills: StillsWorld, said: list[str]
 ) -> None:
     build = contrast_build(stills, anchors=2)
-    build_dataset(run, build, load_profile("builtin"), no_desks)
+    run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
     assert not said[-1].startswith("0 of 2")
     translated = build.model_copy(update={"version": "0.2.0", "second_language": "zh"})
     with pytest.raises(UsageError, match="none of them with a caption"):
-        build_dataset(run, translated, load_profile("builtin"), no_desks)
+        run_pipeline(run, ccd_pipeline(), translated, load_profile("builtin"), no_desks)
     message = "0 of 2 anchors came to a group with captions; left out: 2 without captions"
     assert said[-1] == message

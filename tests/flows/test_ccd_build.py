@@ -20,10 +20,11 @@ from db.quarantine import quarantined
 from db.store import Store
 from flows.ccd.groups import ACCEPTED_FROM, CONTRAST_OF
 from flows.ccd.image_requests import MADE_FOR
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.cli.main import app
-from flows.engine.blob_repair import mend
+from flows.engine.blob_repair import repair_blobs
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from profiles.loader import load_profile
 from release.verify import verify_release
@@ -64,7 +65,7 @@ def no_desks() -> Desks:
 
 
 def go(run: RunContext, build: CcdBuild) -> BuildReport:
-    return build_dataset(run, build, load_profile("builtin"), no_desks)
+    return run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
 
 
 def released(run: RunContext) -> list[dict[str, Any]]:
@@ -103,7 +104,7 @@ def test_edits_that_were_lost_are_made_again_and_drawn_again(
             path.unlink()
     with hidden(built.settings.home / "releases"), BlobCheck(run.store, copied) as check:
         check.run()
-        origins = {one.origin for one in mend(run, check)}
+        origins = {one.origin for one in repair_blobs(run, check)}
         assert list(check.faulty()) == []
     assert origins == {"edited again by loupe-stills-editor@1", "drawn again"}
     assert {path: path.read_bytes() for path in before} == before

@@ -18,8 +18,9 @@ from annotate.projects import Desks
 from annotate.queues import HOUSE
 from db.entities import StoredEntity, find
 from db.quarantine import quarantined
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import CcdBuild, SourceSpec
@@ -100,7 +101,7 @@ def test_where_nobody_looks_nothing_passes_that_cannot_be_distinguished(
     run: RunContext, build: CcdBuild
 ) -> None:
     with pytest.raises(UsageError, match=f"nothing of '{DATASET}' can be released"):
-        build_dataset(run, build, load_profile("builtin"), no_desks)
+        run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
     (lost,) = quarantined(run.store, "coco")
     assert lost.detail == "image 'cut.jpg' is cut off: the file ends before its last pixel"
     assert_strategies_are_of_the_whole_picture(run)

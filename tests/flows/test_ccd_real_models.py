@@ -15,11 +15,12 @@ from annotate.queues import HOUSE
 from db.entities import StoredEntity, parents_of
 from db.quarantine import quarantined
 from db.tables.work import ModelCall
+from flows.ccd.anchors import is_anchor
 from flows.ccd.edit_measures import concerns_all
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.strategies import ANCHOR
-from flows.engine.building import is_anchor
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from release.verify import verify_release
 from schemas.build import CcdBuild
 from schemas.contrast_records import ContrastGroup, ImageRequest, StrategyDraft
@@ -102,7 +103,7 @@ def test_random_words_get_no_further_than_the_first_step(
     build = contrast_build(stills, anchors=ANCHORS)
     for _ in range(2):
         with pytest.raises(UsageError, match=f"nothing of '{DATASET}' can be released"):
-            build_dataset(run, build, profile, no_desks)
+            run_pipeline(run, ccd_pipeline(), build, profile, no_desks)
         asked = calls(run)
         assert asked["propose_strategies", "answered"] == ANCHORS, asked
         assert asked.total() == 2 * ANCHORS, "each is asked for once more, and never again"

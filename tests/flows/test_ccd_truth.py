@@ -11,8 +11,9 @@ from PIL import Image as Pictures
 from benchmarks.contrast_truth import content_after, faults, true_content
 from db.entities import fetch
 from db.store import Store
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from models.builtin.editor.changes import Change, read
 from models.builtin.stills.reading import Content
 from profiles.loader import load_profile
@@ -44,7 +45,9 @@ def test_accepted_pairs_differ_in_exactly_the_labelled_detail(
     run = context_of(sqlite_store, tmp_path / "home")
     folder = searched_folder(stills, tmp_path / "pictures")
     build = contrast_build(stills, anchors=ANCHORS, ways=("search", "edit"), search_folder=folder)
-    build_dataset(run, build, load_profile("builtin"), lambda: pytest.fail("nobody is asked"))
+    run_pipeline(
+        run, ccd_pipeline(), build, load_profile("builtin"), lambda: pytest.fail("nobody is asked")
+    )
     pairs = list(_accepted(run, truths))
     wrong = {pair.candidate: found for pair in pairs if (found := _faults(run, pair, truths))}
     assert len(pairs) >= 2 * ANCHORS

@@ -20,8 +20,9 @@ from db.quarantine import quarantined
 from flows.ccd.downloading import DOWNLOADED_FROM, IMPORTED_FROM
 from flows.ccd.groups import ACCEPTED_FROM
 from flows.ccd.image_choice import FOUND_AS
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from release.markdown import as_text
 from release.terms import ATTRIBUTION
@@ -284,7 +285,9 @@ def build_again(
     chosen = profile(model, service, host)
 
     def go() -> Web:
-        report = build_dataset(run, build, chosen, no_desks, make_downloader=downloader)
+        report = run_pipeline(
+            run, ccd_pipeline(make_downloader=downloader), build, chosen, no_desks
+        )
         return Web(run, report, service, host, model)
 
     return go

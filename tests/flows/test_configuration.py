@@ -130,7 +130,7 @@ def test_videos_without_terms_are_refused() -> None:
         load_video_source(name="street", videos="clips", licence="")
 
 
-def test_folders_that_a_release_is_held_against_are_relative_to_the_file(tmp_path: Path) -> None:
+def test_folders_that_a_release_is_compared_with_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     against = 'against = ["images", "test=images", "coco@1.0.0"]\n'
     build = load_build(write(tmp_path, against + BUILD))

@@ -8,8 +8,9 @@ from annotate.backend import OPENED_WITH, NewTask
 from annotate.interfaces.description_writing import DRAFT, LEAST_WORDS, count_words
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
-from flows.ufine6926.pipeline import build_dataset
+from flows.ufine6926.pipeline import ufine6926_pipeline
 from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import UFine6926Build, VideoSourceSpec
@@ -56,8 +57,12 @@ def go(run: RunContext, office: MemoryOffice, street: StreetWorld, known_street:
             drafts=drafts,
             sources=(spec,),
         )
-        return build_dataset(
-            run, chosen, profile(), lambda: office, make_detector=known_street.detector
+        return run_pipeline(
+            run,
+            ufine6926_pipeline(make_detector=known_street.detector),
+            chosen,
+            profile(),
+            lambda: office,
         )
 
     return build

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from flows.ccd.editing import MOST_ATTEMPTS
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from models.builtin.editor.model import StillsEditor
 from schemas.errors import ModelError
 from schemas.image_edit import EditFailure, EditOutcome, EditRequest, FailedEdit
@@ -31,8 +32,8 @@ def unattended(run: RunContext, stills: StillsWorld) -> str | None:
     def no_desks() -> MemoryOffice:
         raise AssertionError("nobody is to be asked")
 
-    return build_dataset(
-        run, contrast_build(stills, anchors=2), contrast_profile(), no_desks
+    return run_pipeline(
+        run, ccd_pipeline(), contrast_build(stills, anchors=2), contrast_profile(), no_desks
     ).release_id
 
 

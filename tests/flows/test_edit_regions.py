@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 
 from db.entities import StoredEntity
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from models.builtin.drawing.vocabulary import KINDS
 from models.builtin.editor.changes import Recolour, say
 from models.builtin.editor.model import StillsEditor
@@ -38,7 +39,7 @@ def build(
 
     stills = write_stills_world(tmp_path / "stills", seed=11, count=24)
     wanted = contrast_build(stills, anchors=anchors)
-    build_dataset(run, wanted, contrast_profile(edit_check=check), no_desks)
+    run_pipeline(run, ccd_pipeline(), wanted, contrast_profile(edit_check=check), no_desks)
     return [one.record(Candidate) for one in entities(run, Candidate.kind)]
 
 

@@ -31,7 +31,7 @@ def test_the_patch_is_the_release_of_the_run(home: Home) -> None:
     release(home.run, report, Released(), "1.0.0")
     assert report.release == home.release("1.0.1")
     warning = (
-        f"{DATASET} 1.0.1 stands in the place of {DATASET} 1.0.0: something of it was withdrawn; "
+        f"{DATASET} 1.0.1 replaces {DATASET} 1.0.0: something of it was withdrawn; "
         f"to release what was decided or brought in since, raise the version in the build file"
     )
     assert report.warnings == [warning]
@@ -84,4 +84,4 @@ def test_a_release_that_nothing_of_was_withdrawn_stands(home: Home) -> None:
     found = patched_release(home.store, DATASET, "1.1.0")
     assert found is not None
     assert found.release.folder == newer
-    assert "stands as it is" in found.sentence
+    assert "stays as it is" in found.sentence

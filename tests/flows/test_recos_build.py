@@ -17,10 +17,11 @@ from db.store import Store
 from db.withdrawal_graph import WithdrawalTarget
 from flows.cli.main import app
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from flows.recos.captioning import RENDERED_FROM
 from flows.recos.confusing import CONFUSES
-from flows.recos.pipeline import build_dataset
+from flows.recos.pipeline import recos_pipeline
 from flows.recos.similar_images import SIMILAR_TO, captions_of
 from flows.recos.task_images import SAMPLED_FROM, images_of_tier
 from flows.recos.validation_loop import STAGE
@@ -108,7 +109,7 @@ def no_desks() -> Desks:
 
 
 def go(run: RunContext, build: RecosBuild, chosen: Profile | None = None) -> BuildReport:
-    return build_dataset(run, build, chosen or profile(), no_desks)
+    return run_pipeline(run, recos_pipeline(), build, chosen or profile(), no_desks)
 
 
 def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from annotate.projects import Desks
 from db.entities import fetch, parents_of
 from db.store import Store
+from flows.engine.pipeline import run_pipeline
 from flows.recos.confusion_checks import (
     Background,
     ConfusedPair,
@@ -17,7 +18,7 @@ from flows.recos.confusion_checks import (
     calibrate,
     check_confusions,
 )
-from flows.recos.pipeline import build_dataset
+from flows.recos.pipeline import recos_pipeline
 from flows.recos.similar_images import SIMILAR_TO
 from flows.recos.task_images import images_of_tier
 from models.builtin.stills_embedder import StillsLexiconEmbedder
@@ -55,7 +56,7 @@ def test_what_a_caption_is_true_of_is_not_taken_as_similar(
         dataset=DATASET, seed=3, last="v1", sources=(source,), tasks=tuple(tasks), neighbours=4
     )
     run = context_of(sqlite_store, tmp_path / "home")
-    build_dataset(run, build, small_profile(), _nobody)
+    run_pipeline(run, recos_pipeline(), build, small_profile(), _nobody)
 
     found = images_of_tier(run.store, DATASET, "v1")
     of = parents_of(run.store, [one.id for one in found], SIMILAR_TO)

@@ -15,8 +15,9 @@ import pytest
 from db.entities import find
 from db.quarantine import quarantined
 from db.store import Store
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
-from flows.recos.pipeline import build_dataset
+from flows.recos.pipeline import recos_pipeline
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.records import Caption, Image
@@ -82,7 +83,7 @@ def test_photographs_become_a_benchmark_and_broken_ones_are_reported(
 ) -> None:
     run = context_of(sqlite_store, tmp_path / "home")
     settings = DiscriminabilitySettings(k=4, eta=0.6, rounds=2)
-    report = build_dataset(run, build, small_profile(settings), no_desks)
+    report = run_pipeline(run, recos_pipeline(), build, small_profile(settings), no_desks)
 
     coco, photos = stage(report, "import coco"), stage(report, "import photos")
     assert (coco.done, coco.rejected) == (10, {"truncated_image": 1})

@@ -9,8 +9,9 @@ import pytest
 
 from annotate.projects import Desks
 from db.store import Store
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
-from flows.recos.pipeline import build_dataset
+from flows.recos.pipeline import recos_pipeline
 from schemas.build import RecosBuild
 from schemas.profile import OpenAIChat, Profile
 from sources.demonstration.stills import write_stills_world
@@ -63,7 +64,7 @@ def test_captions_are_rewritten_once(
         store = Store.open(f"sqlite:///{tmp_path / 'loupe.db'}")
         context = context_of(store, tmp_path / "home")
         together.wait()
-        reports.append(build_dataset(context, build, profile(captioner), no_desks))
+        reports.append(run_pipeline(context, recos_pipeline(), build, profile(captioner), no_desks))
         store.close()
 
     threads = [threading.Thread(target=run) for _ in range(2)]

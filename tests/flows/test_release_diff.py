@@ -179,14 +179,14 @@ def test_nothing_to_compare_with_is_reported(home: Home) -> None:
     result = home.build("1.0.1")
     assert result.exit_code == 0
     assert result.stderr == (
-        f"warning: the version of ufine3c was held against nothing, as 1.0.0 cannot be compared "
-        f"with: it is not in {home.folder / '1.0.0'} any more; `loupe release rebuild` makes it "
-        f"anew\n"
+        f"warning: the version of ufine3c was not checked, as 1.0.0 cannot be compared "
+        f"with: it is not in {home.folder / '1.0.0'} any more; rebuild it with: loupe release "
+        f"rebuild\n"
     )
 
 
 @pytest.mark.parametrize("harm", ["gone", "damaged", "another"])
-def test_a_strict_version_is_held_against_what_the_store_rebuilds(home: Home, harm: str) -> None:
+def test_a_strict_version_is_compared_with_the_rebuilt_release(home: Home, harm: str) -> None:
     home.reject_image()
     earlier = home.folder / "1.0.0"
     if harm == "damaged":
@@ -213,19 +213,20 @@ def test_a_strict_version_is_refused_where_the_store_cannot_rebuild(home: Home) 
     result = home.build("2.0.0", "--strict-version")
     assert isinstance(result.exception, UsageError)
     assert str(result.exception).startswith(
-        f"nothing was released: a strict version is held against ufine3c 1.0.0, which is not sound "
-        f"in {home.folder / '1.0.0'} and cannot be rebuilt: ufine3c 1.0.0 is not rebuilt: 1 of what"
+        "nothing was released: a strict version is compared with ufine3c 1.0.0, which is not "
+        f"sound in {home.folder / '1.0.0'} and cannot be rebuilt: ufine3c 1.0.0 is not rebuilt: 1 "
+        "of what"
     )
     assert not (home.folder / "2.0.0").exists()
 
 
 def test_a_version_after_a_higher_one_is_reported(home: Home) -> None:
     assert home.build("0.9.0").stderr == (
-        "warning: ufine3c was released as 1.0.0 before; 0.9.0 comes after it and is held against "
+        "warning: ufine3c was released as 1.0.0 before; 0.9.0 comes after it and is compared with "
         "none\n"
     )
     output = home.build("0.9.1", "--strict-version")
-    assert (output.exit_code, "is held against 0.9.0" in output.stderr) == (0, True)
+    assert (output.exit_code, "is compared with 0.9.0" in output.stderr) == (0, True)
     assert home.build("0.9.0").stderr == ""
 
 

@@ -9,8 +9,9 @@ from annotate.push import PROMPTED_BY
 from db.entities import fetch, parents_of
 from flows.ccd import refining
 from flows.ccd import strategies as strategy_proposals
-from flows.ccd.pipeline import build_dataset
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from profiles.loader import load_profile
 from schemas.chat import ChatAnswer
 from schemas.contrast_records import StrategyDraft
@@ -58,7 +59,9 @@ def test_what_was_repaired_derives_from_the_repair(
 ) -> None:
     refuse_first(monkeypatch, strategy_proposals, "read_strategies")
     refuse_first(monkeypatch, refining, "read_refinement")
-    build_dataset(run, contrast_build(stills, anchors=2), load_profile("builtin"), no_desks)
+    run_pipeline(
+        run, ccd_pipeline(), contrast_build(stills, anchors=2), load_profile("builtin"), no_desks
+    )
     for kind in (StrategyDraft.kind, Strategy.kind):
         groups = {one.id: one.group for one in entities(run, kind)}
         by_anchor: dict[str, set[str]] = {"contrast_strategies": set(), "repair_strategies": set()}

@@ -14,8 +14,9 @@ from db.calls import cost_rows
 from db.entities import StoredEntity, children_of, find, parents_of
 from db.quarantine import quarantined
 from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
 from flows.recos.captioning import RENDERED_FROM, WRITTEN_WITH
-from flows.recos.pipeline import build_dataset
+from flows.recos.pipeline import recos_pipeline
 from flows.recos.rendered_images import WORDED_BY
 from flows.recos.task_images import images_of_tier, originals_of
 from schemas.build import RecosBuild, TaskSpec
@@ -107,7 +108,7 @@ def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
 ) -> None:
     office, profile = MemoryOffice(), asking(server)
     made = build(selection_gate="required")
-    first = build_dataset(run, made, profile, lambda: office, drawing=DRAWING)
+    first = run_pipeline(run, recos_pipeline(drawing=DRAWING), made, profile, lambda: office)
 
     asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
     assert len(asked) == 2, "18 of the first 20 are of use, then 7 are missing"
@@ -142,12 +143,12 @@ def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
         assert text.startswith("drawn with a translation by a model that nobody checked: 请去")
 
     before = sizes(run)
-    build_dataset(run, made, profile, lambda: office, drawing=DRAWING)
+    run_pipeline(run, recos_pipeline(drawing=DRAWING), made, profile, lambda: office)
     assert sizes(run) == before
     assert server.ledger.counts.total() == 2, "nothing is asked again"
 
     answer(run, office, lambda _: [ticked("verdict", "accept")])
-    last = build_dataset(run, made, profile, lambda: office, drawing=DRAWING)
+    last = run_pipeline(run, recos_pipeline(drawing=DRAWING), made, profile, lambda: office)
     assert last.waiting == 0
     assert last.release_id
     assert last.release is not None
@@ -165,10 +166,10 @@ def test_a_server_that_is_gone_ends_the_run_and_the_next_goes_on(
     profile = asking(server)
     server.ledger.add_faults(Fault("status", status=503, match="Pairs: 7"))
     with pytest.raises(ModelError, match=r"scripted@1 did not answer \(1 server_error\)"):
-        build_dataset(run, build(), profile, no_desks, drawing=DRAWING)
+        run_pipeline(run, recos_pipeline(drawing=DRAWING), build(), profile, no_desks)
     assert len(stored_pairs(run)) == 18
     assert not (run.settings.home / "rendered").exists()
-    build_dataset(run, build(), profile, no_desks, drawing=DRAWING)
+    run_pipeline(run, recos_pipeline(drawing=DRAWING), build(), profile, no_desks)
     assert len(stored_pairs(run)) == WANTED
     asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
     assert len(asked) == 3
@@ -179,7 +180,7 @@ def test_a_model_that_writes_nothing_of_use_is_not_asked_for_ever(
 ) -> None:
     text = "I'm sorry, I cannot help with that."
     server.ledger.add_faults(Fault("content", text=text, match="Pairs: 20"))
-    build_dataset(run, build(), asking(server), no_desks, drawing=RenderOptions())
+    run_pipeline(run, recos_pipeline(drawing=RenderOptions()), build(), asking(server), no_desks)
     asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
     assert len(asked) == 1
     assert stored_pairs(run) == {}
@@ -192,7 +193,7 @@ def test_built_in_models_cannot_write_pairs(run: RunContext) -> None:
         r"loupe-stills-captioner is built in and cannot; name another as \[captioning\.model\]"
     )
     with pytest.raises(ConfigurationError, match=message):
-        build_dataset(run, build(), small_profile(), no_desks)
+        run_pipeline(run, recos_pipeline(), build(), small_profile(), no_desks)
     assert sizes(run) == [0, 0, 0]
     assert not (run.settings.home / "rendered").exists()
 

@@ -8,7 +8,7 @@ from db.blob_check import BlobCheck
 from db.blobs import BlobStore
 from db.entities import find
 from db.store import Store
-from flows.engine.blob_repair import mend
+from flows.engine.blob_repair import repair_blobs
 from profiles.settings import load_settings
 from schemas.records import Granularity, Image
 from services.diagnosis import Verdict, diagnose
@@ -91,7 +91,7 @@ def test_a_release_holds_what_was_lost_and_what_was_withdrawn_is_not_missed(
     with BlobCheck(home.store, home.run.blobs) as check:
         checked = check.run()
         assert checked == len(before) - len(erased)
-        origins = {one.origin for one in mend(home.run, check)}
+        origins = {one.origin for one in repair_blobs(home.run, check)}
         assert list(check.faulty()) == []
     assert origins
     assert all(str(home.folder / "releases") in one for one in origins)

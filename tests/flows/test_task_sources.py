@@ -16,9 +16,10 @@ from db.quarantine import quarantined
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.importing import KNOWN_FROM, import_source
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import StageReport
 from flows.recos.captioning import facts_of
-from flows.recos.pipeline import build_dataset
+from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import SAMPLED_FROM, take_task_images
 from release.verify import verify_release
 from retrieval.embedders import pinned
@@ -166,8 +167,12 @@ def test_images_with_a_licence_each_are_released(run: RunContext, stills: Stills
     )
     task = TaskSpec(task=RetrievalTask.CELEBRITY, images=8, source="people")
     build = RecosBuild(dataset=DATASET, last="v0", sources=(people,), tasks=(task,))
-    report = build_dataset(
-        run, build, small_profile(DiscriminabilitySettings(k=4, rounds=1)), no_desks
+    report = run_pipeline(
+        run,
+        recos_pipeline(),
+        build,
+        small_profile(DiscriminabilitySettings(k=4, rounds=1)),
+        no_desks,
     )
     assert report.release is not None
     assert verify_release(report.release) == []
@@ -200,7 +205,7 @@ def test_a_missing_font_costs_its_task_alone(run: RunContext) -> None:
         TaskSpec(task=RetrievalTask.TRANSLATION, images=2, pool=2),
     ]
     build = RecosBuild(dataset=DATASET, last="v0", tasks=tuple(tasks))
-    report = build_dataset(run, build, small_profile(), no_desks, drawing=drawing)
+    report = run_pipeline(run, recos_pipeline(drawing=drawing), build, small_profile(), no_desks)
     assert report.release_id
     (left_out,) = (one for one in report.stages if one.stage == "draw text translation")
     assert left_out.rejected == {"missing_font": 1}
@@ -211,7 +216,7 @@ def test_a_missing_font_costs_its_task_alone(run: RunContext) -> None:
     )
     alone = build.model_copy(update={"dataset": "alone", "tasks": tuple(tasks[1:])})
     with pytest.raises(ConfigurationError, match="no task can be drawn: the font 'Noto Sans SC'"):
-        build_dataset(run, alone, small_profile(), no_desks, drawing=drawing)
+        run_pipeline(run, recos_pipeline(drawing=drawing), alone, small_profile(), no_desks)
 
 
 FOREIGN = (
@@ -229,7 +234,7 @@ def test_captions_in_other_languages_are_left_out(
         counting.ledger.add_faults(Fault("content", text=answer))
     task = TaskSpec(task=RetrievalTask.OBJECT, images=12, source="stills")
     build = RecosBuild(dataset=DATASET, last="v0", sources=(stills_source(stills),), tasks=(task,))
-    build_dataset(run, build, _asking(counting), no_desks)
+    run_pipeline(run, recos_pipeline(), build, _asking(counting), no_desks)
     captions = {one.id: one for one in find(run.store, DATASET, Caption.kind)}
     assert len(captions) == 60
     foreign = {id_ for id_, one in captions.items() if one.record(Caption).text in FOREIGN}

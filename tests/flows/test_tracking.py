@@ -11,7 +11,7 @@ from db.entities import StoredEntity, find, parents_of
 from db.quarantine import quarantined
 from db.store import Store
 from db.tables.work import Checkpoint
-from flows.engine.blob_repair import mend
+from flows.engine.blob_repair import repair_blobs
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
@@ -279,8 +279,8 @@ def test_crops_that_were_lost_are_cut_out_of_their_video_again(
         path.unlink()
     with BlobCheck(run.store, run.blobs) as check:
         named = check.run()
-        assert sum(1 for _ in mend(run, check)) == 0  # the videos are elsewhere
-        assert sum(1 for _ in mend(run, check, [videos])) == named > 0
+        assert sum(1 for _ in repair_blobs(run, check)) == 0  # the videos are elsewhere
+        assert sum(1 for _ in repair_blobs(run, check, [videos])) == named > 0
         assert list(check.faulty()) == []
     again = {path: path.read_bytes() for path in folder.rglob("*.jpg")}
     assert len(again) == named

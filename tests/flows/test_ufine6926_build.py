@@ -11,9 +11,10 @@ from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
 from flows.engine.context import RunContext
 from flows.engine.invalidation import reconcile_superseded
+from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from flows.ufine6926.identities import form_identities
-from flows.ufine6926.pipeline import build_dataset
+from flows.ufine6926.pipeline import ufine6926_pipeline
 from profiles.loader import load_profile
 from release.build import build_release
 from release.verify import verify_release
@@ -55,7 +56,9 @@ def no_desks() -> Desks:
 def go(
     run: RunContext, build: UFine6926Build, known: KnownStreet, chosen: Profile | None = None
 ) -> BuildReport:
-    return build_dataset(run, build, chosen or profile(), no_desks, make_detector=known.detector)
+    return run_pipeline(
+        run, ufine6926_pipeline(make_detector=known.detector), build, chosen or profile(), no_desks
+    )
 
 
 def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:

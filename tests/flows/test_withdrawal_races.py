@@ -1,9 +1,10 @@
 """Withdrawals while releases are built concurrently."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,7 @@ import pytest
 from db.entities import NewEntity, find, new_entity
 from db.releases import find_release, list_releases, released_entities, store_release
 from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals, notices_of, steps_of
-from flows.engine.building import PipelineSpec, run_pipeline
-from flows.engine.report import BuildReport
+from flows.engine.pipeline import PipelineRun, PipelineSpec, Step, run_build
 from flows.withdrawal.execution import carry_out, resume_reopened
 from flows.withdrawal.plan import WithdrawalPlan
 from release.build import build_release
@@ -165,6 +165,12 @@ def late_picture(home: Home) -> tuple[NewEntity, Image]:
     return new_entity(made, "later", parents=[("sampled_from", of.id)]), made
 
 
+def pipeline_of(step: Callable[[PipelineRun[Any]], None]) -> PipelineSpec[Any, PipelineRun[Any]]:
+    """A pipeline of one step, whatever its build file says."""
+    build = SimpleNamespace(dataset="later")
+    return PipelineSpec(lambda _: build, lambda _: build, "", PipelineRun, (Step(step),))
+
+
 def assert_taken_back(home: Home, entity: NewEntity, made: Image) -> None:
     (withdrawal,) = list_withdrawals(home.store)
     assert withdrawal.is_finished
@@ -178,16 +184,12 @@ def test_what_a_concurrent_run_adds_after_the_last_step_goes_as_it_ends(home: Ho
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
     entity, made = late_picture(home)
 
-    def build_dataset(*_arguments: Any, **_values: Any) -> BuildReport:
+    def import_late(_run: PipelineRun[Any]) -> None:
         store_entities(home.store, [entity])
         assert home.states()[entity.id] == "withdrawn"
         assert not person(home).is_done or person(home).unfinished
-        return BuildReport("later")
 
-    recipe: PipelineSpec[Any] = PipelineSpec(
-        lambda _path: None, lambda _path: None, "", build_dataset
-    )
-    run_pipeline(recipe, home.run, "build.yaml", None, wait=False)
+    run_build(home.run, pipeline_of(import_late), "build.toml", None)
     assert_taken_back(home, entity, made)
     assert person(home).is_done
 
@@ -196,15 +198,12 @@ def test_it_goes_though_the_run_fails(home: Home) -> None:
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
     entity, made = late_picture(home)
 
-    def build_dataset(*_arguments: Any, **_values: Any) -> BuildReport:
+    def fail(_run: PipelineRun[Any]) -> None:
         store_entities(home.store, [entity])
         raise UsageError("the version is too small")
 
-    recipe: PipelineSpec[Any] = PipelineSpec(
-        lambda _path: None, lambda _path: None, "", build_dataset
-    )
     with pytest.raises(UsageError, match="too small"):
-        run_pipeline(recipe, home.run, "build.yaml", None, wait=False)
+        run_build(home.run, pipeline_of(fail), "build.toml", None)
     assert_taken_back(home, entity, made)
 
 

@@ -1,100 +1,26 @@
-"""What the builds have in common, from the build file to the release."""
+"""The anchors of a contrastive benchmark: drawn from the sources, each with its coarse captions.
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+Fine captions are made from the coarse ones and released beside them.
+"""
 
-from annotate.projects import Desks
+from collections.abc import Sequence
+
 from db.entities import NewEntity, StoredEntity, count_entities, find, new_entity
 from db.store import Store
 from flows.engine.context import RunContext
-from flows.engine.gates import open_desks
-from flows.engine.report import BuildReport, StageReport
+from flows.engine.report import StageReport
 from flows.ufine3c.sampling import SampleSettings, captions_below, draw_identities
-from flows.withdrawal.execution import resume_reopened
-from profiles.loader import load_profile
 from schemas.build import CcdBuild, SourceSpec
-from schemas.profile import Profile
 from schemas.records import Caption, Granularity, Image
 
-# Builds what a file says, or the demonstration where the user gives none.
-
-BuildT = TypeVar("BuildT")
-_BuildT = TypeVar("_BuildT", contravariant=True)
-
-
-class DatasetBuilder(Protocol[_BuildT]):
-    """Does what can be done now of a build; see the `build_dataset` of each flow."""
-
-    def __call__(
-        self,
-        context: RunContext,
-        build: _BuildT,
-        profile: Profile,
-        open_desks: Callable[[], Desks],
-        *,
-        wait: bool,
-    ) -> BuildReport:
-        """What the run came to."""
-        ...
-
-
-class PipelineSpec(NamedTuple, Generic[BuildT]):
-    """How a kind of dataset is built.
-
-    Attributes:
-        load: reads a build file.
-        demonstrate: writes the demonstration's sources into a folder, and gives their build.
-        announcement: what is said where these are built.
-        build_dataset: does the work.
-    """
-
-    load: Callable[[Path], BuildT]
-    demonstrate: Callable[[Path], BuildT]
-    announcement: str
-    build_dataset: DatasetBuilder[BuildT]
-
-
-def run_pipeline(
-    recipe: PipelineSpec[BuildT],
-    context: RunContext,
-    config: str | None,
-    profile: str | None,
-    *,
-    wait: bool,
-) -> BuildReport:
-    """Builds what `config` says (None: the demonstration) by `profile` (None: the setting).
-
-    What it has made of things that were withdrawn meanwhile is taken back at its end.
-
-    Raises:
-        LoupeError: see the `build_dataset` of the flow.
-    """
-    settings = context.settings
-    chosen = load_profile(profile or settings.profile)
-    if config is None:
-        context.progress.say(recipe.announcement)
-    build = recipe.load(Path(config)) if config else recipe.demonstrate(settings.home)
-    try:
-        return recipe.build_dataset(
-            context, build, chosen, lambda: open_desks(settings, context.store), wait=wait
-        )
-    finally:
-        resume_reopened(context)
-
-
-# Takes the anchors of a contrastive benchmark out of their sources, each with its captions.
-#
-# These captions are coarse: fine ones are made of them, and they are released beside those.
-
 MOST_CAPTIONS = 5
-"""How many captions of an anchor are taken: CCD has five; COCO now and then more."""
+"""How many captions of an anchor are taken: CCD has five; COCO sometimes has more."""
 
 
 def take_anchors(
     context: RunContext, build: CcdBuild, spec: SourceSpec, source: NewEntity
 ) -> StageReport:
-    """Copies the drawn images of `spec` into `build.dataset`, as what contrasts are made of.
+    """Copies the drawn images of `spec` into `build.dataset` as anchors.
 
     Raises:
         ConfigurationError: the source has no usable image, or the dataset holds another draw.

@@ -1,0 +1,234 @@
+"""A pipeline: a declared list of steps and gates, and the loop that runs it.
+
+A build is run again and again until it is released. Every step goes on from what is stored, so a
+run costs only what is missing. At a gate, what people must decide is pushed to the review desk and
+the run ends, or waits where `wait` is set.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from annotate.projects import Desks
+from annotate.queues import Queue, parse_policy
+from db.store import Store
+from flows.engine.context import RunContext
+from flows.engine.gates import declared_queues, open_desks, review
+from flows.engine.releasing import ReleasedBuild, release
+from flows.engine.report import BuildReport, StageReport
+from flows.withdrawal.execution import resume_reopened
+from profiles.loader import load_profile
+from schemas.embedding import PlainModelSpec
+from schemas.profile import Profile
+from schemas.retrieval_task import Tier
+
+
+class Build(ReleasedBuild, Protocol):
+    """What a build file of any pipeline holds; policies of gates are keys of their own."""
+
+    @property
+    def dataset(self) -> str:
+        """The dataset that is built."""
+        ...
+
+
+BuildT = TypeVar("BuildT", bound=Build)
+
+
+@dataclass
+class PipelineRun(Generic[BuildT]):
+    """One run of a pipeline; a pipeline whose steps share more extends it.
+
+    Attributes:
+        queues: the review queues of the pipeline's gates, by the gate's name.
+        compared_by: the model that compares the samples of a release; None for the profile's.
+    """
+
+    context: RunContext
+    build: BuildT
+    profile: Profile
+    open_desks: Callable[[], Desks]
+    wait: bool = False
+    report: BuildReport = field(init=False)
+    queues: dict[str, Queue] = field(init=False, default_factory=dict)
+    compared_by: PlainModelSpec | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.report = BuildReport(self.build.dataset)
+
+    @property
+    def dataset(self) -> str:
+        """The dataset that is built."""
+        return self.build.dataset
+
+    @property
+    def store(self) -> Store:
+        """The store of the installation."""
+        return self.context.store
+
+    def add(self, *reports: StageReport) -> None:
+        """Adds reports of stages to the report of the run."""
+        self.report.stages += reports
+
+    def say(self, sentence: str | None) -> None:
+        """Shows a sentence between stages; nothing for None."""
+        if sentence is not None:
+            self.context.progress.say(sentence)
+
+
+RunT = TypeVar("RunT", bound=PipelineRun)  # type: ignore[type-arg]
+
+
+def always(_run: object) -> bool:
+    """True: the step is part of every run."""
+    return True
+
+
+@dataclass(frozen=True)
+class Step(Generic[RunT]):
+    """One step; `enabled` says whether this build has it."""
+
+    run: Callable[[RunT], None]
+    enabled: Callable[[RunT], bool] = always
+
+
+@dataclass(frozen=True)
+class Gate(Generic[RunT]):
+    """The run goes on only when queue `name` is decided, under the policy in the build's `key`."""
+
+    name: str
+    key: str
+    enabled: Callable[[RunT], bool] = always
+
+    def run(self, run: RunT) -> None:
+        """Applies the policy and asks people for the rest."""
+        queue = run.queues[self.name]
+        run.report.waiting = review(run.context, queue, run.open_desks, wait=run.wait)
+        if run.report.waiting:
+            run.say(f"queue {queue.name} waits for people")
+
+
+@dataclass(frozen=True)
+class Loop(Generic[RunT]):
+    """Steps that run once for each item that `passes` yields.
+
+    `passes` is resumed after every pass, also where items wait for people.
+    """
+
+    passes: Callable[[RunT], Iterator[None]]
+    steps: "Sequence[PipelineStep[RunT]]"
+    enabled: Callable[[RunT], bool] = always
+
+    def run(self, run: RunT) -> None:
+        """Runs the steps pass by pass."""
+        for _ in self.passes(run):
+            run.report.waiting = 0
+            _run_steps(run, self.steps)
+
+
+@dataclass(frozen=True)
+class Release(Generic[RunT]):
+    """Releases the dataset as `version`, for a benchmark of tasks in a tier."""
+
+    version: Callable[[RunT], str]
+    tier: Tier | None = None
+    enabled: Callable[[RunT], bool] = always
+
+    def run(self, run: RunT) -> None:
+        """Builds the release."""
+        version = self.version(run)
+        release(run.context, run.report, run.build, version, self.tier, run.compared_by)
+
+
+PipelineStep = Step[RunT] | Gate[RunT] | Loop[RunT] | Release[RunT]
+
+
+@dataclass(frozen=True)
+class PipelineSpec(Generic[BuildT, RunT]):
+    """How a kind of dataset is built.
+
+    Attributes:
+        load: reads a build file.
+        demonstrate: writes the demonstration's sources into a folder and gives their build.
+        announcement: shown where the demonstration is built.
+        start: makes what the steps share: `PipelineRun` or a class that extends it.
+        steps: what is done, in order.
+    """
+
+    load: Callable[[Path], BuildT]
+    demonstrate: Callable[[Path], BuildT]
+    announcement: str
+    start: Callable[[RunContext, BuildT, Profile, Callable[[], Desks], bool], RunT]
+    steps: Sequence[PipelineStep[RunT]]
+
+
+def run_build(
+    context: RunContext,
+    spec: PipelineSpec[BuildT, RunT],
+    config: str | None,
+    profile: str | None,
+    *,
+    wait: bool = False,
+) -> BuildReport:
+    """Runs the build in file `config` (None: the demonstration) with `profile` (None: the setting).
+
+    At its end, what it derived from items that were withdrawn meanwhile is withdrawn, too.
+
+    Raises:
+        LoupeError: see `run_pipeline`.
+    """
+    settings = context.settings
+    chosen = load_profile(profile or settings.profile)
+    if config is None:
+        context.progress.say(spec.announcement)
+    build = spec.load(Path(config)) if config else spec.demonstrate(settings.home)
+    try:
+        return run_pipeline(
+            context, spec, build, chosen, lambda: open_desks(settings, context.store), wait=wait
+        )
+    finally:
+        resume_reopened(context)
+
+
+def run_pipeline(
+    context: RunContext,
+    spec: PipelineSpec[BuildT, RunT],
+    build: BuildT,
+    profile: Profile,
+    open_desks: Callable[[], Desks],
+    *,
+    wait: bool = False,
+) -> BuildReport:
+    """Runs the steps in order, up to the first gate where people have to decide.
+
+    Raises:
+        UsageError: the build, a source or the profile cannot be used.
+        BudgetReachedError: a limit of the run's budget, or a service's of the day, was reached.
+        ModelError: a model could not be loaded, or its server is gone; what came back is stored.
+        ServiceError: the review desk is gone, or images could not be downloaded for now.
+    """
+    run = spec.start(context, build, profile, open_desks, wait)
+    declared = declared_queues(context.settings)
+    for gate in _gates(spec.steps):
+        policy = parse_policy(getattr(build, gate.key))
+        run.queues[gate.name] = declared.queue(build.dataset, gate.name, policy)
+    _run_steps(run, spec.steps)
+    run.report.count_costs(context.store)
+    return run.report
+
+
+def _run_steps(run: RunT, steps: Sequence[PipelineStep[RunT]]) -> None:
+    for step in steps:
+        if step.enabled(run):
+            step.run(run)
+        if run.report.waiting:
+            return
+
+
+def _gates(steps: Sequence[PipelineStep[RunT]]) -> Iterable[Gate[RunT]]:
+    for step in steps:
+        if isinstance(step, Loop):
+            yield from _gates(step.steps)
+        elif isinstance(step, Gate):
+            yield step
