@@ -28,11 +28,11 @@ class DeskUnavailableError(ServiceError):
 
 
 class DeskFaultError(DeskUnavailableError):
-    """The server failed over what was asked, or its answer cannot be read: asking again is idle."""
+    """The server failed on this request, or its answer cannot be read; a retry does not help."""
 
 
 class ProjectSpec(NamedTuple):
-    """A project as it should stand on the server, found again by its `marker`."""
+    """The wanted state of a project on the server, identified by its `marker`."""
 
     marker: str
     title: str
@@ -41,7 +41,7 @@ class ProjectSpec(NamedTuple):
 
 
 class NewTask(NamedTuple):
-    """A task about to be sent. `data` holds our key under `"key"`."""
+    """A task to send. `data` has our key under `"key"`."""
 
     key: str
     data: dict[str, Any]
@@ -49,11 +49,10 @@ class NewTask(NamedTuple):
 
 
 class RemoteAnnotation(NamedTuple):
-    """An annotation as it lies on the server; `cancelled` means that the task was skipped.
+    """An annotation on the server; `cancelled` means that the task was skipped.
 
-    `user_id` is who changed it last, `made_by` who is named as its author. `result` is what the
-    server holds, whatever that is; where that could not be read, `fault` says why, and `result` is
-    what the server sent, as text.
+    `user_id` is the last editor, `made_by` the named author. `result` is the server's content of
+    any form; if it could not be read, `fault` says why and `result` is the raw text.
     """
 
     id: int
@@ -68,11 +67,11 @@ class RemoteAnnotation(NamedTuple):
 
 
 class RemoteTask(NamedTuple):
-    """A task as it lies on the server.
+    """A task on the server.
 
-    `key` is empty for tasks that are none of ours; `drafts` counts answers that are being written;
-    `updated_at` moves whenever an annotation of it is made, changed or deleted; `opened_with` is
-    the id of the model's draft that its page opens with.
+    `key` is empty for tasks that are not ours; `drafts` counts unsubmitted answers; `updated_at`
+    changes whenever an annotation is made, changed or deleted; `opened_with` is the id of the
+    model's draft on its page.
     """
 
     id: int
@@ -84,14 +83,14 @@ class RemoteTask(NamedTuple):
 
     @property
     def touched(self) -> bool:
-        """Whether anybody has worked on it."""
+        """Whether it has annotations or drafts."""
         return bool(self.annotations or self.drafts)
 
 
 class ProjectCounts(NamedTuple):
-    """How much a project holds: a cheap look that tells whether a closer one is needed.
+    """The size of a project: a cheap check of whether it has to be read.
 
-    `annotations` counts those of skipped tasks, too.
+    `annotations` includes those of skipped tasks.
     """
 
     tasks: int
@@ -99,40 +98,40 @@ class ProjectCounts(NamedTuple):
 
 
 class AnnotationBackend(Protocol):
-    """A workspace on a server where people answer review tasks; what one sees, no other does.
+    """A workspace on a server where people answer review tasks, separate from all others.
 
-    Every call raises `ServiceError` when the server refuses, `DeskUnavailableError` when it may or
-    may not have done what was asked: the caller looks at what is there before asking again. Calls
-    that only look are repeated by the desk itself.
+    Every call raises `ServiceError` if the server refuses, and `DeskUnavailableError` if it may or
+    may not have done its work: the caller checks the state before a retry. Read-only calls are
+    retried by the backend itself.
     """
 
     @property
     def url(self) -> str:
-        """Where the server is at present."""
+        """The current URL of the server."""
         ...
 
     @property
     def server_name(self) -> str:
-        """What the store calls the server: the same wherever it is.
+        """The name of the server in the store, independent of its URL.
 
-        Users, projects and tasks are known by it together with their number there.
+        Together with it, a number identifies a user, project or task.
         """
         ...
 
     def find_project(self, marker: str) -> int | None:
-        """The number of the project with that marker, or None where there is none yet."""
+        """The number of the project with that marker, or None."""
         ...
 
     def ensure_project(self, spec: ProjectSpec) -> int:
-        """The number of the project, made or brought up to date."""
+        """The number of the project, created or updated."""
         ...
 
     def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
-        """Adds tasks and gives their numbers, in order. Knows nothing of what is there already."""
+        """Adds tasks and returns their numbers, in order. It does not look for existing ones."""
         ...
 
     def count(self, project_id: int) -> ProjectCounts:
-        """How much the project holds."""
+        """The size of the project."""
         ...
 
     def list_tasks(
@@ -140,7 +139,7 @@ class AnnotationBackend(Protocol):
     ) -> Iterator[RemoteTask]:
         """The tasks of a project in the order of their numbers, complete or an error.
 
-        What an annotation holds may make it unreadable, but no other.
+        The content of an annotation can make it unreadable, but not the others.
 
         Args:
             project_id: the number of the project.
@@ -150,11 +149,11 @@ class AnnotationBackend(Protocol):
         ...
 
     def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
-        """Removes tasks; those that are gone already are no error."""
+        """Removes tasks; missing ones are no error."""
         ...
 
 
-# Label Studio's SDK, imported when it is needed, and its errors in our own words.
+# Label Studio's SDK, imported on first use, and its errors as ours.
 
 T = TypeVar("T")
 _SERVER_ERROR = 500
@@ -193,7 +192,7 @@ class Connection:
         what: str,
         parameters: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """The answer to a request that changes something; it is made once, whatever happens."""
+        """The response to a request that changes something; it is never retried."""
         content = json.dumps(body, ensure_ascii=False).encode()
         return self._request(method, path, parameters or {}, what, content)
 
@@ -242,7 +241,7 @@ class Connection:
 def new_client(url: str, token: SecretStr, http_client: Any) -> Any:
     """A client for the Label Studio at `url`.
 
-    The SDK would read the token from the environment as it stood at import: it is always given.
+    The token is always given, as the SDK would read it from the environment at import.
     """
     with _quietly():
         from label_studio_sdk import LabelStudio
@@ -292,7 +291,7 @@ _DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 # field `drafts` would hold those of our own account only; `draft_exists` speaks of everybody's.
 # Annotations are cut down to the same list of names.
 _TASK_FIELDS = "id,data,updated_at,draft_exists,annotations,completed_by,updated_by,was_cancelled"
-# What somebody may have made unreadable.
+# Fields whose content may be unreadable.
 _ANSWER_FIELDS = "created_at,result,lead_time"
 
 
@@ -431,7 +430,7 @@ class LabelStudioDesk:
         return numbers
 
     def count(self, project_id: int) -> ProjectCounts:
-        """How much the project holds."""
+        """The size of the project."""
         what = f"count the tasks of project {project_id}"
         fields = {"include": ",".join(_Counts.model_fields)}
         counts = self._read(_Counts, f"api/projects/{project_id}", fields, what)
@@ -471,7 +470,7 @@ class LabelStudioDesk:
             after = page.tasks[-1].id
 
     def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
-        """Removes tasks of the project; those that are gone already are no error."""
+        """Removes tasks of the project; missing ones are no error."""
         numbers = list(task_ids)
         for start in range(0, len(numbers), BATCH):
             batch = numbers[start : start + BATCH]  # never empty: that would stand for all tasks
@@ -484,7 +483,7 @@ class LabelStudioDesk:
             )
 
     def _find_project(self, marker: str, fields: Iterable[str]) -> _Project | None:
-        """The project, or None; of several (made by two pushes at once) the oldest."""
+        """The project, or None; of several (made by concurrent pushes) the oldest."""
         found: list[_Project] = []
         seen = 0
         for page_number in count(1):

@@ -59,7 +59,7 @@ def pull(
     A workspace that cannot be read does not hold back the answers of others.
 
     Raises:
-        ServiceError: the desk refuses, or stays unavailable, whichever workspace is asked for.
+        ServiceError: no workspace can be read.
     """
     reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
     found = _Found()
@@ -87,7 +87,7 @@ def reconcile(
     """Compares all tasks and answers in Label Studio with the store, and repairs the store.
 
     Raises:
-        ServiceError: the desk refuses, or stays unavailable, whichever workspace is asked for.
+        ServiceError: no workspace can be read.
     """
     reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
     stored = review_tasks(store, queue.name)
@@ -100,7 +100,7 @@ def reconcile(
             report, there = _reconcile_seat(store, desks, queue, reader, seat, ours, report)
             missing -= there
             continue
-        missing -= ours.keys()  # nobody knows
+        missing -= ours.keys()  # unknown
     unreached.raise_if_all(seats)
     entity_ids = sorted(stored[key].entity_id for key in missing)
     decided = report.decided + _decide_the_rest(store, queue, reader)
@@ -230,7 +230,7 @@ def _seat(task: StoredTask) -> Seat:
 
 
 def _pull_project(store: Store, desk: AnnotationBackend, project_id: int, reader: Reader) -> _Found:
-    """Reads what changed since the last time, or everything where something is gone."""
+    """Reads the changes since the last time, or everything if something is missing."""
     now = datetime.now(UTC)
     counts = desk.count(project_id)
     cursor = load_cursor(store, desk.server_name, project_id)
@@ -299,7 +299,7 @@ def _deleted(
     Annotations of withdrawn items are deleted on purpose. A restored Label Studio gives the same
     number to another annotation, so `seen` holds the numbers with the keys of their tasks.
     """
-    detail = "deleted on the desk; what it decided stands"
+    detail = "deleted in Label Studio; its decision stays"
     with store.read() as connection:
         states = entity_states(connection, {task.entity_id for task in tasks.values()})
     live = [key for key, task in tasks.items() if states[task.entity_id] != "withdrawn"]

@@ -183,7 +183,7 @@ class Reader:
     def _not_the_assignee(self, task: StoredTask, people: Sequence[str]) -> str:
         """Why these people may not answer the task; "" where they may.
 
-        In the house's own workspace nobody answers who has a workspace of their own.
+        In the house's own workspace, people with workspaces of their own may not answer.
         """
         if task.assignee == HOUSE:
             others = sorted({name for name in people if name in self._colleagues})
@@ -279,17 +279,17 @@ class Reader:
 
 
 def _is_skipped(received: Received) -> bool:
-    """Whether somebody else should get it; in the house anybody may still answer it."""
+    """Whether another person should get it; in the house the task stays open."""
     return received.task.assignee != HOUSE and received.task.state in WAITING
 
 
 def _skipping(received: Received, *, answered: bool) -> Reading:
-    """What a skip comes to; that of a task which others got long since is known."""
+    """The effect of a skip; one of a task that others already got is known."""
     if received.task.assignee != HOUSE and received.task.state not in (*WAITING, "answered"):
         return Reading(known=1)
     if received.task.state != "answered":
         return Reading(skipped=1)
-    detail = "skipped after it had been answered; the answer stands"
+    detail = "skipped after an answer, which still counts"
     return Reading(known=1, remarks=(received.notice(detail),) if answered else ())
 
 

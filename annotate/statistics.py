@@ -270,7 +270,7 @@ class Tally:
     """The answers of one annotator, counted.
 
     Attributes:
-        verdicts: of first opinions, how many came to each.
+        verdicts: the number of first opinions with each.
         seconds: the lead times of first opinions, as far as they are known.
         days: for each day how many answers came, by what they were asked for.
     """

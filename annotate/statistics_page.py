@@ -65,7 +65,7 @@ class Scale(NamedTuple):
     marks: tuple[tuple[float, str], ...]
 
     def place(self, figure: float) -> float:
-        """Where a figure stands, in percents from the left."""
+        """The place of a figure, in percent from the left."""
         return round(100 * (max(figure, self.lowest) - self.lowest) / (1 - self.lowest), 2)
 
     def whisker(self, figure: Estimate) -> Whisker | None:

@@ -284,7 +284,7 @@ def test_an_answer_that_is_skipped_later_counts_and_is_reported(
     desk.annotate(task_of(world, shown), [], annotation, cancelled=True)
     report = pull(world.store, office, QUEUE)
     assert [notice.detail for notice in report.remarks] == [
-        "skipped after it had been answered; the answer stands"
+        "skipped after an answer, which still counts"
     ]
     assert state_of(world, shown) == "accepted"
 
