@@ -1,4 +1,4 @@
-"""Annotators: who works at the desk, in which roles, and the pseudonym that stands for each.
+"""Annotators: the people who work at the desk, their roles and pseudonyms.
 
 This table alone links a name to a pseudonym. Tasks, answers, decisions and releases know the
 pseudonym only.

@@ -1,4 +1,4 @@
-"""Claims: who is doing what, so that runs side by side never do, or buy, one thing twice.
+"""Claims on work under way, so that concurrent runs never do, or buy, one thing twice.
 
 A claim is on a subject (a model call, a plan's work on a dataset) or on a range of numbers within
 one. It belongs to a process: a random id with a heartbeat in the store. A claim ends with the
@@ -88,7 +88,7 @@ class Claims:
         return claim_id
 
     def release(self, connection: Connection, claim_id: str) -> bool:
-        """Gives a claim back; False where another has taken it over."""
+        """Releases a claim; False where another has taken it over."""
         gone = connection.execute(delete(Claim).where(Claim.id == claim_id))
         return gone.rowcount == 1
 
@@ -138,9 +138,9 @@ class Claims:
                 _log.warning("claims are not renewed: %s", error)  # the next time they may be
 
     def drop_ended(self, connection: Connection) -> None:
-        """Drops the processes that died or fell silent, and with them their claims."""
+        """Drops the processes that died or stopped beating, and with them their claims."""
         has_clock = connection.dialect.name == "postgresql"
-        # Nobody could be heard while the server was down.
+        # While the server was down no heartbeat could be stored.
         heard_at = func.greatest(Process.beat_at, func.pg_postmaster_start_time())
         age = func.extract("epoch", func.now() - heard_at) if has_clock else null()
         query = select(Process.id, Process.place, Process.beats, age).order_by(Process.id)
@@ -153,7 +153,7 @@ class Claims:
                 connection.execute(delete(Process).where(*same))
 
     def _watched(self, id_: str, beats: int) -> float:
-        """For how many seconds that heartbeat has stood still, as far as was seen from here."""
+        """The seconds for which this process has seen no change of that heartbeat."""
         now = self._clock()
         counted, since = self._heard.get(id_, (None, now))
         if counted != beats:
@@ -163,7 +163,7 @@ class Claims:
 
 
 def pauses() -> Iterator[float]:
-    """Ever more seconds, for who waits for a claim of somebody else: from 0.01 to 1."""
+    """Seconds to wait for another's claim, growing from 0.01 to 1."""
     seconds = 0.01
     while True:
         yield seconds

@@ -16,7 +16,7 @@ Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
 
 RETIRED = "no longer proposed: settings or decisions before it have changed"
-"""The reason, which nobody else gives, of a rejection that lasts until it is proposed again."""
+"""The reason, reserved for it, of a rejection that lasts until the entity is proposed again."""
 
 PROPOSED_AGAIN = "proposed again"
 """The reason with which it is open again then."""

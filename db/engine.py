@@ -43,7 +43,7 @@ _ADVICE: Final = {
     sqlite3.SQLITE_CORRUPT: "the file is damaged: put a copy of it in its place",
     sqlite3.SQLITE_NOTADB: "the file is no database, or damaged: put a copy of it in its place",
     sqlite3.SQLITE_READONLY: "nothing can be stored here: make the folder writable",
-    sqlite3.SQLITE_CANTOPEN: "it or its journal beside it cannot be opened or made: look at the "
+    sqlite3.SQLITE_CANTOPEN: "it or the journal next to it cannot be opened or created: check the "
     "permissions, space and inodes of its folder",
 }
 _DIALECTS = ("sqlite", "postgresql")
@@ -165,7 +165,7 @@ def _begin_to_read(connection: Connection) -> None:
 def _close_to_others(file: Path) -> None:
     """Lets nobody but the owner read a SQLite file, made if absent: it knows who pseudonyms are.
 
-    SQLite gives the files that it makes beside it the same mode.
+    SQLite gives its journal the same mode.
     """
     with suppress(OSError):  # not ours to change, or not to be made, which SQLite says better
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))

@@ -35,7 +35,7 @@ class Stored(NamedTuple):
 
 @retried
 def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
-    """Stores an evaluation; of equal ones (`EvaluationResult.id`) the first stands."""
+    """Stores an evaluation; of equal ones (`EvaluationResult.id`) the first stays."""
     query = select(Evaluation.result, Evaluation.evaluated_at).where(Evaluation.id == result.id)
     with store.write() as connection:
         row = {
@@ -94,7 +94,7 @@ def forget_examples(store: Store, entity_ids: Iterable[str]) -> int:
 
 
 def _withdrawn(connection: Connection, result: EvaluationResult) -> set[str]:
-    """What is withdrawn by now of that which the examples show."""
+    """The ids of withdrawn entities that the examples show."""
     shown = {id_ for one in result.directions for hard in one.hardest for id_ in _shown(hard)}
     query = select(Entity.id).where(Entity.state == "withdrawn")
     found: set[str] = set()
@@ -104,7 +104,7 @@ def _withdrawn(connection: Connection, result: EvaluationResult) -> set[str]:
 
 
 def _without(result: EvaluationResult, gone: set[str]) -> EvaluationResult:
-    """The same without the examples that show what is gone."""
+    """The same without the examples that show withdrawn entities."""
     directions = tuple(
         one.model_copy(
             update={"hardest": tuple(hard for hard in one.hardest if gone.isdisjoint(_shown(hard)))}

@@ -162,7 +162,7 @@ def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, St
 
 
 def _above(connection: Connection, below: _Above, role: str) -> dict[str, set[str]]:
-    """What the entities beside each key were derived from in a role."""
+    """For each key, the parents of its entities in a role."""
     parents: dict[str, set[str]] = defaultdict(set)
     for child, parent, _ in derived_from(connection, _all(below), (role,)):
         parents[child].add(parent)
@@ -170,7 +170,7 @@ def _above(connection: Connection, below: _Above, role: str) -> dict[str, set[st
 
 
 def _with_earlier(connection: Connection, found: _Above) -> dict[str, set[str]]:
-    """The entities beside each key, with all that they were edited from."""
+    """For each key, its entities and all that they were edited from."""
     whole = {key: set(many) for key, many in found.items()}
     level: _Above = found
     while any(level.values()):

@@ -37,7 +37,7 @@ _PAGE = 1000
 
 
 class DescribedText(NamedTuple):
-    """A caption or rewrite of an image, whatever was decided on it.
+    """A caption or rewrite of an image, in any state.
 
     `origin` is the id of the caption that a rewrite says in another way (its own for a caption);
     `by_person` says that it is a person's edit, `reviewed` that a person decided on it; `draft` is
@@ -98,7 +98,7 @@ def snapshot(store: Store, past: StoreVersion | None = None) -> Iterator[Connect
     what is stored later may have a smaller one. What is seen of the past has been marked so.
 
     Raises:
-        ServiceError: the database is gone or failed.
+        ServiceError: the database does not answer or failed.
     """
     with faults_as_errors(store.engine), store.engine.connect() as connection:
         is_postgres = connection.dialect.name == "postgresql"

@@ -131,7 +131,7 @@ def _last_withdrawal(connection: Connection) -> int:
 def time_travel(connection: Connection, past: StoreVersion) -> None:
     """Lets `connection` see the state `past` until its transaction is rolled back.
 
-    The views are part of that transaction, so that none is left whatever happens.
+    The views are part of that transaction, so that none is ever left.
     """
     schema, own = "main", "temp"
     if connection.dialect.name == "postgresql":

@@ -122,7 +122,7 @@ def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
 
 @retried
 def note_erased(store: Store, keys: Iterable[str]) -> None:
-    """Notes that tasks were deleted on their server: they lie nowhere, and are not to be erased."""
+    """Records that tasks were deleted on their server, so that nothing is left to erase."""
     with store.write() as connection:
         for page in pages(keys):
             gone = update(ReviewTask).where(ReviewTask.key.in_(page))
@@ -157,7 +157,7 @@ def announce_tasks(
 def place_tasks(
     store: Store, server: str, project_id: int, task_ids: Mapping[str, int | None]
 ) -> None:
-    """Notes where tasks lie: `task_ids` gives the server's number for each key, None if nowhere."""
+    """Records the server's task number for each key; None where it has no such task."""
     if not task_ids:
         return
     places = [
@@ -196,7 +196,7 @@ def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
 
 
 def acquire_queue_lock(connection: Connection, queue: str) -> None:
-    """Waits until nobody else changes the tasks of a queue or decides on its answers.
+    """Locks the tasks of a queue and the decisions on its answers.
 
     To be called first in a transaction, and to hold for as long as that lasts. Two people's answers
     that arrive at the same time would not see each other otherwise, and nobody would decide. SQLite
@@ -283,7 +283,7 @@ def count_states(store: Store, kind: str, left_out: str | None = None) -> dict[s
 def open_image_media_type(connection: Connection, sha256: str) -> str | None:
     """The media type of the image with that digest, if an open review task shows it, else None.
 
-    An image that was withdrawn, and what was made from it, is shown to nobody.
+    Withdrawn images, and what was made from them, are not shown.
     """
     image, about = aliased(Entity), aliased(Entity)
     query = (

@@ -1,10 +1,10 @@
 """Searches as calls: reserved before they are sent, stored when they return, counted by day.
 
-A search has one row of `model_call`. It is there, `in_flight` with the id of a claim, before it is
-sent: so runs side by side see what each other has asked and what is left of the budget. When the
-answer comes, the row becomes that of the answer. A failure worth another try leaves the key free,
-and a row of its own where the service counted it; so does a run that was killed (`lost`: whether
-the service counted it, nobody knows).
+A search has one row of `model_call`. It is stored as `in_flight`, with the id of a claim, before
+the request is sent: so concurrent runs see each other's searches and what is left of the budget.
+The answer replaces it. A failure that may be retried leaves the key free, and a row of its own
+where the service counted the request; so does a killed run (`lost`: it is not known whether the
+service counted it).
 """
 
 from collections.abc import Callable
@@ -46,13 +46,13 @@ class DailyBudget(NamedTuple):
 
 
 class Reserved(NamedTuple):
-    """The search is this caller's to send; the claim is what proves it."""
+    """The search is reserved for this caller by a claim."""
 
     claim_id: str
 
 
 class Busy(NamedTuple):
-    """The same search is under way elsewhere; its outcome is to be waited for."""
+    """The same search is in flight elsewhere; wait for its outcome."""
 
 
 class Spent(NamedTuple):
@@ -77,7 +77,7 @@ def find_search(store: Store, key: str) -> SearchOutcome | None:
 def reserve_search(
     store: Store, search: NewSearch, budget: DailyBudget
 ) -> Reserved | Busy | Spent | SearchOutcome:
-    """Takes a search, unless it is known, under way, or more than the budget allows."""
+    """Reserves a search, unless it is known, in flight, or beyond the budget."""
     agent = AgentRef.of_model(search.service)
     with store.write() as connection:
         _take_turn(connection, search.service)
@@ -100,7 +100,7 @@ def reserve_search(
 
 @retried
 def reserve_retry(store: Store, search: NewSearch, claim_id: str, budget: DailyBudget) -> bool:
-    """Counts one more request of a search under way; False where the budget allows none."""
+    """Counts one more request of a search in flight; False where the budget allows none."""
     with store.write() as connection:
         _take_turn(connection, search.service)
         used = _requests_since(connection, search.service, budget.day_began)
@@ -122,7 +122,7 @@ def settle_search(
 ) -> float | None:
     """Stores what came back, in a transaction of its own; gives what it cost.
 
-    Where the claim ended and another took the search over, its outcome stands.
+    Where the claim ended and another took the search over, the other's outcome stays.
     """
     with store.write() as connection:
         _take_turn(connection, search.service)
@@ -143,7 +143,7 @@ def settle_search(
 
 @retried
 def abandon_search(store: Store, search: NewSearch, claim_id: str) -> None:
-    """Gives a search up whose request may or may not have been sent: it counts, as `lost`."""
+    """Abandons a search whose request may have been sent: it counts, as `lost`."""
     with store.write() as connection:
         connection.execute(
             _own(search.key, claim_id).values(key=uuid4().hex, status=LOST, response=claim_id)

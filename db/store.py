@@ -79,7 +79,7 @@ class Store:
 
         Raises:
             DatabaseLostError: the connection broke, or cannot be made for `patience_seconds`.
-            ServiceError: the database is gone or failed.
+            ServiceError: the database does not answer or failed.
         """
         with (
             faults_as_errors(self.engine),
@@ -102,7 +102,7 @@ class Store:
 
         Raises:
             DatabaseLostError: nothing was stored, and the same may be tried again.
-            ServiceError: the database is gone, full, locked for too long or failed otherwise.
+            ServiceError: the database does not answer, is full or locked, or failed otherwise.
         """
         with (
             faults_as_errors(self.engine),
@@ -157,9 +157,9 @@ class Store:
 
     @contextmanager
     def no_writers(self) -> Iterator[None]:
-        """A moment in which nobody is writing: waits for who is, and lets others wait for its end.
+        """Waits for all writers, and keeps new ones waiting until the block ends.
 
-        On SQLite, which has one writer, whose numbers grow as they are seen, it is any moment.
+        SQLite has one writer, whose numbers grow as they are seen: nothing to wait for.
         """
         if self.engine.dialect.name != "postgresql":
             yield

@@ -229,7 +229,7 @@ def confirmed_patches(store: Store, withdrawal: int) -> list[dict[str, Any]]:
 def finish(store: Store, withdrawal: int, entities: int) -> bool:
     """Records that all steps were done on its `entities`; the first time recorded stays.
 
-    False, and nothing is recorded, where it has more entities than that by now.
+    False, and nothing is recorded, where it has more entities by then.
     """
     own = WithdrawalRow.id == withdrawal
     taken = select(func.count()).where(WithdrawnEntity.withdrawal_id == withdrawal)

@@ -10,7 +10,7 @@ from db.tables.base import Base, Digest
 
 
 class ReviewTask(Base):
-    """An entity that somebody is asked about; `key` is made from queue, entity, assignee, purpose.
+    """A question about an entity; `key` is made from queue, entity, assignee, purpose.
 
     `assignee` is a pseudonym, or empty for the account of the installation itself. `state` is open,
     answered, skipped, returned (the answer no longer counts) or closed (no answer is needed any

@@ -40,7 +40,7 @@ class GoldCheck(Base):
 class TaskReturn(Base):
     """A use of the rule that returns an annotator's unreviewed work to the queue.
 
-    `rule` holds floor, window and least as they stood; `accuracy` was found over `answers` gold
+    `rule` holds floor, window and least as they were; `accuracy` was found over `answers` gold
     answers; `tasks` is how many answers no longer count. `state` is in force or lifted; gold
     answers from before `lifted_at` do not count again.
     """

@@ -73,7 +73,7 @@ class ModelCall(Base):
     """A request to a model and its answer, stored as soon as it returned, so that it is paid once.
 
     `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that a
-    server sent, whatever could be read in it. Tokens and cost that are not known are NULL.
+    server sent, readable or not. Tokens and cost that are not known are NULL.
 
     A search of images on the web is a call, too (`db.search_calls`): its `tokens_in` are the
     requests that the service counts.

@@ -160,7 +160,7 @@ def _target(
     if dataset is not None and sort not in _NARROWED:
         raise UsageError(
             "--dataset goes with --identity, --source and --video; an id is unique, and an "
-            "annotator's work is withdrawn wherever it is: leave --dataset out"
+            "annotator's work is withdrawn everywhere: leave --dataset out"
         )
     if release is not None:
         if sort not in _IN_RELEASE:

@@ -70,7 +70,7 @@ class ResidualCopies(NamedTuple):
     """What people must remove or publish themselves.
 
     Attributes:
-        made: exports, reports and copies of affected releases that lie beside releases.
+        made: exports, reports and copies of affected releases in the folders of releases.
         originals: by source, the withdrawn files as the source names them; not what was found,
             edited or cut here.
         drawn: those of them that lie below the home.
